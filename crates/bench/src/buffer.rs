@@ -1,4 +1,4 @@
-//! Memory for blocks, aligned to pages on either side of a comparison.
+//! Memory for blocks, aligned to pages on both sides of a comparison.
 use std::ops::{Deref, DerefMut};
 
 /// Bytes of a page, at least as many as any processor copies at a time.
@@ -18,7 +18,7 @@ impl Buffer {
     /// A buffer of `len` bytes.
     ///
     /// # Errors
-    /// [`esker_types::ErrorKind::NoMemory`] where it does not fit.
+    /// [`esker_types::ErrorKind::NoMemory`] if it does not fit.
     pub fn new(len: u64) -> esker_types::Result<Self> {
         let len = usize::try_from(len).map_err(|_| too_large(len))?;
         let total = len.checked_add(PAGE_BYTES).ok_or_else(|| too_large(len as u64))?;

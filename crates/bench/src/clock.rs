@@ -1,12 +1,11 @@
-//! Clocks that the processes of a benchmark have in common.
+//! Clocks that all processes of a benchmark share.
 //!
-//! The monotonic clock is the same for all processes of a node. Nodes agree on the wall clock only, as
-//! well as whoever keeps it in step does; so a start is agreed on by the wall clock, and each node counts
-//! from it by its own monotonic clock.
+//! All processes of a node share its monotonic clock. Nodes share only the wall clock, as precisely as it is
+//! synchronized. A start is therefore a time of the wall clock, and each node converts it to its own monotonic clock.
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::time::Duration;
 
-/// This long before a start, a process stops sleeping and watches the clock.
+/// A process stops sleeping and polls the clock this long before a start.
 const WATCH_NS: u64 = 200_000;
 
 /// The monotonic clock of this node in nanoseconds.
@@ -21,7 +20,7 @@ pub fn unix_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
-/// What the monotonic clock of this node shows at a moment of the wall clock.
+/// Converts a time of the wall clock to the monotonic clock of this node.
 #[must_use]
 pub fn monotonic_of(unix_time_ns: u64) -> u64 {
     (monotonic_ns() + unix_time_ns).saturating_sub(unix_ns())

@@ -1,4 +1,4 @@
-//! The processes of a benchmark, started from this very program and kept in step over pipes.
+//! The processes of a benchmark. They run this program and are synchronized over pipes.
 use crate::interrupt;
 use crate::job::LoadStep;
 use crate::measure::Measured;
@@ -14,20 +14,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// How this program is started again as a helper of a benchmark.
+/// How to start this program as a worker or janitor of a benchmark.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// The program.
     pub program: PathBuf,
-    /// Arguments with which it calls [`crate::worker::serve`] on its standard input and output.
+    /// Arguments that make it call [`crate::worker::serve`] on its standard input and output.
     pub worker: Vec<OsString>,
-    /// Arguments with which it calls [`serve_janitor`]; the folder follows.
+    /// Arguments that make it call [`serve_janitor`]; the directory follows them.
     pub janitor: Vec<OsString>,
 }
 
 impl Launcher {
-    /// In a group of its own: what is typed at a terminal to end the benchmark ends the first process,
-    /// and the end of that one the others.
+    /// The process gets a group of its own. Ctrl-C then reaches only the main process, which ends the others.
     fn start(&self, arguments: &[OsString]) -> Result<Child> {
         let mut command = Command::new(&self.program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
@@ -35,10 +34,10 @@ impl Launcher {
         command.spawn().map_err(|error| Error::io(doing(), &error))
     }
 
-    /// Starts the process that removes `folder` once its standard input ends.
+    /// Starts the process that removes `folder` at the end of its standard input.
     ///
     /// # Errors
-    /// Where the process cannot be started.
+    /// If the process cannot be started.
     pub fn start_janitor(&self, folder: &Path) -> Result<Child> {
         let mut arguments = self.janitor.clone();
         arguments.push(folder.into());
@@ -46,7 +45,7 @@ impl Launcher {
     }
 }
 
-/// Worker processes that wait for the same step. They end when this is dropped, or its process dies.
+/// Worker processes that take the same steps. They end when this value is dropped or its process dies.
 pub struct Fleet {
     workers: Vec<Worker>,
     failed: bool,
@@ -62,26 +61,25 @@ impl Fleet {
     /// Starts one process for each job and waits until all are ready.
     ///
     /// # Errors
-    /// Where a process cannot be started, or says why it cannot begin.
+    /// If a process cannot be started, or reports that it cannot begin.
     pub fn start(launcher: &Launcher, jobs: &[impl Serialize]) -> Result<Self> {
         let workers = jobs.iter().map(|_| Worker::start(launcher)).collect::<Result<_>>()?;
         let mut fleet = Self { workers, failed: false };
         fleet.ask::<IgnoredAny>(jobs).map(|_| fleet)
     }
 
-    /// Has all processes take a step at the same time; one entry for each.
+    /// Makes all processes take a step at the same time. Returns one entry per process.
     ///
     /// # Errors
-    /// What went wrong in the first process in which something did.
+    /// The first error that a process reports.
     pub fn step(&mut self, step: LoadStep) -> Result<Vec<Measured>> {
         self.ask(&vec![step; self.workers.len()])
     }
 
-    /// Tells each process something of its own, all at the same time; one answer for each.
+    /// Sends each process its message, then waits for all answers. Returns one answer per process.
     ///
     /// # Errors
-    /// What went wrong in the first process in which something did; [`ErrorKind::Canceled`] where this
-    /// process is told to end.
+    /// The first error that a process reports; [`ErrorKind::Canceled`] if this process receives a signal to end.
     pub fn ask<A: DeserializeOwned>(&mut self, messages: &[impl Serialize]) -> Result<Vec<A>> {
         let mut told = self.workers.iter_mut().zip(messages).enumerate();
         let told = told.try_for_each(|(rank, (worker, message))| named(rank, worker.tell(message)));
@@ -90,7 +88,7 @@ impl Fleet {
         answers
     }
 
-    /// Whoever answers first is heard first, so that a death is noticed while others are at work.
+    /// Reads answers in the order in which they arrive, so that it notices the death of a process while others work.
     fn hear<A: DeserializeOwned>(&mut self) -> Result<Vec<A>> {
         let mut answers: Vec<Option<A>> = self.workers.iter().map(|_| None).collect();
         while answers.iter().any(Option::is_none) {
@@ -105,7 +103,7 @@ impl Fleet {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Processes that have something to say, of those that have not answered; maybe none for a while.
+    /// Processes with an unread answer. Returns an empty list after [`PATIENCE`].
     fn ready<A>(&self, answers: &[Option<A>]) -> Result<Vec<usize>> {
         interrupt::check()?;
         let silent =
@@ -122,7 +120,7 @@ impl Fleet {
     }
 }
 
-/// How long a wait goes on before it is looked whether this process is told to end.
+/// How long a wait lasts before it checks for signals.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 fn named<T>(rank: usize, result: Result<T>) -> Result<T> {
@@ -157,7 +155,8 @@ impl Worker {
 }
 
 impl Drop for Fleet {
-    /// Ends idle workers by ending their input; after a failure some may be in the middle of a step.
+    /// Ends idle workers by closing their input. After a failure, workers may be in the middle of a step, and are
+    /// killed.
     fn drop(&mut self) {
         for worker in &mut self.workers {
             drop(worker.input.take());
@@ -173,15 +172,15 @@ impl Drop for Fleet {
 
 #[cold]
 fn gone() -> Error {
-    Error::new(ErrorKind::Io, "it has died")
+    Error::new(ErrorKind::Io, "it has ended unexpectedly")
 }
 
-/// Tries to remove a folder this often, while the last workers go.
+/// Attempts to remove a directory while the last workers end.
 const REMOVALS: u32 = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 
-/// Removes what a benchmark made, however the benchmark ended: waits for the end of `input`, which comes with the end of the process on its other side, then
-/// removes `folder` with everything in it. True where it is gone.
+/// Cleans up after a benchmark, however it ended. Waits for the end of `input`, which the kernel closes with the
+/// benchmark's process, then removes `folder` with its contents. Returns true if the directory is gone.
 pub fn serve_janitor(mut input: impl Read, folder: &Path) -> bool {
     let mut rest = [0; 64];
     while matches!(input.read(&mut rest), Ok(1..)) {}
@@ -234,7 +233,7 @@ mod tests {
     #[test]
     fn a_process_that_dies_or_refuses_is_told_of() {
         let error = Fleet::start(&shell("read line"), &[job()]).err().unwrap();
-        assert_eq!(error.message(), "process 0 of the benchmark: it has died");
+        assert_eq!(error.message(), "process 0 of the benchmark: it has ended unexpectedly");
         let script = r#"read line; echo '{"failed":"no pool"}'; exec sleep 1000"#;
         let error = Fleet::start(&shell(script), &[job()]).err().unwrap();
         assert_eq!(error.message(), "process 0 of the benchmark: no pool");

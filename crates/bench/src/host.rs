@@ -1,10 +1,12 @@
 //! The machine a benchmark ran on.
 use crate::mounts::Mount;
+use crate::units::Bytes;
 use esker_types::Result;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::Path;
 
-/// What has to be known of a machine to make sense of a figure.
+/// The properties of a machine that figures depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// Model of the processor.
@@ -22,10 +24,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// This machine, and the medium that `folder` lies on.
+    /// This machine, and the medium of `folder`.
     ///
     /// # Errors
-    /// Where the folder is not there.
+    /// If the directory does not exist.
     pub fn of(folder: &Path) -> Result<Self> {
         let mount = Mount::of(folder)?;
         Ok(Self {
@@ -39,11 +41,18 @@ impl Host {
     }
 }
 
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let memory = Bytes(self.memory_bytes);
+        write!(f, "{} x {}, {memory}, Linux {}", self.cpus, self.cpu, self.kernel)
+    }
+}
+
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Processors of some makes have no name there.
+/// Some architectures report no model name.
 fn cpu_in(text: &str) -> String {
     let name = text.lines().find_map(|line| value_of(line, "model name"));
     name.unwrap_or(std::env::consts::ARCH).to_owned()
@@ -55,7 +64,7 @@ fn memory_in(text: &str) -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// What follows the colon of a line that begins with `name`.
+/// The value of a line `name: value`.
 fn value_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (found, value) = line.split_once(':')?;
     (found.trim() == name).then_some(value.trim())

@@ -1,4 +1,4 @@
-//! Being told to end: Ctrl-C, or a batch system.
+//! Signals that end a benchmark: Ctrl-C, or a batch system.
 use esker_types::{Error, ErrorKind, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 static TOLD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From here on, signals that end a process make [`check`] fail in its place, so that a benchmark can
-/// end its processes, remove what it made, and say so. A second signal ends the process at once.
+/// Catches the signals that would end this process, and makes [`check`] fail after the first one. The benchmark can
+/// then end its processes, clean up and report the interruption. A second signal ends the process at once.
 ///
 /// # Errors
-/// Where the system refuses.
+/// If the system refuses.
 pub fn listen() -> Result<()> {
     let told = TOLD.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -21,7 +21,7 @@ pub fn listen() -> Result<()> {
     Ok(())
 }
 
-/// Fails where this process was told to end.
+/// Fails if this process received a signal to end.
 ///
 /// # Errors
 /// [`ErrorKind::Canceled`].
@@ -29,7 +29,7 @@ pub fn check() -> Result<()> {
     match TOLD.get().is_some_and(|told| told.load(Ordering::Relaxed)) {
         true => Err(Error::new(
             ErrorKind::Canceled,
-            "interrupted: the benchmark was ended and no results were written",
+            "interrupted: the benchmark ended without writing results",
         )),
         false => Ok(()),
     }

@@ -1,32 +1,32 @@
-//! What a worker process is told: its job once, then one step after the other.
+//! Messages to a worker process: one job, then steps.
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The round that warms memory up and is not measured; measured ones follow from 1.
+/// The warm-up round, which is not measured. Measured rounds count from 1.
 pub const WARM_UP: u32 = 0;
 
-/// What one process of a benchmark works on.
+/// The job of one process of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Number of the process, from 0.
     pub rank: u32,
-    /// Processes in all.
+    /// Number of processes.
     pub procs: u32,
     /// Bytes moved by one operation.
     pub size_bytes: u64,
-    /// Operations in one phase, and blocks in the file of the limit.
+    /// Operations per phase, and blocks in the file on which the limit is measured.
     pub ops: u64,
-    /// What the payload is made from.
+    /// Seed of the payload.
     pub seed: u64,
-    /// Folder on the medium, for the file on which the limit is measured.
+    /// Directory on the medium, for the file on which the limit is measured.
     pub folder: PathBuf,
-    /// Where set, phases of the limit last this long in place of `ops` operations.
+    /// Duration of a phase of the limit; `ops` operations if not set.
     pub seconds: Option<f64>,
-    /// The store to work on; none where only the limit is wanted.
+    /// The store; none if only the limit is measured.
     pub store: Option<StoreJob>,
 }
 
-/// The part of a job that is about the store.
+/// The store's part of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoreJob {
     /// Pool by name, UUID or URL.
@@ -35,11 +35,11 @@ pub struct StoreJob {
     pub container: String,
     /// Name of the object class.
     pub class: String,
-    /// What is stored.
+    /// The kind of data.
     pub workload: Workload,
 }
 
-/// What is stored.
+/// The kind of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
@@ -50,7 +50,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,42 +62,42 @@ impl Workload {
     }
 }
 
-/// Where an Array is noted, so that it can be found again.
+/// The index that records the ids of Arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Index {
-    /// Nowhere: readers know its id.
+    /// No index: readers know the ids.
     None,
-    /// In a Key-Value of each process (low contention).
+    /// One Key-Value per process (low contention).
     Own,
-    /// In one Key-Value of all processes (high contention).
+    /// One Key-Value for all processes (high contention).
     Shared,
 }
 
-/// One phase. Each worker begins when it reads the line, so all begin together.
+/// One phase. A worker begins as soon as it reads the message, so all workers begin together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadStep {
-    /// pwrite of blocks into a file that is there already.
+    /// pwrite of blocks to an existing file.
     Pwrite,
-    /// The same with a sync of the data after each block.
+    /// pwrite of blocks, each followed by fdatasync.
     PwriteSync,
-    /// pread of them.
+    /// pread of blocks.
     Pread,
-    /// Copies of blocks from memory to memory.
+    /// memcpy of blocks.
     Memcpy,
     /// Stores the data of a round.
     Write(u32),
-    /// Reads what the next process stored in a round.
+    /// Reads the data that the next process stored in a round.
     Read(u32),
-    /// The same, comparing it with what was written; not measured.
+    /// Reads and compares that data; not measured.
     Verify(u32),
-    /// Removes what this process stored in a round.
+    /// Removes the data that this process stored in a round.
     Remove(u32),
 }
 
 impl LoadStep {
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -113,7 +113,7 @@ impl LoadStep {
     }
 }
 
-/// The place of one operation: who did it, in which round, and the how many-th it was.
+/// Identifies one operation: process, round and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Number of the process.
@@ -125,13 +125,13 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// One number for all three: 16 bits of rank, 8 of round, 40 of operation.
+    /// All three in one number: 16 bits of rank, 8 of round, 40 of operation.
     #[must_use]
     pub fn number(self) -> u64 {
         u64::from(self.rank) << 48 | u64::from(self.round & 0xff) << 40 | self.op & 0xff_ffff_ffff
     }
 
-    /// That number as 16 hexadecimal digits, the key of the slot.
+    /// The key of the slot: that number as 16 hexadecimal digits.
     #[must_use]
     pub fn key(self) -> [u8; 16] {
         let number = self.number();

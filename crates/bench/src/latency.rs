@@ -1,23 +1,23 @@
-//! How long operations took: an HDR histogram of fixed size.
+//! Latencies of operations, in an HDR histogram of fixed size.
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Percentiles are exact to this many significant figures.
 const FIGURES: u8 = 2;
-/// Longer latencies, of more than an hour, count as this one.
+/// Longest latency that is told apart: one hour. Longer ones are counted as this one.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Counts of latencies in nanoseconds. The longest latency is kept exactly.
+/// Counts of latencies in nanoseconds. The maximum is exact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Sparse", into = "Sparse")]
 pub struct Histogram {
-    /// None until something is recorded.
+    /// None before the first latency.
     counts: Option<hdrhistogram::Histogram<u64>>,
     max_ns: u64,
 }
 
-/// The values that were recorded, with their counts: how a histogram goes from process to process.
+/// The recorded values with their counts, the form in which processes exchange histograms.
 #[derive(Serialize, Deserialize)]
 struct Sparse {
     max_ns: u64,
@@ -58,7 +58,7 @@ impl Histogram {
     /// Counts one operation.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where the histogram refuses its bounds.
+    /// [`ErrorKind::Invalid`] if the histogram refuses its bounds.
     pub fn record(&mut self, latency: Duration) -> Result<()> {
         let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.counts()?.saturating_record(ns);
@@ -83,13 +83,13 @@ impl Histogram {
         self.counts.as_ref().map_or(0, hdrhistogram::Histogram::len)
     }
 
-    /// True where nothing was counted.
+    /// True if nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_none()
     }
 
-    /// The latency that `percent` in a hundred did not exceed, in microseconds; 0 where nothing was counted.
+    /// The percentile in microseconds; 0 if nothing was counted.
     #[must_use]
     pub fn percentile_us(&self, percent: f64) -> f64 {
         let ns = self.counts.as_ref().map_or(0, |counts| counts.value_at_percentile(percent));

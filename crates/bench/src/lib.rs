@@ -1,14 +1,13 @@
-//! Benchmarks of Esker: what the medium gives, what the store makes of it, and the ratio.
+//! Benchmarks of Esker: the rate of the store, the rate of its medium, and their ratio.
 //!
-//! A benchmark is a few real processes ([`fleet`]) that do the same [`job::LoadStep`] at the same time, and
-//! a [`report::Report`] of what they measured. The limit is measured by the same processes, on the
-//! same medium, between the same phases.
+//! A benchmark starts several processes ([`fleet`]), which take the same [`job::LoadStep`] at the same time, and writes
+//! a [`report::Report`]. The same processes measure the limit, on the same medium, between the phases of the store.
 //!
-//! First use of fresh memory is ten times slower than its reuse, so all that is measured has been
-//! touched before: the limit's file as well as the segments of the pool.
+//! The first use of fresh memory is ten times slower than its reuse. Memory is therefore touched before it is measured:
+//! the limit's file as well as the segments of the pool.
 //!
-//! [`field_io`] is the benchmark of the papers: its processes stamp every event ([`traces`]), all figures
-//! follow from the stamps ([`metrics`]), and several nodes meet through files ([`rendezvous`]).
+//! [`field_io`] is the benchmark of the papers. Its processes record the time of every event ([`traces`]), [`metrics`]
+//! computes all figures from these times, and nodes synchronize through files ([`rendezvous`]).
 #![forbid(unsafe_code)]
 
 pub mod buffer;

@@ -1,4 +1,4 @@
-//! What the medium itself gives: the same blocks through pwrite, pread and memcpy.
+//! The limit of the medium: the same blocks by pwrite, pread and memcpy.
 use crate::buffer::Buffer;
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
@@ -10,11 +10,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A file of this process, written through once so that every page of it has been touched. It has no
-/// name, so it is gone with the process.
+/// A file of this process. Every page of it has been written once. It has no name, so that it disappears with the
+/// process.
 pub struct Limit {
     file: File,
-    /// What is written, as the stores' workers have it: the same memory on either side.
+    /// The same kind of memory that workers write to the store.
     payload: Payload,
     block_bytes: u64,
     blocks: u64,
@@ -24,7 +24,7 @@ impl Limit {
     /// A file of `blocks` blocks in `folder`.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`] where it does not fit, and what else the file system meets.
+    /// [`ErrorKind::NoSpace`] if it does not fit, and other errors of the file system.
     pub fn new(folder: &Path, block_bytes: u64, blocks: u64) -> Result<Self> {
         let file = nameless_file(folder)?;
         let payload = Payload::new(0, block_bytes)?;
@@ -34,18 +34,18 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Writes blocks one after the other, over and over.
+    /// Writes the blocks of the file in order, repeatedly.
     ///
     /// # Errors
-    /// What the file system meets.
+    /// Errors of the file system.
     pub fn pwrite(&self, until: Until) -> Result<Measured> {
         self.measure(until, |index| self.write(index))
     }
 
-    /// The same, each block on the medium before the next.
+    /// As [`Limit::pwrite`], with fdatasync after each block.
     ///
     /// # Errors
-    /// What the file system meets.
+    /// Errors of the file system.
     pub fn pwrite_sync(&self, until: Until) -> Result<Measured> {
         self.measure(until, |index| {
             self.write(index)?;
@@ -53,10 +53,10 @@ impl Limit {
         })
     }
 
-    /// Reads blocks one after the other, over and over.
+    /// Reads the blocks of the file in order, repeatedly.
     ///
     /// # Errors
-    /// What the file system meets.
+    /// Errors of the file system.
     pub fn pread(&self, until: Until) -> Result<Measured> {
         let mut buffer = Buffer::new(self.block_bytes)?;
         self.measure(until, |index| {
@@ -65,10 +65,10 @@ impl Limit {
         })
     }
 
-    /// Copies the block to one place of memory after the other; the memory has the size of the file.
+    /// Copies blocks to memory of the size of the file, in order, repeatedly.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`] where it does not fit.
+    /// [`ErrorKind::NoMemory`] if it does not fit.
     pub fn memcpy(&self, until: Until) -> Result<Measured> {
         let mut memory = Buffer::new(self.blocks.saturating_mul(self.block_bytes))?;
         self.measure(until, |index| {
@@ -100,10 +100,10 @@ impl Limit {
     }
 }
 
-/// Numbers the files of this process.
+/// Number of the next file of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A name that is taken, by a process that died between the two steps, is passed over.
+/// Skips a name left by a process that died between creation and removal.
 fn nameless_file(folder: &Path) -> Result<File> {
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -1,23 +1,23 @@
-//! What one process did in one phase, and what all processes did together.
+//! Measurements of one process in one phase, and their sum over all processes.
 use crate::latency::Histogram;
 use crate::units::{mib_per_s, per_second};
 use esker_types::Result;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long a loop goes on.
+/// When a loop ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Until {
-    /// So many operations.
+    /// After this number of operations.
     Ops(u64),
-    /// The first operation that ends after this time, and at least one.
+    /// After the first operation that ends after this time.
     Elapsed(Duration),
-    /// So many operations, or the first that ends after this time.
+    /// After this number of operations, or the first operation that ends after this time.
     Either(u64, Duration),
 }
 
 impl Until {
-    /// So many operations, and no longer than so many seconds where that is bounded.
+    /// After `ops` operations, or after `seconds` if given.
     #[must_use]
     pub fn of(ops: u64, seconds: Option<f64>) -> Self {
         match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
@@ -35,7 +35,7 @@ impl Until {
     }
 }
 
-/// One phase of one process. Times are of the wall clock, so that those of processes compare.
+/// One phase of one process. Times are of the wall clock, so that processes can be compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Operations done.
@@ -58,7 +58,7 @@ impl Measured {
     }
 }
 
-/// Does `op` again and again, telling it how often it was done before, and measures each.
+/// Repeats and measures `op`, which receives the number of its repetition, from 0.
 ///
 /// # Errors
 /// The first error of `op`.
@@ -75,7 +75,7 @@ pub fn measure(
     Ok(meter.finish())
 }
 
-/// Measures operations that follow each other and are begun elsewhere.
+/// Measures consecutive operations that its caller starts.
 pub struct Meter {
     measured: Measured,
     begin: Instant,
@@ -91,7 +91,7 @@ impl Meter {
         Self { measured, begin: now, last: now }
     }
 
-    /// So many operations, which moved so many bytes, have ended now; their time is noted as one.
+    /// Records that `ops` operations, which moved `bytes`, have ended now. They count as one latency.
     ///
     /// # Errors
     /// As [`Histogram::record`].
@@ -104,7 +104,7 @@ impl Meter {
         Ok(())
     }
 
-    /// What was measured, up to the end of the last operation.
+    /// The measurements up to the end of the last operation.
     #[must_use]
     pub fn finish(mut self) -> Measured {
         self.measured.end_s = self.measured.start_s + (self.last - self.begin).as_secs_f64();
@@ -118,8 +118,8 @@ fn wall_clock_s() -> f64 {
 
 /// A phase of all processes, over all rounds.
 ///
-/// The time of a round goes from the start of the first process to the end of the last ("global
-/// timing"), so a process that lags is not hidden by one that was quick.
+/// The time of a round runs from the first start to the last end over all processes ("global timing"), so that fast
+/// processes do not hide a slow one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Operations of all processes.
@@ -133,7 +133,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds one round: one entry for each process.
+    /// Adds one round, one entry per process.
     pub fn add_round(&mut self, round: &[Measured]) {
         let start = round.iter().map(|one| one.start_s).fold(f64::INFINITY, f64::min);
         let end = round.iter().map(|one| one.end_s).fold(f64::NEG_INFINITY, f64::max);

@@ -1,15 +1,16 @@
-//! What is computed from the time stamps of parallel I/O, as sections V-E and V-F of "DAOS as HPC
-//! Storage: a View From Numerical Weather Prediction" (2023) define it.
+//! Metrics of parallel I/O computed from time stamps, as sections V-E and V-F of "DAOS as HPC Storage: a View From
+//! Numerical Weather Prediction" (2023) define them.
 //!
-//! Nothing here reads a clock. Times are nanoseconds since one moment that is common to all processes.
-use serde::Serialize;
+//! Times are nanoseconds since a start that all processes share. Nothing here reads a clock.
+use crate::units::rounded;
+use serde::{Deserialize, Serialize};
 
 /// One I/O operation of one process: from `I/O start` to `I/O end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io {
     /// Number of the process, over all nodes.
     pub process: u32,
-    /// How many-th operation of that process it was, from 0.
+    /// Number of the operation in its process, from 0.
     pub iteration: u32,
     /// Payload.
     pub bytes: u64,
@@ -81,8 +82,8 @@ impl Phase {
         self.ios.iter().map(|io| io.bytes).sum()
     }
 
-    /// Global timing bandwidth in bytes per second: "the sum of the I/O sizes across all I/O operations
-    /// in the workload and divided by the total parallel I/O wall-clock time"; 0 where no time went by.
+    /// Global timing bandwidth in bytes per second: "the sum of the I/O sizes across all I/O operations in the workload
+    /// and divided by the total parallel I/O wall-clock time"; 0 if no time went by.
     #[must_use]
     pub fn global_timing_bandwidth(&self) -> f64 {
         per_second(self.bytes(), self.total_wall_clock_ns())
@@ -142,8 +143,8 @@ pub fn po_f_ns(write: &Phase, read: &Phase) -> u64 {
     apart(write.last_end_ns(), read.last_end_ns())
 }
 
-/// What repeats of one measurement have in common.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+/// Statistics over the repeats of one measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Arithmetic mean.
     pub mean: f64,
@@ -153,10 +154,13 @@ pub struct Statistics {
     pub max: f64,
     /// Standard deviation of the sample (divided by n - 1); 0 for one value.
     pub stddev: f64,
+    /// See [`Statistics::median`].
+    #[serde(default)]
+    pub median: f64,
 }
 
 impl Statistics {
-    /// Of these values; zeros where there is none.
+    /// Statistics of `values`; zeros if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         if values.is_empty() {
@@ -170,10 +174,19 @@ impl Statistics {
             min: values.iter().copied().fold(f64::INFINITY, f64::min),
             max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             stddev: (squares / (count - 1.0).max(1.0)).sqrt(),
+            median: Self::median(values),
         }
     }
 
-    /// The value in the middle, or the mean of the two there; 0 where there is none.
+    /// Statistics of `values`, [`rounded`] for reports.
+    #[must_use]
+    pub fn rounded(values: &[f64]) -> Self {
+        let Self { mean, min, max, stddev, median } = Self::of(values);
+        let [mean, min, max, stddev, median] = [mean, min, max, stddev, median].map(rounded);
+        Self { mean, min, max, stddev, median }
+    }
+
+    /// The middle value, or the mean of the two middle values; 0 if there are none.
     #[must_use]
     pub fn median(values: &[f64]) -> f64 {
         let mut sorted = values.to_vec();
@@ -298,9 +311,10 @@ mod tests {
     #[test]
     fn repeats_have_a_mean_and_a_spread() {
         // Mean of 2, 4, 9 is 5; squares 9 + 1 + 16 = 26; over n - 1 = 2: 13.
-        let known = Statistics { mean: 5.0, min: 2.0, max: 9.0, stddev: 13.0f64.sqrt() };
+        let known =
+            Statistics { mean: 5.0, min: 2.0, max: 9.0, stddev: 13.0f64.sqrt(), median: 4.0 };
         assert_eq!(Statistics::of(&[2.0, 4.0, 9.0]), known);
-        let one = Statistics { mean: 7.0, min: 7.0, max: 7.0, stddev: 0.0 };
+        let one = Statistics { mean: 7.0, min: 7.0, max: 7.0, stddev: 0.0, median: 7.0 };
         assert_eq!(Statistics::of(&[7.0]), one);
         assert_eq!(Statistics::of(&[]), Statistics::default());
     }

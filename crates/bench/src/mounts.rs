@@ -27,30 +27,14 @@ pub enum Media {
 }
 
 /// Types of file systems that live on other machines.
-const NETWORK: [&str; 16] = [
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "lustre",
-    "gpfs",
-    "beegfs",
-    "ceph",
-    "9p",
-    "afs",
-    "glusterfs",
-    "pvfs2",
-    "orangefs",
-    "panfs",
-    "wekafs",
-];
+const NETWORK: &str =
+    "nfs nfs4 cifs smb3 smbfs lustre gpfs beegfs ceph 9p afs glusterfs pvfs2 orangefs panfs wekafs";
 
 impl Mount {
     /// The file system that `path` lies on; the path must exist.
     ///
     /// # Errors
-    /// Where the path or the table of mounts cannot be read.
+    /// If the path or the table of mounts cannot be read.
     pub fn of(path: &Path) -> Result<Self> {
         let path = path
             .canonicalize()
@@ -65,7 +49,9 @@ impl Mount {
     pub fn media(&self) -> Media {
         match self.sort.as_str() {
             "tmpfs" | "ramfs" | "hugetlbfs" => Media::Memory,
-            sort if NETWORK.contains(&sort) || sort.starts_with("fuse.") => Media::Network,
+            sort if NETWORK.split(' ').any(|known| known == sort) || sort.starts_with("fuse.") => {
+                Media::Network
+            }
             _ if self.dax => Media::Memory,
             _ => Media::Block,
         }
@@ -73,7 +59,7 @@ impl Mount {
 }
 
 impl Media {
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

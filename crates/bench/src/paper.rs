@@ -7,20 +7,20 @@ use esker::types::info::Durability;
 use esker_types::Result;
 use std::path::PathBuf;
 
-/// What to run.
+/// A run of all benchmarks of the papers.
 #[derive(Clone, Debug)]
 pub struct PaperPlan {
     /// How to start processes.
     pub launcher: Launcher,
     /// Folder on the medium to measure.
     pub folder: PathBuf,
-    /// Few operations, to see what the page looks like; the numbers mean little.
+    /// Use few operations, for a preview of the page. The numbers mean little.
     pub quick: bool,
 }
 
-/// The reports of all commands. They lie in a folder that is removed when this is dropped.
+/// The reports of all commands, in a directory that is removed when this value is dropped.
 pub struct PaperReports {
-    /// One for each command, in order.
+    /// One report per command, in order.
     pub reports: Vec<PaperReport>,
     _arena: Arena,
 }
@@ -40,13 +40,13 @@ pub struct PaperReport {
 struct Command {
     /// Name that the findings use.
     name: &'static str,
-    /// On the pool of files, else on the native pool.
+    /// Use the pool of files, else the native pool.
     posix: bool,
-    /// What follows `esker bench`, without where.
+    /// Arguments after `esker bench`, without the location.
     words: &'static str,
 }
 
-/// All of them, each with the figures it serves in docs/paper.md.
+/// All commands. docs/paper.md lists the figures of each.
 const STEPS: [Command; 7] = [
     Command {
         name: "segments",
@@ -93,7 +93,7 @@ impl PaperPlan {
     /// Runs all commands.
     ///
     /// # Errors
-    /// Where there is no room, a command fails, or this process is told to end.
+    /// If there is no space, a command fails, or this process receives a signal to end.
     pub fn run(&self, note: Note<'_>) -> Result<PaperReports> {
         let room = Room { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
         let arena = Arena::new(&self.launcher, &self.folder, &[Store::Posix], &room, note)?;
@@ -119,7 +119,7 @@ impl PaperPlan {
 }
 
 impl Command {
-    /// The words, with fewer operations and repeats for a quick look.
+    /// The arguments, with fewer operations and repeats for a preview.
     fn words(&self, quick: bool) -> Vec<String> {
         let mut words: Vec<_> = self.words.split_whitespace().map(str::to_owned).collect();
         for index in 1..words.len() {

@@ -1,10 +1,11 @@
-//! What a run of `field-io` or `segments` has beyond the members that all runs have.
+//! Members of a run of `field-io` or `segments` that other runs lack.
 //!
 //! Bandwidths are in MiB per second, times in seconds. The definitions are those of [`crate::metrics`].
 use crate::latency::Histogram;
 use crate::metrics::Statistics;
 use crate::units::rounded;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The further members of a [`crate::report::Run`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +32,7 @@ pub struct Parallel {
     pub iterations: u32,
     /// Mean over repeats.
     pub global_timing_bandwidth_mib_s: f64,
-    /// Mean over repeats; none where iterations are not synchronised, as in field-io.
+    /// Mean over repeats; none if iterations are not synchronised, as in field-io.
     pub synchronous_bandwidth_mib_s: Option<f64>,
     /// Total parallel I/O wall-clock time, mean over repeats, in seconds.
     pub total_wall_clock_s: f64,
@@ -44,26 +45,26 @@ pub struct Parallel {
     /// Phase end offset in seconds, mean over repeats; none in pattern A.
     pub po_f: Option<f64>,
     /// Latencies of single operations, from I/O start to I/O end, over all repeats.
-    pub latency_percentiles_us: Percentiles,
-    /// What the repeats have in common.
+    pub latency_percentiles_us: BTreeMap<String, f64>,
+    /// Statistics over the repeats.
     pub repeat: RepeatStatistics,
     /// Each repeat.
     pub repeats: Vec<Repeat>,
 }
 
-/// What repeats have in common.
+/// Statistics over the repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RepeatStatistics {
-    /// How many there were.
+    /// Number of repeats.
     pub count: u32,
     /// Of [`Repeat::global_timing_bandwidth_mib_s`].
-    pub global_timing_bandwidth_mib_s: Spread,
+    pub global_timing_bandwidth_mib_s: Statistics,
     /// Of [`Repeat::synchronous_bandwidth_mib_s`].
-    pub synchronous_bandwidth_mib_s: Option<Spread>,
+    pub synchronous_bandwidth_mib_s: Option<Statistics>,
     /// Of [`Repeat::limit_mib_s`].
-    pub limit_mib_s: Spread,
+    pub limit_mib_s: Statistics,
     /// Of [`Repeat::ratio`].
-    pub ratio: Spread,
+    pub ratio: Statistics,
 }
 
 /// One repeat of one phase.
@@ -87,80 +88,22 @@ pub struct Repeat {
     pub po_0: Option<f64>,
     /// See [`crate::metrics::po_f_ns`].
     pub po_f: Option<f64>,
-    /// What the medium gave in the same repeat; 0 where it could not be measured.
+    /// The limit of the medium in the same repeat; 0 if it could not be measured.
     pub limit_mib_s: f64,
-    /// Global timing bandwidth over the limit; 0 where there is none.
+    /// Global timing bandwidth over the limit; 0 if there is no limit.
     pub ratio: f64,
 }
 
-/// Mean, least, most and standard deviation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
-    /// See [`Statistics::mean`].
-    pub mean: f64,
-    /// See [`Statistics::min`].
-    pub min: f64,
-    /// See [`Statistics::max`].
-    pub max: f64,
-    /// See [`Statistics::stddev`].
-    pub stddev: f64,
-}
+/// The percentiles in reports.
+const PERCENTILES: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
-impl Spread {
-    /// Of these values.
-    #[must_use]
-    pub fn of(values: &[f64]) -> Self {
-        let known = Statistics::of(values);
-        Self {
-            mean: rounded(known.mean),
-            min: rounded(known.min),
-            max: rounded(known.max),
-            stddev: rounded(known.stddev),
-        }
-    }
-}
-
-/// Latencies in microseconds that so many in a hundred operations did not exceed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Percentiles {
-    /// 1 in 100.
-    pub p1: f64,
-    /// 10 in 100.
-    pub p10: f64,
-    /// 25 in 100.
-    pub p25: f64,
-    /// 50 in 100.
-    pub p50: f64,
-    /// 75 in 100.
-    pub p75: f64,
-    /// 90 in 100.
-    pub p90: f64,
-    /// 95 in 100.
-    pub p95: f64,
-    /// 99 in 100.
-    pub p99: f64,
-    /// 999 in 1000.
-    pub p99_9: f64,
-    /// All.
-    pub max: f64,
-}
-
-impl From<&Histogram> for Percentiles {
-    fn from(latency: &Histogram) -> Self {
-        let at = |percent| rounded(latency.percentile_us(percent));
-        Self {
-            p1: at(1.0),
-            p10: at(10.0),
-            p25: at(25.0),
-            p50: at(50.0),
-            p75: at(75.0),
-            p90: at(90.0),
-            p95: at(95.0),
-            p99: at(99.0),
-            p99_9: at(99.9),
-            max: rounded(latency.max_us()),
-        }
-    }
+/// Percentiles of latencies in microseconds by name, from `p1` to `p99_9`, and `max`.
+#[must_use]
+pub fn percentiles_us(latency: &Histogram) -> BTreeMap<String, f64> {
+    let name = |percent: f64| format!("p{percent}").replace('.', "_");
+    let at = |percent: f64| (name(percent), rounded(latency.percentile_us(percent)));
+    let max = ("max".to_owned(), rounded(latency.max_us()));
+    PERCENTILES.into_iter().map(at).chain([max]).collect()
 }
 
 #[cfg(test)]
@@ -169,18 +112,13 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_spread_is_rounded_for_people() {
-        let spread = Spread { mean: 2.0, min: 1.0, max: 3.0, stddev: 1.0 };
-        assert_eq!(Spread::of(&[1.0, 2.0, 3.0]), spread);
-    }
-
-    #[test]
     fn percentiles_rise() {
         let mut latency = Histogram::default();
         (1..=100).for_each(|us| latency.record(Duration::from_micros(us)).unwrap());
-        let of = Percentiles::from(&latency);
-        let rising = [of.p1, of.p10, of.p25, of.p50, of.p75, of.p90, of.p95, of.p99];
+        let of = percentiles_us(&latency);
+        let names = ["p1", "p10", "p25", "p50", "p75", "p90", "p95", "p99"];
+        let rising = names.map(|name| of[name]);
         assert!(rising.is_sorted_by(|one, next| one < next), "{of:?}");
-        assert_eq!((of.p99_9, of.max), (100.0, 100.0));
+        assert_eq!((of["p99_9"], of["max"]), (100.0, 100.0));
     }
 }

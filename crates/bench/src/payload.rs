@@ -1,4 +1,4 @@
-//! Data to store that tells where it belongs, made without cost to the phase that is measured.
+//! Payload that identifies its operation, generated before the measured phase.
 use crate::buffer::Buffer;
 use crate::job::Slot;
 use esker_types::Result;
@@ -9,8 +9,7 @@ const SPREAD_BYTES: usize = 16 << 10;
 /// Blocks begin at multiples of this, because copies from elsewhere are slower.
 const STEP_BYTES: usize = 64;
 
-/// A run of bytes without pattern; the block of each slot is a window of it. Every process makes the
-/// same from the same seed.
+/// Random bytes. The block of each slot is a window of them. Processes with the same seed generate the same bytes.
 pub struct Payload {
     bytes: Buffer,
     block_bytes: usize,
@@ -20,7 +19,7 @@ impl Payload {
     /// Blocks of `block_bytes` each.
     ///
     /// # Errors
-    /// [`esker_types::ErrorKind::NoMemory`] where one does not fit.
+    /// [`esker_types::ErrorKind::NoMemory`] if one does not fit.
     pub fn new(seed: u64, block_bytes: u64) -> Result<Self> {
         let mut bytes = Buffer::new(block_bytes.saturating_add(SPREAD_BYTES as u64))?;
         Rng::with_seed(seed).fill(&mut bytes);
@@ -34,7 +33,7 @@ impl Payload {
         &self.bytes[start..start + self.block_bytes]
     }
 
-    /// True where each of `bytes` is what lies there, from `at` on, in the block of one of `slots`.
+    /// True if each of `bytes`, from `at` on, equals the byte there in the block of one of `slots`.
     #[must_use]
     pub fn is_mixed(&self, bytes: &[u8], at: usize, slots: impl Iterator<Item = Slot>) -> bool {
         let mut known = vec![false; bytes.len()];
@@ -47,7 +46,7 @@ impl Payload {
         known.iter().all(|&known| known)
     }
 
-    /// True where `bytes` are what lies at `at` in the block of one of `slots`.
+    /// True if the block of one of `slots` has `bytes` at `at`.
     #[must_use]
     pub fn is_of_one(
         &self,

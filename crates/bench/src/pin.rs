@@ -1,21 +1,21 @@
-//! Which processor each process of a benchmark runs on.
+//! Pins the processes of a benchmark to processors.
 use esker_types::{Error, ErrorKind, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeMap;
 
 /// How processes are placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Pin {
-    /// On the sockets in turn, each on a core of its own while there are any.
+    /// Alternates between sockets, one core per process as long as there are free cores.
     Sockets,
-    /// On all cores of the first socket before those of the next.
+    /// Fills the cores of the first socket before the next.
     Cores,
-    /// Wherever the kernel puts them.
+    /// Leaves the placement to the kernel.
     None,
 }
 
 impl Pin {
-    /// Its name in settings.
+    /// Name in settings.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -25,16 +25,16 @@ impl Pin {
         }
     }
 
-    /// The processors of the first, second, ... process; the list goes round.
+    /// The processors of the first, second, ... process. Further processes start again at the first.
     ///
     /// # Errors
-    /// Where the system does not say which processors this process may use.
+    /// If the system does not report which processors this process may use.
     pub fn order(self) -> Result<Vec<u32>> {
         if self == Self::None {
             return Ok(Vec::new());
         }
         let allowed = sched_getaffinity(None)
-            .map_err(|error| Error::io("asking which processors may be used", &error.into()))?;
+            .map_err(|error| Error::io("reading the processor affinity", &error.into()))?;
         let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
         let cpus: Vec<_> = cpus.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
         Ok(self.order_of(&cpus, socket_of))
@@ -56,10 +56,16 @@ impl Pin {
     }
 }
 
-/// Has this process run on one processor only.
+/// The processor of a process by the list of [`Pin::order`]; none if the list is empty.
+#[must_use]
+pub fn cpu_of(cpus: &[u32], rank: u32) -> Option<u32> {
+    cpus.get(rank as usize % cpus.len().max(1)).copied()
+}
+
+/// Pins this process to one processor.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] where there is no such processor; where the system refuses.
+/// [`ErrorKind::Invalid`] if there is no such processor; if the system refuses.
 pub fn to(cpu: u32) -> Result<()> {
     let number = cpu as usize;
     if number >= CpuSet::MAX_CPU {
@@ -71,7 +77,7 @@ pub fn to(cpu: u32) -> Result<()> {
         .map_err(|error| Error::io(format!("pinning to processor {cpu}"), &error.into()))
 }
 
-/// One socket where the system does not say.
+/// The socket of a processor; 0 if the system does not report it.
 fn socket_of(cpu: u32) -> u32 {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id");
     let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! How the ranks of a benchmark on several nodes find each other: through files in a folder that all of
-//! them see. Files appear by renaming, so they are always whole; there is no network of our own.
+//! Synchronizes the ranks of a benchmark on several nodes through files in a shared directory. Files are renamed into
+//! place, so that readers see only complete ones. No network protocol is needed.
 //!
-//! A rank is one call of the command, by `srun`, `mpirun` or `ssh`. All ranks do the same things in the
-//! same order, so each exchange has a number. What an earlier benchmark left in the folder does no harm:
-//! each rank says hello with a word drawn at random, and joins the session whose roster has it.
+//! A rank is one call of the command, by `srun`, `mpirun` or `ssh`. All ranks make the same exchanges in the same
+//! order, so that each exchange has a number. Files of earlier benchmarks do no harm: each rank announces itself with a
+//! random word and joins the session whose roster contains it.
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::{interrupt, whole};
 use esker_types::{Error, ErrorKind, Result};
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the folder is looked at.
+/// Interval at which a rank checks the directory.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long the others may stay silent.
+/// How long a rank waits for the others.
 pub const SILENCE_MAX: Duration = Duration::from_secs(600);
 
 /// Which rank this process is, of how many.
@@ -23,12 +23,11 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(600);
 pub struct Rank {
     /// From 0.
     pub rank: u32,
-    /// How many there are.
+    /// Their number.
     pub ranks: u32,
 }
 
-/// Variables in which starters of parallel programs keep rank and number of ranks: Slurm, Open MPI, and
-/// PMI as of MPICH and Intel MPI.
+/// Environment variables for rank and number of ranks: Slurm, Open MPI, and PMI (MPICH, Intel MPI).
 const VARIABLES: [(&str, &str); 3] = [
     ("SLURM_PROCID", "SLURM_NTASKS"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -39,10 +38,10 @@ impl Rank {
     /// The only one.
     pub const ALONE: Self = Self { rank: 0, ranks: 1 };
 
-    /// As the environment says; [`Rank::ALONE`] where it says nothing.
+    /// The rank by the environment; [`Rank::ALONE`] if no variable is set.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where it says something that makes no sense.
+    /// [`ErrorKind::Invalid`] if a variable has an invalid value.
     pub fn of_environment() -> Result<Self> {
         Self::of(|name| std::env::var(name).ok())
     }
@@ -53,8 +52,9 @@ impl Rank {
         });
         let Some((name, rank, ranks)) = found else { return Ok(Self::ALONE) };
         let wrong = || {
-            let message =
-                format!("{name} is {rank} of {ranks}, which is no rank: give --rank and --ranks");
+            let message = format!(
+                "{name} is {rank} of {ranks}, which is not a valid rank: give --rank and --ranks"
+            );
             Error::new(ErrorKind::Invalid, message)
         };
         let number = |text: &str| text.parse().map_err(|_| wrong());
@@ -75,14 +75,14 @@ impl Rank {
         }
     }
 
-    /// True for the one that reports.
+    /// True for the rank that reports.
     #[must_use]
     pub fn is_first(self) -> bool {
         self.rank == 0
     }
 }
 
-/// What rank 0 writes once it has heard from all.
+/// The file that rank 0 writes once all ranks have announced themselves.
 #[derive(Serialize, Deserialize)]
 struct Roster {
     session: String,
@@ -92,24 +92,24 @@ struct Roster {
 /// A meeting of all ranks.
 pub struct Rendezvous {
     who: Rank,
-    /// The folder of this session; none for a rank that is alone.
+    /// Directory of this session; none for a single rank.
     session: Option<PathBuf>,
     exchanges: u64,
 }
 
 impl Rendezvous {
-    /// Meets all other ranks in `folder`. A rank that is alone needs none.
+    /// Joins all other ranks in `folder`. A single rank needs no directory.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where there are others and no folder; [`ErrorKind::TimedOut`] where they do
-    /// not come; where the folder cannot be written.
+    /// [`ErrorKind::Invalid`] if there are several ranks and no directory; [`ErrorKind::TimedOut`] if a rank is
+    /// missing; if the directory cannot be written.
     pub fn meet(who: Rank, folder: Option<&Path>) -> Result<Self> {
         let session = match (who.ranks, folder) {
             (1, _) => None,
             (_, Some(folder)) => Some(meet_in(who, folder)?),
             (_, None) => {
                 let message = format!(
-                    "this is one of {} ranks: give all of them --rendezvous with a folder they share",
+                    "this is one of {} ranks: give all of them --rendezvous with a shared directory",
                     who.ranks
                 );
                 return Err(Error::new(ErrorKind::Invalid, message));
@@ -124,10 +124,10 @@ impl Rendezvous {
         self.who
     }
 
-    /// What each rank gives, in their order, for rank 0; nothing for the others.
+    /// Gathers a value of each rank on rank 0, in order. The other ranks receive an empty list.
     ///
     /// # Errors
-    /// What went wrong on another rank; [`ErrorKind::TimedOut`] where one is not heard of.
+    /// The error of another rank; [`ErrorKind::TimedOut`] if a rank does not answer.
     pub fn gather<T: Serialize + DeserializeOwned>(&mut self, mine: T) -> Result<Vec<T>> {
         let Some(session) = self.session.clone() else { return Ok(vec![mine]) };
         self.exchanges += 1;
@@ -144,10 +144,10 @@ impl Rendezvous {
         std::iter::once(Ok(mine)).chain(others).collect()
     }
 
-    /// What rank 0 gives, for all; `mine` is asked on rank 0 only.
+    /// Broadcasts a value from rank 0, the only rank that calls `mine`.
     ///
     /// # Errors
-    /// As [`Rendezvous::gather`], and what `mine` meets.
+    /// As [`Rendezvous::gather`], and errors of `mine`.
     pub fn tell<T: Serialize + DeserializeOwned>(
         &mut self,
         mine: impl FnOnce() -> Result<T>,
@@ -165,7 +165,7 @@ impl Rendezvous {
         }
     }
 
-    /// Waits until all ranks have come this far.
+    /// Waits until all ranks have reached this call.
     ///
     /// # Errors
     /// As [`Rendezvous::gather`].
@@ -174,7 +174,7 @@ impl Rendezvous {
         self.tell(|| Ok(()))
     }
 
-    /// Lets the other ranks know why this one gives up, so that they do not wait for it.
+    /// Reports an error to the other ranks, so that they do not wait for this one.
     pub fn give_up(&self, error: &Error) {
         if let Some(session) = &self.session {
             let said = format!("rank {}: {error}", self.who.rank);
@@ -184,7 +184,7 @@ impl Rendezvous {
 }
 
 impl Drop for Rendezvous {
-    /// The last thing all ranks wait for is what rank 0 tells; so rank 0 goes last.
+    /// Rank 0 ends last, because the other ranks wait for its last file.
     fn drop(&mut self) {
         if self.gather(()).is_ok() && self.who.is_first() {
             let _ = self.session.take().map(std::fs::remove_dir_all);
@@ -214,7 +214,8 @@ fn meet_in(who: Rank, folder: &Path) -> Result<PathBuf> {
     Ok(session)
 }
 
-/// Rank 0 writes the roster anew until all have joined: a hello may be one of an earlier benchmark.
+/// Rank 0 rewrites the roster until all ranks have joined, because an announcement may be left from an earlier
+/// benchmark.
 fn invite(who: Rank, folder: &Path, word: &str, hello: impl Fn(u32) -> PathBuf) -> Result<PathBuf> {
     let session = folder.join(format!("session-{word}"));
     std::fs::create_dir(&session)
@@ -240,7 +241,7 @@ fn await_file<T: DeserializeOwned>(path: &Path, session: Option<&Path>, whom: &s
     wait(whom, session, || read(path))
 }
 
-/// Looks again and again until something is there.
+/// Polls until `look` returns a value.
 fn wait<T>(whom: &str, session: Option<&Path>, mut look: impl FnMut() -> Option<T>) -> Result<T> {
     let start = monotonic_ns();
     loop {
@@ -253,8 +254,7 @@ fn wait<T>(whom: &str, session: Option<&Path>, mut look: impl FnMut() -> Option<
         }
         if u128::from(monotonic_ns() - start) > SILENCE_MAX.as_nanos() {
             let message = format!(
-                "{whom} was not heard of for {} seconds: see that all ranks were started, with the \
-                 same --rendezvous on a file system they share",
+                "{whom} did not answer for {} s: start all ranks, with the same --rendezvous on a shared file system",
                 SILENCE_MAX.as_secs()
             );
             return Err(Error::new(ErrorKind::TimedOut, message));
@@ -265,7 +265,7 @@ fn wait<T>(whom: &str, session: Option<&Path>, mut look: impl FnMut() -> Option<
 
 fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(value)
-        .map_err(|error| Error::new(ErrorKind::Invalid, format!("what is exchanged: {error}")))?;
+        .map_err(|error| Error::new(ErrorKind::Invalid, format!("value of a rank: {error}")))?;
     whole::write(path, &text)
 }
 

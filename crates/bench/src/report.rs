@@ -1,4 +1,4 @@
-//! What a benchmark leaves behind: one shape for all of them, so that results can be compared.
+//! Reports of benchmarks. All benchmarks have the same schema, so that results can be compared.
 //!
 //! ```json
 //! {"schema": 1,
@@ -9,8 +9,7 @@
 //!            "latency_us": {"p50": 1.0, "p99": 1.0, "p99_9": 1.0, "max": 1.0}}]}
 //! ```
 //!
-//! Readers must allow for further members. `limit_mib_s` and `ratio` are null where the run is itself
-//! a limit.
+//! Readers must accept further members. `limit_mib_s` and `ratio` are null if the run is itself a limit.
 use crate::host::Host;
 use crate::measure::Tally;
 use crate::parallel::Parallel;
@@ -20,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Version of the shape.
+/// Version of the schema.
 pub const SCHEMA: u32 = 1;
 
-/// All that one call of a benchmark measured.
+/// The report of one call of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`SCHEMA`].
@@ -41,28 +40,39 @@ pub struct Report {
 pub struct Settings {
     /// Version of Esker.
     pub version: String,
-    /// Commit it was built from, where that is known.
+    /// Commit it was built from, if known.
     pub commit: Option<String>,
     /// What the payload was made from.
     pub seed: u64,
     /// When it was measured.
     pub unix_time_s: u64,
-    /// What else was asked for.
+    /// Further options.
     #[serde(flatten)]
     pub options: Map<String, Value>,
 }
 
-impl Settings {
-    /// Those of this build and this moment.
+impl Report {
+    /// A report with the present schema.
     #[must_use]
-    pub fn new(seed: u64, options: Map<String, Value>) -> Self {
+    pub fn new(host: Host, settings: Settings, runs: Vec<Run>) -> Self {
+        Self { schema: SCHEMA, host, settings, runs }
+    }
+}
+
+impl Settings {
+    /// Settings with the version of this build and the present time.
+    #[must_use]
+    pub fn new(seed: u64, options: Value) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: option_env!("ESKER_COMMIT").map(str::to_owned),
             seed,
             unix_time_s: now.as_secs(),
-            options,
+            options: match options {
+                Value::Object(options) => options,
+                _ => Map::new(),
+            },
         }
     }
 }
@@ -82,22 +92,22 @@ pub struct Run {
     pub size_bytes: u64,
     /// Operations of all processes.
     pub ops: u64,
-    /// Time they took, summed over rounds.
+    /// Their time, summed over rounds.
     pub seconds: f64,
     /// Operations per second of all processes.
     pub ops_per_s: f64,
     /// Payload per second of all processes.
     pub bandwidth_mib_s: f64,
-    /// What the medium gave the same processes.
+    /// Bandwidth of the medium for the same processes.
     pub limit_mib_s: Option<f64>,
     /// Share of the limit.
     pub ratio: Option<f64>,
-    /// How long operations took.
+    /// Latencies of operations.
     pub latency_us: Latency,
-    /// What field-io and segments measure beyond that.
+    /// Further members of field-io and segments.
     #[serde(flatten)]
     pub parallel: Option<Box<Parallel>>,
-    /// What mdtest and ior measure beyond that.
+    /// Further members of mdtest, ior and fields.
     #[serde(flatten)]
     pub repeated: Option<Box<Repeated>>,
 }
@@ -105,11 +115,11 @@ pub struct Run {
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Half of the operations were no slower.
+    /// The median.
     pub p50: f64,
-    /// Ninety-nine in a hundred were no slower.
+    /// The 99th percentile.
     pub p99: f64,
-    /// Of a thousand, 999 were no slower; not in reports of the first release.
+    /// The 99.9th percentile; not in reports of the first release.
     #[serde(default)]
     pub p99_9: f64,
     /// The slowest.
@@ -117,7 +127,7 @@ pub struct Latency {
 }
 
 impl Run {
-    /// A run from what was counted; `limit` is the tally of its limit.
+    /// A run from its measurements and those of its limit.
     #[must_use]
     pub fn new(name: &RunName<'_>, tally: &Tally, limit: Option<&Tally>) -> Self {
         let bandwidth = tally.bandwidth_mib_s();
@@ -146,7 +156,7 @@ impl Run {
     }
 }
 
-/// What a run is called.
+/// The members that identify a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunName<'a> {
     /// See [`Run::store`].
@@ -195,10 +205,8 @@ mod tests {
             Run::new(&name, &tally(4 << 20, 2.0), Some(&limit)),
             Run::new(&RunName { store: "medium", phase: "pwrite", ..name }, &limit, None),
         ];
-        let mut options = Map::new();
-        options.insert("rounds".to_owned(), json!(3));
-        let settings = Settings { unix_time_s: 5, commit: None, ..Settings::new(1, options) };
-        Report { schema: SCHEMA, host, settings, runs }
+        let settings = Settings::new(1, json!({"rounds": 3}));
+        Report::new(host, Settings { unix_time_s: 5, commit: None, ..settings }, runs)
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! This very program, started to measure something by itself: what it is told can be repeated by
-//! hand.
+//! Runs this program again as a user would, so that each measurement can be repeated by hand.
 use crate::interrupt;
 use crate::report::Report;
 use esker_types::{Error, ErrorKind, Result};
@@ -13,15 +12,15 @@ use std::time::Duration;
 pub struct Runner {
     /// The program.
     pub program: PathBuf,
-    /// Folder for result files.
+    /// Directory for reports.
     pub folder: PathBuf,
 }
 
-/// How often a child is looked after.
+/// Interval at which a child is checked.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Runner {
-    /// Where the report `name` lies, with its traces beside it.
+    /// Path of the report `name`; its traces are beside it.
     #[must_use]
     pub fn report_path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.json"))
@@ -30,7 +29,7 @@ impl Runner {
     /// Runs a benchmark and reads its report, which stays at [`Runner::report_path`]; `arguments` follow `bench`.
     ///
     /// # Errors
-    /// Where the program cannot be started or fails, or this process is told to end.
+    /// If the program cannot be started or fails, or this process receives a signal to end.
     pub fn bench(&self, name: &str, arguments: &[String]) -> Result<Report> {
         let path = self.report_path(name);
         let file = path.display().to_string();
@@ -42,13 +41,14 @@ impl Runner {
         })
     }
 
-    /// Runs a command that succeeds. It is stopped where this process is told to end.
+    /// Runs a command that must succeed. A signal to this process stops it.
     ///
     /// # Errors
-    /// Where the program cannot be started or fails: what it said.
-    pub fn run(&self, arguments: &[String]) -> Result<()> {
+    /// If the program cannot be started or fails, with its message.
+    pub fn run(&self, arguments: &[impl AsRef<str>]) -> Result<()> {
+        let arguments: Vec<_> = arguments.iter().map(AsRef::as_ref).collect();
         let mut command = Command::new(&self.program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(&arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let started = command.spawn();
         let mut child = started
             .map_err(|error| Error::io(format!("starting {}", self.program.display()), &error))?;
@@ -67,10 +67,10 @@ impl Runner {
     }
 }
 
-/// What is heard of a child that fails.
+/// Bytes that are read of the messages of a failed child.
 const STDERR_BYTES_MAX: u64 = 64 << 10;
 
-/// A child is killed where this process is told to end: its own helpers notice, and clean up.
+/// Kills the child if this process receives a signal to end. The child's janitor then cleans up.
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     loop {
         let done = child.try_wait().map_err(|error| Error::io("waiting for a child", &error))?;
@@ -94,16 +94,12 @@ mod tests {
         Runner { program: "/bin/sh".into(), folder: PathBuf::new() }
     }
 
-    fn words(words: &[&str]) -> Vec<String> {
-        words.iter().map(|word| (*word).to_owned()).collect()
-    }
-
     #[test]
     fn what_a_command_that_fails_says_is_heard() {
-        assert!(shell().run(&words(&["-c", "true"])).is_ok());
-        let failed = shell().run(&words(&["-c", "echo esker: no room >&2; exit 1"])).unwrap_err();
+        assert!(shell().run(&["-c", "true"]).is_ok());
+        let failed = shell().run(&["-c", "echo esker: no room >&2; exit 1"]).unwrap_err();
         assert!(failed.message().ends_with(": no room"), "{failed}");
         let missing = Runner { program: "/no/program".into(), ..shell() };
-        assert!(missing.run(&[]).unwrap_err().message().contains("/no/program"));
+        assert!(missing.run(&["x"]).unwrap_err().message().contains("/no/program"));
     }
 }

@@ -1,15 +1,14 @@
-//! Reports as people read them.
+//! Reports as text.
 use crate::parallel::Parallel;
 use crate::report::{Report, Run};
-use crate::table::Table;
+use crate::table::{Table, or_dash};
 use crate::units::Bytes;
 use std::fmt;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
-        let memory = Bytes(host.memory_bytes);
-        writeln!(f, "{} x {}, {memory}, Linux {}", host.cpus, host.cpu, host.kernel)?;
+        writeln!(f, "{host}")?;
         writeln!(f, "{} ({})", host.file_system, host.medium)?;
         writeln!(f)?;
         match self.runs.iter().any(|run| run.parallel.is_some()) {
@@ -19,26 +18,12 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs of field-io and segments, with their limits in a column only: bandwidths are the means of
-/// global timing bandwidth, or synchronous bandwidth where iterations are.
+/// Runs of field-io and segments, with their limits in a column. Bandwidths are means of the global timing bandwidth,
+/// or of the synchronous bandwidth if iterations are synchronized.
 fn parallel_table(runs: &[Run]) -> Table {
-    let mut table = Table::new(&[
-        "mode",
-        "pattern",
-        "contention",
-        "class",
-        "phase",
-        ">procs",
-        ">size",
-        ">MiB/s",
-        ">+-",
-        ">limit",
-        ">ratio",
-        ">off_0 ms",
-        ">off_f ms",
-        ">p50 us",
-        ">p99 us",
-    ]);
+    let mut table = Table::new(
+        "mode|pattern|contention|class|phase|>procs|>size|>MiB/s|>+-|>limit|>ratio|>off_0 ms|>off_f ms|>p50 us|>p99 us",
+    );
     let measured = runs.iter().filter_map(|run| Some((run, run.parallel.as_deref()?)));
     measured.for_each(|(run, parallel)| table.row(parallel_row(run, parallel)));
     table
@@ -69,26 +54,14 @@ fn parallel_row(run: &Run, parallel: &Parallel) -> [String; 15] {
 }
 
 fn table(runs: &[Run]) -> Table {
-    let mut table = Table::new(&[
-        "workload",
-        "phase",
-        ">procs",
-        ">size",
-        ">ops/s",
-        ">MiB/s",
-        ">limit",
-        ">ratio",
-        ">p50 us",
-        ">p99 us",
-        ">p99.9 us",
-        ">max us",
-    ]);
+    let mut table = Table::new(
+        "workload|phase|>procs|>size|>ops/s|>MiB/s|>limit|>ratio|>p50 us|>p99 us|>p99.9 us|>max us",
+    );
     runs.iter().for_each(|run| table.row(row(run)));
     table
 }
 
 fn row(run: &Run) -> [String; 12] {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let latency = run.latency_us;
     [
         run.workload.clone(),
@@ -106,7 +79,7 @@ fn row(run: &Run) -> [String; 12] {
     ]
 }
 
-/// Small values move few bytes however fast they are.
+/// Small rates get two decimal places.
 fn rate(mib_per_s: f64) -> String {
     if mib_per_s < 10.0 { format!("{mib_per_s:.2}") } else { format!("{mib_per_s:.0}") }
 }

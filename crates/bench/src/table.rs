@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Tables as text.
 
 /// Rows of cells under headings. Columns are as wide as their widest cell.
 #[derive(Clone, Debug, Default)]
@@ -8,11 +8,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these headings; a column whose heading begins with `>` is set to the right.
+    /// A table with these headings, which `|` separates. A column whose heading begins with `>` is aligned right.
     #[must_use]
-    pub fn new(headings: &[&str]) -> Self {
-        let right = headings.iter().map(|heading| heading.starts_with('>')).collect();
-        let bare = headings.iter().map(|heading| heading.trim_start_matches('>').to_owned());
+    pub fn new(headings: &str) -> Self {
+        let right = headings.split('|').map(|heading| heading.starts_with('>')).collect();
+        let bare = headings.split('|').map(|heading| heading.trim_start_matches('>').to_owned());
         Self { rows: vec![bare.collect()], right }
     }
 
@@ -21,7 +21,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// True where there are only headings.
+    /// True if the table has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.len() <= 1
@@ -51,13 +51,18 @@ impl std::fmt::Display for Table {
     }
 }
 
+/// The text of a cell, `-` for an empty one.
+pub(crate) fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(&["name", ">size"]);
+        let mut table = Table::new("name|>size");
         assert!(table.is_empty());
         table.row(["a".to_owned(), "10".to_owned()]);
         table.row(["longer".to_owned(), "1000000".to_owned()]);

@@ -1,7 +1,7 @@
-//! Time stamps of every event of `field-io` and `segments`, and the file they are kept in.
+//! Time stamps of every event of `field-io` and `segments`, and their file.
 //!
-//! The file is CSV: comment lines that begin with `# `, one line of column names ([`COLUMNS`]), and one
-//! line for each event. It is written under a temporary name and renamed when it is whole.
+//! The file is CSV: comment lines that begin with `# `, one line of column names ([`COLUMNS`]), and one line per event.
+//! It is written under a temporary name and renamed when it is complete.
 use crate::metrics::{Io, Phase};
 use crate::whole::WholeFile;
 use esker_types::Result;
@@ -12,10 +12,10 @@ use std::path::Path;
 /// Names of the columns.
 pub const COLUMNS: &str = "run,repeat,phase,node,process,pid,cpu,iteration,event,time_ns";
 
-/// Version of the file, in its first line.
+/// First line, with the version of the format.
 pub const TRACES_VERSION: u32 = 1;
 
-/// What was done with the objects.
+/// The kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name in reports and traces.
+    /// Name in reports and traces.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// Events of one operation, in the order in which they come.
+/// Number of events of one operation.
 pub const EVENTS: usize = 8;
 
 /// One operation: the times of its events in nanoseconds since the common start. The events are I/O
@@ -88,27 +88,27 @@ pub fn phase_of(traces: &[Trace]) -> Phase {
     Phase::new(ios.collect())
 }
 
-/// Where in a report traces belong.
+/// The run and repeat of a report to which traces belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceOrigin {
     /// Number of the run.
     pub run: u32,
     /// Number of the repeat, from 1.
     pub repeat: u32,
-    /// What was done.
+    /// The work.
     pub kind: Kind,
     /// Wall clock at time 0, in nanoseconds since 1970.
     pub start_unix_ns: u64,
 }
 
-/// The file of traces, written repeat by repeat, so that memory holds one at a time.
+/// The file of traces. It is written after each repeat, so that memory holds one repeat.
 pub struct Writer(WholeFile);
 
 impl Writer {
-    /// Begins a file; `facts` are members of the report that explain it, as JSON by name.
+    /// Creates a file. `facts` are members of the report, by name, as JSON.
     ///
     /// # Errors
-    /// Where the file cannot be made.
+    /// If the file cannot be created.
     pub fn create(path: &Path, facts: &[(&str, String)]) -> Result<Self> {
         let mut text = format!("# esker traces {TRACES_VERSION}\n");
         for (name, value) in facts {
@@ -122,15 +122,15 @@ impl Writer {
     /// Adds the traces of one phase of one repeat.
     ///
     /// # Errors
-    /// Where the medium is full or fails.
+    /// If the medium is full or fails.
     pub fn add(&mut self, place: TraceOrigin, traces: &[Trace]) -> Result<()> {
         traces.iter().try_for_each(|trace| self.0.write(lines_of(place, trace).as_bytes()))
     }
 
-    /// The file is whole: it gets its name.
+    /// Completes the file and gives it its name.
     ///
     /// # Errors
-    /// Where the medium is full or fails.
+    /// If the medium is full or fails.
     pub fn finish(self) -> Result<()> {
         self.0.finish()
     }

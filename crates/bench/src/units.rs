@@ -1,12 +1,12 @@
-//! Sizes in the units people write, and times in those they read.
+//! Byte sizes as text, and rates.
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A number of bytes that people write as `4G`, `512MiB`, `1.5 TiB` or `64`.
+/// A number of bytes, parsed from `4G`, `512MiB`, `1.5 TiB` or `64`.
 ///
-/// Letters with or without `iB` are powers of 1024, as memory and pools are counted; `kB`, `MB`, `GB`
-/// and `TB` are powers of 1000. Case does not matter.
+/// `K` and `KiB` to `P` and `PiB` are powers of 1024; `kB` to `PB` are powers of 1000. Case does not matter. Parsers
+/// from registries take `4G` for powers of 1000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
@@ -17,7 +17,7 @@ impl FromStr for Bytes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let refuse = || format!("{text:?} is no size: write it as 64, 8K, 512MiB, 1.5G or 2TB");
+        let refuse = || format!("{text:?} is not a size: write it as 64, 8K, 512MiB, 1.5G or 2TB");
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
@@ -29,7 +29,7 @@ impl FromStr for Bytes {
     }
 }
 
-/// Bytes of a unit; an empty one is the byte.
+/// Bytes per unit; an empty unit is the byte.
 fn unit_bytes(unit: &str) -> Option<u64> {
     let unit = unit.to_ascii_lowercase();
     let (prefix, base) = match unit.strip_suffix("ib").or(unit.strip_suffix('i')) {
@@ -55,7 +55,7 @@ fn fraction(number: &str, unit: u64) -> Option<u64> {
 }
 
 impl fmt::Display for Bytes {
-    /// The largest unit that leaves at least 1 before the point, with two places where they are needed.
+    /// Shows the largest unit of which there is at least 1, with two decimal places unless the number is whole.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let power = (self.0.checked_ilog2().unwrap_or(0) / 10).min(5);
         let unit = BINARY[power as usize];
@@ -67,7 +67,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Numbers with three places behind the point, which is more than any measurement holds.
+/// Rounds to three decimal places, more than any measurement is precise to.
 #[must_use]
 pub fn rounded(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
@@ -79,7 +79,7 @@ pub fn mib_per_s(bytes: u64, seconds: f64) -> f64 {
     per_second(bytes as f64 / f64::from(1 << 20), seconds)
 }
 
-/// So many of something in so many seconds; nothing where no time went by.
+/// A rate; 0 if no time has passed.
 #[must_use]
 pub fn per_second(count: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { count / seconds } else { 0.0 }

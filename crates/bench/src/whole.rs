@@ -1,11 +1,11 @@
-//! Result files that appear only whole.
+//! Result files that appear only when they are complete.
 use esker_types::{Error, Result};
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that is written under a temporary name beside its own, which it gets in [`WholeFile::finish`].
-/// Dropped before, it is removed. What is there and no file (a pipe, a device) is written as it is.
+/// A file that is written under a temporary name; [`WholeFile::finish`] gives it its final name. If it is dropped
+/// before, it is removed. An existing pipe or device is written directly.
 pub struct WholeFile {
     path: PathBuf,
     temporary: Option<PathBuf>,
@@ -13,10 +13,10 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
-    /// Begins the file `path`. A file of that name stays as it is until this one is whole.
+    /// Creates the file `path`. An existing file of that name is kept until the new one is complete.
     ///
     /// # Errors
-    /// Where the folder is not there or cannot be written.
+    /// If the directory does not exist or cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
         let temporary = (!is_special(path)).then(|| temporary_of(path));
         let mut options = OpenOptions::new();
@@ -29,15 +29,15 @@ impl WholeFile {
     /// Adds bytes.
     ///
     /// # Errors
-    /// Where the medium is full or fails.
+    /// If the medium is full or fails.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|error| failed(&self.path, &error))
     }
 
-    /// Puts the bytes on the medium and gives the file its name.
+    /// Syncs the data and gives the file its name.
     ///
     /// # Errors
-    /// Where the medium is full or fails; then there is no file of this name, or the one there was.
+    /// If the medium is full or fails; an existing file of this name is then unchanged.
     pub fn finish(mut self) -> Result<()> {
         self.named().map_err(|error| failed(&self.path, &error))
     }
@@ -61,7 +61,7 @@ impl Drop for WholeFile {
     }
 }
 
-/// Writes a whole file at once.
+/// Writes a file.
 ///
 /// # Errors
 /// As [`WholeFile::create`] and [`WholeFile::finish`].
@@ -71,7 +71,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     file.finish()
 }
 
-/// Finds out whether a file of this name could be written.
+/// Checks that a file of this name can be written.
 ///
 /// # Errors
 /// As [`WholeFile::create`].
@@ -83,7 +83,7 @@ fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|there| !there.is_file())
 }
 
-/// In the same folder, so that renaming is atomic; of this process, so that others do not meet it.
+/// A name in the same directory, so that renaming is atomic, with the process id, so that it is unique.
 fn temporary_of(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.part", std::process::id()))

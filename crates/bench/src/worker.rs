@@ -11,23 +11,23 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
-/// The answer to a job or step.
+/// The reply to a job or step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer<A> {
-    /// It was done. The answer to a job says that the worker is ready.
+    /// Success. For a job: the worker is ready.
     Done(A),
-    /// It could not be done; why.
+    /// Failure, with the reason.
     Failed(String),
 }
 
-/// What a worker process is told where all must be ready before any begins.
+/// Messages to a worker that starts each step together with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order<S> {
-    /// To get ready for a step.
+    /// Prepare a step.
     Prepare(S),
-    /// To take it.
+    /// Take the step.
     Begin {
         /// The step.
         step: S,
@@ -36,29 +36,29 @@ pub enum Order<S> {
     },
 }
 
-/// What a worker process does: one job, and steps of it.
+/// The work of a worker process: one job, and its steps.
 pub trait Work: Sized {
-    /// What it is told once.
+    /// The first message.
     type Job: DeserializeOwned;
-    /// What it is told then, again and again.
+    /// The messages that follow.
     type Step: DeserializeOwned;
-    /// What it answers to a step.
+    /// The reply to a step.
     type Done: Serialize + Default;
 
-    /// Gets ready.
+    /// Prepares the job.
     ///
     /// # Errors
-    /// What stands against it.
+    /// If the job cannot begin.
     fn begin(job: Self::Job) -> Result<Self>;
 
     /// Takes a step.
     ///
     /// # Errors
-    /// What went wrong, with the name of the step.
+    /// The error, with the name of the step.
     fn take(&mut self, step: Self::Step) -> Result<Self::Done>;
 }
 
-/// Serves `array`, `kv` and limits until there is no more input.
+/// Serves `array`, `kv` and limits until the end of the input.
 ///
 /// # Errors
 /// As [`serve_work`].
@@ -66,10 +66,10 @@ pub fn serve(input: impl BufRead, output: impl Write) -> Result<()> {
     serve_work::<Worker>(input, output)
 }
 
-/// Serves until there is no more input.
+/// Serves a job and its steps until the end of the input.
 ///
 /// # Errors
-/// Where the other side cannot be heard or told. What fails in a job or step is told to the other side.
+/// If reading or writing messages fails. Failures of a job or step are replies, not errors.
 pub fn serve_work<W: Work>(mut input: impl BufRead, mut output: impl Write) -> Result<()> {
     let Some(job) = receive::<W::Job>(&mut input)? else { return Ok(()) };
     let mut worker = match W::begin(job) {
@@ -87,40 +87,40 @@ pub fn serve_work<W: Work>(mut input: impl BufRead, mut output: impl Write) -> R
     Ok(())
 }
 
-/// From here on this process is ended when the one that started it dies, even in the middle of a step.
-/// To Linux that is the thread that started it: fleets must be started by one that lasts as long as they.
+/// Ends this process when its parent dies, even in the middle of a step. To Linux the parent is the thread that started
+/// the process, so a fleet must be started by a thread that outlives it.
 ///
 /// # Errors
-/// Where the system refuses.
+/// If the system refuses.
 pub fn end_with_parent() -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
-        .map_err(|error| Error::io("asking to end with the benchmark", &error.into()))
+        .map_err(|error| Error::io("requesting to end with the parent process", &error.into()))
 }
 
 fn receive<T: for<'a> Deserialize<'a>>(input: &mut impl BufRead) -> Result<Option<T>> {
     let mut line = String::new();
     let read = input.read_line(&mut line);
-    match read.map_err(|error| Error::io("reading a line of a benchmark", &error))? {
+    match read.map_err(|error| Error::io("reading a message of a benchmark", &error))? {
         0 => Ok(None),
         _ => parse(&line).map(Some),
     }
 }
 
-/// Reads what stands in a line.
+/// Parses a message.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] where it is something else.
+/// [`ErrorKind::Invalid`] if the line is not such a message.
 pub(crate) fn parse<T: for<'a> Deserialize<'a>>(line: &str) -> Result<T> {
     serde_json::from_str(line)
-        .map_err(|error| Error::new(ErrorKind::Invalid, format!("line of a benchmark: {error}")))
+        .map_err(|error| Error::new(ErrorKind::Invalid, format!("message of a benchmark: {error}")))
 }
 
 /// Writes one line.
 ///
 /// # Errors
-/// Where the other side is gone.
+/// If the other process has ended.
 pub(crate) fn send(output: &mut impl Write, message: &impl Serialize) -> Result<()> {
-    let gone = |error| Error::io("writing a line of a benchmark", &error);
+    let gone = |error| Error::io("writing a message of a benchmark", &error);
     let mut line = serde_json::to_vec(message).map_err(|error| gone(error.into()))?;
     line.push(b'\n');
     output.write_all(&line).and_then(|()| output.flush()).map_err(gone)
@@ -180,7 +180,7 @@ impl Worker {
         elapsed.map_or(Until::Ops(self.job.ops), Until::Elapsed)
     }
 
-    /// Whose data this process reads: never its own where there is another.
+    /// The process whose data this process reads: the next one.
     fn neighbour(&self) -> u32 {
         (self.job.rank + 1) % self.job.procs.max(1)
     }
@@ -201,7 +201,7 @@ impl Worker {
         measured
     }
 
-    /// The warm-up takes an eighth more: how much falls on which target differs from round to round.
+    /// The warm-up does an eighth more operations, because the share of each target differs from round to round.
     fn ops_of(&self, round: u32) -> u64 {
         if round == WARM_UP { self.job.ops + self.job.ops / 8 } else { self.job.ops }
     }
@@ -221,7 +221,7 @@ impl Worker {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::Corrupt,
-                format!("what was read for {slot:?} is not what was written"),
+                format!("the data read for {slot:?} is not the data written"),
             )),
         }
     }

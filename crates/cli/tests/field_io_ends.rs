@@ -24,7 +24,7 @@ fn a_node_that_fails_ends_the_others() {
     for node in nodes {
         let output = node.wait_with_output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && said.contains("it has died"), "{said}");
+        assert!(!output.status.success() && said.contains("it has ended unexpectedly"), "{said}");
     }
     assert_eq!(site.json(&["cont", "list", "tank"]), json!([]));
 }
@@ -124,7 +124,7 @@ fn a_worker_that_is_killed_is_named() {
     signal("KILL", *victim);
     let output = process.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("process") && said.contains("it has died"), "{said}");
+    assert!(said.contains("process") && said.contains("it has ended unexpectedly"), "{said}");
     wait_for("no orphans", || !children.iter().any(|pid| is_alive(*pid)));
     assert_eq!(left(&site, &[]), [] as [PathBuf; 0]);
 }

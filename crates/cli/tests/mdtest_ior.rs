@@ -212,7 +212,7 @@ fn the_genuine_program_does_the_same_work_beside_ours() {
     let file = dir.join("f").display().to_string();
     let work = ["ior", "--procs", "1", "-b", "64k", "-t", "8k", "-o", &file, "--genuine", &program];
     let (text, report) = bench(&site, &work);
-    assert!(text.contains(&format!("Mean rates beside those of {program}:\n")), "{text}");
+    assert!(text.contains(&format!("Mean rates of {program} and ours:\n")), "{text}");
     assert!(text.lines().any(|line| line.starts_with("write      POSIX  1000.50  ")), "{text}");
     let genuine = &report["settings"]["genuine"];
     assert_eq!(genuine["program"], json!(program));

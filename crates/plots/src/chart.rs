@@ -13,8 +13,8 @@ use std::ops::Range;
 /// Width of every figure in pixels.
 pub const WIDTH: u32 = 860;
 
-/// The colours of Okabe and Ito, which people with any colour vision tell apart, without yellow, which is invisible on
-/// paper. The page's style sheet maps them to lighter ones for dark screens.
+/// The colours of Okabe and Ito, which are distinguishable with any colour vision, without yellow, which is hard to see
+/// on paper. The page's style sheet maps them to lighter ones for dark screens.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -51,7 +51,7 @@ const MARKERS: [&[(i32, i32)]; 7] = [
     ],
     &[(-5, -5), (5, -5), (-5, 5), (5, 5)],
 ];
-/// Length of a dash and of the gap behind it; a line without dashes has none.
+/// Length of a dash and of the gap after it; none for a solid line.
 const DASHES: [(u32, u32); 7] = [(0, 0), (8, 4), (2, 3), (14, 4), (5, 2), (3, 6), (10, 8)];
 /// How densely bars are filled.
 const DENSITIES: [f64; 3] = [1.0, 0.25, 0.6];
@@ -61,7 +61,7 @@ pub(crate) const TEXT: f64 = 15.0;
 const TITLE_TEXT: f64 = 18.0;
 const TITLE_HEIGHT: u32 = 30;
 const PANEL_HEIGHT: u32 = 300;
-/// Width of a letter, for labels that must not run into each other.
+/// Width of a letter, to keep labels from overlapping.
 const LETTER: f64 = 6.7;
 const LEGEND_ROW: i32 = 20;
 const LEGEND_KEY: i32 = 34;
@@ -101,11 +101,11 @@ impl Ranged for Ticked {
     }
 }
 
-/// How one series is drawn; what the medium gives is a dashed grey line without markers.
+/// How a series is drawn. The limit of the medium is a dashed grey line without markers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style(Option<usize>);
 
-/// The style of what the medium gives.
+/// The style of the limit of the medium.
 pub const LIMIT: Style = Style(None);
 
 impl Style {
@@ -188,16 +188,16 @@ pub struct Series {
 pub struct Panel {
     /// Title above it.
     pub title: String,
-    /// What is drawn in it.
+    /// The series in it.
     pub series: Vec<Series>,
 }
 
-/// What the horizontal axis is.
+/// The kind of horizontal axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
-    /// Numbers, equally far apart where their differences are equal: markers joined by lines.
+    /// Numbers on a linear scale: markers joined by lines.
     Linear,
-    /// Numbers, equally far apart where their ratios are equal: markers joined by lines.
+    /// Numbers on a logarithmic scale: markers joined by lines.
     Log,
     /// Names: bars beside each other.
     Categories,
@@ -212,7 +212,7 @@ pub struct Chart {
     pub x_label: String,
     /// What the vertical axis shows, with its unit.
     pub y_label: String,
-    /// What the horizontal axis is.
+    /// The kind of horizontal axis.
     pub axis: Axis,
     /// Places on the horizontal axis and their labels, in rising order. Categories are numbered from 0.
     pub ticks: Vec<(f64, String)>,
@@ -224,7 +224,7 @@ impl Chart {
     /// The chart as an SVG document.
     ///
     /// # Errors
-    /// Where `plotters` refuses to draw it.
+    /// If `plotters` refuses to draw it.
     pub fn svg(&self) -> Result<String> {
         let legend = self.legend();
         let legend_height = legend.last().map_or(0, |(_, _, (_, y))| y + LEGEND_ROW + 6);
@@ -347,7 +347,7 @@ impl Chart {
         (first - room, last + room)
     }
 
-    /// Labels of the horizontal axis; one that would run into the label before it is blank.
+    /// Labels of the horizontal axis. A label that would overlap the one before it is blank.
     fn labels_that_fit(&self, pixels: f64) -> Vec<(f64, String)> {
         let mut free_from = f64::NEG_INFINITY;
         let label = |(x, name): &(f64, String)| {

@@ -1,9 +1,9 @@
-//! Pages and figures of benchmark results. They are drawn from the JSON that `esker bench ... --json FILE` writes
-//! and from nothing else: this crate measures nothing and opens no store.
+//! Pages and figures of benchmark results. Their only source is the JSON that `esker bench ... --json FILE` writes:
+//! this crate measures nothing and opens no store.
 //!
-//! [`results`] reads report files. A [`Figure`] is an SVG chart with a sentence on what it shows; [`sweep`] finds out
-//! which charts the measurements allow, [`offsets`] and [`timeline`] show when processes did what. A [`page::Page`] is
-//! one HTML file that needs no network. `plotters` draws, `minijinja` fills the page's template
+//! [`results`] reads report files. A [`Figure`] is an SVG chart with a sentence on what it shows. [`sweep`] chooses the
+//! charts for the measurements, [`offsets`] and [`timeline`] show when processes did I/O. A [`page::Page`] is one HTML
+//! file that needs no network. `plotters` draws, `minijinja` fills the page's template
 //! (docs/decisions/0032-drawing.md).
 #![forbid(unsafe_code)]
 
@@ -43,10 +43,10 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Every figure that these files have the numbers for.
+    /// All figures for which these files have the numbers.
     ///
     /// # Errors
-    /// Where the traces beside a file cannot be read or are not traces of `esker bench`.
+    /// If the traces beside a file cannot be read or are not traces of `esker bench`.
     pub fn of(&mut self, files: &[Results]) -> Result<Vec<Figure>> {
         let samples = sweep::samples(files);
         let mut figures = Vec::new();

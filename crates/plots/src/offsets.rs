@@ -18,10 +18,10 @@ const OFFSETS: [Offset; 4] = [
 ];
 
 impl Figures {
-    /// One chart for all runs that have offsets; none where no run has.
+    /// One chart for all runs that have offsets; none if no run has them.
     ///
     /// # Errors
-    /// Where the chart cannot be drawn.
+    /// If the chart cannot be drawn.
     pub fn offsets(&mut self, files: &[Results]) -> Result<Option<Figure>> {
         let runs = files.iter().flat_map(|file| &file.runs);
         let runs: Vec<_> =

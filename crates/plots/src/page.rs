@@ -1,4 +1,4 @@
-//! One self-contained page: figures, tables, and what they were measured on.
+//! One self-contained page: figures, tables and the machines.
 //!
 //! The page is XHTML, so that it can be parsed; it needs no network and no scripts to be read. `page.html` is its
 //! template.
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 const TEMPLATE: &str = include_str!("page.html");
 
-/// What stands on a page.
+/// The contents of a page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Page {
     /// Title.
@@ -23,11 +23,11 @@ pub struct Page {
     pub about: Vec<String>,
     /// Tables before the figures.
     pub summary: Vec<Table>,
-    /// The figures, with a list of links to them where there is one section only.
+    /// The figures, with a list of links to them if there is only one section.
     pub sections: Vec<Section>,
     /// Tables behind the figures.
     pub tables: Vec<Table>,
-    /// What was measured on and how: a name, and members with their values.
+    /// Machines and settings: a name, and members with their values.
     pub machines: Vec<(String, Vec<(String, String)>)>,
 }
 
@@ -38,13 +38,13 @@ pub struct Section {
     pub title: String,
     /// Lines of small print.
     pub notes: Vec<String>,
-    /// What is judged from the figures.
+    /// Findings that the figures decide.
     pub findings: Vec<Finding>,
     /// The figures.
     pub figures: Vec<Figure>,
 }
 
-/// A statement and whether the measurements bear it out.
+/// A statement, and whether the measurements confirm it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The statement.
@@ -88,7 +88,7 @@ impl Page {
     /// The page of some report files.
     ///
     /// # Errors
-    /// Where the traces beside a file cannot be read, or a figure cannot be drawn.
+    /// If the traces beside a file cannot be read, or a figure cannot be drawn.
     pub fn of(title: &str, files: &[Results]) -> Result<Self> {
         let figures = Figures::default().of(files)?;
         let runs: usize = files.iter().map(|file| file.runs.len()).sum();
@@ -134,7 +134,7 @@ impl Page {
     /// The document.
     ///
     /// # Errors
-    /// Where the template cannot be filled.
+    /// If the template cannot be filled.
     pub fn html(&self) -> Result<String> {
         let mut environment = Environment::new();
         environment.set_auto_escape_callback(|_| AutoEscape::Html);

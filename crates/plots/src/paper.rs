@@ -1,5 +1,5 @@
-//! The page of `esker bench paper`: each table and figure of two papers beside what they found, and whether the
-//! measurements show the same. `findings.json` holds the findings and the rules that decide them.
+//! The page of `esker bench paper`: each table and figure of two papers with their findings, and whether the
+//! measurements confirm them. `findings.json` has the findings and the rules that decide them.
 use crate::page::{Finding, Page, Section, Table};
 use crate::results::{Measurement, Results};
 use crate::sweep::{SWEEPS, samples};
@@ -18,7 +18,7 @@ const ABOUT: [&str; 2] = [
      pool on this machine; \"posix\" is the layout of the 2022 paper on the same medium, which stands in for their \
      Lustre.",
 ];
-/// Most timelines of one file.
+/// Maximum number of timelines of one file.
 const TIMELINES: usize = 4;
 
 /// What one command measured.
@@ -32,14 +32,14 @@ pub struct PaperStep {
     pub results: Results,
 }
 
-/// The page, and how many findings came out which way.
+/// The page, with the number of findings by verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Papers {
     /// The page.
     pub page: Page,
-    /// Findings that are seen.
+    /// Findings that are confirmed.
     pub seen: usize,
-    /// Findings that are not.
+    /// Findings that are not confirmed.
     pub not_seen: usize,
     /// Findings that need more than one node.
     pub cannot: usize,
@@ -75,11 +75,11 @@ enum Rule {
     Ratio { first: Pick, second: Pick, phases: Phases, bound: Bound },
     /// A share of the wall-clock time of each run of a step.
     Offset { step: String, of: End, bound: Bound },
-    /// One node cannot show it; why.
+    /// One node cannot show it, with the reason.
     Cannot(String),
 }
 
-/// Measurements of a step that agree with what is given. The best number of processes counts, as in the papers.
+/// Measurements of a step that match the given members. The best number of processes counts, as in the papers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pick {
@@ -131,7 +131,7 @@ type Evidence = std::result::Result<Vec<(&'static str, f64)>, String>;
 /// The page of the results of all steps.
 ///
 /// # Errors
-/// Where the traces of a step cannot be read, or a figure cannot be drawn.
+/// If the traces of a step cannot be read, or a figure cannot be drawn.
 pub fn page(steps: &[PaperStep]) -> Result<Papers> {
     let mut page = Page {
         title: "The papers on weather fields and DAOS, on this machine".to_owned(),

@@ -1,4 +1,4 @@
-//! The page of `esker bench posix`: work on files as a multiple of what tmpfs gives.
+//! The page of `esker bench posix`: work on files as a multiple of the rate of tmpfs.
 use crate::Figure;
 use crate::chart::{Axis, Chart, LIMIT, Palette, Panel, Point, Series};
 use crate::page::{Page, Section, Table};
@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 /// Name of the report on the page.
 const NAME: &str = "esker bench posix";
 
-const ABOUT: &str = "Ratios are to tmpfs, medians of the iterations' ratios; of one process the median time of an \
-                     operation. A goal that is missed is marked with !.";
+const ABOUT: &str = "Ratios are to tmpfs: medians of the ratios of the iterations. For one process, values are median times of an operation. A goal that is missed is marked with !.";
 
 /// One line of the report's `table`; docs/cli.md says what its members mean.
 #[derive(Deserialize)]
@@ -51,7 +50,7 @@ impl Row {
 /// The page: a chart of the ratios beside the goals, the table, the machine.
 ///
 /// # Errors
-/// Where this is not a report of `esker bench posix`, or the chart cannot be drawn.
+/// If this is not a report of `esker bench posix`, or the chart cannot be drawn.
 pub fn page(report: &Value) -> Result<Page> {
     let rows: Vec<Row> = serde_json::from_value(report["table"].clone()).map_err(|error| {
         Error::new(
@@ -76,7 +75,7 @@ pub fn page(report: &Value) -> Result<Page> {
             figures: vec![figure(&rows, &sites, processes)?],
             ..Section::default()
         }],
-        summary: vec![Table::new("Every work beside tmpfs", &headings, &cells)],
+        summary: vec![Table::new("All work beside tmpfs", &headings, &cells)],
         ..Page::default()
     };
     Ok(page.with_machines(&[Results::of(NAME, report.clone())?]))

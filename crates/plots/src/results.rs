@@ -104,13 +104,13 @@ struct Document {
 }
 
 impl Measurement {
-    /// True for what the medium itself gives.
+    /// True for the limit of the medium.
     #[must_use]
     pub fn is_limit(&self) -> bool {
         self.store == "medium"
     }
 
-    /// Everything that tells a run from the others of a page, but for its phase.
+    /// Label of a run on a page, without its phase.
     #[must_use]
     pub fn label(&self) -> String {
         let access = [&self.mode, &self.pattern, &self.contention, &self.class_array];
@@ -127,7 +127,7 @@ impl Measurement {
         self.total_wall_clock_s.unwrap_or(self.seconds)
     }
 
-    /// True where both are the same phase of the same workload, whatever was measured.
+    /// True if both are the same phase of the same workload, on any store.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let key = |run: &Self| {
@@ -160,8 +160,8 @@ impl Results {
     /// Reads a file, and looks for traces beside it.
     ///
     /// # Errors
-    /// Names the file: where it cannot be read, is longer than [`RESULTS_BYTES_MAX`], is no result of
-    /// `esker bench`, or has another schema.
+    /// Names the file: if it cannot be read, is longer than [`RESULTS_BYTES_MAX`], is not a result of `esker bench`, or
+    /// has another schema.
     pub fn read(path: &Path) -> Result<Self> {
         let text = read_bounded(path)?;
         let value = serde_json::from_slice(&text)
@@ -213,7 +213,7 @@ fn check_schema(name: &str, value: &Value) -> Result<()> {
 #[cold]
 fn foreign(name: &str, why: &str) -> Error {
     let message = format!(
-        "{name} is no result of `esker bench` ({why}): give files that `esker bench ... --json FILE` wrote"
+        "{name} is not a result of `esker bench` ({why}): give files that `esker bench ... --json FILE` wrote"
     );
     Error::new(ErrorKind::Invalid, message)
 }
@@ -289,14 +289,14 @@ pub(crate) mod tests {
     #[test]
     fn what_is_not_ours_is_refused_by_name() {
         let message = |value| Results::of("odd.json", value).unwrap_err().message().to_owned();
-        assert!(message(json!({"a": 1})).starts_with("odd.json is no result of `esker bench`"));
-        assert!(message(json!([])).starts_with("odd.json is no result"));
+        assert!(message(json!({"a": 1})).starts_with("odd.json is not a result of `esker bench`"));
+        assert!(message(json!([])).starts_with("odd.json is not a result"));
         let mut newer = document(&[]);
         newer["schema"] = json!(2);
         assert!(message(newer).starts_with("odd.json has schema 2, and this esker reads schema 1"));
         let mut broken = document(&[]);
         broken["runs"] = json!([{"store": 5}]);
-        assert!(message(broken).starts_with("odd.json is no result"));
+        assert!(message(broken).starts_with("odd.json is not a result"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Charts of bandwidth against whatever the runs differ in.
+//! Charts of bandwidth against the members in which runs differ.
 use crate::chart::{Axis, Chart, LIMIT, Panel, Point, Series};
 use crate::results::{Measurement, Results};
 use crate::words::{bytes, capital, short};
@@ -6,8 +6,8 @@ use crate::{Figure, Figures};
 use esker_types::Result;
 use std::collections::BTreeMap;
 
-/// A kind of chart: what is on its horizontal axis, and how runs are told apart. `over`, `needs`, `apart` and `series`
-/// are names of [`Sample::texts`], separated by spaces.
+/// A kind of chart: its horizontal axis, and how runs are grouped. `over`, `needs`, `apart` and `series` are names of
+/// [`Sample::texts`], separated by spaces.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep {
     /// Name for ids.
@@ -119,7 +119,8 @@ pub struct Sample {
     range_mib_s: (f64, f64),
     limit_mib_s: Option<f64>,
     ops_per_s: f64,
-    /// What the run is, by name: `store`, `workload`, `mode`, `procs` and so on. A name that does not apply is missing.
+    /// The members of the run by name: `store`, `workload`, `mode`, `procs` and so on. A member that does not apply is
+    /// missing.
     texts: BTreeMap<&'static str, String>,
 }
 
@@ -174,7 +175,7 @@ impl Sample {
         self.texts.get(name)
     }
 
-    /// What it is in this respect, as a number, where that is one.
+    /// The member of this name as a number, if it is one.
     fn number(&self, name: &str) -> Option<f64> {
         match name {
             "size" => Some(self.run.size_bytes as f64),
@@ -183,7 +184,7 @@ impl Sample {
         }
     }
 
-    /// What it is in this respect, as a title or label says it.
+    /// The member of this name as text for titles and labels.
     fn phrase(&self, name: &str) -> Option<String> {
         let text = self.text(name)?;
         let count =
@@ -239,7 +240,7 @@ fn texts(run: &Measurement) -> BTreeMap<&'static str, String> {
     texts
 }
 
-/// What is on the vertical axis.
+/// The quantity on the vertical axis.
 #[derive(Clone, Copy)]
 struct Unit {
     label: &'static str,
@@ -274,10 +275,10 @@ impl Unit {
 }
 
 impl Figures {
-    /// The charts of a kind; none where nothing it shows varies.
+    /// The charts of a kind; none if nothing that it shows varies.
     ///
     /// # Errors
-    /// Where a chart cannot be drawn.
+    /// If a chart cannot be drawn.
     pub fn sweep(&mut self, sweep: &Sweep, samples: &[Sample]) -> Result<Vec<Figure>> {
         let wanted = samples
             .iter()
@@ -445,7 +446,7 @@ impl Ticks {
     }
 }
 
-/// Puts numbers in the place of names that would not fit below the axis; says what the numbers stand for.
+/// Replaces names that would not fit below the axis by numbers. Returns the sentence that explains them.
 fn number_long_names(chart: &mut Chart) -> String {
     let length: usize = chart.ticks.iter().map(|(_, name)| name.chars().count()).sum();
     if chart.axis != Axis::Categories || length * chart.panels.len() <= 2 * NAMES_MAX {
@@ -465,11 +466,12 @@ fn sentence(chart: &Chart, unit: Unit, places: &[String]) -> String {
         chart.panels.iter().filter_map(|panel| highest(chart, panel, unit, places)).collect();
     let has_spread = |point: &Point| point.high - point.low > SPREAD_MIN * point.y;
     if chart.series().any(|series| series.style != LIMIT && series.points.iter().any(has_spread)) {
-        sentences.push("Values are means; whiskers go from the least to the greatest.".to_owned());
+        sentences.push("Values are means; whiskers show the range.".to_owned());
     }
     if chart.series().any(|series| series.style == LIMIT) {
-        sentences
-            .push("The dashed grey line is what the medium gave the same processes.".to_owned());
+        sentences.push(
+            "The dashed grey line is the limit of the medium for the same processes.".to_owned(),
+        );
     }
     sentences.join(" ")
 }

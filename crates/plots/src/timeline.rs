@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-/// Most timelines of one file.
+/// Maximum number of timelines of one file.
 const TIMELINES_MAX: usize = 8;
 /// Most processes in a timeline.
 const LANES_MAX: usize = 48;
-/// Most operations of a process that are drawn.
+/// Maximum number of operations of a process that are drawn.
 const SPANS_MAX: usize = 20_000;
-/// The beginning of a run with more operations per process is drawn apart, so that single ones can be seen.
+/// A run with more operations per process gets a second chart of its beginning, which shows single operations.
 const CROWDED: usize = 150;
 /// Operations of each process in that view.
 const NEAR: usize = 20;
@@ -67,7 +67,7 @@ impl SpanKind {
 /// One operation, in seconds from the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// What it did.
+    /// The reply of a process.
     pub kind: SpanKind,
     /// When it began.
     pub start_s: f64,
@@ -96,7 +96,7 @@ impl Figures {
     /// The timelines of a file: the first repeat of its first runs.
     ///
     /// # Errors
-    /// Where its traces cannot be read or are not traces; names the file.
+    /// If its traces cannot be read or are not traces; names the file.
     pub fn timelines(&mut self, file: &Results) -> Result<Vec<Figure>> {
         let Some(path) = &file.traces else { return Ok(Vec::new()) };
         let pairs = pairs(&file.runs);
@@ -187,7 +187,7 @@ fn start(trace: &Trace) -> f64 {
     starts.fold(f64::INFINITY, f64::min)
 }
 
-/// A time that is pointed out: its name, start and end in seconds.
+/// A time interval to highlight: its name, start and end in seconds.
 type Offset = (String, f64, f64);
 
 /// `off_0` and `off_f` of each phase, as the papers define them.
@@ -375,7 +375,7 @@ fn collect(
 fn not_a_trace(path: &Path, error: &csv::Error) -> Error {
     let line = error.position().map_or(1, csv::Position::line);
     let message = format!(
-        "{}, line {line}, is not a trace of `esker bench` ({error}): write it again with --traces, or move it away",
+        "{}, line {line}, is not a trace of `esker bench` ({error}): write it again with --traces, or remove it",
         path.display()
     );
     Error::new(ErrorKind::Invalid, message)

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers as text.
 
 /// A number with three significant figures, without needless zeros, and with commas between thousands.
 #[must_use]

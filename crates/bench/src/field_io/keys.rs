@@ -1,7 +1,7 @@
-//! Keys of fields, and the names that follow from them.
+//! Keys of fields, and the object names derived from them.
 //!
-//! A key has a most significant part, which all fields of a forecast share, and a least significant
-//! part. Names are md5 sums, so that processes that make the same thing at the same time make one thing.
+//! A key has a most significant part, which all fields of a forecast share, and a least significant part. Names are md5
+//! sums of keys, so that processes which create the same object at the same time create it once.
 use super::{Contention, Field};
 use esker_types::{ObjectId, Uuid};
 use md5::{Digest, Md5};
@@ -9,14 +9,13 @@ use md5::{Digest, Md5};
 /// The key of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// What all fields of a forecast share.
+    /// The part that all fields of a forecast share.
     pub most_significant: String,
-    /// What tells them apart.
+    /// The part that distinguishes them.
     pub least_significant: String,
 }
 
-/// User bits of objects with names of their own have this bit of their upper word set, those with
-/// numbers from a container's counter do not.
+/// This bit of the upper user bits is set for ids derived from keys, and clear for ids from a container's counter.
 const NAMED: u64 = 1 << 31;
 
 impl Key {

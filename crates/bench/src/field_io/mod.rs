@@ -1,4 +1,4 @@
-//! Field I/O: weather fields written and read as the benchmark of ECMWF does it.
+//! Field I/O: weather fields written and read as in ECMWF's benchmark.
 //!
 //! "DAOS as HPC Storage: a View From Numerical Weather Prediction" (2023), section IV-B, Algorithms 1
 //! and 2: a main Key-Value maps the most significant part of a field's key to a forecast, whose
@@ -16,11 +16,11 @@ use crate::clock::monotonic_ns;
 use crate::traces::{EVENTS, Stamps};
 use serde::{Deserialize, Serialize};
 
-/// How much of the functions is used (section V-B).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The mode of Field I/O (section V-B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// All of it.
+    /// Containers and indexes.
     Full,
     /// All Key-Values and Arrays lie in the main container.
     NoContainers,
@@ -29,7 +29,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,18 +40,18 @@ impl Mode {
     }
 }
 
-/// Who shares a forecast index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Contention on forecast indexes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contention {
-    /// Each process has its own.
+    /// One index per process.
     Low,
-    /// All have the same.
+    /// One index for all processes.
     High,
 }
 
 impl Contention {
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -61,17 +61,19 @@ impl Contention {
     }
 }
 
-/// Who writes and reads when (section V-C).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The access pattern (section V-C).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Pattern {
     /// Unique writes, then unique reads by another set of processes.
+    #[value(name = "A")]
     A,
     /// Repeated writes by half of the processes while the other half reads the same fields.
+    #[value(name = "B")]
     B,
 }
 
 impl Pattern {
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -86,11 +88,11 @@ impl Pattern {
 pub struct Field {
     /// The process that writes it.
     pub process: u32,
-    /// The how many-th of its fields, from 0.
+    /// Number of the field in its process, from 0.
     pub index: u32,
 }
 
-/// Events whose time is noted, in the order of [`Stamps`].
+/// Events whose time is recorded, in the order of [`Stamps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// I/O start: before the write or read function is called.
@@ -101,7 +103,7 @@ pub enum Event {
     OpenEnd,
     /// Data is about to be written or read.
     TransferStart,
-    /// It was.
+    /// Data has been written or read.
     TransferEnd,
     /// The object is about to be closed.
     CloseStart,
@@ -111,7 +113,7 @@ pub enum Event {
     IoEnd,
 }
 
-/// Notes when the events of one operation were.
+/// Records the times of the events of one operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamper {
     zero_ns: u64,
@@ -125,7 +127,7 @@ impl Stamper {
         Self { zero_ns, stamps: [0; EVENTS] }
     }
 
-    /// Notes an event, which is now.
+    /// Records an event at the present time.
     pub fn mark(&mut self, event: Event) {
         self.stamps[event as usize] = monotonic_ns().saturating_sub(self.zero_ns);
     }

@@ -12,8 +12,8 @@ impl Session {
     /// Reads a field, which fills `buffer`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is none, [`ErrorKind::Corrupt`] where it has another length;
-    /// what the store meets.
+    /// [`ErrorKind::NotFound`] if it does not exist, [`ErrorKind::Corrupt`] if it has another length; errors of the
+    /// store.
     pub fn read(&mut self, field: Field, buffer: &mut [u8], stamper: &mut Stamper) -> Result<()> {
         stamper.mark(Event::IoStart);
         let key = self.key(field);

@@ -13,7 +13,7 @@ use std::rc::Rc;
 const SEGMENTS_HI: u64 = 1;
 
 /// How the data of processes lies in objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objects {
     /// An object for each process and iteration.
@@ -23,7 +23,7 @@ pub enum Objects {
 }
 
 impl Objects {
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl Session {
     /// Writes the parts of a process in one operation; `of` says whose and in which iteration.
     ///
     /// # Errors
-    /// What the store meets.
+    /// Errors of the store.
     pub fn write_segments(
         &mut self,
         segments: Segments,
@@ -90,7 +90,7 @@ impl Session {
     /// Reads the parts of a process in one operation.
     ///
     /// # Errors
-    /// [`esker_types::ErrorKind::NotFound`] where they are not there; what the store meets.
+    /// [`esker_types::ErrorKind::NotFound`] if they do not exist; errors of the store.
     pub fn read_segments(
         &mut self,
         segments: Segments,

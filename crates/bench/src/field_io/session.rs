@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Object ids that are asked for at a time.
+/// Object ids per allocation.
 const OID_BATCH: u64 = 1024;
 
-/// What a session works on.
+/// The pool, container and options of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Layout {
     /// Pool by name, UUID or URL.
     pub pool: String,
     /// Label of the main container, which is also the name of the experiment in keys.
     pub container: String,
-    /// How much of the functions is used.
+    /// The mode.
     pub mode: Mode,
-    /// Who shares a forecast index.
+    /// Contention on forecast indexes.
     pub contention: Contention,
     /// Class of Key-Values.
     pub class_kv: String,
@@ -31,13 +31,13 @@ pub struct Layout {
     pub class_array: String,
 }
 
-/// A forecast: where its index and its fields are.
+/// The index and the store container of a forecast.
 pub(super) struct Forecast {
     pub(super) index: Kv,
     pub(super) store: Rc<Store>,
 }
 
-/// A container with fields, and object ids in it that are still free.
+/// A container with fields.
 pub(super) struct Store {
     pub(super) container: Container,
     pub(super) uuid: Uuid,
@@ -58,7 +58,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// True where a read sees a write to an Array whole or not at all.
+    /// True if a read sees either all or nothing of a write to an Array.
     #[must_use]
     pub fn is_atomic(&self) -> bool {
         self.pool.capabilities().atomic_arrays
@@ -67,13 +67,13 @@ impl Session {
     /// Connects to the pool and opens the main container. Arrays are one chunk of `field_bytes`.
     ///
     /// # Errors
-    /// Where either cannot be opened, or a class is unknown.
+    /// If either cannot be opened, or a class is unknown.
     pub fn open(layout: Layout, chunk_bytes: u64) -> Result<Self> {
         let pool = Pool::connect(&layout.pool, OpenMode::ReadWrite)?;
         Self::within(pool, layout, chunk_bytes)
     }
 
-    /// The same in a pool that is open.
+    /// The same in an open pool.
     ///
     /// # Errors
     /// As [`Session::open`].
@@ -138,7 +138,7 @@ impl Session {
         self.pool.open_container(&uuid.to_string(), OpenMode::ReadWrite).wait()
     }
 
-    /// Makes a container, unless another process was faster.
+    /// Creates a container unless it exists.
     pub(super) fn create_container(&self, uuid: Uuid) -> Result<()> {
         let new = NewContainer::nameless().with_uuid(uuid);
         match self.pool.create_container(&new).wait() {
@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    /// An id that no Array of the container has had.
+    /// An unused object id of the container.
     pub(super) fn new_oid(&mut self, store: &Store) -> Result<ObjectId> {
         let free = self.free_oids.entry(store.uuid).or_default();
         if free.is_empty() {
@@ -173,10 +173,10 @@ fn kv_in(container: &Container, bits: ObjectId, class: ObjectClass) -> Result<Kv
     container.kv(container.generate_oid(bits.hi, bits.lo, otype, Some(class), 0)?)
 }
 
-/// Removes everything that processes `0..procs` made under a layout. What is not there is passed over.
+/// Removes everything that processes `0..procs` created under a layout. Missing containers are skipped.
 ///
 /// # Errors
-/// What the store meets.
+/// Errors of the store.
 pub fn remove(pool: &Pool, layout: &Layout, procs: u32) -> Result<()> {
     let forecasts = match (layout.mode, layout.contention) {
         (Mode::Full, Contention::Low) => procs,

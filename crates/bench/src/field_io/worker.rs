@@ -1,4 +1,4 @@
-//! One process of `field-io` or `segments`: it waits for the common start, then works without a pause.
+//! One process of `field-io` or `segments`. It waits for the common start, then works without a pause.
 use super::segments::Segments;
 use super::session::{Layout, Session};
 use super::{Field, Mode, Pattern, Stamper};
@@ -15,37 +15,37 @@ use serde::{Deserialize, Serialize};
 /// Arrays have chunks of this size, the default of DAOS, or one chunk where they are smaller.
 pub const CHUNK_BYTES: u64 = 1 << 20;
 
-/// What one process works on.
+/// The job of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Name of its node.
     pub node: String,
     /// Its number over all nodes.
     pub process: u32,
-    /// The processor to run on; any where none is given.
+    /// The processor to run on; any if not given.
     pub cpu: Option<u32>,
-    /// Where things are.
+    /// The pool and its layout.
     pub layout: Layout,
-    /// Set for `segments`.
+    /// Options of `segments`.
     pub segments: Option<Segments>,
     /// Bytes of one operation.
     pub io_bytes: u64,
-    /// What the payload is made from.
+    /// Seed of the payload.
     pub seed: u64,
-    /// Number of the repeat: the payload differs from repeat to repeat.
+    /// Number of the repeat. The payload of each repeat differs.
     pub repeat: u32,
 }
 
-/// Some iterations of one process.
+/// Consecutive iterations of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldIoStep {
     /// What is done.
     pub kind: Kind,
-    /// The pattern: in A every iteration has a field of its own, in B all have the same.
+    /// The access pattern. In A every iteration has its own field; in B all iterations have the same field.
     pub pattern: Pattern,
-    /// Whose fields they are.
+    /// The process that owns the fields.
     pub owner: u32,
-    /// The first iteration. The writes of B count on from the one that sets up.
+    /// The first iteration. In B, the initial write is iteration 0 of the owner.
     pub first: u32,
     /// How many.
     pub count: u32,
@@ -53,8 +53,8 @@ pub struct FieldIoStep {
     pub zero_ns: u64,
     /// The common start, by the same clock.
     pub start_ns: u64,
-    /// For reads: what is compared with what was written, after the time of each I/O. In pattern B what
-    /// is read must be from one of the writes before this number.
+    /// For reads: compares the data after the time of each I/O. In pattern B the data must be that of one of the writes
+    /// before this number.
     pub verify_before: Option<u32>,
 }
 
@@ -141,8 +141,7 @@ impl Worker {
         }
     }
 
-    /// Without an index fields are overwritten in place: then each chunk is atomic by itself, or, on
-    /// plain files, each byte.
+    /// Without an index, fields are overwritten in place. Each chunk is then atomic, or on plain files each byte.
     fn verify(&self, step: &FieldIoStep, iteration: u32, before: u32) -> Result<()> {
         let from = match step.pattern {
             Pattern::A => iteration..iteration + 1,
@@ -161,7 +160,7 @@ impl Worker {
         };
         match units.all(is_right) {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::Corrupt, "what was read is not what was written")),
+            false => Err(Error::new(ErrorKind::Corrupt, "the data read is not the data written")),
         }
     }
 

@@ -19,7 +19,7 @@ impl Session {
     /// it any more.
     ///
     /// # Errors
-    /// What the store meets.
+    /// Errors of the store.
     pub fn write(&mut self, field: Field, data: &[u8], stamper: &mut Stamper) -> Result<()> {
         stamper.mark(Event::IoStart);
         let key = self.key(field);

@@ -1,4 +1,4 @@
-//! GRIB messages of the user's, archived under the keys that stand in them.
+//! GRIB messages of the user, archived under their own keys.
 use super::session::Session;
 use crate::job::Slot;
 use crate::load::Load;
@@ -12,7 +12,7 @@ use std::path::Path;
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
     bytes: Vec<u8>,
-    /// Where each stands; at least one.
+    /// Position of each message; at least one.
     places: Vec<Range<usize>>,
 }
 
@@ -20,7 +20,7 @@ impl Messages {
     /// Reads a file.
     ///
     /// # Errors
-    /// Where it cannot be read, holds no message or a damaged one.
+    /// If it cannot be read, has no message or a damaged one.
     pub fn read(path: &Path) -> Result<Self> {
         let named = |error: &Error| {
             Error::new(error.kind(), format!("--grib {}: {}", path.display(), error.message()))
@@ -32,30 +32,30 @@ impl Messages {
         });
         let places = messages.collect::<Result<Vec<_>>>().map_err(|error| named(&error))?;
         if places.is_empty() {
-            return Err(named(&Error::new(ErrorKind::Invalid, "there is no GRIB message in it")));
+            return Err(named(&Error::new(ErrorKind::Invalid, "it contains no GRIB message")));
         }
         Ok(Self { bytes, places })
     }
 
-    /// Where messages stand in the file: begin and length in bytes.
+    /// Offset and length of each message in bytes.
     #[must_use]
     pub fn places(&self) -> Vec<(usize, usize)> {
         self.places.iter().map(|place| (place.start, place.len())).collect()
     }
 
-    /// How many there are.
+    /// Their number.
     #[must_use]
     pub fn count(&self) -> usize {
         self.places.len()
     }
 
-    /// Bytes of the longest.
+    /// Bytes of the longest message.
     #[must_use]
     pub fn longest(&self) -> u64 {
         self.places.iter().map(|place| place.len() as u64).max().unwrap_or(0)
     }
 
-    /// Those of one of so many processes, in turn; all where there are fewer than processes.
+    /// The share of one process, round-robin; all messages if there are fewer than processes.
     #[must_use]
     pub fn share(mut self, rank: u32, procs: u32) -> Self {
         if self.places.len() >= procs as usize {
@@ -65,7 +65,7 @@ impl Messages {
         self
     }
 
-    /// The messages one after the other, over and over.
+    /// The messages in order; after the last, the first again.
     fn nth(&self, number: u64) -> &[u8] {
         let place = self.places.get(number as usize % self.places.len().max(1));
         place.and_then(|place| self.bytes.get(place.clone())).unwrap_or_default()
@@ -77,8 +77,7 @@ impl Messages {
 }
 
 impl Session {
-    /// Archives as many messages as there are fields. What was learned of their keys does not outlive the
-    /// phase.
+    /// Archives as many messages as there are fields. The cache of their keys lasts for the phase.
     pub(super) fn archive_grib(&mut self) -> Result<Measured> {
         let (shape, mut writer) = (self.job.shape, self.store()?.writer());
         let mut meter = Meter::start();
@@ -94,7 +93,7 @@ impl Session {
         Ok(meter.finish())
     }
 
-    /// Writes a plain file for each of them.
+    /// Writes a plain file for each message.
     pub(super) fn grib_files(&mut self, round: u32) -> Result<Measured> {
         let (rank, fields) = (self.job.rank, self.job.shape.fields());
         let Self { open, messages, .. } = self;
@@ -108,7 +107,7 @@ impl Session {
         Ok(meter.finish())
     }
 
-    /// Retrieves every message that was archived; it must be one of those with its key.
+    /// Retrieves every archived message, and checks that it is a message of the file.
     pub(super) fn verify_grib(&mut self) -> Result<Measured> {
         let (told, store) = (EcCodes::new()?, self.store()?);
         let mut meter = Meter::start();
@@ -117,7 +116,7 @@ impl Session {
             let key = told.identify(message)?;
             let found = store.field(&key)?.read()?;
             if !self.messages.iter().any(|one| one == found) {
-                let text = format!("{key}: what was retrieved is no message of the file");
+                let text = format!("{key}: the field retrieved is not a message of the file");
                 return Err(Error::new(ErrorKind::Corrupt, text));
             }
             meter.tick(1, found.len() as u64)?;

@@ -1,10 +1,10 @@
-//! What fields are called: keys of the MARS language, which the default schema takes.
+//! Names of fields: keys of the MARS language for the default schema.
 use super::{Field, Shape};
 use esker_fields::Key;
 use esker_types::{Error, ErrorKind, Result};
 
-/// What all fields share: one database and one index of it. Nothing is left to defaults of the schema, so that
-/// a key that is listed is the one that was archived.
+/// The part of the key that all fields share: one database and one index. All of it is given, so that a listed key
+/// equals the archived key.
 pub const FORECAST: [(&str, &str); 8] = [
     ("class", "rd"),
     ("expver", "hamm"),
@@ -16,14 +16,14 @@ pub const FORECAST: [(&str, &str); 8] = [
     ("levtype", "pl"),
 ];
 
-/// Names that tell fields apart, in the order of requests.
+/// Keywords that distinguish fields, in the order of requests.
 const APART: [&str; 4] = ["step", "number", "levelist", "param"];
 
 impl Shape {
     /// The key of a field.
     ///
     /// # Errors
-    /// None where [`Shape::check`] has none.
+    /// None if [`Shape::check`] finds none.
     pub fn key(&self, field: Field) -> Result<Key> {
         let values = self.values(field).map(|value| value.to_string());
         let apart = APART.into_iter().zip(values.iter().map(String::as_str));
@@ -42,7 +42,7 @@ impl Shape {
         u64::from(owner) * self.members + 1
     }
 
-    /// A request for all fields of the processes `owners`, whose order is that in which each archives.
+    /// A request for all fields of the processes `owners`, in the order in which they archive.
     #[must_use]
     pub fn request(&self, owners: std::ops::Range<u32>) -> Vec<(&'static str, String)> {
         let list = |first: u64, count: u64| {
@@ -63,7 +63,7 @@ impl Shape {
     /// The process that archived a field, and its step.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] for a key of another making.
+    /// [`ErrorKind::Corrupt`] if the key is not one of [`key`].
     pub fn origin(&self, key: &Key) -> Result<(u32, u64)> {
         let number = |name: &str| key.get(name).and_then(|value| value.parse::<u64>().ok());
         let owner = |member: u64| u32::try_from(member.checked_sub(1)? / self.members.max(1)).ok();

@@ -1,5 +1,5 @@
-//! What a field holds: on each page the sum of its key and a checksum of the rest, so that whoever reads it
-//! can tell whether it is whole and the right one.
+//! The content of a field. Each page has the md5 sum of the key and a checksum of the rest, so that a reader can verify
+//! that it has the right field, complete.
 use crate::buffer::Buffer;
 use esker_fields::Key;
 use esker_types::{Error, ErrorKind, Result};
@@ -8,28 +8,28 @@ use md5::{Digest, Md5};
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
 
-/// A page begins with the md5 sum of the key and then that of what all pages hold behind their stamps.
+/// The stamp at the start of a page: the md5 sum of the key, then that of all pages without stamps.
 const STAMP_BYTES: usize = 32;
 
-/// Least bytes of a field: one stamp.
+/// Minimum size of a field: one stamp.
 pub const BYTES_MIN: u64 = STAMP_BYTES as u64;
 
-/// Most bytes of a field: each process has two of them in memory.
+/// Maximum size of a field. Each process keeps two fields in memory.
 pub const BYTES_MAX: u64 = 4 << 30;
 
 type Sum = [u8; 16];
 
-/// Bytes that are made once; only the sum of the key differs from field to field.
+/// Content that is generated once. Only the sum of the key differs between fields.
 pub struct Message {
     bytes: Buffer,
     key_bytes: Vec<u8>,
 }
 
 impl Message {
-    /// A message of so many bytes, the same for the same seed.
+    /// A message of `bytes` bytes, generated from the seed.
     ///
     /// # Errors
-    /// [`ErrorKind::NoMemory`] where it does not fit.
+    /// [`ErrorKind::NoMemory`] if it does not fit.
     pub fn new(seed: u64, bytes: u64) -> Result<Self> {
         let mut bytes = Buffer::new(bytes)?;
         fastrand::Rng::with_seed(seed).fill(&mut bytes);
@@ -49,18 +49,14 @@ impl Message {
         &self.bytes
     }
 
-    /// Refuses anything but the field of a key, made from any seed.
+    /// Verifies that `found` is the field of `key`, of any seed.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] says what is wrong where.
+    /// [`ErrorKind::Corrupt`], with the place of the first difference.
     pub fn check(&mut self, key: &Key, found: &[u8]) -> Result<()> {
         let wrong = |what: String| Err(Error::new(ErrorKind::Corrupt, format!("{key}: {what}")));
         if found.len() != self.bytes.len() {
-            return wrong(format!(
-                "{} bytes where {} were archived",
-                found.len(),
-                self.bytes.len()
-            ));
+            return wrong(format!("{} bytes, but {} were archived", found.len(), self.bytes.len()));
         }
         let mut right = [0; STAMP_BYTES];
         right[..16].copy_from_slice(&key_sum(&mut self.key_bytes, key));
@@ -69,7 +65,7 @@ impl Message {
         match found.chunks(PAGE_BYTES).position(|page| !stamped(page)) {
             None => Ok(()),
             Some(page) => wrong(format!(
-                "the stamp at byte {} is not that of its key and content: the data is not what was archived",
+                "the stamp at byte {} is not that of its key and content: the data read is not the data archived",
                 page * PAGE_BYTES
             )),
         }
@@ -80,7 +76,7 @@ fn stamps(bytes: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
     bytes.chunks_mut(PAGE_BYTES).filter_map(|page| page.get_mut(..STAMP_BYTES))
 }
 
-/// Sorted by name: stores may give the pairs of a key another order.
+/// Sorted by name, because stores may reorder the pairs of a key.
 fn key_sum(room: &mut Vec<u8>, key: &Key) -> Sum {
     let mut pairs: Vec<_> = key.iter().collect();
     pairs.sort_unstable();
@@ -91,7 +87,7 @@ fn key_sum(room: &mut Vec<u8>, key: &Key) -> Sum {
     Md5::digest(room.as_slice()).into()
 }
 
-/// What is behind the stamps. A last page too short for a stamp is all content.
+/// The sum of the bytes after the stamps. A last page that is too short for a stamp has none.
 fn content_sum(bytes: &[u8]) -> Sum {
     let mut sum = Md5::new();
     for page in bytes.chunks(PAGE_BYTES) {

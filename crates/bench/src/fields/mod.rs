@@ -1,8 +1,8 @@
 //! The work of `fields`: weather fields archived, listed and retrieved by key.
 //!
-//! Fields are named by step, level, parameter and member, as in the hammer of FDB: each process archives
-//! members of its own and makes a step visible when it is whole. [`message`] is what a field holds, [`keys`]
-//! what it is called, [`worker`] is one process.
+//! Fields are identified by step, level, parameter and member, as in FDB's hammer. Each process archives its own
+//! members and flushes each step when it is complete. [`message`] is the content of a field, [`keys`] its name,
+//! [`worker`] one process.
 pub mod grib;
 pub mod keys;
 pub mod message;
@@ -13,34 +13,33 @@ pub mod worker;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// Most fields of one process: what happened to each is kept in memory.
+/// Maximum number of fields per process. The events of each are kept in memory.
 pub const FIELDS_MAX: u64 = 1 << 20;
 
-/// Most fields that are retrieved out of order.
+/// Maximum number of fields that are retrieved out of order.
 pub const SCATTERED_MAX: u64 = 1000;
 
 /// The fields of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    /// Steps of the forecast; each is flushed when it is whole.
+    /// Steps of the forecast. Each is flushed when it is complete.
     pub steps: u64,
     /// Levels of a step.
     pub levels: u64,
     /// Parameters of a level.
     pub params: u64,
-    /// Members of the ensemble, which no other process has.
+    /// Members of the ensemble per process.
     pub members: u64,
     /// Bytes of a field.
     pub size_bytes: u64,
 }
 
-/// Where a field stands among those of its process.
+/// The position of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// The process that archives it.
     pub owner: u32,
-    /// The how many-th of its fields, in the order in which they are archived: by step, member, level,
-    /// parameter.
+    /// Number of the field in the order of archiving: by step, member, level, parameter.
     pub index: u64,
 }
 
@@ -57,7 +56,7 @@ impl Shape {
         self.levels.saturating_mul(self.params).saturating_mul(self.members)
     }
 
-    /// Refuses what cannot be done.
+    /// Checks the options.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`], naming the option.
@@ -80,58 +79,58 @@ impl Shape {
     }
 }
 
-/// What all processes do at the same time.
+/// A phase, which all processes enter at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Nothing.
+    /// No operation.
     Rest,
-    /// pwrite of blocks into a file that is there already.
+    /// pwrite of blocks to an existing file.
     Pwrite,
-    /// The same with a sync of the data after each block.
+    /// pwrite of blocks, each followed by fdatasync.
     PwriteSync,
-    /// pread of them.
+    /// pread of blocks.
     Pread,
-    /// One plain file for each field is written.
+    /// Write one plain file per field.
     FileWrite,
-    /// Those of the next process are read.
+    /// Read the files of the next process.
     FileRead,
-    /// All fields are archived under their keys, each step is flushed.
+    /// Archive all fields, and flush each step.
     Archive,
-    /// All fields of all processes are listed.
+    /// List all fields of all processes.
     List,
-    /// The values that their keys have are asked for.
+    /// Query the axes: the values of each keyword.
     Axes,
-    /// Fields of the next process are looked for and read one by one.
+    /// Find and read the fields of the next process one by one.
     Retrieve,
-    /// One request for all of them, read in its order.
+    /// Read the fields of the next process by one request, in its order.
     Request,
-    /// Some fields of the next process, one by one as they were archived.
+    /// Read some fields of the next process one by one, in the order of archiving.
     InOrder,
-    /// As many of any process, in no order.
+    /// Read as many fields of any process, in random order.
     Scattered,
-    /// All fields of the next process are compared with what was archived; not measured.
+    /// Compare all fields of the next process with what was archived; not measured.
     Verify,
-    /// One plain file for each GRIB message of the user's.
+    /// Write one plain file per GRIB message of the user.
     GribFiles,
-    /// Those messages are archived under the keys that stand in them.
+    /// Archive those messages under their own keys.
     ArchiveGrib,
-    /// They are compared with what was archived; not measured.
+    /// Compare them with what was archived; not measured.
     VerifyGrib,
-    /// All fields are archived while others wait for them.
+    /// Archive all fields while watchers wait for them.
     ArchiveWatched,
-    /// Fields of all processes are read as soon as they can be seen.
+    /// Read fields of all processes as soon as they are visible.
     Watch,
     /// As [`Phase::Retrieve`], from Python.
     PythonRetrieve,
     /// As [`Phase::Request`], from Python.
     PythonRequest,
-    /// The same, where each field is viewed where it lies.
+    /// As [`Phase::PythonRequest`], with views in place of copies.
     PythonViews,
 }
 
 impl Phase {
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -156,7 +155,7 @@ impl Phase {
         }
     }
 
-    /// For what is done on the store from Python, the phase in which the peer does the same.
+    /// For a phase on the store from Python, the corresponding phase of the peer.
     #[must_use]
     pub fn from_python(self) -> Option<Self> {
         match self {

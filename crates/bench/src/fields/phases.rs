@@ -34,13 +34,13 @@ impl Session {
         Ok(meter.finish())
     }
 
-    /// Looks for fields of the next process and reads each before it looks for the next.
+    /// Finds and reads fields of the next process, one at a time.
     pub(super) fn retrieve(&mut self, count: u64) -> Result<Measured> {
         let owner = self.neighbour();
         self.one_by_one((0..count).map(|index| Field { owner, index }).collect())
     }
 
-    /// The same with fields of any process in no order.
+    /// Finds and reads fields of any process in random order, one at a time.
     pub(super) fn scattered(&mut self) -> Result<Measured> {
         let (fields, procs) = (self.job.shape.fields(), u64::from(self.job.procs));
         let seed = self.job.seed ^ (u64::from(self.job.rank) << 32);
@@ -53,7 +53,7 @@ impl Session {
         self.one_by_one(some)
     }
 
-    /// As many as are retrieved out of order.
+    /// Number of fields that are retrieved out of order.
     pub(super) fn some(&self) -> u64 {
         self.job.shape.fields().min(SCATTERED_MAX)
     }
@@ -68,7 +68,7 @@ impl Session {
         })
     }
 
-    /// Retrieves all fields of the next process by one request, and compares them where that is wanted.
+    /// Retrieves all fields of the next process by one request, and compares them if `verify`.
     pub(super) fn request(&mut self, verify: bool) -> Result<Measured> {
         let (shape, store, owner) = (self.job.shape, self.store()?, self.neighbour());
         let mut meter = Meter::start();
@@ -83,13 +83,13 @@ impl Session {
     }
 }
 
-/// Refuses less or more than was archived.
+/// Checks that as many fields were found as were archived.
 pub(super) fn counted(found: u64, archived: u64) -> Result<()> {
     match found == archived {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::Corrupt,
-            format!("{found} were found of {archived} that were archived"),
+            format!("found {found} of {archived} archived fields"),
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! What a process of `fields` has open, and what it does with it.
+//! The open store of a process of `fields`, and the operations on it.
 use super::grib::Messages;
 use super::message::Message;
 use super::worker::{Done, Job, Moment};
@@ -25,7 +25,7 @@ pub(super) struct Session {
     pub(super) message: Message,
     pub(super) buffer: Buffer,
     pub(super) messages: Messages,
-    /// The round, and what is open of it.
+    /// The round, and its open store.
     pub(super) open: Option<(u32, Open)>,
     pub(super) watch: Option<Watch>,
 }
@@ -44,7 +44,7 @@ impl Session {
         Ok(Self { messages, message, buffer, job, open: None, watch: None })
     }
 
-    /// Opens what a round works on.
+    /// Opens the store of a round.
     pub(super) fn enter(&mut self, round: u32) -> Result<()> {
         if self.open.as_ref().is_some_and(|(known, _)| *known == round) {
             return Ok(());
@@ -68,7 +68,7 @@ impl Session {
         self.open.as_ref().map(|(_, open)| open.store.clone()).ok_or_else(closed)
     }
 
-    /// Whose fields this process reads: never its own where there is another.
+    /// The process whose fields this process reads: the next one.
     pub(super) fn neighbour(&self) -> u32 {
         (self.job.rank + 1) % self.job.procs.max(1)
     }
@@ -94,7 +94,7 @@ impl Session {
         })
     }
 
-    /// Archives all fields and flushes each step; with the moments at which flushes began.
+    /// Archives all fields and flushes each step. Reports when each flush began.
     pub(super) fn archive(&mut self) -> Result<Done> {
         let (shape, owner) = (self.job.shape, self.job.rank);
         let mut writer = self.store()?.writer();
@@ -113,7 +113,7 @@ impl Session {
     }
 }
 
-/// Name of the container of a round, and of its folder of plain files.
+/// Name of the container of a round, and of its directory of plain files.
 #[must_use]
 pub fn label(container: &str, round: u32) -> String {
     format!("{container}-{round}")
@@ -121,7 +121,7 @@ pub fn label(container: &str, round: u32) -> String {
 
 #[cold]
 fn closed() -> Error {
-    Error::new(ErrorKind::Invalid, "a step before its round was opened")
+    Error::new(ErrorKind::Invalid, "the round of this step is not open")
 }
 
 impl Session {
@@ -132,7 +132,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads every field as soon as it can be seen; with the moments at which they were.
+    /// Reads every field as soon as it is visible. Reports when each was.
     pub(super) fn watch(&mut self) -> Result<Done> {
         let shape = self.job.shape;
         let all = shape.fields() * u64::from(self.job.procs);
@@ -158,6 +158,7 @@ impl Session {
 
 #[cold]
 fn nothing(seen: usize, all: u64) -> Error {
-    let text = format!("{seen} of {all} fields were seen, then none for {} s", PATIENCE.as_secs());
+    let text =
+        format!("{seen} of {all} fields became visible, then none for {} s", PATIENCE.as_secs());
     Error::new(ErrorKind::TimedOut, text)
 }

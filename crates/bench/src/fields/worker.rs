@@ -11,40 +11,40 @@ use esker_types::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Most bytes in the file of the limit of one process.
+/// Maximum size of a process's file for the limit.
 const LIMIT_BYTES_MAX: u64 = 512 << 20;
 
-/// What one process works on.
+/// The job of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Number of the process, from 0. Those from `procs` on only watch.
+    /// Number of the process, from 0. Processes from `procs` on are watchers.
     pub rank: u32,
     /// Processes that archive.
     pub procs: u32,
-    /// The processor to run on; any where none is given.
+    /// The processor to run on; any if not given.
     pub cpu: Option<u32>,
     /// The store.
     pub pool: Containers,
     /// Folder on the same medium for plain files.
     pub files: PathBuf,
-    /// Every write waits for the medium.
+    /// Every write waits for the medium (durability `commit`).
     pub durable: bool,
     /// What is archived.
     pub shape: Shape,
     /// A file of GRIB messages, for the phases that are about them.
     pub grib: Option<PathBuf>,
-    /// What is read while others write is compared.
+    /// Watchers compare the fields that they read.
     pub verify: bool,
-    /// What the data is made from.
+    /// Seed of the data.
     pub seed: u64,
 }
 
-/// Where the field stores of rounds are.
+/// The containers of the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Containers {
     /// Pool by name, UUID or URL.
     pub url: String,
-    /// How names of its containers begin.
+    /// Prefix of container names.
     pub container: String,
 }
 
@@ -57,33 +57,33 @@ pub struct FieldsStep {
     pub round: u32,
 }
 
-/// What a process is told.
+/// A message to a process.
 pub type Order = crate::worker::Order<FieldsStep>;
 
-/// What it did.
+/// The reply of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     /// The phase.
     pub measured: Measured,
-    /// When flushes began, or when fields were seen.
+    /// When flushes began, or when fields became visible.
     pub moments: Vec<Moment>,
 }
 
-/// When something happened to fields of a step.
+/// The time of an event of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// The process that archived them.
     pub writer: u32,
     /// Their step.
     pub step: u64,
-    /// By the monotonic clock of the node.
+    /// Monotonic clock of the node, in nanoseconds.
     pub ns: u64,
 }
 
 /// The state of a process.
 pub struct Worker {
     session: Session,
-    /// None for those that only watch.
+    /// None for watchers.
     limit: Option<Limit>,
 }
 

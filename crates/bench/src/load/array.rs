@@ -1,4 +1,4 @@
-//! One Array for each operation, noted in a Key-Value where asked for.
+//! One Array per operation, optionally with an index in a Key-Value.
 use super::{KeyValues, Load, missing, wrong_length};
 use crate::job::{Index, Job, Slot};
 use esker::types::ops::{Cond, Sink, Source};

@@ -1,4 +1,4 @@
-//! Plain files, for comparison: one for each operation, in a folder of the process.
+//! Plain files for comparison: one per operation, in a directory of the process.
 use super::{Load, missing, wrong_length};
 use crate::job::Slot;
 use esker_types::{Error, ErrorKind, Result};
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Where plain files go: `files:/path`, with `?fsync=on` where each is synced before it is closed.
+/// The location of plain files: `files:/path`, with `?fsync=on` to sync each before it is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilesUrl {
     /// The folder.
@@ -17,7 +17,7 @@ pub struct FilesUrl {
 }
 
 impl FilesUrl {
-    /// Reads a URL; none of another scheme.
+    /// Parses a URL; none for another scheme.
     #[must_use]
     pub fn parse(url: &str) -> Option<Self> {
         let rest = url.strip_prefix("files:")?;
@@ -36,7 +36,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// In the folder `container` of `url`, which is there.
+    /// Files in the existing directory `container` of `url`.
     pub(crate) fn new(url: &FilesUrl, container: &str, procs: u32) -> Result<Self> {
         let folder = url.folder.join(container);
         for rank in 0..procs {
@@ -90,10 +90,10 @@ fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::io(format!("{doing} {}", path.display()), error)
 }
 
-/// Begins a container: a folder in that of the URL.
+/// Creates a container: a directory below that of the URL.
 ///
 /// # Errors
-/// [`ErrorKind::Exists`] where it is there already, and what the file system meets.
+/// [`ErrorKind::Exists`] if it exists, and other errors of the file system.
 pub fn create_container(url: &FilesUrl, container: &str) -> Result<()> {
     let folder = url.folder.join(container);
     std::fs::create_dir(&folder).map_err(|error| failed("creating", &folder, &error))
@@ -102,13 +102,13 @@ pub fn create_container(url: &FilesUrl, container: &str) -> Result<()> {
 /// Removes it with all files in it.
 ///
 /// # Errors
-/// What the file system meets.
+/// Errors of the file system.
 pub fn destroy_container(url: &FilesUrl, container: &str) -> Result<()> {
     let folder = url.folder.join(container);
     std::fs::remove_dir_all(&folder).map_err(|error| failed("removing", &folder, &error))
 }
 
-/// Refuses a folder that is not there.
+/// Checks that the directory exists.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`].
@@ -117,7 +117,7 @@ pub fn check(url: &FilesUrl) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::NotFound,
-            format!("{} is no folder: make it, or name another one", url.folder.display()),
+            format!("{} is not a directory: create it, or name another one", url.folder.display()),
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! The workloads: what one operation stores and how it is found again.
+//! Workloads: what an operation stores, and how it is read.
 mod array;
 pub mod files;
 
@@ -14,27 +14,27 @@ pub trait Load {
     /// Stores the block of a slot.
     ///
     /// # Errors
-    /// What the store meets.
+    /// Errors of the store.
     fn write(&mut self, slot: Slot, block: &[u8]) -> Result<()>;
 
     /// Reads the block of a slot into `buffer`, which has its length.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where it is not there, [`ErrorKind::Corrupt`] where it has another
-    /// length; what the store meets.
+    /// [`ErrorKind::NotFound`] if it does not exist, [`ErrorKind::Corrupt`] if it has another length; errors of the
+    /// store.
     fn read(&mut self, slot: Slot, buffer: &mut [u8]) -> Result<()>;
 
     /// Removes the block of a slot.
     ///
     /// # Errors
-    /// What the store meets.
+    /// Errors of the store.
     fn remove(&mut self, slot: Slot) -> Result<()>;
 }
 
-/// Opens what a job works on.
+/// Opens the store of a job.
 ///
 /// # Errors
-/// Where the pool or container cannot be opened, or the class does not fit the pool.
+/// If the pool or container cannot be opened, or the class does not fit the pool.
 pub fn open(job: &Job, store: &StoreJob) -> Result<Box<dyn Load>> {
     if let Some(url) = files::FilesUrl::parse(&store.pool) {
         return Ok(Box::new(files::Files::new(&url, &store.container, job.procs)?));
@@ -43,7 +43,7 @@ pub fn open(job: &Job, store: &StoreJob) -> Result<Box<dyn Load>> {
     load_in(&pool, job, store)
 }
 
-/// The same in a pool that is open.
+/// The same in an open pool.
 ///
 /// # Errors
 /// As [`open`].
@@ -68,7 +68,7 @@ pub fn class_of(name: &str) -> Result<ObjectClass> {
     })
 }
 
-/// Key-Values, one of each process or one of all, by the process that writes to it.
+/// Key-Values: one per process, or one for all.
 struct KeyValues(Vec<esker::Kv>);
 
 impl KeyValues {
@@ -93,15 +93,15 @@ impl KeyValues {
 
 #[cold]
 fn missing(slot: Slot) -> Error {
-    Error::new(ErrorKind::NotFound, format!("what was stored for {slot:?} is not there"))
+    Error::new(ErrorKind::NotFound, format!("the data stored for {slot:?} is missing"))
 }
 
 #[cold]
 fn wrong_length(slot: Slot, found: u64) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("what was stored for {slot:?} has {found} bytes"))
+    Error::new(ErrorKind::Corrupt, format!("the data stored for {slot:?} has {found} bytes"))
 }
 
-/// One key for each operation, in a Key-Value of the process.
+/// One key per operation, in a Key-Value of the process.
 struct Keys(KeyValues);
 
 impl Keys {

@@ -1,4 +1,4 @@
-//! Stores of all sorts beside each other in one folder, for as long as something is measured.
+//! Stores of several kinds in one directory, for the duration of a benchmark.
 use super::Note;
 use super::scratch::{self, Scratch};
 use crate::fleet::Launcher;
@@ -13,13 +13,13 @@ use std::str::FromStr;
 /// A store to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Store {
-    /// A native pool that is made.
+    /// A new native pool.
     Native,
-    /// A pool of files by the layout of the 2022 paper that is made.
+    /// A new pool of files in the layout of the 2022 paper.
     Posix,
-    /// Plain files in a folder that is made.
+    /// Plain files in a new directory.
     Files,
-    /// A pool of the user's.
+    /// A pool of the user.
     Pool(String),
 }
 
@@ -43,14 +43,14 @@ impl fmt::Display for Store {
             Self::Native => "native",
             Self::Posix => "posix",
             Self::Files => "files",
-            // What follows says how a cluster is reached.
+            // The query of the URL says how to reach a cluster.
             Self::Pool(pool) => pool.split_once('?').map_or(pool.as_str(), |(name, _)| name),
         })
     }
 }
 
 impl Store {
-    /// True for plain files, which know nothing but one file for each object.
+    /// True for plain files, one per object.
     #[must_use]
     pub fn is_files(&self) -> bool {
         match self {
@@ -61,7 +61,7 @@ impl Store {
     }
 }
 
-/// What the stores must have room for.
+/// The space that the stores need.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Payload of one phase of all processes.
@@ -70,21 +70,21 @@ pub struct Room {
     pub entries: u64,
     /// Targets of a native pool.
     pub targets: Option<u32>,
-    /// What a write survives.
+    /// Durability of writes.
     pub durability: Durability,
 }
 
-/// A folder with stores in it, gone when this is dropped or its process dies.
+/// A directory with stores. It is removed when this value is dropped or its process dies.
 pub struct Arena {
     scratch: Scratch,
     fsync: bool,
 }
 
 impl Arena {
-    /// Makes the stores of these sorts in a folder within `folder`.
+    /// Creates the stores in a new directory below `folder`.
     ///
     /// # Errors
-    /// Where there is no room, or a store cannot be made there.
+    /// If there is no space, or a store cannot be created.
     pub fn new(
         launcher: &Launcher,
         folder: &Path,
@@ -111,14 +111,14 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Runs benchmarks whose result files lie here.
+    /// A runner of benchmarks whose reports are written here.
     #[must_use]
     pub fn runner(&self, launcher: &Launcher) -> Runner {
         let (program, folder) = (launcher.program.clone(), self.scratch.path().to_owned());
         Runner { program, folder }
     }
 
-    /// Where a store is found.
+    /// The URL of a store.
     #[must_use]
     pub fn url(&self, store: &Store) -> String {
         match store {

@@ -1,17 +1,17 @@
-//! `esker bench compare`: the same workload on several stores in turn, A B A B.
+//! `esker bench compare`: the same workload on several stores, alternating (A B A B).
 use super::Note;
 use super::arena::{Arena, Room, Store};
 use crate::fleet::Launcher;
 use crate::metrics::Statistics;
 use crate::report::{Latency, Report, Run, SCHEMA};
-use crate::table::Table;
+use crate::table::{Table, or_dash};
 use crate::units::{Bytes, rounded};
 use esker::types::info::Durability;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// What is measured on each store.
+/// The benchmark that runs on each store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `bench array`, with these options.
@@ -22,12 +22,12 @@ pub enum Kind {
     FieldIo(Vec<String>),
 }
 
-/// What to compare.
+/// A comparison of stores.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// How to start processes.
     pub launcher: Launcher,
-    /// Where stores are made.
+    /// Directory for new stores.
     pub folder: PathBuf,
     /// The stores; ratios are to the first.
     pub stores: Vec<Store>,
@@ -37,27 +37,27 @@ pub struct Comparison {
     pub sizes: Vec<u64>,
     /// Processes at once.
     pub procs: Vec<u32>,
-    /// Operations of each process in each phase; chosen by size where not given.
+    /// Operations of each process in each phase; chosen by size if not given.
     pub ops: Option<u64>,
-    /// How often all stores are measured.
+    /// Number of rounds.
     pub rounds: u32,
-    /// What a write survives, for stores that are made.
+    /// Durability of writes, for new stores.
     pub durability: Durability,
-    /// Compares all that is read with what was written.
+    /// Compare all data that is read with what was written.
     pub verify: bool,
 }
 
-/// Payload of one process in one phase, where the user does not say.
+/// Payload of one process in one phase if the number of operations is not given.
 const DEFAULT_BYTES: u64 = 256 << 20;
 const DEFAULT_OPS_MIN: u64 = 64;
 const DEFAULT_OPS_MAX: u64 = 20_000;
 
-/// What all rounds gave.
+/// The results of all rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     stores: Vec<String>,
     lines: Vec<Line>,
-    /// The same as result files have it, with the members of the comparison.
+    /// The report, with the members of the comparison.
     pub report: Value,
 }
 
@@ -73,7 +73,7 @@ impl Comparison {
     /// Measures all stores in all rounds.
     ///
     /// # Errors
-    /// Where a store cannot be made, or measuring it fails.
+    /// If a store cannot be created, or a benchmark fails.
     pub fn run(&self, note: Note<'_>) -> Result<Compared> {
         self.check()?;
         let arena = Arena::new(&self.launcher, &self.folder, &self.stores, &self.room(), note)?;
@@ -113,7 +113,7 @@ impl Comparison {
                     && options.iter().any(|word| word == "B") =>
             {
                 refuse(
-                    "plain files have no index to re-write and read at once: leave out `files`, or take pattern A",
+                    "plain files have no index for pattern B: leave out `files`, or choose pattern A",
                 )
             }
             _ => Ok(()),
@@ -132,7 +132,7 @@ impl Comparison {
         Room { bytes, entries, targets: None, durability: self.durability }
     }
 
-    /// Plain files know one file for each object only, whatever the index of the others.
+    /// On plain files every workload is one file per object.
     fn words(&self, store: &Store, url: &str, size: u64, procs: u32) -> Vec<String> {
         let (workload, sized, rounds, options): (_, _, _, &[String]) = match &self.kind {
             Kind::Kv => ("kv", "--value", "--rounds", &[]),
@@ -185,7 +185,7 @@ impl Comparison {
     }
 }
 
-/// Field I/O of a pool and plain files of the same phase stand in one line.
+/// Field I/O of a pool and plain files of the same phase share a line.
 fn is_same_phase(one: &Run, other: &Run) -> bool {
     (&one.phase, one.procs, one.size_bytes) == (&other.phase, other.procs, other.size_bytes)
 }
@@ -197,7 +197,7 @@ impl Line {
         runs.filter_map(|(store, runs)| self.merge(store, runs)).collect()
     }
 
-    /// The first run with means in the place of its values, and without what belongs to one run only.
+    /// The first run with means in place of its values, and without members of single runs.
     fn merge(&self, store: &str, runs: &[Run]) -> Option<Value> {
         let bandwidth = Statistics::of(&values(runs, |run| Some(bandwidth_of(run))));
         let limit = mean(runs, |run| run.limit_mib_s);
@@ -224,7 +224,7 @@ impl Line {
         Some(merged)
     }
 
-    /// What the medium gave, over all stores and rounds.
+    /// Mean limit of the medium over all stores and rounds.
     fn limit(&self) -> Option<f64> {
         mean(&self.runs.concat(), |run| run.limit_mib_s)
     }
@@ -233,8 +233,8 @@ impl Line {
         mean(&self.runs[store], |run| Some(bandwidth_of(run)))
     }
 
-    /// How many times as much the first store gave as another one: the mean of the rounds' ratios, so
-    /// that what changes from round to round meets both.
+    /// Ratio of the first store to another one: the mean of the ratios of the rounds, so that changes between rounds
+    /// affect both stores.
     fn times(&self, store: usize) -> Option<f64> {
         let rounds = self.runs.first()?.iter().zip(&self.runs[store]);
         let ratio = |(first, other)| bandwidth_of(first) / bandwidth_of(other).max(1e-9);
@@ -270,13 +270,13 @@ fn mean(runs: &[Run], of: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
     (!values.is_empty()).then(|| Statistics::of(&values).mean)
 }
 
-/// Global timing bandwidth, which workloads without synchronous iterations call just bandwidth.
+/// Global timing bandwidth; the bandwidth of workloads without synchronous iterations.
 fn bandwidth_of(run: &Run) -> f64 {
     let parallel = run.parallel.as_ref();
     parallel.map_or(run.bandwidth_mib_s, |parallel| parallel.global_timing_bandwidth_mib_s)
 }
 
-/// Means of percentiles, and the slowest of all.
+/// Means of percentiles, and the maximum of all.
 fn latency(runs: &[Run]) -> Latency {
     let mean = |of: fn(&Latency) -> f64| {
         rounded(Statistics::of(&values(runs, |run| Some(of(&run.latency_us)))).mean)
@@ -290,25 +290,21 @@ fn latency(runs: &[Run]) -> Latency {
 }
 
 impl std::fmt::Display for Compared {
-    /// Bandwidths with their shares of the limit, then how many times the first is as fast as each.
+    /// Bandwidths with their shares of the limit, then ratios of the first store to the others.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut headings: Vec<String> =
             ["phase", ">procs", ">size", ">limit"].map(str::to_owned).to_vec();
         headings.extend(self.stores.iter().map(|store| format!(">{store}")));
         let first = self.stores.first().map_or("", String::as_str);
         headings.extend(self.stores.iter().skip(1).map(|store| format!(">{first}/{store}")));
-        let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut table = Table::new(&headings.join("|"));
         self.lines.iter().for_each(|line| table.row(row(line, self.stores.len())));
-        writeln!(
-            f,
-            "MiB/s, and the share of the limit; {first}/STORE: how many times as much {first} gives"
-        )?;
+        writeln!(f, "MiB/s, and the share of the limit; {first}/STORE: ratio of {first} to STORE")?;
         write!(f, "{table}")
     }
 }
 
 fn row(line: &Line, stores: usize) -> Vec<String> {
-    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let limit = line.limit();
     let mut cells = vec![
         line.like.phase.clone(),

@@ -1,10 +1,10 @@
-//! `esker bench limit`: what the medium itself gives.
+//! `esker bench limit`: the limit of the medium.
 use super::{Note, add, check, fleet};
 use crate::fleet::Launcher;
 use crate::host::Host;
 use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
-use crate::report::{Report, Run, RunName, SCHEMA, Settings};
+use crate::report::{Report, Run, RunName, Settings};
 use esker_types::Result;
 use serde_json::json;
 use std::path::PathBuf;
@@ -16,23 +16,23 @@ pub struct LimitPlan {
     pub launcher: Launcher,
     /// A folder on the medium.
     pub folder: PathBuf,
-    /// Bytes of a block, one set of runs for each.
+    /// Bytes per block, one set of runs for each.
     pub sizes: Vec<u64>,
     /// Processes at once, one set of runs for each.
     pub procs: Vec<u32>,
     /// Size of the files of all processes together.
     pub total_bytes: u64,
-    /// How long each phase lasts.
+    /// Duration of each phase in seconds.
     pub seconds: f64,
 }
 
 const PHASES: [LoadStep; 3] = [LoadStep::Pwrite, LoadStep::Pread, LoadStep::Memcpy];
 
 impl LimitPlan {
-    /// Measures all of it.
+    /// Runs the benchmark.
     ///
     /// # Errors
-    /// Where the folder cannot be written, or a number makes no sense.
+    /// If the directory cannot be written, or an option is invalid.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         check(&self.sizes, &self.procs)?;
         let host = Host::of(&self.folder)?;
@@ -43,10 +43,10 @@ impl LimitPlan {
                 self.measure(procs, size, host.medium == "block", note, &mut runs)?;
             }
         }
-        Ok(Report { schema: SCHEMA, host, settings: self.settings(), runs })
+        Ok(Report::new(host, self.settings(), runs))
     }
 
-    /// A sync costs something on block media only.
+    /// Syncs are measured on block media only.
     fn measure(
         &self,
         procs: u32,
@@ -87,6 +87,6 @@ impl LimitPlan {
 
     fn settings(&self) -> Settings {
         let options = json!({"total_bytes": self.total_bytes, "seconds": self.seconds});
-        Settings::new(0, options.as_object().cloned().unwrap_or_default())
+        Settings::new(0, options)
     }
 }

@@ -1,4 +1,4 @@
-//! What a benchmark does, from its settings to its report.
+//! The benchmarks, from their settings to their reports.
 pub mod arena;
 pub mod compare;
 pub mod fields;
@@ -27,30 +27,30 @@ use esker_types::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Hears what is being done, for people who wait.
+/// Receives progress messages.
 pub type Note<'n> = &'n mut dyn FnMut(&str);
 
-/// From the decision to start until the start: all processes must have heard of it.
-const NOTICE_NS: u64 = 2_000_000;
-/// For each process, which is told over a pipe.
-const NOTICE_PER_PROCESS_NS: u64 = 50_000;
+/// Time from the decision to start until the start, by which each of `procs` processes has read it from its pipe.
+fn notice_ns(procs: u64) -> u64 {
+    2_000_000 + 50_000 * procs
+}
 
-/// Has each process get ready for a step of its own, then all of them take it at the same time.
+/// Makes each process prepare its step, then makes all take their steps at the same time.
 fn together<S: Copy + Serialize, D: DeserializeOwned>(
     fleet: &mut Fleet,
     steps: &[S],
 ) -> Result<Vec<D>> {
     let prepare: Vec<_> = steps.iter().map(|&step| Order::Prepare(step)).collect();
     fleet.ask::<D>(&prepare)?;
-    let start_ns = monotonic_ns() + NOTICE_NS + NOTICE_PER_PROCESS_NS * steps.len() as u64;
+    let start_ns = monotonic_ns() + notice_ns(steps.len() as u64);
     let begin: Vec<_> = steps.iter().map(|&step| Order::Begin { step, start_ns }).collect();
     fleet.ask(&begin)
 }
 
-/// Most processes of one benchmark.
+/// Maximum number of processes of one benchmark.
 pub const PROCS_MAX: u32 = 1024;
 
-/// Refuses numbers no benchmark can do anything with.
+/// Checks sizes and numbers of processes.
 fn check(sizes: &[u64], procs: &[u32]) -> Result<()> {
     let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
     if sizes.is_empty() || sizes.contains(&0) {
@@ -62,13 +62,13 @@ fn check(sizes: &[u64], procs: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// One process for each rank of a job.
+/// Starts one process for each rank of a job.
 fn fleet(launcher: &Launcher, job: &Job) -> Result<Fleet> {
     let jobs: Vec<_> = (0..job.procs).map(|rank| Job { rank, ..job.clone() }).collect();
     Fleet::start(launcher, &jobs)
 }
 
-/// Takes a step and adds what it measured.
+/// Takes a step and adds its measurements.
 fn add(tally: &mut Tally, fleet: &mut Fleet, step: LoadStep) -> Result<()> {
     tally.add_round(&fleet.step(step)?);
     Ok(())

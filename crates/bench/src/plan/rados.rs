@@ -1,11 +1,11 @@
-//! `esker bench rados`: Field I/O on Ceph beside a program that calls librados by hand, in the same run.
+//! `esker bench rados`: Field I/O on Ceph beside direct calls of librados, in the same run.
 use super::Note;
 use crate::buffer::Buffer;
 use crate::host::Host;
 use crate::job::Slot;
 use crate::measure::{Measured, Meter, Tally, Until, measure};
 use crate::payload::Payload;
-use crate::report::{Report, Run, RunName, SCHEMA, Settings};
+use crate::report::{Report, Run, RunName, Settings};
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Sink, Source};
@@ -16,9 +16,9 @@ use esker_librados::{Cluster, Plain};
 use esker_types::{Error, ErrorKind, Extent, ObjectClass, ObjectType, Result};
 use serde_json::json;
 
-/// Bytes of an index entry, as Field I/O has it.
+/// Bytes of an index entry, as in Field I/O.
 const ENTRY_BYTES: usize = 40;
-/// The object that has the index of the program by hand.
+/// The index object of the direct calls.
 const INDEX: &str = "index";
 
 /// What to measure.
@@ -30,15 +30,15 @@ pub struct RadosPlan {
     pub size: u64,
     /// Fields written and read in each round.
     pub ops: u64,
-    /// How often all is done.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Operations in flight where several are.
+    /// Operations in flight in the third variant.
     pub in_flight: usize,
-    /// What the payload is made from.
+    /// Seed of the payload.
     pub seed: u64,
 }
 
-/// One way of writing and reading, with what was counted.
+/// One way of writing and reading, with its measurements.
 #[derive(Default)]
 struct Way {
     write: Tally,
@@ -60,11 +60,10 @@ struct Work<'a> {
 }
 
 impl RadosPlan {
-    /// Measures both ways, and Field I/O with operations in flight, in turns.
+    /// Measures direct calls, Field I/O, and Field I/O with several operations in flight, alternating.
     ///
     /// # Errors
-    /// `BadPath` for a URL that is none of Ceph; what the cluster meets; `Corrupt` where what is read is not
-    /// what was written.
+    /// `BadPath` if the URL is not one of Ceph; errors of the cluster; `Corrupt` if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         let url = RadosUrl::parse(&self.url)?.ok_or_else(|| self.no_ceph())?;
         let cluster = Cluster::connect(&url.settings)?;
@@ -88,7 +87,8 @@ impl RadosPlan {
 
     #[cold]
     fn no_ceph(&self) -> Error {
-        let message = format!("{} is no pool on Ceph: name one as rados:POOL?conf=FILE", self.url);
+        let message =
+            format!("{} is not a pool on Ceph: name one as rados:POOL?conf=FILE", self.url);
         Error::new(ErrorKind::BadPath, message)
     }
 
@@ -108,9 +108,9 @@ impl RadosPlan {
             run(&in_flight, "read", &many.read, Some(&by_hand.read)),
         ];
         let options = json!({"ops": self.ops, "rounds": self.rounds, "in_flight": self.in_flight});
-        let settings = Settings::new(self.seed, options.as_object().cloned().unwrap_or_default());
+        let settings = Settings::new(self.seed, options);
         let host = Host::of(&std::env::temp_dir())?;
-        Ok(Report { schema: SCHEMA, host, settings, runs })
+        Ok(Report::new(host, settings, runs))
     }
 }
 
@@ -135,7 +135,7 @@ impl Fields {
         self.container.open_array_with_attributes(oid, attributes)
     }
 
-    /// A field of a known forecast: write the Array, note it.
+    /// Writes a field of a known forecast: the Array, then its index entry.
     async fn write(&self, number: u64, data: &[u8]) -> Result<()> {
         let array = self.array(number, data.len() as u64)?;
         let whole = [Extent::new(0, data.len() as u64)];
@@ -157,7 +157,7 @@ impl Fields {
 }
 
 impl Work<'_> {
-    /// The first round warms up. Writing and reading take turns with what they are compared with.
+    /// The first round is the warm-up. The variants alternate within each round.
     fn rounds(mut self, note: Note<'_>) -> Result<[Way; 3]> {
         let mut ways: [Way; 3] = Default::default();
         for round in 0..=self.plan.rounds {
@@ -238,7 +238,7 @@ impl Work<'_> {
         Ok(read)
     }
 
-    /// A bounded number of operations at a time, on one thread; their time is noted as that of all.
+    /// Runs a bounded number of operations at a time, on one thread. They count as one latency.
     fn in_flight<'a>(
         &'a self,
         op: impl Fn(u64) -> esker::Task<'a, Result<()>>,
@@ -254,7 +254,10 @@ impl Work<'_> {
     fn compare(&mut self, number: u64, read: &[u8]) -> Result<()> {
         match self.data(number) == read {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::Corrupt, format!("field {number} was read wrong"))),
+            false => Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("the data read for field {number} is not the data written"),
+            )),
         }
     }
 

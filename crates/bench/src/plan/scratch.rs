@@ -1,4 +1,4 @@
-//! A pool that is there for one benchmark only.
+//! A pool that exists for one benchmark only.
 use super::Note;
 use crate::fleet::Launcher;
 use crate::units::Bytes;
@@ -11,21 +11,21 @@ use std::process::Child;
 /// Name of the pool in its folder.
 const LABEL: &str = "bench";
 
-/// A pool that a benchmark makes for itself, and that is gone after it.
+/// A temporary pool of a benchmark.
 #[derive(Clone, Debug)]
 pub struct OwnPool {
-    /// Folder it is made in.
+    /// Directory for the pool.
     pub folder: PathBuf,
-    /// Targets; one per core, 2 to 8, where not given.
+    /// Number of targets; one per core, 2 to 8, if not given.
     pub targets: Option<u32>,
-    /// Durability; by the medium where not given.
+    /// Durability; chosen by the medium if not given.
     pub durability: Option<Durability>,
-    /// Its data lies in huge pages.
+    /// Use huge pages for data.
     pub huge_pages: bool,
 }
 
 impl OwnPool {
-    /// What it is made of, with room as in [`spec`].
+    /// Its specification, with space as in [`spec`].
     pub(super) fn spec(&self, data_bytes: u64, entries: u64) -> PoolSpec {
         PoolSpec {
             durability: self.durability,
@@ -34,7 +34,7 @@ impl OwnPool {
         }
     }
 
-    /// Makes it.
+    /// Creates the pool.
     pub(super) fn make(
         &self,
         launcher: &Launcher,
@@ -45,8 +45,7 @@ impl OwnPool {
     }
 }
 
-/// A folder with a pool in it. A process of its own removes it when this is dropped, and also where
-/// this process dies without dropping anything.
+/// A directory with a pool. A separate process removes it when this value is dropped or this process dies.
 pub(super) struct Scratch {
     folder: PathBuf,
     janitor: Child,
@@ -69,7 +68,7 @@ impl Scratch {
         Self::called(launcher, within.join(format!("esker-bench-{}", std::process::id())))
     }
 
-    /// The same beside that one.
+    /// A second directory, for plain files.
     pub(super) fn beside(launcher: &Launcher, within: &Path) -> Result<Self> {
         Self::called(launcher, within.join(format!("esker-beside-{}", std::process::id())))
     }
@@ -82,7 +81,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Makes the pool.
+    /// Creates the pool.
     pub(super) fn add_pool(&self, spec: &PoolSpec, note: Note<'_>) -> Result<()> {
         let size = Bytes(spec.size_bytes);
         note(&format!("creating a pool of {size} in {}", self.folder.display()));
@@ -107,8 +106,8 @@ impl Drop for Scratch {
     }
 }
 
-/// A pool that holds `data_bytes` of payload in `entries` index entries, with room for what is being
-/// freed. All keys may fall on one target.
+/// A pool for `data_bytes` of payload in `entries` index entries, with space for data that is being freed. All keys may
+/// be on one target.
 pub(super) fn spec(data_bytes: u64, entries: u64, targets: Option<u32>) -> PoolSpec {
     const ENTRY_BYTES: u64 = 512;
     const LEAST_BYTES: u64 = 64 << 20;

@@ -4,17 +4,17 @@ use crate::load::files::{self, FilesUrl};
 use esker::backend::NewContainer;
 use esker::types::info::{Durability, OpenMode};
 use esker::{Pool, Wait};
-use esker_types::Result;
+use esker_types::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
-/// Where data of a benchmark goes.
+/// The location of a benchmark's data.
 pub(super) struct Site {
     kind: Kind,
-    /// What workers open.
+    /// The URL that workers open.
     pub(super) url: String,
-    /// A folder on its medium.
+    /// A directory on its medium.
     pub(super) folder: PathBuf,
-    /// Every write waits for the medium.
+    /// Every write waits for the medium (durability `commit`).
     pub(super) durable: bool,
     /// Dropped last.
     _scratch: Option<Scratch>,
@@ -26,11 +26,10 @@ enum Kind {
 }
 
 impl Site {
-    /// A pool of the user's, or `files:/path`.
+    /// A pool of the user, or `files:/path`.
     pub(super) fn named(name: &str) -> Result<Self> {
         let Some(url) = FilesUrl::parse(name) else {
-            let folder = esker::names::resolve(name)?.path().to_owned();
-            return Self::open(name, folder, None);
+            return Self::open(name, None, None);
         };
         files::check(&url)?;
         Ok(Self {
@@ -42,20 +41,25 @@ impl Site {
         })
     }
 
-    /// A pool with a folder on its medium.
-    pub(super) fn open(name: &str, folder: PathBuf, scratch: Option<Scratch>) -> Result<Self> {
+    /// A pool with a folder on its medium; without one, the folder that its URL names.
+    pub(super) fn open(
+        name: &str,
+        folder: Option<PathBuf>,
+        scratch: Option<Scratch>,
+    ) -> Result<Self> {
         let pool = Pool::connect(name, OpenMode::ReadWrite)?;
         let info = pool.info().wait()?;
         let durable = info.durability == Durability::Commit;
+        let folder = folder.map_or_else(|| folder_of(&info.url), Ok)?;
         Ok(Self { kind: Kind::Pool(pool), url: info.url, folder, durable, _scratch: scratch })
     }
 
-    /// Its name in reports: the scheme of its URL.
+    /// Name in reports: the scheme of its URL.
     pub(super) fn store(&self) -> &str {
         self.url.split_once(':').map_or("esker", |(scheme, _)| scheme)
     }
 
-    /// How many targets it has; none where there is no such thing.
+    /// Number of targets; none for plain files.
     pub(super) fn targets(&self) -> Result<Option<usize>> {
         match &self.kind {
             Kind::Pool(pool) => pool.info().wait().map(|info| Some(info.targets.len())),
@@ -63,16 +67,22 @@ impl Site {
         }
     }
 
-    /// Share of its data that is in huge pages; none where there is no pool of this machine.
+    /// Share of its data that is in huge pages; none for other than local pools.
     pub(super) fn huge_pages(&self) -> Result<Option<f64>> {
         huge_pages(&self.url)
     }
 
-    /// The pool; none where there are plain files.
-    pub(super) fn pool(&self) -> Option<&Pool> {
+    /// The pool.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if there are plain files.
+    pub(super) fn pool(&self) -> Result<&Pool> {
         match &self.kind {
-            Kind::Pool(pool) => Some(pool),
-            Kind::Files(_) => None,
+            Kind::Pool(pool) => Ok(pool),
+            Kind::Files(_) => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{} is not a pool: plain files are measured beside the pool", self.url),
+            )),
         }
     }
 
@@ -94,9 +104,22 @@ impl Site {
     }
 }
 
-/// Share of the data of a pool that is in huge pages; none where it is no pool in the memory of this machine.
+/// Share of a pool's data that is in huge pages; none for other than local pools.
 pub(super) fn huge_pages(url: &str) -> Result<Option<f64>> {
     let Some(path) = url.strip_prefix("esker:") else { return Ok(None) };
     let pages = esker_store::Pool::open(Path::new(path))?.opened()?.huge_pages()?;
     Ok((pages.total > 0).then(|| pages.bytes as f64 / pages.total as f64))
+}
+
+/// The path in the URL of a pool. A pool on Ceph has no directory, and is compared with files of this machine.
+fn folder_of(url: &str) -> Result<PathBuf> {
+    if url.starts_with("rados:") {
+        return Ok(std::env::temp_dir());
+    }
+    let path = url.split_once(':').map(|(_, path)| Path::new(path)).filter(|path| path.is_dir());
+    path.map(Path::to_owned).ok_or_else(|| {
+        let message =
+            format!("other processes cannot open {url}: name a pool in a directory or on Ceph");
+        Error::new(ErrorKind::NotSupported, message)
+    })
 }

@@ -1,4 +1,4 @@
-//! `esker bench array` and `esker bench kv`: what the store makes of the medium.
+//! `esker bench array` and `esker bench kv`: the store beside the limit of its medium.
 use super::scratch::OwnPool;
 use super::site::Site;
 use super::{Note, add, check, fleet};
@@ -6,17 +6,35 @@ use crate::fleet::{Fleet, Launcher};
 use crate::host::Host;
 use crate::job::{Index, Job, LoadStep, StoreJob, WARM_UP, Workload};
 use crate::measure::Tally;
-use crate::report::{Report, Run, RunName, SCHEMA, Settings};
+use crate::report::{Report, Run, RunName, Settings};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
 /// Where a benchmark stores its data.
 #[derive(Clone, Debug)]
 pub enum BenchPool {
-    /// In this pool, in a container of its own.
+    /// A pool of the user; the benchmark creates a container.
     Pool(String),
-    /// In a pool of its own.
+    /// A temporary pool.
     Own(OwnPool),
+}
+
+impl BenchPool {
+    /// Opens or creates the pool; `needs` are the bytes of payload and the index entries of a temporary one.
+    pub(super) fn site(
+        &self,
+        launcher: &Launcher,
+        needs: impl FnOnce() -> (u64, u64),
+        note: Note<'_>,
+    ) -> Result<Site> {
+        match self {
+            Self::Pool(name) => Site::named(name),
+            Self::Own(own) => {
+                let scratch = own.make(launcher, needs(), note)?;
+                Site::open(&scratch.url(), Some(own.folder.clone()), Some(scratch))
+            }
+        }
+    }
 }
 
 /// What to measure of the store.
@@ -26,34 +44,34 @@ pub struct Plan {
     pub launcher: Launcher,
     /// Where.
     pub place: BenchPool,
-    /// What is stored.
+    /// The kind of data.
     pub workload: Workload,
     /// Bytes of an operation, one set of runs for each.
     pub sizes: Vec<u64>,
     /// Processes at once, one set of runs for each.
     pub procs: Vec<u32>,
-    /// Operations of each process in each phase; chosen by size where not given.
+    /// Operations of each process in each phase; chosen by size if not given.
     pub ops: Option<u64>,
-    /// How often all is repeated.
+    /// Number of repetitions.
     pub rounds: u32,
-    /// Each round has new processes, which map the pool anew.
+    /// Start new processes in each round, which map the pool anew.
     pub fresh: bool,
     /// Object class.
     pub class: String,
-    /// Compares all that is read with what was written, in a phase of its own.
+    /// Compare all data that is read with what was written, in a separate phase.
     pub verify: bool,
-    /// What the payload is made from.
+    /// Seed of the payload.
     pub seed: u64,
 }
 
-/// Payload of one process in one phase, where the user does not say.
+/// Payload of one process in one phase if the number of operations is not given.
 const DEFAULT_BYTES: u64 = 512 << 20;
 const DEFAULT_OPS_MIN: u64 = 64;
 const DEFAULT_OPS_MAX: u64 = 200_000;
-/// Where every operation waits for the medium.
+/// Maximum if every operation waits for the medium.
 const DEFAULT_OPS_DURABLE: u64 = 1000;
 
-/// What is measured at a time.
+/// One combination of settings.
 #[derive(Clone, Copy)]
 struct Case {
     procs: u32,
@@ -61,7 +79,7 @@ struct Case {
     ops: u64,
 }
 
-/// The phases of a case, each beside its limit.
+/// The phases of a case, each with its limit.
 #[derive(Default)]
 struct Tallies {
     write_limit: Tally,
@@ -71,25 +89,25 @@ struct Tallies {
 }
 
 impl Plan {
-    /// Measures all of it.
+    /// Runs the benchmark.
     ///
     /// # Errors
-    /// Where the pool cannot be made or opened, is too small, or a number makes no sense; with
-    /// [`Plan::verify`], [`ErrorKind::Corrupt`] where something else was read than was written.
+    /// If the pool cannot be created or opened, or is too small, or an option is invalid; with [`Plan::verify`],
+    /// [`ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         check(&self.sizes, &self.procs)?;
         crate::load::class_of(&self.class)?;
         if self.rounds == 0 || self.ops == Some(0) {
             return Err(Error::new(ErrorKind::Invalid, "rounds and operations must be at least 1"));
         }
-        let site = self.site(note)?;
+        let site = self.place.site(&self.launcher, || self.needs(), note)?;
         let host = Host::of(&site.folder)?;
         let mut runs = Vec::new();
         for case in self.cases(site.durable) {
             self.measure(&site, case, note, &mut runs)?;
         }
         let settings = self.settings(&site)?;
-        Ok(Report { schema: SCHEMA, host, settings, runs })
+        Ok(Report::new(host, settings, runs))
     }
 
     fn cases(&self, durable: bool) -> impl Iterator<Item = Case> {
@@ -104,18 +122,12 @@ impl Plan {
         self.ops.unwrap_or((DEFAULT_BYTES / size).clamp(DEFAULT_OPS_MIN, most))
     }
 
-    fn site(&self, note: Note<'_>) -> Result<Site> {
-        match &self.place {
-            BenchPool::Pool(name) => Site::named(name),
-            BenchPool::Own(own) => {
-                let bytes =
-                    self.cases(false).map(|case| u64::from(case.procs) * case.ops * case.size);
-                let entries = self.cases(false).map(|case| u64::from(case.procs) * case.ops * 2);
-                let (bytes, entries) = (bytes.max().unwrap_or(0), entries.max().unwrap_or(0));
-                let scratch = own.make(&self.launcher, (bytes, entries), note)?;
-                Site::open(&scratch.url(), own.folder.clone(), Some(scratch))
-            }
-        }
+    /// Payload and index entries of the largest case.
+    fn needs(&self) -> (u64, u64) {
+        let ops = |case: &Case| u64::from(case.procs) * case.ops;
+        let bytes = self.cases(false).map(|case| ops(&case) * case.size).max();
+        let entries = self.cases(false).map(|case| ops(&case) * 2).max();
+        (bytes.unwrap_or(0), entries.unwrap_or(0))
     }
 
     fn measure(&self, site: &Site, case: Case, note: Note<'_>, runs: &mut Vec<Run>) -> Result<()> {
@@ -146,7 +158,7 @@ impl Plan {
         }
     }
 
-    /// Store and limit take turns, so what else the machine does meets both alike.
+    /// Store and limit alternate, so that other load on the machine affects both.
     fn rounds(&self, job: &Job, durable: bool, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
         let mut processes = fleet(&self.launcher, job)?;
@@ -179,7 +191,7 @@ impl Plan {
         add(&mut tallies.write, processes, LoadStep::Write(round))
     }
 
-    /// New processes where they are wanted: what they do first is measured.
+    /// Starts new processes if wanted, so that their first operations are measured.
     fn refresh(&self, processes: &mut Fleet, job: &Job) -> Result<()> {
         if self.fresh {
             *processes = fleet(&self.launcher, job)?;
@@ -217,11 +229,11 @@ impl Plan {
             "fresh": self.fresh,
             "huge_pages": site.huge_pages()?,
         });
-        Ok(Settings::new(self.seed, options.as_object().cloned().unwrap_or_default()))
+        Ok(Settings::new(self.seed, options))
     }
 }
 
-/// What the medium gives for the promise that a write of the store makes.
+/// The limit for writes of the same durability.
 pub(super) fn write_limit(durable: bool) -> LoadStep {
     if durable { LoadStep::PwriteSync } else { LoadStep::Pwrite }
 }

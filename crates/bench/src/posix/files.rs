@@ -1,21 +1,21 @@
-//! What the benchmarks do with files, whatever keeps them.
+//! File operations of the benchmarks, on any kind of file system.
 use super::FilePlace;
 use super::mounted::Mounted;
 use super::plain::Plain;
 use esker_types::Result;
 
-/// What an open file is used for.
+/// The use of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// It is made where it is missing, then written.
+    /// Create the file if it is missing, and write it.
     Create,
-    /// It is there, and read.
+    /// Read an existing file.
     Read,
 }
 
-/// A tree of files. Paths are relative to the place, with one slash between names.
+/// A tree of files. Paths are relative to its root, with one slash between names.
 pub(super) trait FileSystem {
-    /// Makes a directory.
+    /// Creates a directory.
     fn make_dir(&self, path: &str) -> Result<()>;
 
     /// Removes an empty directory.
@@ -24,13 +24,13 @@ pub(super) trait FileSystem {
     /// Opens a regular file.
     fn open(&self, path: &str, used: Use) -> Result<Box<dyn OpenFile>>;
 
-    /// Asks for everything known of a file or directory; its length in bytes.
+    /// Reads the attributes of a file or directory. Returns its length in bytes.
     fn stat(&self, path: &str) -> Result<u64>;
 
     /// Removes a regular file.
     fn remove(&self, path: &str) -> Result<()>;
 
-    /// Reads the names in a directory; how many there are.
+    /// Reads the names in a directory. Returns their number.
     fn list(&self, path: &str) -> Result<u64>;
 }
 
@@ -39,10 +39,10 @@ pub(super) trait OpenFile {
     /// Writes all of `data`.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
 
-    /// Fills `buffer`; an end of the file before that is an error.
+    /// Fills `buffer`. A short read is an error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Brings what was written to the medium, as `fsync` does.
+    /// Syncs the file, as `fsync` does.
     fn sync(&self) -> Result<()>;
 
     /// Closes it.
@@ -52,7 +52,7 @@ pub(super) trait OpenFile {
 /// The file system of a place.
 ///
 /// # Errors
-/// Where it cannot be opened.
+/// If it cannot be opened.
 pub(super) fn open(place: &FilePlace) -> Result<Box<dyn FileSystem>> {
     match place {
         FilePlace::Posix { folder } => Ok(Box::new(Plain::new(folder)?)),

@@ -1,7 +1,7 @@
-//! The work of `mdtest` and `ior`: what many processes do with files and directories, on any file system.
+//! The work of `mdtest` and `ior`: operations of many processes on files and directories of any file system.
 //!
-//! A [`files::FileSystem`] is where the files are: a folder of the system, or a file system in a container.
-//! [`mdtest`] and [`ior`] say what is done; [`worker`] is one process of it.
+//! A [`files::FileSystem`] is a directory of the system or a file system in a container. [`mdtest`] and [`ior`] define
+//! the operations; [`worker`] is one process.
 mod files;
 pub mod ior;
 pub mod mdtest;
@@ -17,27 +17,27 @@ use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Where files are.
+/// The location of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FilePlace {
-    /// Below this folder, by the calls of the system.
+    /// A directory, by system calls.
     Posix {
-        /// The folder; it is made where it is missing.
+        /// The directory; it is created if missing.
         folder: PathBuf,
     },
-    /// In a directory of the file system that a container holds, by the calls of [`dfs`].
+    /// A directory of the file system in a container, by [`dfs`].
     Dfs {
         /// Pool by name, UUID or URL.
         pool: String,
         /// Container in it.
         container: String,
-        /// Path of the directory; it is made where it is missing.
+        /// Path of the directory; it is created if missing.
         folder: String,
     },
 }
 
-/// Refuses bytes that are not those that were written.
+/// Checks that the bytes read are those written.
 fn compare(path: &str, offset: u64, found: &[u8], written: &[u8]) -> Result<()> {
     let differing = found.iter().zip(written).position(|(found, written)| found != written);
     match differing {
@@ -49,12 +49,12 @@ fn compare(path: &str, offset: u64, found: &[u8], written: &[u8]) -> Result<()> 
 #[cold]
 fn differs(path: &str, offset: u64, written: u8, found: u8) -> Error {
     let message = format!(
-        "{path}: byte {offset} is {found:#04x} and was written as {written:#04x}: the data is not what was written"
+        "{path}: byte {offset} is {found:#04x} and was written as {written:#04x}: the data read is not the data written"
     );
     Error::new(ErrorKind::Corrupt, message)
 }
 
-/// A process of either benchmark: its number, its files, and the data that belongs in them.
+/// A process of either benchmark: its number, files and data.
 struct Process {
     files: Box<dyn FileSystem>,
     rank: u32,
@@ -65,7 +65,7 @@ struct Process {
 }
 
 impl Process {
-    /// That of a job which writes and reads at most `bytes` at once.
+    /// The process of a job whose transfers have at most `bytes`.
     fn new(job: &Job, bytes: u64) -> Result<Self> {
         Ok(Self {
             files: files::open(&job.place)?,
@@ -77,17 +77,17 @@ impl Process {
         })
     }
 
-    /// How many there are.
+    /// Their number.
     fn procs(&self) -> u32 {
         self.procs
     }
 
-    /// The process so many numbers on.
+    /// The process `on` numbers after this one, modulo their number.
     fn neighbour(&self, on: u64) -> u32 {
         ((u64::from(self.rank) + on) % u64::from(self.procs)) as u32
     }
 
-    /// The numbers below `count` in an order that follows from the seed and from `who`.
+    /// The numbers below `count`, shuffled by the seed and `who`.
     fn shuffled(&self, count: u64, who: u32) -> Vec<u64> {
         let mut numbers: Vec<u64> = (0..count).collect();
         fastrand::Rng::with_seed(self.seed ^ u64::from(who)).shuffle(&mut numbers);

@@ -1,4 +1,4 @@
-//! Files in a container, without the kernel: by the calls of [`dfs`].
+//! Files in a container, by [`dfs`], without the kernel.
 use super::files::{FileSystem, OpenFile, Use};
 use dfs::{Create, Dfs, File, Follow, MountOptions, Node, Open};
 use esker::types::ops::Anchor;
@@ -27,7 +27,7 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// With all directories above it.
+    /// Creates the directory and its parents.
     fn make_folder(&self) -> Result<()> {
         let mut node = self.fs.root();
         for name in self.folder.split('/').filter(|name| !name.is_empty()) {
@@ -39,7 +39,7 @@ impl Mounted {
         Ok(())
     }
 
-    /// Of a path the directory, which is kept, and the last name.
+    /// Splits a path into its directory, which stays open, and the last name.
     fn parent<'p>(&self, path: &'p str) -> Result<(Node, &'p [u8])> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         Ok((self.directory(folder)?, name.as_bytes()))

@@ -1,4 +1,4 @@
-//! Files by the calls of the system: any file system that is mounted, and what is intercepted.
+//! Files by system calls: on mounted file systems, and through the interception library.
 use super::files::{FileSystem, OpenFile, Use};
 use esker_types::{Error, ErrorKind, Result};
 use std::cell::RefCell;
@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// A folder. Paths are put together in one buffer, so that each call costs what the system takes.
+/// A directory. Paths are built in one buffer, so that calls allocate nothing.
 pub(super) struct Plain {
     folder: String,
     path: RefCell<String>,
@@ -17,7 +17,7 @@ impl Plain {
     pub(super) fn new(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|error| failed("creating", folder, &error))?;
         let Some(text) = folder.to_str() else {
-            let message = format!("{} is not UTF-8: take another folder", folder.display());
+            let message = format!("{} is not UTF-8: choose another directory", folder.display());
             return Err(Error::new(ErrorKind::Invalid, message));
         };
         Ok(Self { folder: text.to_owned(), path: RefCell::default() })
@@ -97,7 +97,7 @@ impl OpenFile for PlainFile {
         self.checked("syncing", self.file.sync_all())
     }
 
-    /// The standard library has no closing that could fail.
+    /// The standard library reports no errors of close.
     fn close(self: Box<Self>) -> Result<()> {
         drop(self.file);
         Ok(())

@@ -7,24 +7,24 @@ use crate::worker::Work;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// What one process works on.
+/// The job of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Number of the process, from 0.
     pub rank: u32,
-    /// Processes in all.
+    /// Number of processes.
     pub procs: u32,
-    /// The processor to run on; any where none is given.
+    /// The processor to run on; any if not given.
     pub cpu: Option<u32>,
-    /// Where its files are.
+    /// Location of its files.
     pub place: FilePlace,
-    /// What it does.
+    /// The load.
     pub load: Load,
-    /// What the data is made from.
+    /// Seed of the data.
     pub seed: u64,
 }
 
-/// What a process does.
+/// The load of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
@@ -47,14 +47,14 @@ pub enum PosixStep {
     Ior(ior::IorStep),
 }
 
-/// What it did.
+/// The reply of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     /// The parts of the phase: one of mdtest; opening, transfers and closing of ior.
     pub parts: Vec<Measured>,
-    /// The most memory the process ever had, what it shares with others included, in bytes.
+    /// Peak resident memory of the process in bytes, with shared memory.
     pub peak_bytes: u64,
-    /// Memory that is its own at the end of the phase, in bytes.
+    /// Private memory at the end of the phase in bytes.
     pub own_bytes: u64,
 }
 
@@ -115,7 +115,7 @@ fn foreign() -> Error {
 }
 
 impl Done {
-    /// With the memory of this process.
+    /// Adds the memory use of this process.
     fn with(parts: Vec<Measured>) -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let (peak_bytes, own_bytes) = (bytes_in(&status, "VmHWM"), bytes_in(&status, "RssAnon"));
@@ -123,7 +123,7 @@ impl Done {
     }
 }
 
-/// A line of the kernel's status of a process; 0 where it has none.
+/// A size in `/proc/self/status`; 0 if it is missing.
 fn bytes_in(status: &str, name: &str) -> u64 {
     let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let kib = value.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());

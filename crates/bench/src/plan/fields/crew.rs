@@ -1,10 +1,11 @@
-//! The processes: those that archive and retrieve, and those that only watch.
+//! The processes: workers archive and retrieve, watchers read new fields.
 use super::super::together;
 use crate::fields::Phase;
 use crate::fields::grib::Messages;
 use crate::fields::keys::FORECAST;
 use crate::fields::worker::{Done, FieldsStep, Job};
 use crate::fleet::{Fleet, Launcher};
+use crate::pin::cpu_of;
 use esker_types::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-/// What a process of the peer runs.
+/// The Python program of the peer.
 const PROGRAM: &str = include_str!("../../fields/peer.py");
 
 pub(super) struct Crew {
@@ -21,7 +22,7 @@ pub(super) struct Crew {
     watchers: u32,
 }
 
-/// What a process of Python works on: the peer, or the store that the other workers filled.
+/// The store of a Python process: that of the peer, or the one that the other workers filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum From {
@@ -29,30 +30,29 @@ pub(super) enum From {
     Esker,
 }
 
-/// What a process of Python is told once.
+/// The job of a Python process.
 #[derive(Serialize)]
 struct PythonJob {
     #[serde(flatten)]
     job: Job,
     store: From,
     forecast: BTreeMap<&'static str, &'static str>,
-    /// Begin and length of each GRIB message.
+    /// Offset and length of each GRIB message.
     messages: Vec<(usize, usize)>,
 }
 
-/// True where a Python has the package of Esker.
+/// True if this Python has the package esker.
 pub(super) fn has_esker(python: &Path) -> bool {
     let asked = Command::new(python).args(["-c", "import esker; esker.View"]).output();
     asked.is_ok_and(|answer| answer.status.success())
 }
 
 fn one(job: &Job, rank: u32, cpus: &[u32]) -> Job {
-    let cpu = cpus.get(rank as usize % cpus.len().max(1)).copied();
-    Job { rank, cpu, ..job.clone() }
+    Job { rank, cpu: cpu_of(cpus, rank), ..job.clone() }
 }
 
 impl Crew {
-    /// As many workers as the job has processes, and watchers.
+    /// Starts a worker for each process of the job, and the watchers.
     pub(super) fn start(
         launcher: &Launcher,
         job: &Job,
@@ -63,7 +63,7 @@ impl Crew {
         Ok(Self { fleet: Fleet::start(launcher, &jobs)?, workers: job.procs, watchers })
     }
 
-    /// The same work by Python: all of it on a real FDB, or the reading on the store. Nobody watches.
+    /// Starts workers in Python, which do all the work on a real FDB, or read the store. There are no watchers.
     pub(super) fn python(
         python: &Path,
         store: From,
@@ -93,12 +93,12 @@ impl Crew {
         Ok(Self { fleet, workers, watchers: 0 })
     }
 
-    /// Has all workers do the same at the same time.
+    /// Makes all workers enter a phase at the same time.
     pub(super) fn all(&mut self, phase: Phase, round: u32) -> Result<Vec<Done>> {
         self.take(phase, Phase::Rest, round).map(|(done, _)| done)
     }
 
-    /// Has workers archive and watchers read; what each of them did.
+    /// Makes workers archive and watchers read. Returns the replies of both.
     pub(super) fn watched(&mut self, round: u32) -> Result<(Vec<Done>, Vec<Done>)> {
         self.take(Phase::ArchiveWatched, Phase::Watch, round)
     }

@@ -1,4 +1,4 @@
-//! `esker bench fields`: what a field store makes of the medium, beside one plain file for each field.
+//! `esker bench fields`: a field store beside its medium and beside one plain file per field.
 mod crew;
 mod outcome;
 mod show;
@@ -22,7 +22,7 @@ use crate::pin::Pin;
 use crate::plan::posix::Sample;
 use crate::report::Settings;
 use crew::{Crew, From, has_esker};
-use esker::{Pool, Wait};
+use esker::Wait;
 use esker_fields::grib::EcCodes;
 use esker_fields::{FieldStore, Schema};
 use esker_types::{Error, ErrorKind, Result};
@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Most repeats.
+/// Maximum number of repeats.
 pub const REPEATS_MAX: u32 = 255;
 
 /// What to measure.
@@ -46,32 +46,32 @@ pub struct FieldsPlan {
     pub procs: Vec<u32>,
     /// The fields of each process.
     pub shape: Shape,
-    /// How often all is repeated.
+    /// Number of repetitions.
     pub repeats: u32,
-    /// Fields are also read while they are archived, by as many processes more.
+    /// Also read fields while they are archived, by as many additional processes.
     pub watch: bool,
-    /// The Python that does the same work on a real FDB, with pyfdb; none where that is not wanted.
+    /// A Python with pyfdb, which does the same work on a real FDB; none to leave it out.
     pub peer: Option<PathBuf>,
-    /// A file of GRIB messages, which are archived under the keys that stand in them as well.
+    /// A file of GRIB messages to archive under their own keys.
     pub grib: Option<PathBuf>,
-    /// Compares all that is read with what was archived, in a phase of its own.
+    /// Compare all fields with what was archived, in a separate phase.
     pub verify: bool,
-    /// What the data is made from.
+    /// Seed of the data.
     pub seed: u64,
     /// How processes are placed.
     pub pin: Pin,
 }
 
-/// Rounds in which fields are read while they are archived count from here.
+/// First number of the rounds in which watchers read.
 const WATCHED: u32 = 1 << 16;
-/// And those in which GRIB messages are archived from here.
+/// First number of the rounds in which GRIB messages are archived.
 const GRIB: u32 = 1 << 17;
 
 const NO_ESKER: &str = " has no package esker (`make wheel`, and `pip install` it there)";
-const FEW: &str = "archive-grib: the file has fewer messages than a process archives, so keys come again and \
+const FEW: &str = "archive-grib: the file has fewer messages than a process archives, so keys repeat and \
                    are known: a file with more tells what a model gets";
 
-/// What is measured of some processes.
+/// The state of a measurement with one number of processes.
 struct Run<'p> {
     plan: &'p FieldsPlan,
     site: &'p Site,
@@ -79,7 +79,7 @@ struct Run<'p> {
     container: String,
     crew: Crew,
     peer: Option<Crew>,
-    /// Reads the store from Python, where the peer is one.
+    /// Workers that read the store from Python.
     python: Option<Crew>,
     /// There are messages to archive.
     grib: bool,
@@ -87,12 +87,11 @@ struct Run<'p> {
 }
 
 impl FieldsPlan {
-    /// Measures all of it.
+    /// Runs the benchmark.
     ///
     /// # Errors
-    /// Where the pool cannot be made or opened, is too small or has no transactions, or a number makes no
-    /// sense; with [`FieldsPlan::verify`], [`ErrorKind::Corrupt`] where something else was read than was
-    /// archived.
+    /// If the pool cannot be created or opened, is too small or has no transactions, or an option is invalid; with
+    /// [`FieldsPlan::verify`], [`ErrorKind::Corrupt`] if a field read is not the one archived.
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         self.check()?;
         let (grib, mut notes) = self.messages()?;
@@ -101,7 +100,7 @@ impl FieldsPlan {
             notes.push(format!("reading from Python is left out: {}{NO_ESKER}", peer.display()));
         }
         let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
-        let site = self.site(longest, note)?;
+        let site = self.place.site(&self.launcher, || self.needs(longest), note)?;
         let beside = Scratch::beside(&self.launcher, &site.folder)?;
         let measured = self.procs.iter().map(|&procs| {
             let lines = self.measure(&site, beside.path(), procs, grib.as_ref(), python, note)?;
@@ -130,7 +129,7 @@ impl FieldsPlan {
         }
     }
 
-    /// The user's messages, unless there is no ecCodes to tell their keys.
+    /// The user's messages. Without ecCodes, which reads their keys, they are left out.
     fn messages(&self) -> Result<(Option<Messages>, Vec<String>)> {
         let Some(path) = &self.grib else { return Ok((None, Vec::new())) };
         let messages = Messages::read(path)?;
@@ -143,17 +142,11 @@ impl FieldsPlan {
         })
     }
 
-    fn site(&self, longest: u64, note: Note<'_>) -> Result<Site> {
-        match &self.place {
-            BenchPool::Pool(name) => Site::named(name),
-            BenchPool::Own(own) => {
-                let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
-                let fields = self.shape.fields() * procs;
-                let bytes = fields.saturating_mul(longest);
-                let scratch = own.make(&self.launcher, (bytes, fields * 4), note)?;
-                Site::open(&scratch.url(), own.folder.clone(), Some(scratch))
-            }
-        }
+    /// Payload and index entries of fields with `longest` bytes.
+    fn needs(&self, longest: u64) -> (u64, u64) {
+        let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
+        let fields = self.shape.fields() * procs;
+        (fields.saturating_mul(longest), fields * 4)
     }
 
     fn measure(
@@ -212,12 +205,12 @@ impl FieldsPlan {
             "repeats": self.repeats, "targets": site.targets()?, "pin": self.pin.name(),
             "durability": if site.durable { "commit" } else { "process" }, "verified": self.verify, "watched": self.watch, "peer": self.peer, "grib": self.grib,
         });
-        Ok(Settings::new(self.seed, options.as_object().cloned().unwrap_or_default()))
+        Ok(Settings::new(self.seed, options))
     }
 }
 
 impl Run<'_> {
-    /// Store, plain files and limit take turns, so what else the machine does meets all alike.
+    /// Store, plain files and limit alternate, so that other load on the machine affects all of them.
     fn round(&mut self, round: u32, note: Note<'_>) -> Result<()> {
         self.within(round, |run| match round {
             WARM_UP => run.warm_up(note),
@@ -234,9 +227,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Makes the store and the folder of a round, and removes them.
+    /// Creates the store and the directory of a round, and removes them.
     fn within(&mut self, round: u32, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let pool = pool_of(self.site)?;
+        let pool = self.site.pool()?;
         let label = label(&self.container, round);
         FieldStore::create(pool, &label, &Schema::default_mars()?)?;
         let done = files::create_container(&self.files, &label).and_then(|()| {
@@ -315,7 +308,7 @@ impl Run<'_> {
         }
     }
 
-    /// Latencies are those from the beginning of a flush until a reader sees a field of it.
+    /// Latencies run from the start of a flush until a watcher sees a field of it.
     fn watched(&mut self, round: u32) -> Result<()> {
         let (written, seen) = self.crew.watched(WATCHED + round)?;
         let flushed: Vec<Moment> = written.iter().flat_map(|one| one.moments.clone()).collect();
@@ -343,12 +336,6 @@ fn delays<'m>(flushed: &[Moment], seen: impl Iterator<Item = &'m Moment>) -> Res
         }
     }
     Ok(latency)
-}
-
-fn pool_of(site: &Site) -> Result<&Pool> {
-    site.pool().ok_or_else(|| {
-        Error::new(ErrorKind::Invalid, "fields need a pool: plain files are measured beside it")
-    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! What was measured: by phase, by site, by repeat.
+//! Measurements by phase, site and repeat.
 use crate::fields::Phase;
 use crate::host::Host;
 use crate::measure::Tally;
-use crate::plan::posix::{Line, Rates, Repeat, Repeated, Sample};
-use crate::report::{Report, Run, RunName, SCHEMA, Settings};
+use crate::metrics::Statistics;
+use crate::plan::posix::{Line, Repeat, Repeated, Sample};
+use crate::report::{Report, Run, RunName, Settings};
 use crate::units::rounded;
 
 /// Sites by number: the store, one plain file for each field, the medium, a real FDB.
@@ -13,7 +14,7 @@ pub(super) const MEDIUM: usize = 2;
 pub(super) const PEER: usize = 3;
 pub(super) const SITES: usize = 4;
 
-/// All that one call measured.
+/// All measurements of one call.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// By number of processes.
@@ -28,11 +29,11 @@ pub struct Outcome {
     pub settings: Settings,
     /// Name of the store: the scheme of its URL.
     pub store: String,
-    /// What could not be measured and why, and what else must be known.
+    /// What could not be measured and why, and other remarks.
     pub notes: Vec<String>,
 }
 
-/// What so many processes measured.
+/// The measurements with one number of processes.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// Processes that archived and retrieved.
@@ -41,12 +42,12 @@ pub struct Case {
     pub lines: Lines,
 }
 
-/// Phases in the order in which they were measured. What the medium and plain files gave stands in each line
-/// that is compared with it.
+/// Phases in the order of measurement. A line also has the measurements of the medium and of plain files to compare
+/// with.
 #[derive(Clone, Debug, Default)]
 pub struct Lines(Vec<(Phase, Line)>);
 
-/// The phase whose line has what the medium and plain files gave for it.
+/// The phase whose line has the measurements of the medium and of plain files for `phase`.
 fn base(phase: Phase) -> Option<Phase> {
     match phase {
         Phase::Archive | Phase::FileWrite | Phase::Pwrite | Phase::PwriteSync => {
@@ -67,7 +68,7 @@ fn base(phase: Phase) -> Option<Phase> {
 }
 
 impl Lines {
-    /// Notes what a site gave.
+    /// Adds a measurement of a site.
     pub(super) fn add(&mut self, site: usize, phase: Phase, sample: Sample) {
         let beside = [FILES, MEDIUM].contains(&site).then(|| base(phase)).flatten();
         let line = self.line(beside.unwrap_or(phase));
@@ -84,7 +85,7 @@ impl Lines {
         &mut self.0[at].1
     }
 
-    /// Each phase of the store, with what the others gave for it beside it.
+    /// Each phase of the store, with the corresponding measurements of the other sites.
     pub(super) fn compared(&self) -> impl Iterator<Item = (Phase, Line)> {
         self.0.iter().map(|(phase, line)| {
             let mut line = line.clone();
@@ -100,7 +101,7 @@ impl Lines {
         })
     }
 
-    /// What scattered reads get of the bandwidth of reading in order.
+    /// Ratio of scattered reads to reads in order.
     pub(super) fn scattered(&self) -> Option<f64> {
         let of = |wanted| self.0.iter().find(|(phase, _)| *phase == wanted).map(|(_, line)| line);
         let mut both = of(Phase::Scattered)?.clone();
@@ -114,7 +115,7 @@ impl Outcome {
     #[must_use]
     pub fn report(&self) -> Report {
         let runs = self.cases.iter().flat_map(|case| self.runs(case)).collect();
-        Report { schema: SCHEMA, host: self.host.clone(), settings: self.settings.clone(), runs }
+        Report::new(self.host.clone(), self.settings.clone(), runs)
     }
 
     fn runs(&self, case: &Case) -> Vec<Run> {
@@ -136,7 +137,7 @@ impl Outcome {
             workload: "fields",
             phase: if site == MEDIUM { self.limit_name(phase) } else { phase.name() },
             procs,
-            // Messages of a file have lengths of their own: this is their mean.
+            // Messages of a file differ in length: this is the mean.
             size_bytes: match phase {
                 Phase::ArchiveGrib => line.tally(site).bytes / line.tally(site).ops.max(1),
                 _ => self.size_bytes,
@@ -152,7 +153,7 @@ impl Outcome {
         let ratio = |other| Some((self.name(other).to_owned(), rounded(line.ratio(site, other)?)));
         Repeated {
             unit: "ops/s".to_owned(),
-            rate: Rates::of(&line.rates(site)),
+            rate: Statistics::rounded(&line.rates(site)),
             ratio_to: others.filter_map(ratio).collect(),
             repeats: line.samples.get(site).into_iter().flatten().map(Repeat::from).collect(),
         }
@@ -176,7 +177,7 @@ impl Outcome {
     }
 }
 
-/// The share of the limit that all repeats together got.
+/// The share of the limit, over all repeats.
 pub(super) fn share(tally: &Tally, limit: &Tally) -> Option<f64> {
     let limit = limit.bandwidth_mib_s();
     (limit > 0.0 && tally.bytes > 0).then(|| tally.bandwidth_mib_s() / limit)

@@ -1,22 +1,26 @@
 //! The table of `fields`.
 use super::outcome::{ESKER, FILES, MEDIUM, Outcome, PEER, share};
 use crate::fields::Phase;
-use crate::plan::posix::{Line, Rates};
-use crate::table::Table;
+use crate::metrics::Statistics;
+use crate::plan::posix::Line;
+use crate::table::{Table, or_dash};
 use crate::units::Bytes;
 use std::fmt;
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
-        let (memory, size) = (Bytes(host.memory_bytes), Bytes(self.size_bytes));
-        writeln!(f, "{} x {}, {memory}, Linux {}", host.cpus, host.cpu, host.kernel)?;
+        let size = Bytes(self.size_bytes);
+        writeln!(f, "{host}")?;
         writeln!(f, "{} ({}), fields of {size}\n", host.file_system, host.medium)?;
         writeln!(f, "{}", self.table())?;
         for case in &self.cases {
             if let Some(share) = case.lines.scattered() {
                 let procs = case.procs;
-                writeln!(f, "scattered at {share:.2} of the rate in order (--procs {procs})")?;
+                writeln!(
+                    f,
+                    "scattered reads reach {share:.2} of the rate of reads in order (--procs {procs})"
+                )?;
             }
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))?;
@@ -25,20 +29,17 @@ impl fmt::Display for Outcome {
 }
 
 const LEGEND: &str = "\
-fields/s: median of the repeats, +- its standard deviation; of medium: share of what pwrite or pread of the \
-same blocks gave; files: one plain file for each field, and how many times as fast the store is (the median \
-of the repeats' ratios); pyfdb: the same of a real FDB. Latencies of list and axes are of one call; those of watch are from the beginning \
-of a flush until a reader sees a field of it.";
+fields/s: median of the repeats, +- its standard deviation. of medium: share of the rate of pwrite or pread of the same \
+blocks. files: one plain file per field, and the ratio of the store to it (median of the ratios of the repeats). pyfdb: \
+the same for a real FDB. Latencies of list and axes are of one call. Those of watch run from the start of a flush until \
+a reader sees a field of it.";
 
 impl Outcome {
-    /// With the columns of the peer where there is one.
+    /// The table, with the columns of the peer if there is one.
     fn table(&self) -> Table {
-        let mut headings: Vec<&str> = HEADINGS.to_vec();
         let peer = self.has_peer();
-        if peer {
-            headings.splice(PEER_COLUMN..PEER_COLUMN, [">pyfdb", ">x pyfdb"]);
-        }
-        let mut table = Table::new(&headings);
+        let pyfdb = if peer { "|>pyfdb|>x pyfdb" } else { "" };
+        let mut table = Table::new(&format!("{OF_STORE}{pyfdb}|>p50 us|>p99 us"));
         for case in &self.cases {
             for (phase, line) in case.lines.compared() {
                 table.row(row(case.procs, phase, &line, peer));
@@ -53,22 +54,10 @@ impl Outcome {
     }
 }
 
-const HEADINGS: [&str; 10] = [
-    "phase",
-    ">procs",
-    ">fields/s",
-    ">+-",
-    ">MiB/s",
-    ">of medium",
-    ">files",
-    ">x files",
-    ">p50 us",
-    ">p99 us",
-];
-const PEER_COLUMN: usize = 8;
+const OF_STORE: &str = "phase|>procs|>fields/s|>+-|>MiB/s|>of medium|>files|>x files";
 
 fn row(procs: u32, phase: Phase, line: &Line, peer: bool) -> Vec<String> {
-    let (rates, tally) = (Rates::of(&line.rates(ESKER)), line.tally(ESKER));
+    let (rates, tally) = (Statistics::rounded(&line.rates(ESKER)), line.tally(ESKER));
     let mut row = vec![
         phase.name().to_owned(),
         procs.to_string(),
@@ -83,13 +72,9 @@ fn row(procs: u32, phase: Phase, line: &Line, peer: bool) -> Vec<String> {
     row
 }
 
-/// What another site gave, and how many times as fast the store is.
+/// The rate of another site, and the ratio of the store to it.
 fn beside(line: &Line, other: usize) -> [String; 2] {
     let rate = Some(line.median(other)).filter(|rate| *rate > 0.0);
     let times = line.ratio(ESKER, other).map(|times| format!("{times:.2}"));
     [or_dash(rate.map(|rate| format!("{rate:.0}"))), or_dash(times)]
-}
-
-fn or_dash(text: Option<String>) -> String {
-    text.unwrap_or_else(|| "-".to_owned())
 }

@@ -1,20 +1,20 @@
-//! What is measured at a time, of all that was asked for.
+//! The combinations of settings that are measured.
 use super::{ParallelPlan, Subject};
 use crate::field_io::segments::{Objects, Segments};
 use crate::field_io::{Contention, Mode, Pattern};
 
-/// Payload of one process in one repeat, where the user does not say.
+/// Payload of one process in one repeat if the number of operations is not given.
 const DEFAULT_BYTES: u64 = 512 << 20;
 const DEFAULT_OPS_MIN: u64 = 8;
 /// Iterations of the papers.
 const DEFAULT_OPS_MAX: u64 = 2000;
-/// Where every operation waits for the medium.
+/// Maximum if every operation waits for the medium.
 const DEFAULT_OPS_DURABLE: u64 = 200;
 
 /// One combination of settings.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Case {
-    /// Of field-io; segments use the main container only.
+    /// Mode of field-io; segments use the main container only.
     pub(super) mode: Mode,
     /// Of segments.
     pub(super) objects: Option<(Objects, u32)>,
@@ -44,23 +44,23 @@ impl Case {
         self.objects.map_or(self.mode.name(), |(objects, _)| objects.name())
     }
 
-    /// Processes that write, which in pattern B are the first half.
+    /// Processes that write: in pattern B the first half.
     pub(super) fn writers(&self) -> u32 {
         if self.pattern == Pattern::B { self.procs / 2 } else { self.procs }
     }
 
-    /// Writes of one process in the longest of all repeats.
+    /// Writes of one process in the longest repeat.
     pub(super) fn writes_max(&self, verify: bool) -> u32 {
         let again = u32::from(verify && self.pattern == Pattern::B) * self.ops;
         (1 + self.ops + again).max(self.warm_up_ops())
     }
 
-    /// The warm-up takes an eighth more: how much falls on which target differs from repeat to repeat.
+    /// The warm-up does an eighth more operations, because the share of each target differs from repeat to repeat.
     pub(super) fn warm_up_ops(&self) -> u32 {
         self.ops + self.ops / 8
     }
 
-    /// Payload and index entries of the longest of all repeats.
+    /// Payload and index entries of the longest repeat.
     pub(super) fn needs(&self, verify: bool) -> (u64, u64) {
         let writes = u64::from(self.writers()) * u64::from(self.writes_max(verify));
         (
@@ -71,7 +71,7 @@ impl Case {
 }
 
 impl ParallelPlan {
-    /// All combinations, those that differ in mode next to each other.
+    /// All combinations. Those that differ only in mode are adjacent.
     pub(super) fn cases(&self, durable: bool) -> Vec<Case> {
         let mut cases = Vec::new();
         for &procs_per_node in &self.procs {

@@ -1,13 +1,12 @@
 //! `esker bench field-io` and `esker bench segments`: the benchmarks of the papers.
 //!
-//! On each node one call of the command is a rank, which starts the node's processes. All ranks go
-//! through the same cases, repeats and phases; rank 0 makes containers, names the moments at which phases
-//! start, and gathers what was measured.
+//! One call of the command on each node is a rank, which starts the node's processes. All ranks run the same cases,
+//! repeats and phases. Rank 0 creates containers, sets the start times of phases and gathers the measurements.
 mod cases;
 mod repeat;
 mod results;
 
-use super::scratch::Scratch;
+use super::site::Site;
 use super::{BenchPool, Note, check};
 use crate::field_io::segments::Objects;
 use crate::field_io::{Contention, Mode, Pattern};
@@ -15,25 +14,23 @@ use crate::fleet::Launcher;
 use crate::host::Host;
 use crate::pin::Pin;
 use crate::rendezvous::{Rank, Rendezvous};
-use crate::report::{Report, Run, SCHEMA, Settings};
+use crate::report::{Report, Run, Settings};
 use crate::traces::{self, Kind, Writer};
 use cases::Case;
-use esker::types::info::{Durability, OpenMode};
-use esker::{Pool, Wait};
 use esker_types::{Error, ErrorKind, Result};
 use repeat::Stage;
 use results::{Done, Series};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Most processes on all nodes together.
+/// Maximum number of processes on all nodes together.
 pub const ALL_PROCS_MAX: u32 = 1 << 16;
 
-/// Most operations of one process in one repeat: their time stamps are kept in memory, 64 bytes each.
+/// Maximum number of operations of one process in one repeat. Their time stamps are kept in memory, 64 bytes each.
 pub const OPS_MAX: u32 = 1 << 20;
 
-/// Most repeats.
+/// Maximum number of repeats.
 pub const REPEATS_MAX: u32 = 255;
 
 /// What is measured.
@@ -50,7 +47,7 @@ pub enum Subject {
     },
 }
 
-/// What is measured of Field I/O: all combinations.
+/// The settings of Field I/O. All combinations are measured.
 #[derive(Clone, Debug)]
 pub struct Fields {
     /// Modes.
@@ -78,36 +75,26 @@ pub struct ParallelPlan {
     pub sizes: Vec<u64>,
     /// Processes on each node.
     pub procs: Vec<u32>,
-    /// Operations of each process in each repeat; chosen by size where not given.
+    /// Operations of each process in each repeat; chosen by size if not given.
     pub ops: Option<u32>,
     /// How often each case is repeated.
     pub repeat: u32,
     /// Classes of Arrays.
     pub classes_array: Vec<String>,
-    /// Compares all that is read with what was written, in a pass that is not measured.
+    /// Compare all data that is read with what was written, in a pass that is not measured.
     pub verify: bool,
-    /// What the payload is made from.
+    /// Seed of the payload.
     pub seed: u64,
     /// How processes are placed.
     pub pin: Pin,
     /// Which rank this is.
     pub who: Rank,
-    /// Folder in which ranks meet.
+    /// Directory through which ranks synchronize.
     pub rendezvous: Option<PathBuf>,
     /// Name of this node.
     pub node: String,
     /// File of the traces.
     pub traces: Option<PathBuf>,
-}
-
-/// The pool that is measured.
-struct Site {
-    pool: Pool,
-    url: String,
-    folder: PathBuf,
-    durable: bool,
-    /// Dropped last.
-    _scratch: Option<Scratch>,
 }
 
 /// A node in the settings of a report.
@@ -119,12 +106,11 @@ struct Node {
 }
 
 impl ParallelPlan {
-    /// Measures all of it. Ranks other than the first get no report.
+    /// Runs the benchmark. Only rank 0 returns a report.
     ///
     /// # Errors
-    /// Where the pool cannot be made or opened, is too small, or a number makes no sense; what goes wrong
-    /// in a process or on another rank; with [`ParallelPlan::verify`], [`ErrorKind::Corrupt`] where
-    /// something else was read than was written.
+    /// If the pool cannot be created or opened, or is too small, or an option is invalid; errors of processes and of
+    /// other ranks; with [`ParallelPlan::verify`], [`ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Option<Report>> {
         self.check()?;
         let mut meeting = Rendezvous::meet(self.who, self.rendezvous.as_deref())?;
@@ -136,7 +122,8 @@ impl ParallelPlan {
     }
 
     fn run_with(&self, meeting: &mut Rendezvous, note: Note<'_>) -> Result<Option<Report>> {
-        let site = self.site(note)?;
+        let site = self.place.site(&self.launcher, || self.needs(), note)?;
+        site.pool()?;
         let host = Host::of(&site.folder)?;
         let nodes = meeting.gather(Node { node: self.node.clone(), host: host.clone() })?;
         let settings = self.settings(&site, &nodes)?;
@@ -146,10 +133,9 @@ impl ParallelPlan {
         for case in self.cases(site.durable) {
             let series =
                 self.measure(&site, &case, &cpus, meeting, &mut traces, runs.len(), note)?;
-            let store = site.url.split(':').next().unwrap_or_default();
             for series in series {
                 let number = runs.len() as u32;
-                runs.push(series.runs(&case, store, number, self.who.ranks, site.durable));
+                runs.push(series.runs(&case, site.store(), number, self.who.ranks, site.durable));
             }
         }
         if !meeting.who().is_first() {
@@ -157,7 +143,7 @@ impl ParallelPlan {
         }
         traces.map_or(Ok(()), Writer::finish)?;
         let runs: Vec<Run> = runs.into_iter().flatten().collect();
-        Ok(Some(Report { schema: SCHEMA, host, settings, runs }))
+        Ok(Some(Report::new(host, settings, runs)))
     }
 
     #[allow(clippy::too_many_arguments, reason = "the state of the whole benchmark")]
@@ -218,7 +204,7 @@ impl ParallelPlan {
         }
         if self.who.ranks > 1 && matches!(self.place, BenchPool::Own(_)) {
             return refuse(
-                "several nodes need a pool that all of them reach: give --pool".to_owned(),
+                "several nodes need a pool that all of them can open: give --pool".to_owned(),
             );
         }
         self.check_procs()
@@ -233,7 +219,7 @@ impl ParallelPlan {
                     format!("{all} processes on all nodes are too many: {ALL_PROCS_MAX} at most")
                 }
                 () if halves && !all.is_multiple_of(2) => format!(
-                    "pattern B has half of the processes write and half of them read: {all} is odd"
+                    "in pattern B half of the processes write and half of them read, but {all} is odd"
                 ),
                 () => continue,
             };
@@ -242,22 +228,13 @@ impl ParallelPlan {
         Ok(())
     }
 
-    fn site(&self, note: Note<'_>) -> Result<Site> {
-        match &self.place {
-            BenchPool::Pool(name) => Site::open(name, None, None),
-            BenchPool::Own(own) => {
-                let needs: Vec<_> =
-                    self.cases(false).iter().map(|case| case.needs(self.verify)).collect();
-                let bytes = needs.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0);
-                let entries = needs.iter().map(|(_, entries)| *entries).max().unwrap_or(0);
-                let scratch = own.make(&self.launcher, (bytes, entries), note)?;
-                Site::open(&scratch.url(), Some(&own.folder), Some(scratch))
-            }
-        }
+    /// Payload and index entries of the largest case.
+    fn needs(&self) -> (u64, u64) {
+        let needs = self.cases(false).into_iter().map(|case| case.needs(self.verify));
+        needs.fold((0, 0), |most, case| (most.0.max(case.0), most.1.max(case.1)))
     }
 
     fn settings(&self, site: &Site, nodes: &[Node]) -> Result<Settings> {
-        let info = site.pool.info().wait()?;
         let segments = match self.subject {
             Subject::Segments { count, .. } => Some(count),
             Subject::Fields(_) => None,
@@ -269,12 +246,12 @@ impl ParallelPlan {
             "ops": self.ops,
             "segments": segments,
             "pin": self.pin.name(),
-            "targets": info.targets.len(),
+            "targets": site.targets()?,
             "durability": if site.durable { "commit" } else { "process" },
             "verified": self.verify,
-            "huge_pages": super::site::huge_pages(&site.url)?,
+            "huge_pages": site.huge_pages()?,
         });
-        Ok(Settings::new(self.seed, options.as_object().cloned().unwrap_or_default()))
+        Ok(Settings::new(self.seed, options))
     }
 }
 
@@ -286,29 +263,4 @@ fn keep(traces: &mut Option<Writer>, first_run: u32, repeat: u32, done: &[Done])
         writer.add(place, &done.traces)?;
     }
     Ok(())
-}
-
-impl Site {
-    /// The limit is measured where the pool lies, or in `folder` where that is known better.
-    fn open(name: &str, folder: Option<&Path>, scratch: Option<Scratch>) -> Result<Self> {
-        let pool = Pool::connect(name, OpenMode::ReadWrite)?;
-        let info = pool.info().wait()?;
-        let durable = info.durability == Durability::Commit;
-        let folder = folder.map_or_else(|| folder_of(&info.url), |folder| Ok(folder.to_owned()))?;
-        Ok(Self { pool, url: info.url, folder, durable, _scratch: scratch })
-    }
-}
-
-/// What follows the scheme of a pool's URL. Pools on Ceph lie in no folder: they are compared with files of this
-/// machine.
-fn folder_of(url: &str) -> Result<PathBuf> {
-    let path = url.split_once(':').map(|(_, path)| Path::new(path)).filter(|path| path.is_dir());
-    if url.starts_with("rados:") {
-        return Ok(std::env::temp_dir());
-    }
-    path.map(Path::to_owned).ok_or_else(|| {
-        let message =
-            format!("{url} is no pool that other processes reach: take one in a directory");
-        Error::new(ErrorKind::NotSupported, message)
-    })
 }

@@ -10,23 +10,18 @@ use crate::field_io::worker::{FieldIoStep, Job};
 use crate::fleet::Fleet;
 use crate::job;
 use crate::measure::Measured;
+use crate::plan::notice_ns;
 use crate::rendezvous::Rendezvous;
 use crate::traces::{Kind, Trace};
-use esker::Wait;
-use esker::backend::NewContainer;
 use esker_types::Result;
 
-/// Blocks of a process's file for the limit: much more than caches hold, so it is memory that is met.
+/// Size of a process's file for the limit: much larger than caches, so that memory is measured.
 const LIMIT_FILE_BYTES: u64 = 512 << 20;
 
-/// From the decision to start until the start: all processes must have heard of it.
-const NOTICE_NS: u64 = 2_000_000;
-/// For each process, which is told over a pipe.
-const NOTICE_PER_PROCESS_NS: u64 = 50_000;
-/// Where other nodes have to see a file.
+/// Additional notice of a start if other nodes have to see a file.
 const NOTICE_NODES_NS: u64 = 500_000_000;
 
-/// Everything that lasts for one case.
+/// The state of one case.
 pub(super) struct Stage<'p> {
     pub(super) plan: &'p ParallelPlan,
     pub(super) site: &'p Site,
@@ -44,7 +39,7 @@ struct Zero {
     monotonic_ns: u64,
 }
 
-/// What one process is to do, by its number; none where it has nothing to do.
+/// The step of a process by its number; none if it does not take part.
 type Role<'r> = &'r dyn Fn(u32) -> Option<FieldIoStep>;
 
 impl Stage<'_> {
@@ -63,7 +58,7 @@ impl Stage<'_> {
         super::super::fleet(&plan.launcher, &job)
     }
 
-    /// Repeat 0 warms up and measures nothing.
+    /// Runs a repeat. Repeat 0 is the warm-up.
     pub(super) fn repeat(&mut self, repeat: u32) -> Result<Vec<Done>> {
         let layout = self.create(repeat)?;
         let done = match self.case.pattern {
@@ -72,7 +67,7 @@ impl Stage<'_> {
         };
         let met = done.is_ok().then(|| self.meeting.barrier());
         let removed = match self.meeting.who().is_first() {
-            true => session::remove(&self.site.pool, &layout, self.case.procs),
+            true => session::remove(self.site.pool()?, &layout, self.case.procs),
             false => Ok(()),
         };
         let done = done?;
@@ -85,8 +80,7 @@ impl Stage<'_> {
         let Self { site, case, meeting, .. } = self;
         let container = meeting.tell(|| {
             let label = format!("esker-bench-{}-{repeat}", std::process::id());
-            let new = NewContainer::named(&label);
-            site.pool.create_container(&new).wait()?;
+            site.create_container(&label)?;
             Ok(label)
         })?;
         Ok(Layout {
@@ -99,7 +93,7 @@ impl Stage<'_> {
         })
     }
 
-    /// Unique writes; when all writers have ended, unique reads by other processes.
+    /// Unique writes by all processes, then unique reads by other processes.
     fn pattern_a(&mut self, layout: &Layout, repeat: u32) -> Result<Vec<Done>> {
         let count = if repeat == 0 { self.case.warm_up_ops() } else { self.case.ops };
         let step = |kind, owner| FieldIoStep { count, ..step(kind, Pattern::A, owner) };
@@ -127,8 +121,7 @@ impl Stage<'_> {
         Ok(vec![write, read])
     }
 
-    /// One write by each process of the first half; when they have ended, they write the same fields
-    /// again and again while the others read them.
+    /// One write by each process of the first half. Then they rewrite the same fields while the other half reads them.
     fn pattern_b(&mut self, layout: &Layout, repeat: u32) -> Result<Vec<Done>> {
         let (writers, ops) = (self.case.writers(), self.case.ops);
         let durable = self.site.durable;
@@ -172,7 +165,7 @@ impl Stage<'_> {
         first..first + self.case.procs_per_node
     }
 
-    /// New processes on this node, for those that take part.
+    /// Starts new processes on this node.
     fn fleet(
         &self,
         layout: &Layout,
@@ -201,22 +194,22 @@ impl Stage<'_> {
         Fleet::start(&self.plan.field_launcher, &jobs)
     }
 
-    /// The moment from which a repeat counts, a little ahead.
+    /// Time 0 of a repeat, slightly in the future.
     fn zero(&mut self) -> Result<Zero> {
         let unix_ns = self.agree()?;
         Ok(Zero { unix_ns, monotonic_ns: monotonic_of(unix_ns) })
     }
 
-    /// Rank 0 names a moment once all are ready.
+    /// Rank 0 sets the start once all ranks are ready.
     fn agree(&mut self) -> Result<u64> {
         let nodes = if self.meeting.who().ranks > 1 { NOTICE_NODES_NS } else { 0 };
-        let notice = NOTICE_NS + NOTICE_PER_PROCESS_NS * u64::from(self.case.procs) + nodes;
+        let notice = notice_ns(u64::from(self.case.procs)) + nodes;
         self.meeting.barrier()?;
         self.meeting.tell(|| Ok(unix_ns() + notice))
     }
 
-    /// Has the processes of all nodes begin at the same time. Segments do so in every iteration: the
-    /// barriers that IOR has before the open and after the close.
+    /// Makes the processes of all nodes begin at the same time. Segments do so in every iteration, as IOR has barriers
+    /// before the open and after the close.
     fn phase(&mut self, fleet: &mut Fleet, zero: Zero, role: Role<'_>) -> Result<Vec<Trace>> {
         if self.case.objects.is_none() {
             return self.together(fleet, zero, role);
@@ -243,7 +236,7 @@ impl Stage<'_> {
         Ok(self.meeting.gather(traces)?.into_iter().flatten().collect())
     }
 
-    /// What the medium gives the processes of all nodes, each of which does what `step` says.
+    /// Measures the limit of the medium with the processes of all nodes.
     fn limit(&mut self, step: impl Fn(u32) -> job::LoadStep) -> Result<Vec<Measured>> {
         let steps: Vec<_> = self.processes().map(step).collect();
         self.meeting.barrier()?;
@@ -265,8 +258,8 @@ fn step(kind: Kind, pattern: Pattern, owner: u32) -> FieldIoStep {
     }
 }
 
-/// Whose fields a reader of pattern A reads: those of the next process, on the next node where there is
-/// one, so that it does not find them in caches of its own.
+/// The process whose fields a reader of pattern A reads: the next one, on the next node if there are several, so that
+/// its own caches do not have them.
 fn owner_of(case: &Case, process: u32) -> u32 {
     let shift = if case.procs > case.procs_per_node { case.procs_per_node } else { 1 };
     (process + shift) % case.procs.max(1)

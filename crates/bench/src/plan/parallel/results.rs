@@ -3,8 +3,9 @@ use super::cases::Case;
 use crate::job::LoadStep;
 use crate::latency::Histogram;
 use crate::measure::{Measured, Tally};
+use crate::metrics::Statistics;
 use crate::metrics::{Phase, po_0_ns, po_f_ns};
-use crate::parallel::{Parallel, Percentiles, Repeat, RepeatStatistics, Spread};
+use crate::parallel::{Parallel, Repeat, RepeatStatistics, percentiles_us};
 use crate::report::{Run, RunName};
 use crate::traces::{EVENTS, Kind, Trace, phase_of};
 use crate::units::rounded;
@@ -83,7 +84,7 @@ impl Series {
         }
     }
 
-    /// The run of the report, and that of its limit.
+    /// The run, and the run of its limit.
     pub(super) fn runs(
         &self,
         case: &Case,
@@ -138,7 +139,7 @@ impl Series {
             off_f: mean(&self.repeats, |repeat| repeat.off_f),
             po_0: optional(|repeat| repeat.po_0),
             po_f: optional(|repeat| repeat.po_f),
-            latency_percentiles_us: Percentiles::from(&self.latency),
+            latency_percentiles_us: percentiles_us(&self.latency),
             repeat,
             repeats: self.repeats.clone(),
         }
@@ -146,7 +147,7 @@ impl Series {
 
     fn statistics(&self) -> RepeatStatistics {
         let of = |value: fn(&Repeat) -> f64| {
-            Spread::of(&self.repeats.iter().map(value).collect::<Vec<_>>())
+            Statistics::rounded(&self.repeats.iter().map(value).collect::<Vec<_>>())
         };
         let synchronous: Vec<_> =
             self.repeats.iter().filter_map(|repeat| repeat.synchronous_bandwidth_mib_s).collect();
@@ -154,14 +155,14 @@ impl Series {
             count: self.repeats.len() as u32,
             global_timing_bandwidth_mib_s: of(|repeat| repeat.global_timing_bandwidth_mib_s),
             synchronous_bandwidth_mib_s: (!synchronous.is_empty())
-                .then(|| Spread::of(&synchronous)),
+                .then(|| Statistics::rounded(&synchronous)),
             limit_mib_s: of(|repeat| repeat.limit_mib_s),
             ratio: of(|repeat| repeat.ratio),
         }
     }
 }
 
-/// The phases of one repeat; in pattern B each is the other one of the other.
+/// Adds the phases of one repeat. In pattern B they run at the same time.
 pub(super) fn add_repeat(
     series: &mut [Series; 2],
     case: &Case,
@@ -187,7 +188,7 @@ fn seconds(ns: u64) -> f64 {
     micro(ns as f64 / 1e9)
 }
 
-/// Seconds to the microsecond: offsets are short.
+/// Seconds with microsecond precision, because offsets are short.
 fn micro(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }

@@ -1,4 +1,4 @@
-//! A container that holds a file system, for as long as it is measured.
+//! A container with a file system, for the duration of a benchmark.
 use super::super::Note;
 use super::super::scratch::{OwnPool, Scratch};
 use crate::fleet::Launcher;
@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 /// A file system in a container.
 #[derive(Clone, Debug)]
 pub struct DfsSubject {
-    /// Pool of the user's; none for one that is made.
+    /// Pool of the user; none for a temporary one.
     pub pool: Option<String>,
-    /// Container of the user's; none for one that is made.
+    /// Container of the user; none for a temporary one.
     pub container: Option<String>,
-    /// Where files go in it.
+    /// Directory of the files in it.
     pub folder: String,
-    /// How a container is made.
+    /// Options of a new container.
     pub new: NewDfs,
-    /// How a pool is made.
+    /// Options of a new pool.
     pub own: OwnPool,
     /// Bytes in the files of all processes together.
     pub bytes: u64,
@@ -30,7 +30,7 @@ pub struct DfsSubject {
     pub entries: u64,
 }
 
-/// The pool and container. What was made goes when this does.
+/// The pool and container. Temporary ones are removed when this value is dropped.
 pub(super) struct OpenContainer {
     pool: Pool,
     url: String,
@@ -39,7 +39,7 @@ pub(super) struct OpenContainer {
     made: bool,
 }
 
-/// A chunk of a file is an entry too, but for what is counted already.
+/// Smallest chunk that counts as an additional index entry.
 const CHUNK_ENTRIES_MIN_BYTES: u64 = 64 << 10;
 
 impl OpenContainer {
@@ -75,7 +75,7 @@ impl OpenContainer {
         FilePlace::Dfs { pool, container, folder: folder.trim_matches('/').to_owned() }
     }
 
-    /// Pool and container as commands take them.
+    /// Names of the pool and container on command lines.
     pub(super) fn names(&self) -> (&str, &str) {
         (&self.url, &self.label)
     }

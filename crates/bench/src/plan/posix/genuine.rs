@@ -1,7 +1,7 @@
-//! The genuine `ior` and `mdtest`, where they are installed: the same work beside our own loads.
+//! The genuine `ior` and `mdtest`, if they are installed: the same work beside ours.
 use super::super::Note;
-use super::outcome::Rates;
 use super::{IorPlan, Line, MdtestPlan, Outcome, Site};
+use crate::metrics::Statistics;
 use crate::posix::FilePlace;
 use crate::posix::mdtest::Kind;
 use crate::table::Table;
@@ -10,10 +10,10 @@ use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folder or file that it works on, within that of a file system.
+/// File or directory that it works on, below the directory of a site.
 const NAME: &str = "genuine";
 
-/// The program, and how several processes of it are started.
+/// The program, and `mpirun` for several processes.
 #[derive(Clone, Debug)]
 pub struct Genuine {
     program: PathBuf,
@@ -21,29 +21,30 @@ pub struct Genuine {
 }
 
 impl Genuine {
-    /// The program given, or the one of this name on the PATH.
+    /// The given program, or the one of this name on the PATH.
     ///
     /// # Errors
-    /// In words: where there is none, or `mpirun` is missing to start several processes.
+    /// A message if there is no such program, or no `mpirun` for several processes.
     pub fn find(name: &str, given: Option<&Path>, procs: u32) -> Result<Self, String> {
         let program = given.map(Path::to_owned).or_else(|| on_path(name));
-        let program =
-            program.ok_or_else(|| format!("{name} is not on the PATH: all loads are our own"))?;
+        let program = program.ok_or_else(|| {
+            format!("{name} is not on the PATH: only our own implementation is measured")
+        })?;
         let mpirun = (procs > 1).then(|| on_path("mpirun").or_else(|| on_path("mpiexec")));
         match mpirun {
             Some(None) => Err(format!(
-                "{} needs mpirun for {procs} processes, which is not on the PATH: all loads are our own",
+                "{} needs mpirun for {procs} processes, and there is none on the PATH: only our own implementation is measured",
                 program.display()
             )),
             mpirun => Ok(Self { program, mpirun: mpirun.flatten() }),
         }
     }
 
-    /// Runs the same work on each file system that has a folder, once to warm up and once measured. The mean rates go
-    /// into the notes of the outcome, beside ours, and into the settings of its report.
+    /// Runs the same work on each site that is a directory, once as warm-up and once measured. Adds the mean rates to
+    /// the notes of the outcome, beside ours, and to the settings of its report.
     pub fn beside(&self, outcome: &mut Outcome, arguments: &[String], note: Note<'_>) {
         let program = self.program.display().to_string();
-        let mut table = Table::new(&["Operation", "on", ">genuine", ">ours", ">ours x"]);
+        let mut table = Table::new("Operation|on|>genuine|>ours|>ours x");
         let mut mean_rates = Map::new();
         for index in 0..outcome.sites.len() {
             let site = outcome.sites[index].clone();
@@ -64,13 +65,13 @@ impl Genuine {
             }
         }
         if !table.is_empty() {
-            outcome.notes.push(format!("\nMean rates beside those of {program}:\n{table}"));
+            outcome.notes.push(format!("\nMean rates of {program} and ours:\n{table}"));
         }
         let report = json!({"program": program, "mean_rates": mean_rates});
         outcome.settings.options.insert("genuine".to_owned(), report);
     }
 
-    /// What it prints, or the last line of that where it fails.
+    /// Runs the program and returns its output. If it fails, the error is the line that names it, or the last line.
     fn run(&self, procs: u32, words: &[String]) -> Result<String, String> {
         let mut command = match &self.mpirun {
             None => Command::new(&self.program),
@@ -85,7 +86,9 @@ impl Genuine {
         match output.status.success() {
             true => Ok(said),
             false => {
-                let why = complaint.trim_end().lines().last().unwrap_or("it printed nothing");
+                let lines = || complaint.trim_end().lines();
+                let error = lines().find(|line| line.contains("ERROR") || line.contains("FAILED"));
+                let why = error.or(lines().last()).unwrap_or("it printed nothing");
                 Err(format!("failed: {why}"))
             }
         }
@@ -97,19 +100,19 @@ fn rates_in<'o>(said: &str, outcome: &'o Outcome) -> Result<Vec<(&'o Line, f64)>
     let rate = |line: &'o Line| Some((line, mean_rate(said, &line.title)?));
     let rates: Vec<_> = outcome.lines.iter().filter_map(rate).collect();
     match rates.is_empty() {
-        true => Err("it printed no rates that are known here".to_owned()),
+        true => Err("its output has none of the rates above".to_owned()),
         false => Ok(rates),
     }
 }
 
 fn row(line: &Line, index: usize, site: &Site, genuine: f64) -> [String; 5] {
-    let ours = Rates::of(&line.rates(index)).mean;
+    let ours = Statistics::rounded(&line.rates(index)).mean;
     let numbers = [genuine, ours, ours / genuine].map(|number| format!("{number:.2}"));
     let [genuine, ours, ratio] = numbers;
     [line.title.clone(), site.name.clone(), genuine, ours, ratio]
 }
 
-/// The mean in the last line about an operation, which begins with its name and goes on with maximum, minimum and mean.
+/// The mean in the last line that begins with the name of an operation; maximum and minimum precede it.
 fn mean_rate(said: &str, title: &str) -> Option<f64> {
     let of_line = |line: &str| {
         let rest = line.trim_start().strip_prefix(title)?;
@@ -126,7 +129,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
     })
 }
 
-/// Options with a value, then those without that are wanted.
+/// Options with values, then flags that are set.
 fn options(valued: &[(&str, u64)], wanted: &[(&str, bool)]) -> Vec<String> {
     let valued = valued.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]);
     let wanted = wanted.iter().filter(|(_, wanted)| *wanted).map(|(name, _)| (*name).to_owned());
@@ -134,8 +137,8 @@ fn options(valued: &[(&str, u64)], wanted: &[(&str, bool)]) -> Vec<String> {
 }
 
 impl IorPlan {
-    /// The options of the genuine program for the same work, up to the file; none where files of another run are read.
-    /// Without `-C`: it moves readers on by whole nodes, so on one node each reads what it wrote.
+    /// The options of the genuine program for the same work, up to the file name; none if files of another run are
+    /// read. They lack `-C`, which moves readers on by whole nodes and has no effect on one node.
     #[must_use]
     pub fn genuine(&self) -> Option<Vec<String>> {
         let work = &self.options;
@@ -166,8 +169,8 @@ impl IorPlan {
 }
 
 impl MdtestPlan {
-    /// The options of the genuine program for the same work, up to the folder; none where items of another run are
-    /// looked at.
+    /// The options of the genuine program for the same work, up to the directory name; none if items of another run are
+    /// examined.
     #[must_use]
     pub fn genuine(&self) -> Option<Vec<String>> {
         let work = &self.options;

@@ -1,38 +1,37 @@
 //! `esker bench ior`: transfers to and from files.
 use super::super::Note;
-use super::{Crew, Line, Outcome, Sample, Setting, Sites};
+use super::{Crew, Line, Outcome, Sample, Setting, Sites, WARM_UP};
 use crate::measure::{Measured, Tally};
 use crate::posix::ior::{Access, IorStep, Options};
 use crate::posix::worker::{Done, Load, PosixStep};
-use crate::report::Settings;
 use esker_types::Result;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct IorPlan {
-    /// What both benchmarks are told.
+    /// Settings of both benchmarks.
     pub setting: Setting,
-    /// The work.
+    /// Options of the work.
     pub options: Options,
-    /// Files are written.
+    /// Write files.
     pub write: bool,
-    /// What was written is compared by its readers right after it, which is not measured.
+    /// After writing, read and compare the files; not measured.
     pub check_write: bool,
-    /// Files are read.
+    /// Read files.
     pub read: bool,
-    /// What is read is compared, in a pass of its own, which is not measured.
+    /// After reading, read and compare the files; not measured.
     pub check_read: bool,
-    /// Files that are there are not removed before they are written.
+    /// Do not remove existing files before writing.
     pub existing: bool,
-    /// Files stay.
+    /// Keep the files.
     pub keep: bool,
-    /// All processes wait for each other between opening, transfers and closing.
+    /// Synchronize all processes between open, transfers and close.
     pub barriers: bool,
-    /// After the stonewall all processes go on until they have done as much as the one that did most.
+    /// After the stonewall, continue until all processes have done as many transfers as the fastest.
     pub wear_out: bool,
     /// All options, for the report.
-    pub told: Map<String, Value>,
+    pub told: Value,
 }
 
 struct Run<'p> {
@@ -43,15 +42,12 @@ struct Run<'p> {
     written: Vec<Vec<u64>>,
 }
 
-const WARM_UP: u32 = 0;
-
 impl IorPlan {
     /// Measures all sites.
     ///
     /// # Errors
-    /// Where a number makes no sense, what the file systems meet, and with [`IorPlan::check_write`] or
-    /// [`IorPlan::check_read`] [`esker_types::ErrorKind::Corrupt`] where something else was read than was
-    /// written.
+    /// If an option is invalid; errors of the file systems; with [`IorPlan::check_write`] or [`IorPlan::check_read`],
+    /// [`esker_types::ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, sites: &Sites, note: Note<'_>) -> Result<Outcome> {
         self.setting.check()?;
         self.options.check()?;
@@ -65,28 +61,18 @@ impl IorPlan {
             self.setting.pause()?;
             run.iteration(iteration, note)?;
         }
-        let Run { lines, .. } = run;
-        Ok(Outcome {
-            workload: "ior",
-            procs: self.setting.procs,
-            size_bytes: self.options.transfer_bytes,
-            sites: sites.all.clone(),
-            missing: sites.missing.clone(),
-            host: sites.host.clone(),
-            settings: Settings::new(self.setting.seed, self.told.clone()),
-            lines: lines.into_iter().filter(|line| !line.rates(0).is_empty()).collect(),
-            notes: Vec::new(),
-        })
+        let work = ("ior", self.options.transfer_bytes);
+        Ok(self.setting.outcome(work, sites, run.lines, &self.told))
     }
 
-    /// Files that stay are for later runs, which do not know in which iteration they were written.
+    /// The data of files that are kept does not depend on the iteration, which later runs do not know.
     fn round(&self, iteration: u32) -> u32 {
         if self.keep || !self.write { 1 } else { iteration }
     }
 }
 
 impl Run<'_> {
-    /// All sites take turns in each phase.
+    /// The sites alternate in each phase.
     fn iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
         let plan = self.plan;
         let phases = [
@@ -98,10 +84,7 @@ impl Run<'_> {
             (!plan.keep && plan.write, Access::Remove, "removing files"),
         ];
         for (_, access, what) in phases.into_iter().filter(|(wanted, ..)| *wanted) {
-            match iteration {
-                WARM_UP => note(&format!("warming up: {what}")),
-                _ => note(&format!("iteration {iteration} of {}: {what}", plan.setting.iterations)),
-            }
+            plan.setting.say(iteration, what, note);
             for site in 0..self.written.len() {
                 self.phase(site, iteration, access)?;
             }
@@ -133,7 +116,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// One step for each process: up to what there is for it.
+    /// The step of each process, limited to the transfers that exist.
     fn ends(&self, site: usize, step: &IorStep) -> Vec<IorStep> {
         let offset = match step.access {
             Access::Read | Access::Check => self.plan.options.task_offset as usize,
@@ -148,7 +131,7 @@ impl Run<'_> {
         (0..written.len()).map(|rank| IorStep { end: end(rank), ..*step }).collect()
     }
 
-    /// Opening, transfers, what is left of them after the stonewall, closing: everybody waits in between.
+    /// Runs open, transfers, transfers after the stonewall, and close, with barriers in between.
     fn in_parts(&mut self, site: usize, whole: &IorStep) -> Result<Vec<Vec<Done>>> {
         let nothing = IorStep { open: false, close: false, seconds: None, ..*whole };
         let all = self.ends(site, whole);
@@ -189,7 +172,7 @@ fn moved_by_process(done: &[Vec<Done>]) -> Vec<u64> {
     (0..count).map(of).collect()
 }
 
-/// Times are from the first start to the last end: of opening, transfers, closing, and of all of it.
+/// Times of open, transfers, close and the total run from the first start to the last end.
 fn sample(iteration: u32, done: &[Vec<Done>]) -> Sample {
     let all = |part: usize| -> Vec<Measured> {
         let of = done.iter().flatten().filter_map(|one| one.parts.get(part));

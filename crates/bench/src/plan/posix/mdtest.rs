@@ -1,57 +1,54 @@
 //! `esker bench mdtest`: many small operations on names.
 use super::super::Note;
-use super::{Crew, Line, Outcome, Sample, Setting, Sites};
+use super::{Crew, Line, Outcome, Sample, Setting, Sites, WARM_UP};
 use crate::measure::Measured;
 use crate::posix::mdtest::{Kind, MdtestStep, Options, Phase};
 use crate::posix::worker::{Done, Load, PosixStep};
-use crate::report::Settings;
 use crate::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct MdtestPlan {
-    /// What both benchmarks are told.
+    /// Settings of both benchmarks.
     pub setting: Setting,
-    /// The work.
+    /// Options of the work.
     pub options: Options,
-    /// Items that are measured, in this order.
+    /// Kinds of items, in the order of measurement.
     pub kinds: Vec<Kind>,
-    /// Items are made.
+    /// Create items.
     pub create: bool,
-    /// Items are looked at.
+    /// Examine items.
     pub stat: bool,
-    /// Directories are listed.
+    /// List directories.
     pub list: bool,
-    /// Files are read.
+    /// Read files.
     pub read: bool,
-    /// Items are removed.
+    /// Remove items.
     pub remove: bool,
     /// All options, for the report.
-    pub told: Map<String, Value>,
+    pub told: Value,
 }
 
-/// What goes on from phase to phase.
+/// The state between phases.
 struct Run<'p> {
     plan: &'p MdtestPlan,
     crew: Crew,
     lines: Vec<Line>,
-    /// Files of each process, by site: fewer than wanted where the stonewall came first.
+    /// Files of each process, by site: fewer than wanted after a stonewall.
     files: Vec<u64>,
     sites: &'p Sites,
-    /// Most files there were in the container, and bytes of its pool's index then.
+    /// Maximum number of files in the container, and the size of the pool's index at that time.
     index: Option<(u64, u64)>,
 }
-
-const WARM_UP: u32 = 0;
 
 impl MdtestPlan {
     /// Measures all sites.
     ///
     /// # Errors
-    /// Where a number makes no sense, what the file systems meet, and with [`Options::verify`]
-    /// [`ErrorKind::Corrupt`] where something else was read than was written.
+    /// If an option is invalid; errors of the file systems; with [`Options::verify`], [`ErrorKind::Corrupt`] if the
+    /// data read is not that written.
     pub fn run(&self, sites: &Sites, note: Note<'_>) -> Result<Outcome> {
         self.setting.check()?;
         self.options.check()?;
@@ -65,20 +62,12 @@ impl MdtestPlan {
             run.iteration(iteration, note)?;
         }
         let Run { crew, lines, index, .. } = run;
-        Ok(Outcome {
-            workload: "mdtest",
-            procs: self.setting.procs,
-            size_bytes: self.options.write_bytes.max(self.options.read_bytes),
-            notes: notes(sites, &crew, index),
-            sites: sites.all.clone(),
-            missing: sites.missing.clone(),
-            host: sites.host.clone(),
-            settings: Settings::new(self.setting.seed, self.told.clone()),
-            lines: lines.into_iter().filter(|line| !line.rates(0).is_empty()).collect(),
-        })
+        let work = ("mdtest", self.options.write_bytes.max(self.options.read_bytes));
+        let outcome = self.setting.outcome(work, sites, lines, &self.told);
+        Ok(Outcome { notes: notes(sites, &crew, index), ..outcome })
     }
 
-    /// Each phase where the table has it: that of mdtest ends with the tree.
+    /// The phases in the order of mdtest's table, which ends with the tree.
     fn titles(&self, sites: usize) -> Vec<Line> {
         let of_items = |phase: &Phase| !matches!(phase, Phase::TreeCreate | Phase::TreeRemove);
         let mut phases: Vec<_> = self.phases().into_iter().filter(of_items).collect();
@@ -114,7 +103,7 @@ impl MdtestPlan {
         phases
     }
 
-    /// What the file systems must have room for: files and directories of all processes.
+    /// Number of files and directories of all processes.
     #[must_use]
     pub fn entries(&self) -> u64 {
         let each = self.options.items().saturating_mul(self.kinds.len() as u64);
@@ -135,7 +124,7 @@ fn notes(sites: &Sites, crew: &Crew, index: Option<(u64, u64)>) -> Vec<String> {
     let memory = sites.all.iter().zip(crew.memory());
     let said = memory.map(|(site, (peak, own))| {
         let (own, peak) = (Bytes(*own), Bytes(*peak));
-        format!("{} {own} of its own, {peak} at most with what is shared", site.name)
+        format!("{} {own} private, {peak} peak with shared memory", site.name)
     });
     let mut notes = vec![format!("memory of a process: {}", said.collect::<Vec<_>>().join("; "))];
     notes.extend(index.map(|(files, bytes)| {
@@ -148,16 +137,12 @@ fn notes(sites: &Sites, crew: &Crew, index: Option<(u64, u64)>) -> Vec<String> {
 const STONEWALL: &str = " (stonewall)";
 
 impl Run<'_> {
-    /// All sites take turns in each phase.
+    /// The sites alternate in each phase.
     fn iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
         let sites = self.files.len();
-        let of = self.plan.setting.iterations;
         self.top(iteration, Phase::TopCreate, self.plan.create)?;
         for phase in self.plan.phases() {
-            match iteration {
-                WARM_UP => note(&format!("warming up: {}", phase.title())),
-                _ => note(&format!("iteration {iteration} of {of}: {}", phase.title())),
-            }
+            self.plan.setting.say(iteration, phase.title(), note);
             for site in 0..sites {
                 self.phase(site, iteration, phase)?;
             }
@@ -196,8 +181,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// When the stonewall has come, all processes go on until they have made as many files as the one
-    /// that made most.
+    /// After the stonewall, all processes continue until they have created as many files as the fastest.
     fn wear_out(
         &mut self,
         site: usize,
@@ -215,7 +199,7 @@ impl Run<'_> {
         Ok(vec![done, measured(rest)])
     }
 
-    /// What the warm-up took is not noted.
+    /// The warm-up is not recorded.
     fn note(&mut self, site: usize, title: &str, sample: Sample) {
         let line = self.lines.iter_mut().find(|line| line.title == title);
         if let Some(line) = line.filter(|_| sample.iteration != WARM_UP) {
@@ -223,7 +207,7 @@ impl Run<'_> {
         }
     }
 
-    /// Each directory but the root of a tree is a name in another one.
+    /// Each directory except the root of a tree is an entry of another one.
     fn check_listed(&self, site: usize, kind: Kind, found: u64) -> Result<()> {
         let Options { tree, unique, .. } = &self.plan.options;
         let trees = if *unique { u64::from(self.plan.setting.procs) } else { 1 };
@@ -234,7 +218,7 @@ impl Run<'_> {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::Corrupt,
-                format!("listing found {found} names where there are {expected}"),
+                format!("listing found {found} of {expected} names"),
             )),
         }
     }

@@ -1,5 +1,4 @@
-//! `esker bench mdtest` and `esker bench ior`: the same work on a file system and, in turns with it, on
-//! plain memory and on the disk of this machine.
+//! `esker bench mdtest` and `esker bench ior`: the same work on a file system, on tmpfs and on a disk, alternating.
 mod container;
 mod genuine;
 mod ior;
@@ -14,31 +13,36 @@ pub use container::DfsSubject;
 pub use genuine::Genuine;
 pub use ior::IorPlan;
 pub use mdtest::MdtestPlan;
-pub use outcome::{Line, Outcome, Rates, Repeat, Repeated, Sample};
+pub use outcome::{Line, Outcome, Repeat, Repeated, Sample};
 pub use site::{Beside, Site, Sites, Subject};
 pub use table::{TablePlan, Tabled};
 
-use super::together;
+use super::{Note, together};
 use crate::fleet::Fleet;
-use crate::pin::Pin;
+use crate::pin::{Pin, cpu_of};
 use crate::posix::worker::{Done, Job, Load, PosixStep};
+use crate::report::Settings;
 use esker_types::{Error, ErrorKind, Result};
+use serde_json::Value;
 
-/// Most iterations.
+/// The iteration that is not measured.
+const WARM_UP: u32 = 0;
+
+/// Maximum number of iterations.
 pub const ITERATIONS_MAX: u32 = 1000;
 
-/// What both benchmarks are told besides their work.
+/// Settings that both benchmarks share.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Processes at once.
     pub procs: u32,
-    /// How often all is repeated.
+    /// Number of repetitions.
     pub iterations: u32,
     /// Pause before each iteration.
     pub delay_s: u32,
-    /// The stonewall: writing ends after this time.
+    /// The stonewall: end writing after this time.
     pub stonewall_s: Option<f64>,
-    /// What the data is made from.
+    /// Seed of the data.
     pub seed: u64,
     /// How processes are placed.
     pub pin: Pin,
@@ -56,6 +60,35 @@ impl Setting {
         }
     }
 
+    /// Reports the progress of an iteration.
+    fn say(&self, iteration: u32, what: &str, note: Note<'_>) {
+        match iteration {
+            WARM_UP => note(&format!("warming up: {what}")),
+            _ => note(&format!("iteration {iteration} of {}: {what}", self.iterations)),
+        }
+    }
+
+    /// What was measured on all sites, in operations of `size_bytes`.
+    fn outcome(
+        &self,
+        (workload, size_bytes): (&'static str, u64),
+        sites: &Sites,
+        lines: impl IntoIterator<Item = Line>,
+        told: &Value,
+    ) -> Outcome {
+        Outcome {
+            workload,
+            procs: self.procs,
+            size_bytes,
+            sites: sites.all.clone(),
+            missing: sites.missing.clone(),
+            host: sites.host.clone(),
+            settings: Settings::new(self.seed, told.clone()),
+            lines: lines.into_iter().filter(|line| !line.rates(0).is_empty()).collect(),
+            notes: Vec::new(),
+        }
+    }
+
     fn pause(&self) -> Result<()> {
         for _ in 0..self.delay_s {
             crate::interrupt::check()?;
@@ -65,23 +98,22 @@ impl Setting {
     }
 }
 
-/// The processes of all sites, as many for each. They last for the whole benchmark and take turns.
+/// The processes of all sites, the same number for each. They run for the whole benchmark and alternate.
 pub(super) struct Crew {
     fleets: Vec<Fleet>,
     procs: u32,
-    /// The most memory any process of a site had: all of it, and what is its own at the end of a phase.
+    /// Per site, the maximum over its processes: peak memory, and private memory at the end of a phase.
     memory: Vec<(u64, u64)>,
 }
 
 impl Crew {
     pub(super) fn start(setting: &Setting, sites: &[Site], load: &Load) -> Result<Self> {
         let cpus = setting.pin.order()?;
-        let cpu = |rank: u32| cpus.get(rank as usize % cpus.len().max(1)).copied();
         let start = |site: &Site| {
             let job = |rank| Job {
                 rank,
                 procs: setting.procs,
-                cpu: cpu(rank),
+                cpu: cpu_of(&cpus, rank),
                 place: site.place.clone(),
                 load: load.clone(),
                 seed: setting.seed,
@@ -93,12 +125,12 @@ impl Crew {
         Ok(Self { fleets, procs: setting.procs, memory })
     }
 
-    /// Has all processes of a site do the same.
+    /// Makes all processes of a site take the same step.
     pub(super) fn all(&mut self, site: usize, step: PosixStep) -> Result<Vec<Done>> {
         self.each(site, &vec![step; self.procs as usize])
     }
 
-    /// Has each process of a site do something of its own, all at the same time.
+    /// Makes each process of a site take its own step, all at the same time.
     pub(super) fn each(&mut self, site: usize, steps: &[PosixStep]) -> Result<Vec<Done>> {
         let Some(fleet) = self.fleets.get_mut(site) else { return Ok(Vec::new()) };
         let done: Vec<Done> = together(fleet, steps)?;

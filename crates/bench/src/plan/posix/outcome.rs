@@ -1,9 +1,9 @@
-//! What was measured: by phase, by site, by iteration.
+//! Measurements by phase, site and iteration.
 use super::Site;
 use crate::host::Host;
 use crate::measure::{Measured, Tally};
 use crate::metrics::Statistics;
-use crate::report::{Report, Run, RunName, SCHEMA, Settings};
+use crate::report::{Report, Run, RunName, Settings};
 use crate::units::{per_second, rounded};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub struct Sample {
     pub iteration: u32,
     /// All processes, from the first start to the last end.
     pub tally: Tally,
-    /// Of a transfer: how long opening, the transfers and closing took, in seconds.
+    /// For transfers: times of open, transfers and close in seconds.
     pub parts: Option<[f64; 3]>,
 }
 
@@ -28,7 +28,7 @@ impl Sample {
         Self { iteration, tally, parts: None }
     }
 
-    /// What the table is about: MiB per second of transfers, else operations per second.
+    /// The rate: MiB per second for transfers, else operations per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
         match self.parts {
@@ -41,9 +41,9 @@ impl Sample {
 /// One phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// What stands in tables.
+    /// Name in tables.
     pub title: String,
-    /// What stands in reports.
+    /// Name in reports.
     pub phase: String,
     /// By site, then by iteration.
     pub samples: Vec<Vec<Sample>>,
@@ -58,14 +58,14 @@ impl Line {
         self.samples.get(site).into_iter().flatten().map(Sample::rate).collect()
     }
 
-    /// The rate of a site.
+    /// Median rate of a site.
     #[must_use]
     pub fn median(&self, site: usize) -> f64 {
         Statistics::median(&self.rates(site))
     }
 
-    /// What one site gives as a multiple of another: the median of the iterations' ratios, so that what
-    /// changes from iteration to iteration meets both. None where there is nothing to compare.
+    /// Ratio of one site to another: the median of the ratios of the iterations, so that changes between iterations
+    /// affect both. None if there is nothing to compare.
     #[must_use]
     pub fn ratio(&self, site: usize, other: usize) -> Option<f64> {
         let (rates, others) = (self.rates(site), self.rates(other));
@@ -88,7 +88,7 @@ impl Line {
     }
 }
 
-/// All that one benchmark measured.
+/// All measurements of one benchmark.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// `mdtest` or `ior`.
@@ -99,7 +99,7 @@ pub struct Outcome {
     pub size_bytes: u64,
     /// The sites; the first is the one in question.
     pub sites: Vec<Site>,
-    /// What was looked for and not found.
+    /// Sites and programs that were not found.
     pub missing: Vec<String>,
     /// The machine.
     pub host: Host,
@@ -107,7 +107,7 @@ pub struct Outcome {
     pub settings: Settings,
     /// The phases, in the order of the table.
     pub lines: Vec<Line>,
-    /// Further things to say below the table.
+    /// Notes below the table.
     pub notes: Vec<String>,
 }
 
@@ -116,23 +116,12 @@ pub struct Outcome {
 pub struct Repeated {
     /// `ops/s` or `MiB/s`.
     pub unit: String,
-    /// Over iterations.
-    pub rate: Rates,
-    /// What this site gives as a multiple of each other one: the median of the iterations' ratios.
+    /// Statistics over the iterations.
+    pub rate: Statistics,
+    /// Ratio of this site to each other one: the median of the ratios of the iterations.
     pub ratio_to: BTreeMap<String, f64>,
     /// Each iteration.
     pub repeats: Vec<Repeat>,
-}
-
-/// What iterations have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Rates {
-    pub max: f64,
-    pub min: f64,
-    pub mean: f64,
-    pub stddev: f64,
-    pub median: f64,
 }
 
 /// One iteration.
@@ -146,21 +135,8 @@ pub struct Repeat {
     pub ops: u64,
     /// From the first start to the last end.
     pub seconds: f64,
-    /// Of transfers: opening, transfers and closing, in seconds.
+    /// For transfers: times of open, transfers and close in seconds.
     pub parts_s: Option<[f64; 3]>,
-}
-
-impl Rates {
-    pub(in crate::plan) fn of(rates: &[f64]) -> Self {
-        let known = Statistics::of(rates);
-        Self {
-            max: rounded(known.max),
-            min: rounded(known.min),
-            mean: rounded(known.mean),
-            stddev: rounded(known.stddev),
-            median: rounded(Statistics::median(rates)),
-        }
-    }
 }
 
 impl Outcome {
@@ -171,7 +147,7 @@ impl Outcome {
         let pairs = self.lines.iter().flat_map(|line| sites.clone().map(move |site| (line, site)));
         let measured = pairs.filter(|(line, site)| !line.rates(*site).is_empty());
         let runs = measured.map(|(line, site)| self.run(line, site)).collect();
-        Report { schema: SCHEMA, host: self.host.clone(), settings: self.settings.clone(), runs }
+        Report::new(self.host.clone(), self.settings.clone(), runs)
     }
 
     fn run(&self, line: &Line, site: usize) -> Run {
@@ -190,7 +166,7 @@ impl Outcome {
         let repeated = Repeated {
             unit: if samples.clone().any(|one| one.parts.is_some()) { "MiB/s" } else { "ops/s" }
                 .to_owned(),
-            rate: Rates::of(&line.rates(site)),
+            rate: Statistics::rounded(&line.rates(site)),
             ratio_to: others.filter_map(ratio).collect(),
             repeats: samples.map(Repeat::from).collect(),
         };

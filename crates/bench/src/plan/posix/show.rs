@@ -1,15 +1,15 @@
-//! The tables of mdtest and ior, with what other file systems gave beside them.
-use super::outcome::{Rates, mean_latency_s};
+//! The tables of mdtest and ior, with the other file systems beside them.
+use super::outcome::mean_latency_s;
 use super::{Line, Outcome, Sample};
+use crate::metrics::Statistics;
 use crate::table::Table;
-use crate::units::{Bytes, per_second};
+use crate::units::per_second;
 use std::fmt;
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
-        let memory = Bytes(host.memory_bytes);
-        writeln!(f, "{} x {}, {memory}, Linux {}", host.cpus, host.cpu, host.kernel)?;
+        writeln!(f, "{host}")?;
         for site in &self.sites {
             writeln!(f, "{:<8}{}", site.name, site.about)?;
         }
@@ -58,14 +58,14 @@ impl Outcome {
         self.sites.first().map_or("", |site| &site.name)
     }
 
-    /// Over iterations, of the first site; then the medians of the others and the ratios to them.
+    /// Statistics of the first site; then the medians of the others and the ratios to them.
     fn summary(&self, first: &str, places: usize) -> Table {
         let mut headings: Vec<String> =
             [first, ">Max", ">Min", ">Mean", ">Std Dev", ">Median"].map(str::to_owned).to_vec();
         for site in self.sites.iter().skip(1) {
             headings.extend([format!(">{}", site.name), format!(">x {}", site.name)]);
         }
-        let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut table = Table::new(&headings.join("|"));
         for line in self.lines.iter().filter(|line| !line.rates(0).is_empty()) {
             table.row(summary_row(line, places));
         }
@@ -73,20 +73,9 @@ impl Outcome {
     }
 
     fn results(&self) -> Table {
-        let mut table = Table::new(&[
-            "access",
-            "on",
-            ">bw(MiB/s)",
-            ">IOPS",
-            ">Latency(s)",
-            ">block(KiB)",
-            ">xfer(KiB)",
-            ">open(s)",
-            ">wr/rd(s)",
-            ">close(s)",
-            ">total(s)",
-            ">iter",
-        ]);
+        let mut table = Table::new(
+            "access|on|>bw(MiB/s)|>IOPS|>Latency(s)|>block(KiB)|>xfer(KiB)|>open(s)|>wr/rd(s)|>close(s)|>total(s)|>iter",
+        );
         for number in 0..self.iterations() {
             for line in &self.lines {
                 for (site, samples) in self.sites.iter().zip(&line.samples) {
@@ -122,11 +111,11 @@ impl Outcome {
 }
 
 const BESIDE: &str = "\
-Beside it: the medians of the same work on the other file systems, in turns with it, and what it gives as a \
-multiple of them (the median of the iterations' ratios).";
+Further columns: medians of the same work on the other file systems, alternating with the first, and ratios of the \
+first to them (medians of the ratios of the iterations).";
 
 fn summary_row(line: &Line, places: usize) -> Vec<String> {
-    let rates = Rates::of(&line.rates(0));
+    let rates = Statistics::rounded(&line.rates(0));
     let number = |value: f64| format!("{value:.places$}");
     let mut row = vec![line.title.clone()];
     row.extend([rates.max, rates.min, rates.mean, rates.stddev, rates.median].map(number));

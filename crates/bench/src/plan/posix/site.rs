@@ -1,4 +1,4 @@
-//! Where the work is done: the file system in question, and those beside it.
+//! The sites: the file system in question, and those it is compared with.
 use super::super::Note;
 use super::super::scratch::Scratch;
 use super::container::{DfsSubject, OpenContainer};
@@ -13,37 +13,36 @@ use std::path::{Path, PathBuf};
 /// The file system in question.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// A folder, by the calls of the system.
+    /// A directory, by system calls.
     Posix {
-        /// The folder; it is made where it is missing.
+        /// The directory; it is created if missing.
         folder: PathBuf,
-        /// All that is made is removed, however the benchmark ends. Else what is there may be of an
-        /// earlier one, or for a later one.
+        /// Remove all files, however the benchmark ends. Otherwise they may belong to earlier or later runs.
         cleared: bool,
     },
-    /// A file system in a container, by the calls of [`dfs`].
+    /// A file system in a container, by [`dfs`].
     Dfs(DfsSubject),
 }
 
-/// What is measured beside it.
+/// The file systems it is compared with.
 #[derive(Clone, Debug)]
 pub struct Beside {
-    /// Nothing is.
+    /// Compare with none.
     pub nothing: bool,
-    /// A folder in memory; the usual one where none is given.
+    /// A directory in memory; `/dev/shm` if not given.
     pub memory: Option<PathBuf>,
-    /// A folder on the disk; one that is found where none is given.
+    /// A directory on a disk; searched for if not given.
     pub disk: Option<PathBuf>,
 }
 
 /// One file system.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// What it is called in tables.
+    /// Name in tables.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub about: String,
-    /// Where files are.
+    /// The location of files.
     pub place: FilePlace,
     /// How its processes are started.
     pub launcher: Launcher,
@@ -51,25 +50,25 @@ pub struct Site {
 
 /// All file systems of a benchmark; the first is the one in question.
 pub struct Sites {
-    /// In the order in which they take turns.
+    /// In the order in which they alternate.
     pub all: Vec<Site>,
     /// The machine, and the medium of the first.
     pub host: Host,
-    /// What was looked for and not found.
+    /// Sites and programs that were not found.
     pub missing: Vec<String>,
-    /// The container through the kernel.
+    /// The container mounted through the kernel.
     pub(super) mounted: Option<Mounted>,
-    /// The one in question, where it is one.
+    /// The container in question, if it is one.
     pub(super) container: Option<OpenContainer>,
-    /// Folders that go when this does, after the container.
+    /// Directories that are removed with this value, after the container.
     scratches: Vec<Scratch>,
 }
 
 impl Sites {
-    /// Makes what has to be there.
+    /// Creates the directories, pool and container.
     ///
     /// # Errors
-    /// Where a folder cannot be made.
+    /// If a directory cannot be created.
     pub fn new(
         launcher: &Launcher,
         subject: &Subject,
@@ -116,7 +115,7 @@ impl Sites {
         })
     }
 
-    /// Bytes of the index that the pool of the first one uses; none where it has no pool.
+    /// Used bytes of the index of the first site's pool; none if it has no pool.
     #[must_use]
     pub fn index_bytes(&self) -> Option<u64> {
         self.container.as_ref().and_then(OpenContainer::index_bytes)
@@ -142,7 +141,7 @@ impl Sites {
         }
     }
 
-    /// A folder of its own in `within`, called after the type of the file system.
+    /// Adds a new directory in `within`, named by the type of the file system.
     fn add_folder(&mut self, launcher: &Launcher, within: &Path) -> Result<()> {
         let scratch = Scratch::beside(launcher, within)?;
         let mut name = Mount::of(within)?.sort;
@@ -175,7 +174,7 @@ fn memory_folder() -> Option<PathBuf> {
     lies_on(usual, Media::Memory).then(|| usual.to_owned())
 }
 
-/// Where temporary files go, if that is a disk; else where this program was started.
+/// The directory for temporary files if it is on a disk, else the current directory.
 fn disk_folder() -> Option<PathBuf> {
     let here = std::env::current_dir().ok();
     let candidates = [Some(std::env::temp_dir()), Some("/var/tmp".into()), here];

@@ -1,4 +1,4 @@
-//! The container of a benchmark as programs reach it that know only files.
+//! The container of a benchmark through the interception library and through a mount.
 use super::{Site, Sites};
 use crate::fleet::Launcher;
 use crate::posix::FilePlace;
@@ -7,10 +7,10 @@ use esker_types::{Error, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Where intercepted processes see the container.
+/// Path of the container in intercepted processes.
 const SEEN_AT: &str = "/esker";
 
-/// A mount that goes when this does.
+/// A mount that is removed when this value is dropped.
 pub(super) struct Mounted {
     runner: Runner,
     dir: PathBuf,
@@ -18,20 +18,20 @@ pub(super) struct Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = self.runner.run(&words(&["umount", &self.dir.display().to_string()]));
+        let _ = self.runner.run(&["umount", &self.dir.display().to_string()]);
         let _ = std::fs::remove_dir(&self.dir);
     }
 }
 
 impl Sites {
-    /// Adds what the interception library and the mount make of the container; what does not work here
-    /// is noted as missing.
+    /// Adds the container through the interception library and through a mount. If either does not work here, it is
+    /// reported as missing.
     pub(super) fn add_programs(&mut self, launcher: &Launcher) {
         if let Err(error) = self.add_run(launcher) {
-            self.missing.push(format!("without esker run: {}", error.message()));
+            self.missing.push(format!("esker run is not measured: {}", error.message()));
         }
         if let Err(error) = self.add_mount(launcher) {
-            self.missing.push(format!("without a mount: {}", error.message()));
+            self.missing.push(format!("esker mount is not measured: {}", error.message()));
         }
     }
 
@@ -43,7 +43,7 @@ impl Sites {
         let source = format!("{pool}/{container}");
         let run = ["run", &source, "--mount", SEEN_AT, "--", &program];
         let runner = Runner { program: launcher.program.clone(), folder: PathBuf::new() };
-        runner.run(&words(&[&run[..], &["--version"]].concat()))?;
+        runner.run(&[&run[..], &["--version"]].concat())?;
         let mut worker: Vec<OsString> = run.iter().map(OsString::from).collect();
         worker.extend(launcher.worker.iter().cloned());
         self.all.push(Site {
@@ -64,7 +64,7 @@ impl Sites {
             .map_err(|error| Error::io(format!("creating {}", dir.display()), &error))?;
         let runner = Runner { program: launcher.program.clone(), folder: PathBuf::new() };
         let (source, at) = (format!("{pool}/{container}"), dir.display().to_string());
-        let mounted = runner.run(&words(&["mount", &source, &at]));
+        let mounted = runner.run(&["mount", &source, &at]);
         if mounted.is_err() {
             let _ = std::fs::remove_dir(&dir);
         }
@@ -78,8 +78,4 @@ impl Sites {
         self.mounted = Some(Mounted { runner, dir });
         Ok(())
     }
-}
-
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! The work of `ior`: large transfers to and from files, one for each process or one of all.
+//! The work of `ior`: large transfers to and from one file per process or a shared file.
 mod work;
 
 pub(super) use work::Session;
@@ -6,46 +6,46 @@ pub(super) use work::Session;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of one transfer, which is kept in memory.
+/// Maximum size of a transfer, which is kept in memory.
 pub const TRANSFER_BYTES_MAX: u64 = 1 << 30;
 
-/// Most transfers of one process in one phase.
+/// Maximum number of transfers of one process in one phase.
 pub const TRANSFERS_MAX: u64 = 1 << 32;
 
-/// What is done; the same for all processes.
+/// The options, the same for all processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// Bytes of a process that lie in one piece.
+    /// Contiguous bytes of a process.
     pub block_bytes: u64,
     /// Bytes of one read or write.
     pub transfer_bytes: u64,
-    /// How often the blocks of all processes follow each other.
+    /// Number of segments. Each has a block of every process.
     pub segments: u64,
-    /// A file for each process in place of one for all.
+    /// One file per process in place of a shared file.
     pub file_per_process: bool,
     /// Name of the file.
     pub file: String,
-    /// Readers take what was written by the process so many numbers on.
+    /// Readers read the data of the process this many numbers after them.
     pub task_offset: u32,
-    /// What was written is synced at the end of the phase.
+    /// Sync the file at the end of writing.
     pub sync: bool,
-    /// Each write is synced.
+    /// Sync after each write.
     pub sync_each: bool,
-    /// Transfers come in random order.
+    /// Transfer in random order.
     pub random: bool,
 }
 
-/// What is done with a file.
+/// An access to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// It is removed where it is there.
+    /// Remove the file if it exists.
     Remove,
-    /// It is written.
+    /// Write the file.
     Write,
-    /// It is read.
+    /// Read the file.
     Read,
-    /// It is read and compared with what was written; this is not measured.
+    /// Read and compare the file; not measured.
     Check,
 }
 
@@ -54,17 +54,17 @@ pub enum Access {
 pub struct IorStep {
     /// What is done.
     pub access: Access,
-    /// What the data is made from, besides the process and the offset.
+    /// The data depends on this, the process and the offset.
     pub round: u32,
-    /// The file is opened first.
+    /// Open the file first.
     pub open: bool,
     /// The first transfer.
     pub first: u64,
-    /// The transfer before which it ends.
+    /// The transfer after the last.
     pub end: u64,
-    /// Ends after this time even if transfers are left.
+    /// End after this time even if transfers are left.
     pub seconds: Option<f64>,
-    /// The file is synced, where that is wanted at all, and closed at last.
+    /// At the end, sync the file if [`Options::sync`], and close it.
     pub close: bool,
 }
 
@@ -81,7 +81,7 @@ impl Options {
         self.block_bytes.saturating_mul(self.segments).saturating_mul(u64::from(procs))
     }
 
-    /// Refuses what cannot be done.
+    /// Checks the options.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`], naming the option.
@@ -104,7 +104,7 @@ impl Options {
         }
     }
 
-    /// Where a transfer of a process lies in its file.
+    /// Offset of a transfer of a process in its file.
     #[must_use]
     pub fn offset(&self, rank: u32, procs: u32, transfer: u64) -> u64 {
         let in_block = self.block_bytes / self.transfer_bytes;

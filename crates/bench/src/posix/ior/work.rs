@@ -1,4 +1,4 @@
-//! What one process does with a file.
+//! Operations of one process on a file.
 use super::{Access, IorStep, Options};
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
@@ -12,9 +12,9 @@ use esker_types::{Error, ErrorKind, Result};
 pub(in crate::posix) struct Session {
     process: Process,
     options: Options,
-    /// Between the parts of a phase.
+    /// The open file between the parts of a phase.
     file: Option<Box<dyn OpenFile>>,
-    /// Transfers in the order in which they come, where that is random.
+    /// The order of transfers if it is random.
     order: Vec<u64>,
 }
 
@@ -25,7 +25,7 @@ impl Session {
         Ok(Self { process, options, file, order })
     }
 
-    /// Whose data this process works on.
+    /// The process whose data this process accesses.
     fn owner(&self, access: Access) -> u32 {
         self.process.neighbour(match access {
             Access::Read | Access::Check => u64::from(self.options.task_offset),
@@ -33,8 +33,8 @@ impl Session {
         })
     }
 
-    /// What has to be known before the clock runs. The order is that of the writer, so that what it
-    /// came to write before it was stopped is what is read.
+    /// Prepares a step before its time starts. Readers use the order of the writer, so that they read what it wrote
+    /// before the stonewall.
     pub(in crate::posix) fn prepare(&mut self, step: &IorStep) {
         if self.options.random {
             let owner = self.owner(step.access);
@@ -42,7 +42,7 @@ impl Session {
         }
     }
 
-    /// Does it: the times of opening, of the transfers, and of closing.
+    /// Takes a step. Returns the times of open, transfers and close.
     pub(in crate::posix) fn run(&mut self, step: &IorStep) -> Result<Vec<Measured>> {
         if step.access == Access::Remove {
             return self.remove().map(|()| Vec::new());
@@ -60,7 +60,7 @@ impl Session {
         Ok(vec![opened, moved, closed])
     }
 
-    /// A sync at the end belongs to the time of the transfers.
+    /// The time of the transfers includes a sync at the end.
     fn transfer(&mut self, step: &IorStep, path: &str) -> Result<Measured> {
         let Some(file) = self.file.take() else {
             return Err(Error::new(ErrorKind::Invalid, "the file is not open"));
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// One file of all is the first process's to remove.
+    /// The first process removes a shared file.
     fn remove(&self) -> Result<()> {
         if self.process.rank > 0 && !self.options.file_per_process {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The work of `mdtest`: a tree of directories, and in it items that are made, looked at, read and removed.
+//! The work of `mdtest`: items in a tree of directories are created, examined, read and removed.
 mod tree;
 mod work;
 
@@ -8,40 +8,40 @@ pub(super) use work::Session;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// Most directories of one tree: their paths are kept in memory.
+/// Maximum number of directories of a tree. Their paths are kept in memory.
 pub const DIRECTORIES_MAX: u64 = 1 << 20;
 
-/// Most items of one process.
+/// Maximum number of items of one process.
 pub const ITEMS_MAX: u64 = 1 << 32;
 
-/// Most bytes of one file.
+/// Maximum size of a file.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// What is done; the same for all processes.
+/// The options, the same for all processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// The directories.
     pub tree: Tree,
     /// Items of each process in each directory that has items.
     pub items_per_dir: u64,
-    /// A tree for each process in place of one for all.
+    /// One tree per process in place of a shared one.
     pub unique: bool,
-    /// Who looks, reads and removes: as many processes on as this, in turn, so that nobody finds what its
-    /// own caches hold.
+    /// Distance to the process whose items are examined; twice that for reading, three times for removing. Processes
+    /// then do not find the items in their own caches.
     pub stride: u32,
     /// Bytes written to each new file.
     pub write_bytes: u64,
     /// Bytes read from each file.
     pub read_bytes: u64,
-    /// Files are synced before they are closed.
+    /// Sync files before closing them.
     pub sync: bool,
-    /// What is read is compared with what was written.
+    /// Compare what is read with what was written.
     pub verify: bool,
-    /// Items are looked at in random order.
+    /// Examine items in random order.
     pub random_stat: bool,
 }
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -51,32 +51,32 @@ pub enum Kind {
     File,
 }
 
-/// What is done with items, or with the tree.
+/// An operation on items or on the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// The directory of an iteration is made.
+    /// Create the directory of an iteration.
     TopCreate,
-    /// The directories of the tree are made.
+    /// Create the directories of the tree.
     TreeCreate,
-    /// Items are made.
+    /// Create items.
     Create(Kind),
-    /// Items are looked at.
+    /// Examine items.
     Stat(Kind),
-    /// The directories of the tree are listed, each by one process.
+    /// List the directories of the tree, each by one process.
     List(Kind),
-    /// Files are opened, read and closed.
+    /// Open, read and close files.
     Read,
-    /// Items are removed.
+    /// Remove items.
     Remove(Kind),
-    /// The directories of the tree are removed.
+    /// Remove the directories of the tree.
     TreeRemove,
-    /// The directory of an iteration is removed.
+    /// Remove the directory of an iteration.
     TopRemove,
 }
 
 impl Phase {
-    /// Its name in tables, which is that of mdtest.
+    /// Name in tables, as in mdtest.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -94,7 +94,7 @@ impl Phase {
         }
     }
 
-    /// What its items are; directories where it has none.
+    /// The kind of its items; directories if it has none.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self {
@@ -106,7 +106,7 @@ impl Phase {
         }
     }
 
-    /// Its name in reports: the title in small letters, with a hyphen.
+    /// Name in reports: the title in lower case, with a hyphen.
     #[must_use]
     pub fn name(self) -> String {
         self.title().to_lowercase().replace(' ', "-")
@@ -122,9 +122,9 @@ pub struct MdtestStep {
     pub iteration: u32,
     /// The first item.
     pub first: u64,
-    /// The item before which it ends.
+    /// The item after the last.
     pub end: u64,
-    /// Ends after this time even if items are left.
+    /// End after this time even if items are left.
     pub seconds: Option<f64>,
 }
 
@@ -135,7 +135,7 @@ impl Options {
         self.items_per_dir * self.tree.item_dirs().end.saturating_sub(self.tree.item_dirs().start)
     }
 
-    /// Refuses what cannot be done.
+    /// Checks the options.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`], naming the option.
@@ -143,7 +143,7 @@ impl Options {
         let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
         if self.tree.directories().is_none_or(|count| count > DIRECTORIES_MAX) {
             return refuse(format!(
-                "a tree of depth -z {} and branching factor -b {} has more than {DIRECTORIES_MAX} directories: take less",
+                "a tree of depth -z {} and branching factor -b {} has more than {DIRECTORIES_MAX} directories: choose smaller values",
                 self.tree.depth, self.tree.branch
             ));
         }

@@ -1,10 +1,10 @@
-//! The tree of directories, and what things in it are called.
+//! The tree of directories, and its names.
 use super::{Kind, Options};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::ops::Range;
 
-/// The shape of the tree. Directories are numbered level by level, the root is 0.
+/// The shape of the tree. Directories are numbered level by level, from the root, which is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
     /// Levels below the root.
@@ -16,7 +16,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// How many directories it has; none where that is no number.
+    /// Number of directories; none if it overflows.
     #[must_use]
     pub fn directories(&self) -> Option<u64> {
         (0..=self.depth)
@@ -40,16 +40,16 @@ impl Tree {
     }
 }
 
-/// The paths of one iteration as one process sees them.
+/// The paths of one iteration for one process.
 pub(super) struct Paths {
-    /// Of each directory of a tree, parents first.
+    /// Paths of the directories of each tree, parents first.
     trees: Vec<Vec<String>>,
     items_per_dir: u64,
     first_dir: usize,
 }
 
 impl Paths {
-    /// Each process's own tree, or the one of all.
+    /// The trees of all processes, or the shared tree.
     pub(super) fn new(options: &Options, procs: u32, iteration: u32) -> Self {
         let tree = options.tree;
         let top = top(iteration);
@@ -70,7 +70,7 @@ impl Paths {
         self.trees.get(rank as usize).or(self.trees.first()).map_or(&[], Vec::as_slice)
     }
 
-    /// Puts the path of an item of a process into `path`.
+    /// Writes the path of an item of a process to `path`.
     pub(super) fn item(&self, path: &mut String, kind: Kind, rank: u32, item: u64) {
         let directory = self.first_dir + (item / self.items_per_dir) as usize;
         path.clear();

@@ -1,4 +1,4 @@
-//! What one process does with items.
+//! Operations of one process on items.
 use super::tree::{Paths, top};
 use super::{Kind, MdtestStep, Options, Phase};
 use crate::job::Slot;
@@ -14,9 +14,9 @@ pub(in crate::posix) struct Session {
     process: Process,
     options: Options,
     path: String,
-    /// Of the iteration that is under way.
+    /// The paths of the present iteration.
     paths: Option<(u32, Paths)>,
-    /// The order in which items are looked at, where that is random.
+    /// The order in which items are examined if it is random.
     order: Vec<u64>,
 }
 
@@ -27,7 +27,7 @@ impl Session {
         Ok(Self { process, options, path, paths, order })
     }
 
-    /// What has to be known before the clock runs.
+    /// Prepares a step before its time starts.
     pub(in crate::posix) fn prepare(&mut self, step: &MdtestStep) {
         if self.paths.as_ref().is_none_or(|(iteration, _)| *iteration != step.iteration) {
             self.paths = Some((
@@ -41,7 +41,7 @@ impl Session {
         };
     }
 
-    /// Does it.
+    /// Takes a step.
     pub(in crate::posix) fn run(&mut self, step: &MdtestStep) -> Result<Measured> {
         let Some((_, paths)) = self.paths.take() else { return Ok(Measured::default()) };
         let measured = match step.phase {
@@ -54,7 +54,7 @@ impl Session {
         measured
     }
 
-    /// The first process makes and removes what all others work in.
+    /// The first process creates and removes the directory of an iteration.
     fn top(&self, step: &MdtestStep) -> Result<Measured> {
         let top = top(step.iteration);
         match (self.process.rank, step.phase) {
@@ -65,8 +65,7 @@ impl Session {
         Ok(Measured::default())
     }
 
-    /// Directories of the tree that this process looks after: all of its own tree; of one that all
-    /// share, the first process.
+    /// Creates or removes the directories of the tree. The first process does so for a shared tree.
     fn tree(&self, step: &MdtestStep, paths: &Paths) -> Result<Measured> {
         let mine = if self.options.unique || self.process.rank == 0 {
             paths.directories(self.process.rank)
@@ -79,7 +78,7 @@ impl Session {
         })
     }
 
-    /// Names are counted, not calls.
+    /// Counts names, not calls.
     fn list(&self, _step: &MdtestStep, paths: &Paths) -> Result<Measured> {
         let all = paths.directories(self.process.rank);
         let step_by = if self.options.unique { 1 } else { self.process.procs() as usize };
@@ -113,7 +112,7 @@ impl Session {
         measured
     }
 
-    /// Whose items this process takes: each phase goes on by a stride.
+    /// The process whose items this process accesses. Each phase moves on by a stride.
     fn owner(&self, phase: Phase) -> u32 {
         let strides = match phase {
             Phase::Stat(_) => 1,
@@ -176,6 +175,6 @@ fn until_all<T>(all: &[T]) -> Until {
 
 #[cold]
 fn wrong_length(path: &str, found: u64, written: u64) -> Error {
-    let message = format!("{path} has {found} bytes, and {written} were written");
+    let message = format!("{path} has {found} bytes, but {written} were written");
     Error::new(ErrorKind::Corrupt, message)
 }

@@ -1,5 +1,4 @@
 //! What `esker bench mdtest` and `esker bench ior` share: options, and those of the original programs that are refused.
-use super::parallel::PinArg;
 use super::{JsonFile, OwnArgs, launcher};
 use crate::output::{Answer, Bar};
 use clap::error::ErrorKind;
@@ -7,6 +6,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use dfs::NewDfs;
 use esker::types::Result;
 use esker_bench::load::class_of;
+use esker_bench::pin::Pin;
 use esker_bench::plan::Note;
 use esker_bench::plan::posix::{Beside, DfsSubject, Genuine, Outcome, Setting, Sites, Subject};
 use esker_bench::units::Bytes;
@@ -28,7 +28,7 @@ pub(super) struct Common {
     seed: u64,
     /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
     #[arg(long, value_name = "HOW", default_value = "sockets")]
-    pin: PinArg,
+    pin: Pin,
     /// Directory in memory for the comparison [default: /dev/shm]
     #[arg(long, value_name = "DIR")]
     tmpfs: Option<PathBuf>,
@@ -99,7 +99,7 @@ impl Common {
             delay_s,
             stonewall_s: (stonewall_s > 0).then(|| f64::from(stonewall_s)),
             seed: self.seed,
-            pin: self.pin.into(),
+            pin: self.pin,
         }
     }
 

@@ -1,10 +1,10 @@
 //! `esker bench fields`: the field store.
-use super::parallel::PinArg;
 use super::{JsonFile, PoolChoice, launcher};
 use crate::output::{Answer, with_spinner};
 use clap::{Args, ValueEnum};
 use esker::types::Result;
 use esker_bench::fields::Shape;
+use esker_bench::pin::Pin;
 use esker_bench::plan::FieldsPlan;
 use esker_bench::units::Bytes;
 use serde_json::json;
@@ -86,7 +86,7 @@ pub(crate) struct Fields {
     python: PathBuf,
     /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
     #[arg(long, value_name = "HOW", default_value = "sockets")]
-    pin: PinArg,
+    pin: Pin,
     /// Compare what is retrieved with what was archived, in an unmeasured phase
     #[arg(long)]
     verify: bool,
@@ -122,7 +122,7 @@ impl Fields {
             grib: self.grib,
             verify: self.verify,
             seed: self.seed,
-            pin: self.pin.into(),
+            pin: self.pin,
         };
         let outcome = with_spinner(|note| plan.run(note))?;
         self.json.answer_with(json!(outcome.report()), outcome.to_string())

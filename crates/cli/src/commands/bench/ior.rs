@@ -174,16 +174,15 @@ impl Ior {
         }
     }
 
-    fn told(&self) -> serde_json::Map<String, serde_json::Value> {
-        let told = json!({
+    fn told(&self) -> serde_json::Value {
+        json!({
             "file": self.file.display().to_string(), "block_bytes": self.block.0,
             "transfer_bytes": self.transfer.0, "segments": self.segments,
             "file_per_process": self.file_per_process, "reordered": self.reorder,
             "sync": self.sync, "sync_each": self.sync_each, "random": self.random,
             "barriers": self.barriers, "verified": self.check_write || self.check_read,
             "stonewall_s": self.stonewall,
-        });
-        told.as_object().cloned().unwrap_or_default()
+        })
     }
 }
 

@@ -182,14 +182,13 @@ impl Mdtest {
         }
     }
 
-    fn told(&self) -> serde_json::Map<String, serde_json::Value> {
-        let told = json!({
+    fn told(&self) -> serde_json::Value {
+        json!({
             "folder": self.folder.display().to_string(), "items": self.options().items(),
             "depth": self.depth, "branch": self.branch, "leaf_only": self.leaf_only,
             "unique": self.unique, "stride": self.stride, "write_bytes": self.write.0,
             "read_bytes": self.read_bytes.0, "sync": self.sync, "verified": self.verify,
             "random_stat": self.random, "stonewall_s": self.stonewall,
-        });
-        told.as_object().cloned().unwrap_or_default()
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! `esker bench field-io` and `esker bench segments`: the benchmarks of two papers on DAOS.
 use super::{JsonFile, PoolChoice, launcher};
 use crate::output::{Answer, with_spinner};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::field_io::segments::Objects;
 use esker_bench::field_io::{Contention, Mode, Pattern};
@@ -52,14 +52,14 @@ Examples:
 pub(crate) struct FieldIo {
     /// Mode, or several, separated by commas
     #[arg(long, value_name = "MODE", default_value = "full", value_delimiter = ',')]
-    mode: Vec<ModeArg>,
+    mode: Vec<Mode>,
     /// Access pattern, or several, separated by commas
     #[arg(long, value_name = "PATTERN", default_value = "A", value_delimiter = ',')]
     #[arg(ignore_case = true)]
-    pattern: Vec<PatternArg>,
+    pattern: Vec<Pattern>,
     /// Contention on a forecast's Key-Value, or several, separated by commas
     #[arg(long, value_name = "CONTENTION", default_value = "low", value_delimiter = ',')]
-    contention: Vec<ContentionArg>,
+    contention: Vec<Contention>,
     /// Size of a field, or several sizes, separated by commas
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
     size: Vec<Bytes>,
@@ -79,7 +79,7 @@ pub(crate) struct FieldIo {
 pub(crate) struct Segments {
     /// One object per process, or a shared one; or both, separated by a comma
     #[arg(long, value_name = "OBJECTS", default_value = "own", value_delimiter = ',')]
-    objects: Vec<ObjectsArg>,
+    objects: Vec<Objects>,
     /// Number of segments of each process
     #[arg(long, value_name = "N", default_value_t = 100)]
     segments: u32,
@@ -115,7 +115,7 @@ struct Common {
     seed: u64,
     /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
     #[arg(long, value_name = "HOW", default_value = "sockets")]
-    pin: PinArg,
+    pin: Pin,
     /// Directory through which the nodes communicate, on a file system that they share
     #[arg(long, value_name = "DIR")]
     rendezvous: Option<PathBuf>,
@@ -132,59 +132,12 @@ struct Common {
     json: JsonFile,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum ModeArg {
-    Full,
-    NoContainers,
-    NoIndex,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum PatternArg {
-    #[value(name = "A")]
-    A,
-    #[value(name = "B")]
-    B,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum ContentionArg {
-    Low,
-    High,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum ObjectsArg {
-    Own,
-    Shared,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum PinArg {
-    Sockets,
-    Cores,
-    None,
-}
-
 impl FieldIo {
     pub(crate) fn run(self) -> Result<Answer> {
-        let mode = |arg: &ModeArg| match arg {
-            ModeArg::Full => Mode::Full,
-            ModeArg::NoContainers => Mode::NoContainers,
-            ModeArg::NoIndex => Mode::NoIndex,
-        };
-        let pattern = |arg: &PatternArg| match arg {
-            PatternArg::A => Pattern::A,
-            PatternArg::B => Pattern::B,
-        };
-        let contention = |arg: &ContentionArg| match arg {
-            ContentionArg::Low => Contention::Low,
-            ContentionArg::High => Contention::High,
-        };
         let fields = Fields {
-            modes: self.mode.iter().map(mode).collect(),
-            patterns: self.pattern.iter().map(pattern).collect(),
-            contentions: self.contention.iter().map(contention).collect(),
+            modes: self.mode,
+            patterns: self.pattern,
+            contentions: self.contention,
             classes_kv: self.class_kv,
         };
         self.common.run(Subject::Fields(fields), &self.size, self.ops)
@@ -193,11 +146,7 @@ impl FieldIo {
 
 impl Segments {
     pub(crate) fn run(self) -> Result<Answer> {
-        let objects = self.objects.iter().map(|arg| match arg {
-            ObjectsArg::Own => Objects::Own,
-            ObjectsArg::Shared => Objects::Shared,
-        });
-        let subject = Subject::Segments { objects: objects.collect(), count: self.segments };
+        let subject = Subject::Segments { objects: self.objects, count: self.segments };
         self.common.run(subject, &self.size, Some(self.iterations))
     }
 }
@@ -215,7 +164,7 @@ impl Common {
             who: self.who()?,
             node: node_name(),
             traces: self.traces.clone().or_else(|| self.json.traces()),
-            pin: self.pin.into(),
+            pin: self.pin,
             procs: self.procs,
             repeat: self.repeat,
             classes_array: self.class_array,
@@ -245,16 +194,6 @@ impl Common {
                 )),
             },
             _ => Rank::of_environment(),
-        }
-    }
-}
-
-impl From<PinArg> for Pin {
-    fn from(arg: PinArg) -> Self {
-        match arg {
-            PinArg::Sockets => Self::Sockets,
-            PinArg::Cores => Self::Cores,
-            PinArg::None => Self::None,
         }
     }
 }

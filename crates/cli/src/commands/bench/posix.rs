@@ -1,10 +1,10 @@
 //! `esker bench posix`: file operations beside tmpfs and a disk.
-use super::parallel::PinArg;
 use super::{JsonFile, OwnArgs, launcher};
 use crate::commands::report;
 use crate::output::{Answer, with_spinner};
 use clap::Args;
 use esker::types::Result;
+use esker_bench::pin::Pin;
 use esker_bench::plan::posix::{Beside, TablePlan};
 use esker_bench::units::Bytes;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ pub(crate) struct Posix {
     seed: u64,
     /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
     #[arg(long, value_name = "HOW", default_value = "sockets")]
-    pin: PinArg,
+    pin: Pin,
     #[command(flatten)]
     json: JsonFile,
 }
@@ -78,7 +78,7 @@ impl Posix {
             small_bytes: self.small.0,
             large_bytes: self.large.0,
             seed: self.seed,
-            pin: self.pin.into(),
+            pin: self.pin,
         };
         let table = with_spinner(|note| plan.run(note))?;
         if let Some(output) = &self.output {

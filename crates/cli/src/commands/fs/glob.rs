@@ -1,4 +1,5 @@
-//! Patterns of names, as shells have them. Names are bytes, which the glob libraries do not match.
+//! Patterns of names, as in `find -name`. Glob libraries give other answers: `globset` takes only UTF-8 patterns, refuses a
+//! bracket that is never closed, and gives braces and `**` a meaning of their own.
 
 /// Whether letters that differ only in case match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,10 @@ mod tests {
             ("[", "["),
             ("[a-", "[a-"),
             ("*a*a*a*", "aaa"),
+            ("*", ".hidden"),
+            ("{a,b}", "{a,b}"),
+            ("a**c", "ac"),
+            ("x/*", "x/y/z"),
         ] {
             assert!(fits(pattern, name), "{pattern} {name}");
         }
@@ -113,6 +118,8 @@ mod tests {
             ("\\*", "a"),
             ("*b", "bc"),
             ("A", "a"),
+            ("{a,b}", "a"),
+            ("**/a", "a"),
         ] {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }

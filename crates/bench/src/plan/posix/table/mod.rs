@@ -1,4 +1,4 @@
-//! `esker bench posix`: one table of everything, over all file systems of this machine.
+//! `esker bench posix`: one table of all work on files, for all file systems of this machine.
 mod rows;
 
 use super::super::Note;
@@ -10,11 +10,10 @@ use crate::posix::ior::Options as IorOptions;
 use crate::posix::mdtest::{Kind, Options as MdtestOptions, Tree};
 use crate::report::Report;
 use crate::table::Table;
-use crate::units::Bytes;
 use dfs::NewDfs;
 use esker_types::{Error, ErrorKind, Result};
 use rows::{BASE, Row};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::fmt;
 
 /// What to measure.
@@ -22,15 +21,15 @@ use std::fmt;
 pub struct TablePlan {
     /// How to start processes.
     pub launcher: Launcher,
-    /// How the pool is made.
+    /// Options of the pool.
     pub own: OwnPool,
-    /// What is measured beside it.
+    /// The file systems it is compared with.
     pub beside: Beside,
     /// Leave out `esker run` and `esker mount`.
     pub only_dfs: bool,
     /// Processes at once.
     pub procs: u32,
-    /// How often all is repeated.
+    /// Number of repetitions.
     pub iterations: u32,
     /// Files of each process.
     pub files: u64,
@@ -38,7 +37,7 @@ pub struct TablePlan {
     pub small_bytes: u64,
     /// Bytes that each process writes in transfers of 1 MiB.
     pub large_bytes: u64,
-    /// What the data is made from.
+    /// Seed of the data.
     pub seed: u64,
     /// How processes are placed.
     pub pin: Pin,
@@ -56,15 +55,15 @@ const SMALL: u64 = 8 << 10;
 const LARGE: u64 = 1 << 20;
 
 impl TablePlan {
-    /// Measures all of it: names, small transfers to files of each process and to one of all, large
-    /// transfers; then names and small transfers of one process alone.
+    /// Runs all benchmarks: metadata, small transfers to own files and to a shared file, large transfers; then metadata
+    /// and small transfers of one process.
     ///
     /// # Errors
-    /// Where there is no room, a number makes no sense, and what the file systems meet.
+    /// If there is no space, or an option is invalid; errors of the file systems.
     pub fn run(&self, note: Note<'_>) -> Result<Tabled> {
         let mut sites = Sites::new(&self.launcher, &self.subject(), &self.beside, note)?;
         if !sites.all.iter().any(|site| site.name == rows::BASE) {
-            let message = "ratios are to a tmpfs, and there is none: give --tmpfs a folder on one";
+            let message = "ratios need a tmpfs: name a directory on one by --tmpfs";
             return Err(Error::new(ErrorKind::NotFound, message));
         }
         if !self.only_dfs {
@@ -158,12 +157,11 @@ impl TablePlan {
         }
     }
 
-    fn told(&self) -> Map<String, Value> {
-        let told = json!({
+    fn told(&self) -> Value {
+        json!({
             "procs": self.procs, "iterations": self.iterations, "files": self.files,
             "small_bytes": self.small_bytes, "large_bytes": self.large_bytes,
-        });
-        told.as_object().cloned().unwrap_or_default()
+        })
     }
 }
 
@@ -181,27 +179,26 @@ impl Tabled {
 }
 
 const ABOUT: &str = "\
-Ratios are to tmpfs, medians of the iterations' ratios; of one process the median time of an operation. A \
+Ratios are to tmpfs: medians of the ratios of the iterations. For one process, values are median times of an operation. A \
 goal that is missed is marked with !.";
 
 impl fmt::Display for Tabled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.outcomes.first() else { return Ok(()) };
         let host = &first.host;
-        let memory = Bytes(host.memory_bytes);
-        writeln!(f, "{} x {}, {memory}, Linux {}", host.cpus, host.cpu, host.kernel)?;
+        writeln!(f, "{host}")?;
         first.sites.iter().try_for_each(|site| writeln!(f, "{:<8}{}", site.name, site.about))?;
         first.missing.iter().try_for_each(|missing| writeln!(f, "        {missing}"))?;
         writeln!(f, "{} processes\n", first.procs)?;
         let (headings, rows) = self.cells();
-        let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut table = Table::new(&headings.join("|"));
         rows.into_iter().for_each(|row| table.row(row));
         write!(f, "{table}\n{ABOUT}")
     }
 }
 
 impl Tabled {
-    /// The sites besides the base, in their order.
+    /// The sites other than the base, in order.
     fn sites(&self) -> Vec<&str> {
         let sites = self.outcomes.first().map_or(&[][..], |outcome| &outcome.sites);
         sites.iter().map(|site| site.name.as_str()).filter(|name| *name != BASE).collect()
@@ -234,7 +231,7 @@ impl Tabled {
 }
 
 impl Row {
-    /// What stands in the column of a site; `!` marks a goal that is missed.
+    /// The cell of a site; `!` marks a goal that is missed.
     fn cell(&self, site: &str) -> String {
         let Some(value) = self.sites.get(site) else { return "-".to_owned() };
         let missed = self.goals.get(site).is_some_and(|goal| match self.below {

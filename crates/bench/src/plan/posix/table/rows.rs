@@ -1,4 +1,4 @@
-//! What stands in the table: work, who did it how fast, and what was aimed at.
+//! The rows of the table: work, values by site, and goals.
 use super::super::{Line, Outcome};
 use crate::units::rounded;
 use serde::{Deserialize, Serialize};
@@ -10,17 +10,17 @@ pub(super) const BASE: &str = "tmpfs";
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
-    /// What was done.
+    /// The work.
     pub(super) work: String,
-    /// What `base` is in.
+    /// Unit of `base`.
     pub(super) unit: String,
-    /// What [`BASE`] gave.
+    /// Value of [`BASE`].
     pub(super) base: f64,
-    /// What each site gave: a multiple of `base`, or the value itself where the row says so.
+    /// Value of each site: a multiple of `base`, or the value itself, depending on the unit.
     pub(super) sites: BTreeMap<String, f64>,
-    /// What is aimed at, by site.
+    /// Goals by site.
     pub(super) goals: BTreeMap<String, f64>,
-    /// True where values are to be below the goals.
+    /// True if values should be below the goals.
     pub(super) below: bool,
 }
 
