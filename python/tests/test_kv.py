@@ -115,7 +115,7 @@ def test_names_refer_to_objects(container):
         container.kv("index", oclass="S1000000")
 
 
-def test_a_name_is_found_whatever_its_class(container):
+def test_a_name_is_found_with_any_class(container):
     container.kv("index", oclass="S1")["a"] = b"1"
     assert container.kv("index")["a"] == b"1"
     container.create_array("field", oclass="S1").write(0, b"abc")

@@ -35,11 +35,11 @@ impl Container {
         }
     }
 
-    /// The object that `name` stands for, as [`Container::named_oid`], whatever class it was made with. Where neither
-    /// `name` nor `class` gives a class, and there is no object of the class fitted to this pool, the object of this name
-    /// with another class is looked for: one that was made with a class of its own, or copied from another kind of
-    /// pool. If there is none, the answer is the same as that of [`Container::named_oid`]. In a transaction the latest
-    /// state is searched, and nothing is noted as read.
+    /// The object that `name` refers to, as [`Container::named_oid`], but with any class. If neither `name` nor
+    /// `class` gives a class and there is no object of the class that suits this pool, objects with the same name and
+    /// another class are searched: one may have been created with an explicit class, or copied from another kind of
+    /// pool. If there is none, the result is that of [`Container::named_oid`]. In a transaction, the latest state is
+    /// searched, and nothing is recorded as read.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if several objects have this name, and as [`Container::generate_oid`]; errors
@@ -72,7 +72,7 @@ impl Container {
         }
     }
 
-    /// True if there is such an object: if it has a key.
+    /// True if the object has a key.
     async fn has_keys(&self, oid: ObjectId, access: Access<'_>) -> Result<bool> {
         let (object, mut first) = (self.object(oid), Anchor::Start);
         let found = object.list_dkeys(&mut first, ListLimit::entries(1), access).await?;
@@ -83,7 +83,7 @@ impl Container {
     fn several(&self, name: &str, found: &[ObjectId]) -> Error {
         let classes: Vec<_> = found.iter().map(|oid| oid.class().to_string()).collect();
         let message = format!(
-            "container {} has several objects {name:?}, of the classes {}: give the class too (--class)",
+            "container {} has several objects {name:?}, with the classes {}: specify the class (--class)",
             self.info().label,
             classes.join(", ")
         );
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_found_whatever_its_class() {
+    fn a_name_is_found_with_any_class() {
         let container = container("memory:naming-classes");
         let named = |class| container.named_oid("index", ObjectType::KvHashed, class).unwrap();
         let find = |class| {

@@ -19,7 +19,7 @@ pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
 }
 
 fn may_be_unsafe(path: &str) -> bool {
-    UNSAFE_PATHS.iter().any(|place| path.starts_with(place))
+    UNSAFE_PATHS.iter().any(|allowed| path.starts_with(allowed))
 }
 
 fn openings(source: &Source<'_>) -> Vec<Finding> {

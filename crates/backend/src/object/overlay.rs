@@ -31,10 +31,10 @@ impl<'a, P: Payload> Overlay<'a, P> {
         let oid = write.oid;
         match write.op {
             WriteOp::Update { dkey, cond, updates } => self.update(oid, dkey, cond, updates),
-            WriteOp::PunchObject { cond } => self.punch(self.places(oid, None), cond),
+            WriteOp::PunchObject { cond } => self.punch(self.existing(oid, None), cond),
             WriteOp::PunchDkey { dkey, cond } => {
                 let dkey = encode_dkey(oid, dkey)?;
-                self.punch(self.places(oid, Some(&dkey)), cond)
+                self.punch(self.existing(oid, Some(&dkey)), cond)
             }
             WriteOp::PunchAkeys { dkey, akeys, cond } => self.punch_akeys(oid, dkey, akeys, cond),
         }
@@ -48,7 +48,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
     }
 
     /// The existing akeys of an object or of one dkey.
-    fn places(&self, oid: ObjectId, dkey: Option<&[u8]>) -> Vec<AkeyPath> {
+    fn existing(&self, oid: ObjectId, dkey: Option<&[u8]>) -> Vec<AkeyPath> {
         let start = AkeyPath { oid, dkey: dkey.unwrap_or_default().to_vec(), akey: Vec::new() };
         let is_inside =
             |path: &AkeyPath| path.oid == oid && dkey.is_none_or(|dkey| path.dkey == dkey);
@@ -71,18 +71,18 @@ impl<'a, P: Payload> Overlay<'a, P> {
         updates: &[Update<'_>],
     ) -> Result<()> {
         let dkey = encode_dkey(oid, dkey)?;
-        let exists = || !self.places(oid, Some(&dkey)).is_empty();
+        let exists = || !self.existing(oid, Some(&dkey)).is_empty();
         check(cond, Cond::DKEY_INSERT, Cond::DKEY_UPDATE, exists, "dkey")?;
         let path = |update: &Update<'_>| {
             let akey = encode_akey(oid, update.akey)?;
             Ok(AkeyPath { oid, dkey: dkey.clone(), akey })
         };
-        let places: Vec<_> = updates.iter().map(path).collect::<Result<_>>()?;
-        for (update, path) in updates.iter().zip(&places) {
+        let paths: Vec<_> = updates.iter().map(path).collect::<Result<_>>()?;
+        for (update, path) in updates.iter().zip(&paths) {
             let exists = || self.current(path).is_some();
             check(update.cond, Cond::AKEY_INSERT, Cond::AKEY_UPDATE, exists, "akey")?;
         }
-        updates.iter().zip(places).try_for_each(|(update, path)| self.set(path, &update.value))
+        updates.iter().zip(paths).try_for_each(|(update, path)| self.set(path, &update.value))
     }
 
     fn set(&mut self, path: AkeyPath, value: &Value<'_>) -> Result<()> {
@@ -134,11 +134,11 @@ impl<'a, P: Payload> Overlay<'a, P> {
         }
     }
 
-    fn punch(&mut self, places: Vec<AkeyPath>, cond: Cond) -> Result<()> {
-        if places.is_empty() && cond.has(Cond::PUNCH) {
+    fn punch(&mut self, paths: Vec<AkeyPath>, cond: Cond) -> Result<()> {
+        if paths.is_empty() && cond.has(Cond::PUNCH) {
             return Err(missing("key to be punched"));
         }
-        self.changed.extend(places.into_iter().map(|path| (path, None)));
+        self.changed.extend(paths.into_iter().map(|path| (path, None)));
         Ok(())
     }
 
@@ -150,16 +150,16 @@ impl<'a, P: Payload> Overlay<'a, P> {
         cond: Cond,
     ) -> Result<()> {
         let dkey = encode_dkey(oid, dkey)?;
-        let mut places = Vec::new();
+        let mut paths = Vec::new();
         for akey in akeys {
             let path = AkeyPath { oid, dkey: dkey.clone(), akey: encode_akey(oid, akey)? };
             match self.current(&path) {
-                Some(_) => places.push(path),
+                Some(_) => paths.push(path),
                 None if cond.has(Cond::PUNCH) => return Err(missing("akey")),
                 None => {}
             }
         }
-        self.punch(places, Cond::NONE)
+        self.punch(paths, Cond::NONE)
     }
 }
 

@@ -74,11 +74,11 @@ impl Chunk {
         extents: &[Extent],
         data: Source<'_>,
     ) -> Result<bool> {
-        let places = places(header.record_size, extents)?;
+        let byte_ranges = byte_ranges(header.record_size, extents)?;
         let page = header.to_page();
         let temporary = files.temporary(|file| {
             file.write_all_at(&page, 0)?;
-            write_at(file, &places, data)
+            write_at(file, &byte_ranges, data)
         })?;
         files.insert(&temporary, path)
     }
@@ -105,11 +105,11 @@ impl Chunk {
         extents: &[Extent],
         data: Source<'_>,
     ) -> Result<()> {
-        let places = places(record_size, extents)?;
+        let byte_ranges = byte_ranges(record_size, extents)?;
         if self.header.record_size == 0 || self.header.record_size != record_size {
             self.adopt(record_size)?;
         }
-        let written = write_at(&self.file, &places, data);
+        let written = write_at(&self.file, &byte_ranges, data);
         written.map_err(|error| failed("writing", &self.path, &error))?;
         self.sync(files)
     }
@@ -191,7 +191,7 @@ fn read_header(file: &File, path: &Path) -> Result<Header> {
 }
 
 /// The byte position and length of each extent in the file.
-fn places(record_size: u64, extents: &[Extent]) -> Result<Vec<(u64, u64)>> {
+fn byte_ranges(record_size: u64, extents: &[Extent]) -> Result<Vec<(u64, u64)>> {
     let position = |extent: &Extent| {
         let start = extent.start.checked_mul(record_size)?.checked_add(HEADER_BYTES)?;
         let len = extent.count.checked_mul(record_size)?;
@@ -210,9 +210,9 @@ fn too_far(extent: Extent) -> Error {
     Error::new(ErrorKind::Overflow, message)
 }
 
-fn write_at(file: &File, places: &[(u64, u64)], data: Source<'_>) -> io::Result<()> {
+fn write_at(file: &File, byte_ranges: &[(u64, u64)], data: Source<'_>) -> io::Result<()> {
     let mut offset = 0;
-    for &(start, len) in places {
+    for &(start, len) in byte_ranges {
         let (mut at, mut outcome) = (start, Ok(()));
         data.visit(offset, len, |piece| {
             if outcome.is_ok() {
@@ -257,9 +257,9 @@ mod tests {
 
     #[test]
     fn records_must_fit_in_a_file() {
-        assert_eq!(places(8, &[Extent::new(2, 3)]).unwrap(), [(4096 + 16, 24)]);
+        assert_eq!(byte_ranges(8, &[Extent::new(2, 3)]).unwrap(), [(4096 + 16, 24)]);
         for far in [Extent::new(u64::MAX - 3, 2), Extent::new(1 << 60, 1)] {
-            assert_eq!(places(8, &[far]).unwrap_err().kind(), ErrorKind::Overflow);
+            assert_eq!(byte_ranges(8, &[far]).unwrap_err().kind(), ErrorKind::Overflow);
         }
     }
 }

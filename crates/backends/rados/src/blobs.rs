@@ -90,9 +90,9 @@ impl<'a> BlobChanges<'a> {
             Some(_) => data = self.store_in_object_data(&mut runs),
             None => self.store_as_blobs(&mut runs).await?,
         }
-        let mut stored_value = Records::new(records.record_size);
-        runs.into_iter().for_each(|(run, epoch, piece)| stored_value.put(run, piece, epoch));
-        Ok(Some(StoredValue { stored: Stored::Array(stored_value), data }))
+        let mut stored = Records::new(records.record_size);
+        runs.into_iter().for_each(|(run, epoch, piece)| stored.put(run, piece, epoch));
+        Ok(Some(StoredValue { stored: Stored::Array(stored), data }))
     }
 
     /// Appends long pieces to the object's data, or replaces the data if no live bytes are left in it.
@@ -212,11 +212,11 @@ fn blobs_of(stored: &Stored<Piece>) -> Vec<[u8; 16]> {
 
 /// Number of live bytes in the object's data, and their end.
 fn object_data_bytes(runs: &[Run]) -> (u64, u64) {
-    let owner = runs.iter().filter_map(|(_, _, piece)| match piece.body.location {
+    let live = runs.iter().filter_map(|(_, _, piece)| match piece.body.location {
         Location::ObjectData(offset) => Some((piece.len, offset + piece.body.len)),
         _ => None,
     });
-    owner.fold((0, 0), |(len, end), (more, last)| (len + more, end.max(last)))
+    live.fold((0, 0), |(len, end), (more, last)| (len + more, end.max(last)))
 }
 
 /// True if more than half of the object's data is dead.

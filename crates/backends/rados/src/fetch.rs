@@ -60,7 +60,7 @@ impl Fetcher<'_> {
         };
         let keys: Vec<Vec<u8>> = fetches.iter().map(key).collect::<Result<_>>()?;
         for _ in 0..RADOS_TRIES_MAX {
-            let prefetched = self.ahead_of(fetches);
+            let prefetched = self.prefetch_range(fetches);
             let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let found = self.space.entries(&object, &wanted, prefetched).await?.unwrap_or_default();
             self.check_conditions(&object, &dkey, cond, fetches, (&keys, &found)).await?;
@@ -74,7 +74,7 @@ impl Fetcher<'_> {
     }
 
     /// The part of the data that the fetch probably needs: an array that was written in order is stored in order.
-    fn ahead_of(&self, fetches: &[Fetch<'_>]) -> Option<(u64, usize)> {
+    fn prefetch_range(&self, fetches: &[Fetch<'_>]) -> Option<(u64, usize)> {
         let [fetch] = fetches else { return None };
         let (Wanted::Array(&[extent]), true) = (fetch.request.wanted, names::is_array(self.oid))
         else {
@@ -145,8 +145,8 @@ impl Fetcher<'_> {
             let record = value_of(found, &keys[index]);
             let stored = record.map(|record| record::decode(record).ok_or_else(bad_record));
             let stored = stored.transpose()?.map(|(_, stored)| stored);
-            let wished = answer(fetch, index, stored.as_ref(), &mut pending);
-            failed = failed.and(wished);
+            let answered = answer(fetch, index, stored.as_ref(), &mut pending);
+            failed = failed.and(answered);
         }
         failed?;
         let prefetched = prefetched.map(|(offset, _)| Prefetched { offset, data: &found.data });

@@ -71,16 +71,16 @@ impl Listing<'_> {
             _ => (0, Vec::new()),
         };
         let kind = self.oid.dkey_kind();
-        let mut filling = BatchBuilder { kind, limit, batch: KeyBatch::default(), anchor };
+        let mut builder = BatchBuilder { kind, limit, batch: KeyBatch::default(), anchor };
         for object in names::shards(self.oid, self.targets).iter().skip(shard as usize) {
-            if !self.list_shard(object, shard, &position, &mut filling).await? {
-                return Ok(filling.batch);
+            if !self.list_shard(object, shard, &position, &mut builder).await? {
+                return Ok(builder.batch);
             }
             shard += 1;
             position.clear();
         }
-        *filling.anchor = Anchor::End;
-        Ok(filling.batch)
+        *builder.anchor = Anchor::End;
+        Ok(builder.batch)
     }
 
     /// Adds the dkeys of a shard after `position`; false if the batch is full.
@@ -89,7 +89,7 @@ impl Listing<'_> {
         object: &str,
         shard: u32,
         position: &[u8],
-        filling: &mut BatchBuilder<'_>,
+        builder: &mut BatchBuilder<'_>,
     ) -> Result<bool> {
         let mut behind = match position.is_empty() {
             true => Vec::new(),
@@ -97,13 +97,13 @@ impl Listing<'_> {
         };
         let mut last = Vec::new();
         loop {
-            let most = (filling.limit.entries as u64).saturating_add(1).min(RADOS_PAGE);
+            let most = (builder.limit.entries as u64).saturating_add(1).min(RADOS_PAGE);
             let page = self.space.page(object, &behind, ENTRY, most).await?;
             self.add_version_proof(object, page.version);
             for entry in &page.entries {
                 let path =
                     names::akey_path(self.oid, &entry.key).ok_or_else(|| invalid("a key"))?;
-                if path.dkey != last && !filling.add(shard, &path.dkey)? {
+                if path.dkey != last && !builder.add(shard, &path.dkey)? {
                     return Ok(false);
                 }
                 last = path.dkey;
@@ -130,10 +130,10 @@ impl Listing<'_> {
             _ => Vec::new(),
         };
         let kind = self.oid.dkey_kind();
-        let mut filling = BatchBuilder { kind, limit, batch: KeyBatch::default(), anchor };
+        let mut builder = BatchBuilder { kind, limit, batch: KeyBatch::default(), anchor };
         for dkey in first.iter().filter(|dkey| **dkey > from) {
-            if !filling.add(0, dkey)? {
-                return Ok(filling.batch);
+            if !builder.add(0, dkey)? {
+                return Ok(builder.batch);
             }
         }
         for chunk in chunks {
@@ -141,12 +141,12 @@ impl Listing<'_> {
             if dkey.as_slice() <= from.as_slice() || !self.has_entries(chunk).await? {
                 continue;
             }
-            if !filling.add(0, &dkey)? {
-                return Ok(filling.batch);
+            if !builder.add(0, &dkey)? {
+                return Ok(builder.batch);
             }
         }
-        *filling.anchor = Anchor::End;
-        Ok(filling.batch)
+        *builder.anchor = Anchor::End;
+        Ok(builder.batch)
     }
 
     async fn has_entries(&self, chunk: u64) -> Result<bool> {
@@ -171,7 +171,7 @@ impl Listing<'_> {
             _ => Vec::new(),
         };
         let kind = self.oid.akey_kind();
-        let mut filling = BatchBuilder { kind, limit, batch: KeyBatch::default(), anchor };
+        let mut builder = BatchBuilder { kind, limit, batch: KeyBatch::default(), anchor };
         loop {
             let most = (limit.entries as u64).saturating_add(1).min(RADOS_PAGE);
             let page = self.space.page(&object, &behind, &prefix, most).await?;
@@ -179,15 +179,15 @@ impl Listing<'_> {
             for entry in &page.entries {
                 let path =
                     names::akey_path(self.oid, &entry.key).ok_or_else(|| invalid("a key"))?;
-                if !filling.add(0, &path.akey)? {
-                    return Ok(filling.batch);
+                if !builder.add(0, &path.akey)? {
+                    return Ok(builder.batch);
                 }
             }
             match page.entries.last() {
                 Some(last) if page.more => behind.clone_from(&last.key),
                 _ => {
-                    *filling.anchor = Anchor::End;
-                    return Ok(filling.batch);
+                    *builder.anchor = Anchor::End;
+                    return Ok(builder.batch);
                 }
             }
         }

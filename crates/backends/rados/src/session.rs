@@ -44,12 +44,12 @@ impl Session {
 pub(super) struct Namespace {
     session: Arc<Session>,
     name: String,
-    places: [ForkLock<Option<IoContext>>; CONNECTIONS],
+    io_contexts: [ForkLock<Option<IoContext>>; CONNECTIONS],
 }
 
 impl Namespace {
     pub(super) fn new(session: &Arc<Session>, name: String) -> Self {
-        Self { session: Arc::clone(session), name, places: Default::default() }
+        Self { session: Arc::clone(session), name, io_contexts: Default::default() }
     }
 
     /// An idle connection, or else the one with the fewest operations in progress.
@@ -68,7 +68,7 @@ impl Namespace {
     }
 
     fn io_context_on(&self, index: usize) -> Result<IoContext> {
-        let mut known = self.places[index].lock();
+        let mut known = self.io_contexts[index].lock();
         match &*known {
             Some(io) => Ok(io.clone()),
             None => {

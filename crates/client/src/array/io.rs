@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sink_is_handed_out_piece_by_piece() {
+    fn a_sink_is_split_into_pieces() {
         let (mut a, mut b, mut c) = ([0; 3], [0; 0], [0; 4]);
         let mut rest = Rest::new(Sink::Many(vec![&mut a, &mut b, &mut c]));
         rest.take(2).put(0, b"ab");

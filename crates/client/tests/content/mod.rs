@@ -150,10 +150,10 @@ pub(crate) fn holey(container: &Container, otype: ObjectType) {
 }
 
 /// Position of a value: object, dkey, akey, and the record if it belongs to an array.
-type Place = (ObjectId, Vec<u8>, Vec<u8>, Option<u64>);
+type ValuePosition = (ObjectId, Vec<u8>, Vec<u8>, Option<u64>);
 
 /// Everything in a container; short arrays are listed record by record.
-pub(crate) fn all(container: &Container) -> BTreeMap<Place, Vec<u8>> {
+pub(crate) fn all(container: &Container) -> BTreeMap<ValuePosition, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut anchor = Anchor::Start;
     while !anchor.is_end() {
@@ -164,7 +164,7 @@ pub(crate) fn all(container: &Container) -> BTreeMap<Place, Vec<u8>> {
     found
 }
 
-fn of_object(container: &Container, oid: ObjectId, found: &mut BTreeMap<Place, Vec<u8>>) {
+fn of_object(container: &Container, oid: ObjectId, found: &mut BTreeMap<ValuePosition, Vec<u8>>) {
     let object = container.object(oid);
     let mut dkeys = Anchor::Start;
     while !dkeys.is_end() {
@@ -182,7 +182,12 @@ fn of_object(container: &Container, oid: ObjectId, found: &mut BTreeMap<Place, V
 }
 
 /// Backends split arrays into extents differently: adjacent extents are joined.
-fn of_akey(object: &esker::Object, dkey: &[u8], akey: &[u8], found: &mut BTreeMap<Place, Vec<u8>>) {
+fn of_akey(
+    object: &esker::Object,
+    dkey: &[u8],
+    akey: &[u8],
+    found: &mut BTreeMap<ValuePosition, Vec<u8>>,
+) {
     let position = |record| (object.oid(), dkey.to_vec(), akey.to_vec(), record);
     let key = AkeyRef { dkey, akey };
     let mut anchor = Anchor::Start;

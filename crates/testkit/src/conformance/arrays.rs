@@ -17,8 +17,8 @@ pub fn arrays(make: Make<'_>) {
         "arrays",
         make,
         checks![
-            nothing_is_read_of_nothing,
-            an_extent_comes_back,
+            reads_of_a_missing_object_find_nothing,
+            an_extent_round_trips,
             later_writes_cover_earlier_ones,
             one_update_takes_several_extents,
             one_fetch_takes_several_extents,
@@ -26,12 +26,12 @@ pub fn arrays(make: Make<'_>) {
             large_extents_are_exact,
             many_small_extents,
             punched_records_are_gone,
-            an_array_without_records_is_gone,
+            an_array_without_records_does_not_exist,
             the_record_size_is_fixed,
             sizes_must_fit,
             lengths_must_match,
             far_records,
-            cells_between_others_are_holes_or_zeros,
+            unwritten_cells_are_holes_or_zeros,
             data_and_holes_are_found,
         ],
     );
@@ -41,11 +41,11 @@ fn extent(start: u64, count: u64) -> Extent {
     Extent::new(start, count)
 }
 
-fn nothing_is_read_of_nothing(store: &Store) -> Result<()> {
+fn reads_of_a_missing_object_find_nothing(store: &Store) -> Result<()> {
     Twin::new(store, 4)?.compare()
 }
 
-fn an_extent_comes_back(store: &Store) -> Result<()> {
+fn an_extent_round_trips(store: &Store) -> Result<()> {
     for (record_size, records) in [(1, 1), (1, 1000), (8, 129), (3, 5000), (1000, 40), (4096, 3)] {
         let mut twin = Twin::new(store, record_size)?;
         twin.write(
@@ -149,7 +149,7 @@ fn punched_records_are_gone(store: &Store) -> Result<()> {
     twin.compare()
 }
 
-fn an_array_without_records_is_gone(store: &Store) -> Result<()> {
+fn an_array_without_records_does_not_exist(store: &Store) -> Result<()> {
     let mut twin = Twin::new(store, 4)?;
     twin.write(&[extent(10, 10)], &Random::new(1, 0).bytes(40))?;
     twin.punch(&[extent(0, 1000)])?;
@@ -212,7 +212,7 @@ fn far_records(store: &Store) -> Result<()> {
 
 /// A read leaves cells that were never written, before the last cell of a chunk, unchanged and does not count them;
 /// on backends that declare not to support holes, they are zeros and count.
-fn cells_between_others_are_holes_or_zeros(store: &Store) -> Result<()> {
+fn unwritten_cells_are_holes_or_zeros(store: &Store) -> Result<()> {
     let attributes = ArrayAttributes { cell_size: 2, chunk_size: 8 };
     let oid = store.oid(ObjectType::Array)?;
     let array = store.container.create_array(oid, attributes, Access::Latest).wait()?;

@@ -15,9 +15,9 @@ pub fn conditions(make: Make<'_>) {
         make,
         checks![
             a_dkey_is_inserted_once,
-            a_dkey_is_updated_where_it_exists,
+            a_dkey_is_updated_if_it_exists,
             akeys_are_inserted_and_updated,
-            one_failing_akey_fails_all,
+            one_failed_akey_fails_all,
             fetches_can_demand_keys,
             punches_can_demand_keys,
             a_failed_condition_changes_nothing,
@@ -43,7 +43,7 @@ fn a_dkey_is_inserted_once(store: &Store) -> Result<()> {
     insert(b"b")
 }
 
-fn a_dkey_is_updated_where_it_exists(store: &Store) -> Result<()> {
+fn a_dkey_is_updated_if_it_exists(store: &Store) -> Result<()> {
     let object = store.object()?;
     let change = || update(&object, b"d", Cond::DKEY_UPDATE, &[single(b"b", b"v")]);
     refused(change(), ErrorKind::NotFound);
@@ -65,7 +65,7 @@ fn akeys_are_inserted_and_updated(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn one_failing_akey_fails_all(store: &Store) -> Result<()> {
+fn one_failed_akey_fails_all(store: &Store) -> Result<()> {
     let object = store.object()?;
     put(&object, b"d", b"b", b"old")?;
     let updates =

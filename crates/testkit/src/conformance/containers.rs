@@ -17,18 +17,18 @@ pub fn containers(make: Make<'_>) {
         make,
         checks![
             a_container_is_known_by_label_and_uuid,
-            names_are_taken_once,
-            one_of_racing_creators_wins,
+            names_are_unique,
+            one_of_concurrent_creators_succeeds,
             bad_labels_are_refused,
             missing_containers_are_not_found,
             containers_are_listed,
             labels_change,
             a_container_in_use_is_busy,
-            destroying_by_force_ends_its_use,
-            exclusive_use_stands_alone,
+            a_forced_destroy_ends_all_use,
+            exclusive_use_excludes_other_handles,
             a_read_only_container_refuses_writes,
-            a_closed_container_has_no_handle,
-            containers_keep_their_objects_apart,
+            a_closed_container_rejects_operations,
+            objects_of_containers_are_separate,
             a_new_container_is_empty,
             the_pool_shows_its_targets,
         ],
@@ -57,7 +57,7 @@ fn a_container_is_known_by_label_and_uuid(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn names_are_taken_once(store: &Store) -> Result<()> {
+fn names_are_unique(store: &Store) -> Result<()> {
     let first = create(store, "taken")?;
     refused(create(store, "taken"), ErrorKind::Exists);
     let again = NewContainer::nameless().with_uuid(first.uuid);
@@ -69,7 +69,7 @@ fn names_are_taken_once(store: &Store) -> Result<()> {
     store.pool.destroy_container("taken", false).wait()
 }
 
-fn one_of_racing_creators_wins(store: &Store) -> Result<()> {
+fn one_of_concurrent_creators_succeeds(store: &Store) -> Result<()> {
     let race = || create(store, "raced").map_err(|error| error.kind());
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let racers: Vec<_> = (0..8).map(|_| scope.spawn(race)).collect();
@@ -140,7 +140,7 @@ fn a_container_in_use_is_busy(store: &Store) -> Result<()> {
     store.pool.destroy_container("used", false).wait()
 }
 
-fn destroying_by_force_ends_its_use(store: &Store) -> Result<()> {
+fn a_forced_destroy_ends_all_use(store: &Store) -> Result<()> {
     let object = store.object()?;
     put(&object, b"d", b"a", b"value")?;
     store.pool.destroy_container(&store.uuid(), true).wait()?;
@@ -151,7 +151,7 @@ fn destroying_by_force_ends_its_use(store: &Store) -> Result<()> {
     store.container.close().wait()
 }
 
-fn exclusive_use_stands_alone(store: &Store) -> Result<()> {
+fn exclusive_use_excludes_other_handles(store: &Store) -> Result<()> {
     create(store, "alone")?;
     let exclusive = || store.pool.open_container("alone", OpenMode::Exclusive).wait();
     let only = exclusive()?;
@@ -178,7 +178,7 @@ fn a_read_only_container_refuses_writes(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn a_closed_container_has_no_handle(store: &Store) -> Result<()> {
+fn a_closed_container_rejects_operations(store: &Store) -> Result<()> {
     let object = store.object()?;
     store.container.close().wait()?;
     store.container.close().wait()?;
@@ -188,7 +188,7 @@ fn a_closed_container_has_no_handle(store: &Store) -> Result<()> {
     store.pool.destroy_container(&store.uuid(), false).wait()
 }
 
-fn containers_keep_their_objects_apart(store: &Store) -> Result<()> {
+fn objects_of_containers_are_separate(store: &Store) -> Result<()> {
     create(store, "apart")?;
     let other = open(store, "apart")?;
     let here = store.object()?;

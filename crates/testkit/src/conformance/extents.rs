@@ -54,7 +54,7 @@ impl Twin {
         let mut at = 0;
         for extent in extents {
             let len = (extent.count * self.record_size) as usize;
-            self.place(*extent, true).copy_from_slice(&data[at..at + len]);
+            self.records_of(*extent, true).copy_from_slice(&data[at..at + len]);
             at += len;
         }
         Ok(())
@@ -63,7 +63,7 @@ impl Twin {
     pub(super) fn punch(&mut self, extents: &[Extent]) -> Result<()> {
         self.update(Value::PunchExtents(extents))?;
         for extent in extents {
-            self.place(*extent, false).fill(UNTOUCHED);
+            self.records_of(*extent, false).fill(UNTOUCHED);
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Twin {
     }
 
     /// Marks records of the model and lends their bytes.
-    fn place(&mut self, extent: Extent, present: bool) -> &mut [u8] {
+    fn records_of(&mut self, extent: Extent, present: bool) -> &mut [u8] {
         let (start, end) = (extent.start as usize, extent.end() as usize);
         if end > self.present.len() {
             self.present.resize(end, false);

@@ -16,13 +16,13 @@ pub fn leases(make: Make<'_>) {
         checks![
             without_a_lease_nothing_waits_for_the_last_close,
             the_last_lease_of_an_unlinked_object_is_told,
-            what_was_not_unlinked_is_nobodys_to_remove,
+            objects_not_unlinked_are_not_removed,
             leases_after_the_unlink_share_it,
-            objects_and_containers_are_apart,
-            a_dropped_lease_is_over,
+            leases_of_objects_and_containers_are_separate,
+            dropping_a_lease_ends_it,
             a_lease_outlives_the_container_handle,
             many_at_once,
-            one_of_racing_lease_holders_is_told,
+            one_of_concurrent_lease_holders_is_told,
         ],
     );
 }
@@ -49,7 +49,7 @@ fn the_last_lease_of_an_unlinked_object_is_told(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn what_was_not_unlinked_is_nobodys_to_remove(store: &Store) -> Result<()> {
+fn objects_not_unlinked_are_not_removed(store: &Store) -> Result<()> {
     let object = store.object()?;
     let (first, second) = (object.lease().wait()?, object.lease().wait()?);
     assert!(!first.release().wait()? && !second.release().wait()?);
@@ -69,7 +69,7 @@ fn leases_after_the_unlink_share_it(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn objects_and_containers_are_apart(store: &Store) -> Result<()> {
+fn leases_of_objects_and_containers_are_separate(store: &Store) -> Result<()> {
     let (leased, other) = (store.object()?, store.object()?);
     let new = esker_backend::NewContainer::named("apart");
     store.pool.create_container(&new).wait()?;
@@ -81,7 +81,7 @@ fn objects_and_containers_are_apart(store: &Store) -> Result<()> {
     elsewhere.close().wait()
 }
 
-fn a_dropped_lease_is_over(store: &Store) -> Result<()> {
+fn dropping_a_lease_ends_it(store: &Store) -> Result<()> {
     let object = store.object()?;
     drop(object.lease().wait()?);
     assert!(!object.unlink_on_last_close().wait()?);
@@ -113,7 +113,7 @@ fn many_at_once(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn one_of_racing_lease_holders_is_told(store: &Store) -> Result<()> {
+fn one_of_concurrent_lease_holders_is_told(store: &Store) -> Result<()> {
     for _ in 0..100 {
         let object = store.object()?;
         let leases = (0..4).map(|_| object.lease().wait()).collect::<Result<Vec<_>>>()?;

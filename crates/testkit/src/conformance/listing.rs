@@ -15,17 +15,17 @@ pub fn listing(make: Make<'_>) {
         "listing",
         make,
         checks![
-            nothing_is_listed_of_nothing,
+            listings_of_a_missing_object_are_empty,
             every_dkey_is_listed_once,
             akeys_are_sorted,
             dkeys_on_one_target_are_sorted,
-            integer_keys_come_back,
+            integer_keys_round_trip,
             limits_are_kept,
             an_ended_listing_stays_ended,
-            keys_that_stay_are_listed_once_under_change,
-            a_listing_goes_on_behind_a_removed_key,
+            permanent_keys_are_listed_once_during_changes,
+            a_listing_continues_after_a_removed_key,
             objects_are_listed_once,
-            objects_that_stay_are_listed_once_under_change,
+            permanent_objects_are_listed_once_during_changes,
             rewritten_extents_are_not_listed_twice,
         ],
     );
@@ -41,7 +41,7 @@ fn filled(store: &Store, count: u64) -> Result<Object> {
     Ok(object)
 }
 
-fn nothing_is_listed_of_nothing(store: &Store) -> Result<()> {
+fn listings_of_a_missing_object_are_empty(store: &Store) -> Result<()> {
     let object = store.object()?;
     assert_eq!(dkeys(&object, 10, Access::Latest)?.len(), 0);
     assert_eq!(akeys(&object, b"d", 10)?.len(), 0);
@@ -83,7 +83,7 @@ fn dkeys_on_one_target_are_sorted(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn integer_keys_come_back(store: &Store) -> Result<()> {
+fn integer_keys_round_trip(store: &Store) -> Result<()> {
     let object = store.object_of(ObjectType::DkeyInteger)?;
     let numbers = [0u64, 1, 255, 256, 1 << 33, u64::MAX];
     numbers.iter().try_for_each(|number| put(&object, &number.to_ne_bytes(), b"a", b"v"))?;
@@ -124,7 +124,7 @@ fn an_ended_listing_stays_ended(store: &Store) -> Result<()> {
 }
 
 /// Even keys stay; odd ones are added and removed between the steps.
-fn keys_that_stay_are_listed_once_under_change(store: &Store) -> Result<()> {
+fn permanent_keys_are_listed_once_during_changes(store: &Store) -> Result<()> {
     let object = filled(store, 200)?;
     let mut seen = BTreeMap::<Vec<u8>, usize>::new();
     let mut anchor = Anchor::Start;
@@ -147,7 +147,7 @@ fn keys_that_stay_are_listed_once_under_change(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn a_listing_goes_on_behind_a_removed_key(store: &Store) -> Result<()> {
+fn a_listing_continues_after_a_removed_key(store: &Store) -> Result<()> {
     let object = filled(store, 30)?;
     let mut anchor = Anchor::Start;
     let mut count = 0;
@@ -182,7 +182,7 @@ fn objects_are_listed_once(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn objects_that_stay_are_listed_once_under_change(store: &Store) -> Result<()> {
+fn permanent_objects_are_listed_once_during_changes(store: &Store) -> Result<()> {
     let all: Vec<_> = (0..60).map(|_| store.object()).collect::<Result<_>>()?;
     all.iter().try_for_each(|object| put(object, b"d", b"a", b"v"))?;
     let mut seen = BTreeMap::<ObjectId, usize>::new();

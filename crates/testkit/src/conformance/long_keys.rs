@@ -21,16 +21,16 @@ pub fn long_keys(make: Make<'_>) {
         checks![
             keys_of_any_length,
             the_longest_keys,
-            keys_that_begin_alike_are_others,
+            keys_with_a_common_prefix_are_distinct,
             long_keys_are_listed_whole,
             first_bytes_sort_long_keys,
             long_keys_are_found,
-            conditions_know_long_keys,
-            what_is_under_long_keys_is_punched,
-            arrays_have_long_keys,
-            snapshots_show_long_keys,
-            transactions_take_long_keys,
-            key_values_take_long_keys,
+            conditions_work_with_long_keys,
+            values_under_long_keys_are_punched,
+            arrays_work_with_long_keys,
+            snapshots_work_with_long_keys,
+            transactions_work_with_long_keys,
+            key_values_work_with_long_keys,
         ],
     );
 }
@@ -78,7 +78,7 @@ fn the_longest_keys(store: &Store) -> Result<()> {
     object.punch(Cond::PUNCH, Access::Latest).wait()
 }
 
-fn keys_that_begin_alike_are_others(store: &Store) -> Result<()> {
+fn keys_with_a_common_prefix_are_distinct(store: &Store) -> Result<()> {
     let object = store.object()?;
     let keys = [b'a', b'b', b'c'].map(|end| [key(9000), vec![end]].concat());
     for one in &keys {
@@ -150,7 +150,7 @@ fn update(object: &Object, dkey: &[u8], cond: Cond, update: Update<'_>) -> Resul
     object.update(dkey, cond, &[update], Access::Latest).wait()
 }
 
-fn conditions_know_long_keys(store: &Store) -> Result<()> {
+fn conditions_work_with_long_keys(store: &Store) -> Result<()> {
     let object = store.object()?;
     let (one, other) = (key(3000), key(3001));
     let value = single(&one, b"v");
@@ -163,7 +163,7 @@ fn conditions_know_long_keys(store: &Store) -> Result<()> {
     update(&object, &one, Cond::NONE, Update { akey: &other, ..insert })
 }
 
-fn what_is_under_long_keys_is_punched(store: &Store) -> Result<()> {
+fn values_under_long_keys_are_punched(store: &Store) -> Result<()> {
     let object = store.object()?;
     let (one, other) = (key(3000), key(3001));
     for dkey in [&one, &other] {
@@ -181,7 +181,7 @@ fn what_is_under_long_keys_is_punched(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn arrays_have_long_keys(store: &Store) -> Result<()> {
+fn arrays_work_with_long_keys(store: &Store) -> Result<()> {
     let mut twin = Twin::with_keys(store, 4, key(3000), key(20_000))?;
     let extent = Extent::new;
     for (start, count) in [(0, 50), (50, 3000), (3050, 20), (10, 5), (1000, 2100), (3060, 1)] {
@@ -199,7 +199,7 @@ fn arrays_have_long_keys(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn snapshots_show_long_keys(store: &Store) -> Result<()> {
+fn snapshots_work_with_long_keys(store: &Store) -> Result<()> {
     if !store.pool.capabilities().snapshots {
         return Ok(());
     }
@@ -221,7 +221,7 @@ fn snapshots_show_long_keys(store: &Store) -> Result<()> {
     store.container.destroy_snapshot(epoch).wait()
 }
 
-fn transactions_take_long_keys(store: &Store) -> Result<()> {
+fn transactions_work_with_long_keys(store: &Store) -> Result<()> {
     if !store.pool.capabilities().transactions {
         return Ok(());
     }
@@ -241,7 +241,7 @@ fn transactions_take_long_keys(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn key_values_take_long_keys(store: &Store) -> Result<()> {
+fn key_values_work_with_long_keys(store: &Store) -> Result<()> {
     let kv = store.container.kv(store.oid(ObjectType::KvHashed)?)?;
     let long = key(100_000);
     kv.put(&long, b"v", Cond::NONE, Access::Latest).wait()?;

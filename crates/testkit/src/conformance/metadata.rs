@@ -18,7 +18,7 @@ pub fn metadata(make: Make<'_>) {
         checks![
             attributes_come_back,
             changes_are_made_together,
-            attributes_and_properties_are_apart,
+            attributes_and_properties_are_separate,
             limits_are_kept,
             a_container_begins_with_its_metadata,
             names_are_listed_by_prefix,
@@ -57,7 +57,7 @@ fn changes_are_made_together(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn attributes_and_properties_are_apart(store: &Store) -> Result<()> {
+fn attributes_and_properties_are_separate(store: &Store) -> Result<()> {
     store.container.attributes().set("same", b"attribute").wait()?;
     store.container.properties().set("same", b"property").wait()?;
     let value = store.container.attributes().get("same").wait()?;

@@ -16,7 +16,7 @@ pub fn oids(make: Make<'_>) {
         make,
         checks![
             numbers_follow_each_other,
-            numbers_begin_where_asked,
+            numbers_start_at_the_requested_one,
             numbers_are_unique_over_threads,
             numbers_run_out,
             classes_are_fitted,
@@ -33,7 +33,7 @@ fn numbers_follow_each_other(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn numbers_begin_where_asked(store: &Store) -> Result<()> {
+fn numbers_start_at_the_requested_one(store: &Store) -> Result<()> {
     let new = NewContainer::named("begun").with_first_oid(1 << 40);
     store.pool.create_container(&new).wait()?;
     let container = store.pool.open_container("begun", OpenMode::ReadWrite).wait()?;

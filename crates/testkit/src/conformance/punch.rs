@@ -14,17 +14,17 @@ pub fn punch(make: Make<'_>) {
         "punch",
         make,
         checks![
-            punching_what_is_missing_is_no_error,
-            an_akey_goes_alone,
-            a_dkey_goes_with_its_akeys,
-            an_object_goes_with_its_dkeys,
-            the_last_akey_takes_its_dkey_and_object,
-            what_was_punched_can_be_written,
+            punching_a_missing_key_is_not_an_error,
+            punching_an_akey_keeps_the_others,
+            punching_a_dkey_removes_its_akeys,
+            punching_an_object_removes_its_dkeys,
+            removing_the_last_akey_removes_dkey_and_object,
+            punched_values_can_be_written_again,
         ],
     );
 }
 
-fn punching_what_is_missing_is_no_error(store: &Store) -> Result<()> {
+fn punching_a_missing_key_is_not_an_error(store: &Store) -> Result<()> {
     let object = store.object()?;
     object.punch(Cond::NONE, Access::Latest).wait()?;
     object.punch_dkey(b"d", Cond::NONE, Access::Latest).wait()?;
@@ -33,7 +33,7 @@ fn punching_what_is_missing_is_no_error(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn an_akey_goes_alone(store: &Store) -> Result<()> {
+fn punching_an_akey_keeps_the_others(store: &Store) -> Result<()> {
     let object = store.object()?;
     for akey in [b"a", b"b", b"c"] {
         put(&object, b"d", akey, b"v")?;
@@ -45,7 +45,7 @@ fn an_akey_goes_alone(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn a_dkey_goes_with_its_akeys(store: &Store) -> Result<()> {
+fn punching_a_dkey_removes_its_akeys(store: &Store) -> Result<()> {
     let object = store.object()?;
     for dkey in [b"d".as_slice(), b"dd", b"d\0"] {
         for akey in [b"a".as_slice(), &[b'v'; 100]] {
@@ -59,7 +59,7 @@ fn a_dkey_goes_with_its_akeys(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn an_object_goes_with_its_dkeys(store: &Store) -> Result<()> {
+fn punching_an_object_removes_its_dkeys(store: &Store) -> Result<()> {
     let (object, other) = (store.object()?, store.object()?);
     for number in 0..100u8 {
         put(&object, &[number], b"a", b"v")?;
@@ -74,7 +74,7 @@ fn an_object_goes_with_its_dkeys(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn the_last_akey_takes_its_dkey_and_object(store: &Store) -> Result<()> {
+fn removing_the_last_akey_removes_dkey_and_object(store: &Store) -> Result<()> {
     let object = store.object()?;
     put(&object, b"d", b"a", b"v")?;
     put(&object, b"e", b"a", b"v")?;
@@ -86,7 +86,7 @@ fn the_last_akey_takes_its_dkey_and_object(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn what_was_punched_can_be_written(store: &Store) -> Result<()> {
+fn punched_values_can_be_written_again(store: &Store) -> Result<()> {
     let object = store.object()?;
     for round in 0..3u8 {
         put(&object, b"d", b"a", &[round; 2000])?;

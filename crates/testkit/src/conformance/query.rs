@@ -14,9 +14,9 @@ pub fn query(make: Make<'_>) {
         "query",
         make,
         checks![
-            nothing_is_found_in_nothing,
+            queries_of_a_missing_object_find_nothing,
             dkeys_are_found_over_all_targets,
-            dkeys_behind_another_are_found,
+            dkeys_after_a_given_one_are_found,
             akeys_are_found,
             extents_are_found,
             the_outermost_dkey_with_the_rest_counts,
@@ -75,7 +75,7 @@ fn akeys_of(found: &[Option<KeyFound>; 2]) -> [Option<u64>; 2] {
     found.each_ref().map(|found| number(&found.as_ref()?.akey))
 }
 
-fn nothing_is_found_in_nothing(store: &Store) -> Result<()> {
+fn queries_of_a_missing_object_find_nothing(store: &Store) -> Result<()> {
     let object = object(store)?;
     let akey = 0u64.to_ne_bytes();
     for query in [
@@ -97,7 +97,7 @@ fn dkeys_are_found_over_all_targets(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn dkeys_behind_another_are_found(store: &Store) -> Result<()> {
+fn dkeys_after_a_given_one_are_found(store: &Store) -> Result<()> {
     let object = object(store)?;
     for dkey in [300u64, 2, 70_000, 255, 256, 40] {
         put_at(&object, dkey, 0)?;

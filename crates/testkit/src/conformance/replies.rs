@@ -22,12 +22,12 @@ pub fn replies(make: Make<'_>) {
         make,
         checks![
             several_dkeys_are_fetched_together,
-            a_condition_of_one_dkey_fails_the_fetch,
+            a_failed_condition_on_one_dkey_fails_the_fetch,
             a_change_that_is_sent_again_is_done_once,
             a_transaction_that_is_sent_again_is_done_once,
             a_late_copy_is_refused_wherever_it_goes,
-            a_dropped_write_is_done_or_not,
-            a_dropped_fetch_disturbs_nobody,
+            a_dropped_write_is_atomic,
+            a_dropped_fetch_has_no_effect,
         ],
     );
 }
@@ -61,7 +61,7 @@ fn several_dkeys_are_fetched_together(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn a_condition_of_one_dkey_fails_the_fetch(store: &Store) -> Result<()> {
+fn a_failed_condition_on_one_dkey_fails_the_fetch(store: &Store) -> Result<()> {
     let object = store.object()?;
     put(&object, b"there", b"a", b"value")?;
     let mut akeys = [[Fetch::single(b"a", Sink::None)], [Fetch::single(b"a", Sink::None)]];
@@ -160,7 +160,7 @@ fn begin_and_drop(work: impl Future) {
     let _ = pin!(work).poll(&mut Context::from_waker(Waker::noop()));
 }
 
-fn a_dropped_write_is_done_or_not(store: &Store) -> Result<()> {
+fn a_dropped_write_is_atomic(store: &Store) -> Result<()> {
     let object = store.object()?;
     for round in 0..20u8 {
         let value = vec![round; ROOM / 20 * usize::from(round)];
@@ -189,7 +189,7 @@ fn both(object: &Object) -> Result<[(u64, Vec<u8>); 2]> {
     Ok([(first, one), (second, two)])
 }
 
-fn a_dropped_fetch_disturbs_nobody(store: &Store) -> Result<()> {
+fn a_dropped_fetch_has_no_effect(store: &Store) -> Result<()> {
     let object = store.object()?;
     let value = vec![7; 1 << 20];
     put(&object, b"d", b"a", &value)?;

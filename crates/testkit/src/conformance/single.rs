@@ -16,19 +16,19 @@ pub fn single_values(make: Make<'_>) {
         "single values",
         make,
         checks![
-            values_of_many_sizes_come_back,
+            values_of_many_sizes_round_trip,
             a_value_is_replaced_as_a_whole,
-            an_empty_value_is_not_a_missing_one,
-            a_missing_value_leaves_the_sink_alone,
-            a_short_sink_is_told_the_size,
-            several_akeys_go_together,
+            an_empty_value_differs_from_a_missing_one,
+            a_missing_value_leaves_the_sink_unchanged,
+            a_too_short_sink_reports_the_size,
+            several_akeys_are_punched_together,
             several_buffers_make_one_value,
             keys_of_any_bytes,
             integer_keys,
             bad_keys_are_refused,
-            values_have_a_limit,
+            the_size_of_values_is_limited,
             an_akey_holds_one_kind_of_value,
-            key_values_hold_other_akeys_or_say_so,
+            key_values_accept_or_reject_other_akeys,
         ],
     );
 }
@@ -48,7 +48,7 @@ const SIZES: [u64; 12] = [
     SINGLE_VALUE_MAX,
 ];
 
-fn values_of_many_sizes_come_back(store: &Store) -> Result<()> {
+fn values_of_many_sizes_round_trip(store: &Store) -> Result<()> {
     let object = store.object()?;
     let mut random = Random::new(1, 0);
     let values: Vec<_> = SIZES.iter().map(|size| random.bytes(*size as usize)).collect();
@@ -72,7 +72,7 @@ fn a_value_is_replaced_as_a_whole(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn an_empty_value_is_not_a_missing_one(store: &Store) -> Result<()> {
+fn an_empty_value_differs_from_a_missing_one(store: &Store) -> Result<()> {
     let object = store.object()?;
     put(&object, b"d", b"empty", b"")?;
     assert_eq!(get(&object, b"d", b"empty")?, Some(Vec::new()));
@@ -81,7 +81,7 @@ fn an_empty_value_is_not_a_missing_one(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn a_missing_value_leaves_the_sink_alone(store: &Store) -> Result<()> {
+fn a_missing_value_leaves_the_sink_unchanged(store: &Store) -> Result<()> {
     let object = store.object()?;
     let mut buffer = *b"untouched";
     let mut fetch = Fetch::single(b"a", Sink::One(&mut buffer));
@@ -93,7 +93,7 @@ fn a_missing_value_leaves_the_sink_alone(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn a_short_sink_is_told_the_size(store: &Store) -> Result<()> {
+fn a_too_short_sink_reports_the_size(store: &Store) -> Result<()> {
     let object = store.object()?;
     for size in [9u64, 100_000] {
         put(&object, b"d", b"a", &vec![7; size as usize])?;
@@ -113,7 +113,7 @@ fn a_short_sink_is_told_the_size(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn several_akeys_go_together(store: &Store) -> Result<()> {
+fn several_akeys_are_punched_together(store: &Store) -> Result<()> {
     let object = store.object()?;
     let updates = [single(b"a", b"1"), single(b"b", b"22"), single(b"c", b"333")];
     object.update(b"d", Cond::NONE, &updates, Access::Latest).wait()?;
@@ -191,7 +191,7 @@ fn bad_keys_are_refused(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn values_have_a_limit(store: &Store) -> Result<()> {
+fn the_size_of_values_is_limited(store: &Store) -> Result<()> {
     let object = store.object()?;
     let value = vec![0; SINGLE_VALUE_MAX as usize + 1];
     refused(put(&object, b"d", b"a", &value), ErrorKind::RecordTooBig);
@@ -224,7 +224,7 @@ fn an_akey_holds_one_kind_of_value(store: &Store) -> Result<()> {
 }
 
 /// The object type either has no influence, or akeys outside its convention are rejected.
-fn key_values_hold_other_akeys_or_say_so(store: &Store) -> Result<()> {
+fn key_values_accept_or_reject_other_akeys(store: &Store) -> Result<()> {
     let object = store.object_of(ObjectType::KvHashed)?;
     let written = put(&object, b"d", b"a", b"value");
     match store.pool.capabilities().any_akeys {

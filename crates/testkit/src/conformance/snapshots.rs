@@ -20,14 +20,14 @@ pub fn snapshots(make: Make<'_>) {
         make,
         checks![
             snapshots_are_listed_by_age,
-            what_is_not_there_is_not_found,
-            a_snapshot_stands_still,
+            missing_snapshots_are_not_found,
+            a_snapshot_does_not_change,
             a_snapshot_cannot_be_written,
             listings_see_the_snapshot,
             arrays_stand_still,
             queries_see_the_snapshot,
-            every_snapshot_shows_its_time,
-            destroying_one_keeps_the_others,
+            every_snapshot_shows_its_state,
+            destroying_a_snapshot_keeps_the_others,
             a_transaction_reads_a_snapshot,
         ],
     );
@@ -50,7 +50,7 @@ fn snapshots_are_listed_by_age(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn what_is_not_there_is_not_found(store: &Store) -> Result<()> {
+fn missing_snapshots_are_not_found(store: &Store) -> Result<()> {
     let object = store.object()?;
     put(&object, b"d", b"a", b"v")?;
     let epoch = snap(store)?;
@@ -66,7 +66,7 @@ fn what_is_not_there_is_not_found(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn a_snapshot_stands_still(store: &Store) -> Result<()> {
+fn a_snapshot_does_not_change(store: &Store) -> Result<()> {
     let object = store.object()?;
     put(&object, b"d", b"kept", b"old")?;
     put(&object, b"d", b"changed", &[1; 5000])?;
@@ -179,7 +179,7 @@ fn queries_see_the_snapshot(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn every_snapshot_shows_its_time(store: &Store) -> Result<()> {
+fn every_snapshot_shows_its_state(store: &Store) -> Result<()> {
     let object = store.object()?;
     let mut random = Random::new(6, 0);
     let mut naive = BTreeMap::<Vec<u8>, Vec<u8>>::new();
@@ -216,7 +216,7 @@ fn every_snapshot_shows_its_time(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn destroying_one_keeps_the_others(store: &Store) -> Result<()> {
+fn destroying_a_snapshot_keeps_the_others(store: &Store) -> Result<()> {
     let object = store.object()?;
     let mut epochs = Vec::new();
     for number in 0..5u8 {

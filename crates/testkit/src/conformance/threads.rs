@@ -15,10 +15,10 @@ pub fn threads(make: Make<'_>) {
         "threads",
         make,
         checks![
-            writers_do_not_disturb_each_other,
+            writers_do_not_affect_each_other,
             a_value_is_never_torn,
             akeys_of_one_update_appear_together,
-            one_of_racing_inserts_wins,
+            one_of_concurrent_inserts_succeeds,
             writers_share_an_array,
         ],
     );
@@ -37,7 +37,7 @@ fn together(work: impl Fn(u8) -> Result<()> + Sync) {
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(Ok(())))), "{outcomes:?}");
 }
 
-fn writers_do_not_disturb_each_other(store: &Store) -> Result<()> {
+fn writers_do_not_affect_each_other(store: &Store) -> Result<()> {
     let object = store.object()?;
     together(|thread| {
         for number in 0..100u8 {
@@ -107,7 +107,7 @@ fn akeys_of_one_update_appear_together(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn one_of_racing_inserts_wins(store: &Store) -> Result<()> {
+fn one_of_concurrent_inserts_succeeds(store: &Store) -> Result<()> {
     let object = store.object()?;
     let wins = std::sync::Mutex::new(vec![0; 50]);
     together(|thread| {

@@ -22,18 +22,18 @@ pub fn transactions(make: Make<'_>) {
             writes_wait_for_the_commit,
             writes_take_effect_in_order,
             an_aborted_transaction_does_nothing,
-            a_failing_condition_undoes_all,
+            a_failed_condition_undoes_all_writes,
             many_objects_change_together,
             a_changed_value_is_a_conflict,
             a_new_value_is_a_conflict,
             a_punched_value_is_a_conflict,
             listings_conflict_with_inserts,
             a_restarted_transaction_discards_its_operations,
-            strangers_do_not_conflict,
-            reads_alone_are_proven_too,
+            unrelated_transactions_do_not_conflict,
+            read_only_transactions_detect_conflicts,
             a_read_only_transaction_refuses_writes,
-            a_transaction_is_over_once,
-            a_transaction_knows_its_container,
+            a_transaction_ends_only_once,
+            a_transaction_rejects_other_containers,
             an_empty_transaction_commits,
             no_increment_is_lost,
             sums_stand_still,
@@ -95,7 +95,7 @@ fn an_aborted_transaction_does_nothing(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn a_failing_condition_undoes_all(store: &Store) -> Result<()> {
+fn a_failed_condition_undoes_all_writes(store: &Store) -> Result<()> {
     let (object, other) = (store.object()?, store.object()?);
     put(&object, b"d", b"a", b"v")?;
     let transaction = open(store)?;
@@ -200,7 +200,7 @@ fn a_restarted_transaction_discards_its_operations(store: &Store) -> Result<()> 
 }
 
 /// Spurious conflicts are allowed, but not every time.
-fn strangers_do_not_conflict(store: &Store) -> Result<()> {
+fn unrelated_transactions_do_not_conflict(store: &Store) -> Result<()> {
     let (object, other) = (store.object()?, store.object()?);
     let quiet = |round: u8| {
         let transaction = open(store)?;
@@ -215,7 +215,7 @@ fn strangers_do_not_conflict(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn reads_alone_are_proven_too(store: &Store) -> Result<()> {
+fn read_only_transactions_detect_conflicts(store: &Store) -> Result<()> {
     let object = store.object()?;
     put(&object, b"d", b"a", b"v")?;
     for transaction in [open(store)?, store.container.transaction_read_only()?] {
@@ -237,7 +237,7 @@ fn a_read_only_transaction_refuses_writes(store: &Store) -> Result<()> {
     transaction.commit().wait()
 }
 
-fn a_transaction_is_over_once(store: &Store) -> Result<()> {
+fn a_transaction_ends_only_once(store: &Store) -> Result<()> {
     let object = store.object()?;
     let committed = open(store)?;
     refused(committed.restart(), ErrorKind::NoPermission);
@@ -256,7 +256,7 @@ fn a_transaction_is_over_once(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn a_transaction_knows_its_container(store: &Store) -> Result<()> {
+fn a_transaction_rejects_other_containers(store: &Store) -> Result<()> {
     let info = store.pool.create_container(&Default::default()).wait()?;
     let other = store.pool.open_container(&info.uuid.to_string(), store.container.mode()).wait()?;
     let transaction = other.transaction()?;

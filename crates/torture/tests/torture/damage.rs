@@ -37,12 +37,12 @@ impl Sound {
         Self { path, bytes }
     }
 
-    fn damage(&self, places: &[(usize, u8)]) {
+    fn damage(&self, changes: &[(usize, u8)]) {
         let file = File::options().write(true).open(&self.path).expect("opening");
-        for &(at, byte) in places {
+        for &(at, byte) in changes {
             file.write_all_at(&[byte], at as u64).expect("damaging");
         }
-        let &(at, byte) = places.last().expect("a place");
+        let &(at, byte) = changes.last().expect("a change");
         common::write_behind_its_back(&self.path, at as u64, &[byte]);
     }
 
@@ -52,21 +52,21 @@ impl Sound {
     }
 
     /// Positions to damage, in parts that are in use, and the bytes to write there.
-    fn places(&self, random: &mut Random) -> Vec<(usize, u8)> {
+    fn changes(&self, random: &mut Random) -> Vec<(usize, u8)> {
         let pages = common::used_pages(&self.bytes);
-        let place = |random: &mut Random| {
+        let position = |random: &mut Random| {
             let page = pages[random.below(pages.len() as u64) as usize];
             page * PAGE + random.below(PAGE as u64) as usize
         };
         let one = |random: &mut Random| {
-            let at = place(random);
+            let at = position(random);
             (at, self.bytes[at] ^ 1 << random.below(8))
         };
         match random.below(3) {
             0 => vec![one(random)],
             1 => (0..random.within(2..20)).map(|_| one(random)).collect(),
             _ => {
-                let (from, len) = (place(random), random.within(1..3000) as usize);
+                let (from, len) = (position(random), random.within(1..3000) as usize);
                 let end = (from + len).min(self.bytes.len());
                 (from..end).map(|at| (at, random.draw() as u8)).collect()
             }
@@ -86,7 +86,7 @@ fn damaged_data(sort: Sort) {
     for round in 0..scaled(40) {
         println!("{SEED_VARIABLE}={seed} round {round}");
         let sound = Sound::of(path.join(target_of(&mut random)).join("data"));
-        sound.damage(&sound.places(&mut random));
+        sound.damage(&sound.changes(&mut random));
         let pool = common::open(&path);
         let (_container, kv) = simple::kv(&pool, "damage").expect("opening");
         let mut lost = 0;
@@ -199,7 +199,7 @@ fn damaged_index(sort: Sort, restarted: bool) {
     for round in 0..rounds {
         println!("{SEED_VARIABLE}={seed} round {round}");
         let sound = Sound::of(path.join(target_of(&mut random)).join("index/data.mdb"));
-        sound.damage(&sound.places(&mut random));
+        sound.damage(&sound.changes(&mut random));
         if restarted {
             machine::restart_machine(&path);
         }

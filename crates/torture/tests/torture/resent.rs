@@ -111,12 +111,12 @@ fn once(sort: Sort, count: u64) {
 }
 
 #[test]
-fn changes_sent_again_by_processes_that_are_killed_are_done_once() {
+fn changes_resent_after_kills_are_applied_once() {
     once(Sort::Memory, scaled(1500));
     once(Sort::Guarded, scaled(500));
 }
 
 #[test]
-fn changes_sent_again_to_a_durable_pool_are_done_once() {
+fn changes_resent_to_a_durable_pool_are_applied_once() {
     once(Sort::Durable, scaled(100));
 }

@@ -118,13 +118,13 @@ fn ranges(random: &mut Random) -> Vec<Extent> {
     if random.one_in(2) {
         return vec![range(random)];
     }
-    let places = random.within(2..8);
-    let step = CELLS / places;
-    let place = |number: u64, random: &mut Random| {
+    let count = random.within(2..8);
+    let step = CELLS / count;
+    let extent = |number: u64, random: &mut Random| {
         let skip = random.below(step - 1);
         Extent::new(number * step + skip, 1 + random.below((step - skip).min(5000)))
     };
-    (0..places).map(|number| place(number, random)).collect()
+    (0..count).map(|number| extent(number, random)).collect()
 }
 
 /// The content of a worker's container.
@@ -155,7 +155,7 @@ impl Model {
             Op::Put { key, value } => drop(self.now.keys.insert(*key, Arc::clone(value))),
             Op::Remove { key } => drop(self.now.keys.remove(key)),
             Op::Write { ranges, bytes } => self.write(ranges, bytes),
-            Op::PunchCells { range } => self.place(*range).fill(0),
+            Op::PunchCells { range } => self.cells_of(*range).fill(0),
             Op::PunchArray => self.now.cells.fill(0),
             Op::Together { puts, remove, range, bytes } => {
                 self.now.keys.remove(remove);
@@ -177,7 +177,7 @@ impl Model {
         }
     }
 
-    fn place(&mut self, range: Extent) -> &mut [u8] {
+    fn cells_of(&mut self, range: Extent) -> &mut [u8] {
         &mut self.now.cells[range.start as usize..range.end() as usize]
     }
 
@@ -185,7 +185,7 @@ impl Model {
         let mut rest = bytes;
         for range in ranges {
             let (head, tail) = rest.split_at(range.count as usize);
-            self.place(*range).copy_from_slice(head);
+            self.cells_of(*range).copy_from_slice(head);
             rest = tail;
         }
     }

@@ -133,12 +133,12 @@ const MOVING: u64 = 6;
 pub(crate) fn shuffle() {
     let mut part = Part::take();
     for _ in 0..part.rounds {
-        let places = find_all(&part.root);
-        let pick = |random: &mut Random| random.below(places.len() as u64) as usize;
+        let directories = find_all(&part.root);
+        let pick = |random: &mut Random| random.below(directories.len() as u64) as usize;
         let (from, to) = (pick(&mut part.random), pick(&mut part.random));
-        let Some((above, name)) = places[from].1.clone() else { continue };
+        let Some((above, name)) = directories[from].1.clone() else { continue };
         let renamed =
-            above.rename(name.as_bytes(), &places[to].0, name.as_bytes(), RenameMode::Replace);
+            above.rename(name.as_bytes(), &directories[to].0, name.as_bytes(), RenameMode::Replace);
         if let Err(error) = renamed {
             // Another worker was faster, or the directory would get below itself.
             let expected = [ErrorKind::NotFound, ErrorKind::Invalid, ErrorKind::NotEmpty];

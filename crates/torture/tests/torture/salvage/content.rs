@@ -190,7 +190,7 @@ fn of_object(number: u32, container: &Container, oid: ObjectId, found: &mut Cont
 }
 
 fn of_akey(number: u32, object: &esker::Object, dkey: &[u8], akey: &[u8], found: &mut Content) {
-    let place = |record| (number, object.oid(), dkey.to_vec(), akey.to_vec(), record);
+    let position = |record| (number, object.oid(), dkey.to_vec(), akey.to_vec(), record);
     let fetch = |fetch: Fetch<'_>| {
         let mut fetches = [fetch];
         object.fetch(dkey, Cond::NONE, &mut fetches, Access::Latest).wait().expect("fetching");
@@ -209,16 +209,16 @@ fn of_akey(number: u32, object: &esker::Object, dkey: &[u8], akey: &[u8], found:
             // Byte arrays in blocks: the data of files.
             let step = if stored.record_size == 1 { 1024 } else { 1 };
             if step == 1 {
-                found.extend(records.map(|(bytes, at)| (place(Some(at)), bytes.to_vec())));
+                found.extend(records.map(|(bytes, at)| (position(Some(at)), bytes.to_vec())));
             } else {
                 let blocks = bytes.chunks(step).zip((stored.extent.start..).step_by(step));
-                found.extend(blocks.map(|(bytes, at)| (place(Some(at)), bytes.to_vec())));
+                found.extend(blocks.map(|(bytes, at)| (position(Some(at)), bytes.to_vec())));
             }
         }
     }
     if !is_array {
         let mut bytes = vec![0; fetch(Fetch::single(akey, Sink::None)) as usize];
         fetch(Fetch::single(akey, Sink::One(&mut bytes)));
-        found.insert(place(None), bytes);
+        found.insert(position(None), bytes);
     }
 }

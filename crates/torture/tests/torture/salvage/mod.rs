@@ -60,8 +60,8 @@ impl Sample {
     }
 
     fn missing_in(&self, found: &Content) -> Content {
-        let missing = self.content.iter().filter(|(place, _)| !found.contains_key(*place));
-        missing.map(|(place, bytes)| (place.clone(), bytes.clone())).collect()
+        let missing = self.content.iter().filter(|(position, _)| !found.contains_key(*position));
+        missing.map(|(position, bytes)| (position.clone(), bytes.clone())).collect()
     }
 
     /// The content of a salvaged pool, with the numbers that the containers have in the original.
@@ -150,17 +150,19 @@ fn pages_damaged(targets: u32, rounds: u64) {
             "the damaged pool is not changed"
         );
         file.write_all_at(&sound, 0).expect("mending");
-        let wrong = found.iter().find(|(place, bytes)| sample.content.get(*place) != Some(*bytes));
+        let wrong =
+            found.iter().find(|(position, bytes)| sample.content.get(*position) != Some(*bytes));
         // Content without checksums, such as the names of containers, may be wrong, but never values.
-        let renamed = wrong.is_some_and(|(place, _)| place.0 == u32::MAX && losses.count > 0);
+        let renamed = wrong.is_some_and(|(position, _)| position.0 == u32::MAX && losses.count > 0);
         assert!(
             wrong.is_none() || renamed,
             "page {page}: wrong {:?} {losses:?}",
-            wrong.map(|(place, _)| place)
+            wrong.map(|(position, _)| position)
         );
         let missing = sample.missing_in(&found);
-        let elsewhere =
-            missing.keys().find(|place| !sample.on_target[target as usize].contains_key(*place));
+        let elsewhere = missing
+            .keys()
+            .find(|position| !sample.on_target[target as usize].contains_key(*position));
         assert!(
             elsewhere.is_none() || renamed,
             "page {page}: lost from another target: {elsewhere:?}"
@@ -229,8 +231,9 @@ fn damaged_data_does_not_affect_other_data() {
         let (found, losses) = sample.salvage(|new| sample.content_of(new));
         file.write_all_at(&sound, 0).expect("mending");
         let missing = sample.missing_in(&found);
-        assert!(found.iter().all(|(place, bytes)| sample.content[place] == *bytes));
-        let mut akeys: Vec<_> = missing.keys().map(|place| (place.1, &place.2, &place.3)).collect();
+        assert!(found.iter().all(|(position, bytes)| sample.content[position] == *bytes));
+        let mut akeys: Vec<_> =
+            missing.keys().map(|position| (position.1, &position.2, &position.3)).collect();
         akeys.dedup();
         assert_eq!(losses.count, akeys.len() as u64, "{:?}", losses.lines);
         for (oid, ..) in akeys {
