@@ -7,10 +7,11 @@ use crate::target::Target;
 use crate::walk;
 use esker_types::limits::CHANGE_IDS_MAX;
 use esker_types::ops::ChangeId;
-use esker_types::{Epoch, Error, ErrorKind, Result};
+use esker_types::{Checksum, Epoch, Error, ErrorKind, Result};
+use smallvec::SmallVec;
 
-/// Bytes of an entry's value: sequence number and epoch.
-const VALUE_LEN: usize = 16;
+/// Bytes of an entry's value: sequence number, epoch and checksum.
+const VALUE_LEN: usize = 20;
 
 /// Bytes of an entry's key behind its table: session and slot.
 const KEY_LEN: usize = 10;
@@ -31,35 +32,51 @@ fn key_of(id: ChangeId) -> Key {
     count_key().push(&id.session.to_be_bytes()).push(&id.slot.to_be_bytes())
 }
 
-fn value_of(sequence: u64, epoch: Epoch) -> [u8; VALUE_LEN] {
+fn value_of(key: &[u8], sequence: u64, epoch: Epoch) -> [u8; VALUE_LEN] {
     let mut value = [0; VALUE_LEN];
-    value[..8].copy_from_slice(&sequence.to_le_bytes());
-    value[8..].copy_from_slice(&epoch.0.to_le_bytes());
+    let (numbers, checksum) = value.split_at_mut(16);
+    numbers[..8].copy_from_slice(&sequence.to_le_bytes());
+    numbers[8..].copy_from_slice(&epoch.0.to_le_bytes());
+    checksum.copy_from_slice(&checksum_of(key, numbers));
     value
 }
 
-fn parse(value: &[u8]) -> Result<(u64, Epoch)> {
-    let number = |at: usize| value.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
-    let both = number(0).zip(number(8)).filter(|_| value.len() == VALUE_LEN);
-    let (sequence, epoch) = both.ok_or_else(|| {
-        Error::new(ErrorKind::Corrupt, "the reply cache is damaged: run `esker pool check`")
-    })?;
-    Ok((sequence, Epoch(epoch)))
+/// Covers the key, so that an entry under another key is noticed too.
+fn checksum_of(key: &[u8], numbers: &[u8]) -> [u8; 4] {
+    let covered: SmallVec<[u8; 32]> = key.iter().chain(numbers).copied().collect();
+    (Checksum::Crc32c.sum(&covered) as u32).to_le_bytes()
+}
+
+fn parse(key: &[u8], value: &[u8]) -> Result<(u64, Epoch)> {
+    let fields = value.split_first_chunk().and_then(|(sequence, rest)| {
+        let (epoch, checksum) = rest.split_first_chunk()?;
+        Some((u64::from_le_bytes(*sequence), u64::from_le_bytes(*epoch), checksum))
+    });
+    match fields {
+        Some((sequence, epoch, checksum)) if *checksum == checksum_of(key, &value[..16]) => {
+            Ok((sequence, Epoch(epoch)))
+        }
+        _ => Err(Error::new(
+            ErrorKind::Corrupt,
+            "the reply cache is damaged: run `esker pool check --repair`",
+        )),
+    }
 }
 
 /// True if an entry of the table has the form that this release writes.
 pub(crate) fn is_sound(key: &[u8], value: &[u8]) -> bool {
     match key.len() - 1 {
         0 => value.len() == 8,
-        len => len == KEY_LEN && parse(value).is_ok(),
+        len => len == KEY_LEN && parse(key, value).is_ok(),
     }
 }
 
 /// The epoch of a change, if it was done before. `None` for a change without an id.
 pub(super) fn find(txn: &Txn, id: Option<ChangeId>) -> Result<Option<Epoch>> {
     let Some(id) = id else { return Ok(None) };
-    let Some(last) = txn.get(&key_of(id))? else { return Ok(None) };
-    let (sequence, epoch) = parse(last)?;
+    let key = key_of(id);
+    let Some(last) = txn.get(&key)? else { return Ok(None) };
+    let (sequence, epoch) = parse(&key, last)?;
     id.after(sequence, epoch)
 }
 
@@ -78,7 +95,7 @@ pub(super) fn remember(change: &mut Change<'_>, id: Option<ChangeId>) -> Result<
     if change.txn().get(&key)?.is_none() {
         count_one_more(change, CHANGE_IDS_MAX)?;
     }
-    change.put(&key, &value_of(id.sequence, change.epoch))
+    change.put(&key, &value_of(&key, id.sequence, change.epoch))
 }
 
 /// Counts an entry that is about to be added. Forgets old ones if there are `most`, or if there is hardly any room.
@@ -122,7 +139,7 @@ fn entries(txn: &Txn) -> Result<Vec<(Epoch, Vec<u8>)>> {
     let mut entries = Vec::new();
     walk::table(txn, Table::Reply, |key, value| {
         if key.len() > count_key().len() {
-            let epoch = parse(value).map_or(Epoch::default(), |(_, epoch)| epoch);
+            let epoch = parse(key, value).map_or(Epoch::default(), |(_, epoch)| epoch);
             entries.push((epoch, key.to_vec()));
         }
     })?;
@@ -162,6 +179,28 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_entry_is_reported_and_repaired() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
+        let key = key_of(id(0, 5));
+        {
+            let state = pool.opened();
+            state.targets[0].change(|change| remember(change, Some(id(0, 5)))).unwrap();
+            for byte in 0..VALUE_LEN {
+                let mut value = value_of(&key, 5, Epoch(9));
+                value[byte] ^= 1;
+                state.targets[0].change(|change| change.put(&key, &value)).unwrap();
+                let refused = find_early(&state.targets[0], Some(id(0, 6))).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::Corrupt, "byte {byte}");
+            }
+        }
+        pool.close();
+        let check = |repair| crate::Pool::check(&pool.path(), repair, &mut |_, _| {}).unwrap();
+        assert_eq!(check(false).problems.len(), 1);
+        assert_eq!(check(true).repaired.len(), 1);
+        assert_eq!(check(false).problems.len(), 0);
+    }
+
+    #[test]
     fn the_slots_unused_for_longest_are_forgotten() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
         let state = pool.opened();
@@ -171,7 +210,8 @@ mod tests {
             target
                 .change(|change| {
                     count_one_more(change, most)?;
-                    change.put(&key_of(id(slot, 1)), &value_of(1, change.epoch))
+                    let key = key_of(id(slot, 1));
+                    change.put(&key, &value_of(&key, 1, change.epoch))
                 })
                 .unwrap();
             let kept = entries(&target.read().unwrap()).unwrap().len();
