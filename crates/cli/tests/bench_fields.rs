@@ -75,7 +75,7 @@ fn all_phases_are_measured_beside_files_and_the_medium() {
         let beside = has_limit && store == "esker";
         assert_eq!(run["ratio_to"]["files"].is_f64(), beside || store == "medium", "{run}");
     }
-    assert!(text.contains("scattered at ") && text.contains("archive-watched"), "{text}");
+    assert!(text.contains("scattered reads reach ") && text.contains("archive-watched"), "{text}");
     assert!(left(&site, &[]).is_empty());
 }
 
@@ -109,7 +109,7 @@ fn nonsense_is_refused_by_the_name_of_its_option() {
 fn a_peer_that_cannot_be_started_is_told_of_with_the_remedy() {
     let site = Site::in_memory();
     let dir = site.dir.display().to_string();
-    for (python, why) in [("/no/python", "/no/python"), ("/bin/false", "died")] {
+    for (python, why) in [("/no/python", "/no/python"), ("/bin/false", "ended unexpectedly")] {
         let peer = ["--path", &dir, "--peer", "pyfdb", "--python", python, "--no-watch"];
         let error = site.failure(&[&SMALL[..], &peer].concat());
         let said = error["error"]["message"].as_str().unwrap();
