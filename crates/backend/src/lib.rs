@@ -13,6 +13,7 @@ mod pool;
 mod reply;
 
 pub use container::OpenContainer;
+pub use esker_types::info::Capabilities;
 pub use owned::OwnedWrites;
-pub use pool::{Capabilities, Metadata, MetadataChanges, NewContainer, Pool};
+pub use pool::{Metadata, MetadataChanges, NewContainer, Pool};
 pub use reply::Reply;

@@ -1,39 +1,8 @@
 //! Pools, which a backend opens first.
 use crate::container::OpenContainer;
 use crate::reply::Reply;
-use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
+use esker_types::info::{Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo};
 use esker_types::{Checksum, Uuid};
-
-/// Optional abilities of a backend. Requests beyond them fail with [`esker_types::ErrorKind::NotSupported`] when
-/// something is opened, not in the middle of the work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// Snapshots can be taken and read.
-    pub snapshots: bool,
-    /// Writes to several objects are atomic, and conflicts are detected.
-    pub transactions: bool,
-    /// Objects of Key-Value and array types can hold any akeys and kinds of values, like other objects. Without this
-    /// capability they hold only what Key-Values and Arrays store in them (akey `0`: a single value for each key;
-    /// attributes at dkey 0 and records at other dkeys); anything else fails with
-    /// [`esker_types::ErrorKind::NotSupported`].
-    pub any_akeys: bool,
-    /// Objects of array types distinguish records that were never written or were punched. Without this capability,
-    /// such records before the last one of their chunk exist and are zeros.
-    pub holes: bool,
-    /// A read sees each write to a chunk of an array as a whole or not at all. Without this capability, a concurrent
-    /// read may return a mix of old and new bytes.
-    pub atomic_arrays: bool,
-    /// Leases ([`OpenContainer::lease`]) work across processes. Without this capability only leases of this handle on
-    /// the pool count, and a process may remove an object while others use it.
-    pub shared_leases: bool,
-    /// A change with an id that was applied before is not applied again ([`esker_types::ops::ChangeId`]). Without
-    /// this capability such a change fails with [`esker_types::ErrorKind::NotSupported`].
-    pub change_ids: bool,
-    /// Number of targets over which an object class can spread.
-    pub targets: u32,
-    /// Number of fault domains among them.
-    pub domains: u32,
-}
 
 /// Parameters of a new container.
 ///

@@ -12,12 +12,12 @@ pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbe
 
 use esker_types::{Error, ErrorKind, Result, Uuid};
 
-/// 16 random bytes from the kernel.
+/// Random bytes from the kernel.
 ///
 /// # Errors
 /// [`ErrorKind::Io`] if the kernel provides none.
-pub fn random_bytes() -> Result<[u8; 16]> {
-    let mut bytes = [0; 16];
+pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
     match getrandom::fill(&mut bytes) {
         Ok(()) => Ok(bytes),
         Err(error) => Err(Error::new(ErrorKind::Io, format!("reading random bytes: {error}"))),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Every crate with its allowed dependencies, including development and build dependencies.
 /// Add a new crate in the row of its rank. Dependencies point downwards only, never to a sibling.
-const ARROWS: [(&str, &[&str]); 25] = [
+const ARROWS: [(&str, &[&str]); 28] = [
     ("esker-types", &[]),
     ("esker-testing", &[]),
     ("esker-os", &["esker-types"]),
@@ -19,6 +19,9 @@ const ARROWS: [(&str, &[&str]); 25] = [
         "esker-rados",
         &["esker-testing", "esker-types", "esker-os", "esker-librados", "esker-backend"],
     ),
+    ("esker-wire", &["esker-testing", "esker-types"]),
+    ("esker-engine", &["esker-types", "esker-os", "esker-backend", "esker-wire"]),
+    ("esker-nodes", &["esker-types", "esker-os", "esker-backend", "esker-wire"]),
     ("esker", CLIENT),
     ("esker-testkit", &["esker-testing", "esker-types", "esker-backend", "esker-memory", "esker"]),
     ("esker-dfs", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),
@@ -71,6 +74,9 @@ const CLIENT: &[&str] = &[
     "esker-native",
     "esker-posix",
     "esker-rados",
+    "esker-wire",
+    "esker-engine",
+    "esker-nodes",
 ];
 
 /// The tool, above everything.

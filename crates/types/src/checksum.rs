@@ -5,6 +5,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 /// The checksum of a container's data (DAOS: container property `csum`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum Checksum {
     /// No checksum: corruption goes unnoticed. Never the default.

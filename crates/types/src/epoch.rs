@@ -14,6 +14,7 @@ const LOGICAL_MASK: u64 = (1 << LOGICAL_BITS) - 1;
 
 /// When an update happened, comparable across all targets of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Epoch(pub u64);
 
 impl Epoch {

@@ -3,6 +3,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A range of array records (DAOS: `daos_recx_t`): `count` records from index `start` on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Extent {
     /// Index of the first record.
     pub start: u64,

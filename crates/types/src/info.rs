@@ -3,10 +3,44 @@ use crate::{Checksum, Epoch, Uuid};
 
 /// Number of a container within its pool: the prefix of all its keys. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ContainerId(pub u32);
+
+/// Optional abilities of a backend. Requests beyond them fail with [`crate::ErrorKind::NotSupported`] when
+/// something is opened, not in the middle of the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Capabilities {
+    /// Snapshots can be taken and read.
+    pub snapshots: bool,
+    /// Writes to several objects are atomic, and conflicts are detected.
+    pub transactions: bool,
+    /// Objects of Key-Value and array types can hold any akeys and kinds of values, like other objects. Without this
+    /// capability they hold only what Key-Values and Arrays store in them (akey `0`: a single value for each key;
+    /// attributes at dkey 0 and records at other dkeys); anything else fails with
+    /// [`crate::ErrorKind::NotSupported`].
+    pub any_akeys: bool,
+    /// Objects of array types distinguish records that were never written or were punched. Without this capability,
+    /// such records before the last one of their chunk exist and are zeros.
+    pub holes: bool,
+    /// A read sees each write to a chunk of an array as a whole or not at all. Without this capability, a concurrent
+    /// read may return a mix of old and new bytes.
+    pub atomic_arrays: bool,
+    /// Leases (`OpenContainer::lease`) work across processes. Without this capability only leases of this handle on
+    /// the pool count, and a process may remove an object while others use it.
+    pub shared_leases: bool,
+    /// A change with an id that was applied before is not applied again ([`crate::ops::ChangeId`]). Without
+    /// this capability such a change fails with [`crate::ErrorKind::NotSupported`].
+    pub change_ids: bool,
+    /// Number of targets over which an object class can spread.
+    pub targets: u32,
+    /// Number of fault domains among them.
+    pub domains: u32,
+}
 
 /// How a pool or container is opened (DAOS: `DAOS_PC_*`, `DAOS_COO_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum OpenMode {
     /// Read only.
     ReadOnly,
@@ -36,6 +70,7 @@ impl<'a> ContainerRef<'a> {
 /// Space of a pool or target, in bytes. Free space can be written: what is reserved for compaction, and for
 /// removals from a full index, does not count as free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Space {
     /// Capacity for data.
     pub data_total: u64,
@@ -77,6 +112,7 @@ impl Space {
 
 /// The storage medium, as the file system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Medium {
     /// tmpfs, DAX: mapped, no system call on the data path.
     Memory,
@@ -88,6 +124,7 @@ pub enum Medium {
 
 /// Which failure an acknowledged update survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Durability {
     /// The end of any process, but not a crash of the machine.
     Process,
@@ -97,6 +134,7 @@ pub enum Durability {
 
 /// What a query of a pool returns.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PoolInfo {
     /// Its id.
     pub uuid: Uuid,
@@ -114,6 +152,7 @@ pub struct PoolInfo {
 
 /// What a query of a container returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ContainerInfo {
     /// Its number.
     pub id: ContainerId,
@@ -131,6 +170,7 @@ pub struct ContainerInfo {
 
 /// A snapshot of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SnapshotInfo {
     /// The state it shows.
     pub epoch: Epoch,

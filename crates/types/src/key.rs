@@ -130,6 +130,7 @@ pub fn key_to_u64(key: &[u8]) -> Result<u64> {
 
 /// A list of keys in one allocation, as listings return it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KeyBatch {
     bytes: Vec<u8>,
     ends: Vec<usize>,

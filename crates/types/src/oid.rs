@@ -7,6 +7,7 @@ use std::fmt;
 /// Bits 63..56 of `hi` hold the object type, 55..48 the redundancy of its class, 47..32 the number
 /// of groups; the low half of `hi` and all of `lo` belong to the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ObjectId {
     /// Upper word: type, class and 32 user bits.
     pub hi: u64,

@@ -4,6 +4,7 @@ use uuid::{Builder, fmt::Hyphenated};
 
 /// A 128-bit universally unique id. Its bytes are in the order of its text form, as `uuid_t` of DAOS has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Uuid(pub [u8; 16]);
 
 impl Uuid {

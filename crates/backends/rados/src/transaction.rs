@@ -48,7 +48,7 @@ impl Space {
             };
         }
         patches.sort_by(|a, b| a.object.cmp(&b.object));
-        let id = esker_os::random_bytes()?;
+        let id = esker_os::random_bytes::<16>()?;
         self.begin(&id, &patches).await?;
         let outcome = self.lock_all(&id, &patches).await;
         match outcome {

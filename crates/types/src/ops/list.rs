@@ -21,6 +21,7 @@ pub struct AkeyRef<'a> {
 
 /// Where a listing continues. It names the last key returned, so concurrent changes do not invalidate it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Anchor {
     /// At the start.
     #[default]
@@ -73,7 +74,8 @@ fn foreign() -> Error {
 }
 
 /// How much a listing may return at once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ListLimit {
     /// Most entries.
     pub entries: usize,
@@ -91,6 +93,7 @@ impl ListLimit {
 
 /// A range of records of an array, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StoredExtent {
     /// Which records.
     pub extent: Extent,
@@ -102,6 +105,7 @@ pub struct StoredExtent {
 
 /// One end of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Edge {
     /// The smallest.
     Min,
@@ -143,6 +147,7 @@ impl KeyQuery<'_> {
 
 /// Result of a [`KeyQuery`]: the first or last dkey that has everything else that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KeyFound {
     /// The dkey, as found or as given.
     pub dkey: Vec<u8>,

@@ -101,6 +101,7 @@ pub struct DkeyFetch<'f, 'b> {
 
 /// The state a read sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum View {
     /// Everything committed so far.
     #[default]

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 bitflags! {
     /// Conditions an operation must meet, with the bit values of DAOS (`DAOS_COND_*`).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
     pub struct Cond: u64 {
         /// Punch only if there is something to punch.
         const PUNCH = 0x01;
@@ -75,6 +76,7 @@ pub struct Update<'a> {
 /// are in flight. Slots belong to the pool: a client of several containers uses a slot for one of them at a time. A
 /// change without writes need not be remembered, for it does nothing: sent again, it verifies its tokens again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ChangeId {
     /// Names the session. Drawn at random, once for each connected client.
     pub session: u64,

@@ -1,0 +1,253 @@
+//! An open container on another node.
+use crate::link::Link;
+use crate::pool::{ask, done, names, prove, refusal, value};
+use crate::{change, fetch};
+use bytes::Bytes;
+use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
+use esker_types::info::{ContainerInfo, SnapshotInfo};
+use esker_types::ops::{
+    AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
+    StoredExtent,
+};
+use esker_types::{Epoch, KeyBatch, ObjectId, Result};
+use esker_wire::message::{
+    self, At, ContainerRequest, Handle, MetadataRequest, QueryRequest, Request, Response,
+};
+use std::sync::Arc;
+
+/// A container that this process has open on another node.
+pub(crate) struct Opened {
+    pub(crate) link: Arc<Link>,
+    pub(crate) handle: Handle,
+    pub(crate) info: ContainerInfo,
+}
+
+impl Opened {
+    fn ask<'a, T>(
+        &'a self,
+        request: ContainerRequest<'a>,
+        read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
+    ) -> Reply<'a, T> {
+        ask(&self.link, Request::Container(self.handle, request), None, read)
+    }
+
+    /// As [`Opened::ask`], for reads.
+    fn read<'a, T>(
+        &'a self,
+        request: ContainerRequest<'a>,
+        at: ReadAt<'a>,
+        read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
+    ) -> Reply<'a, T> {
+        ask(&self.link, Request::Container(self.handle, request), at.tokens, read)
+    }
+
+    async fn send(
+        &self,
+        request: ContainerRequest<'_>,
+        bulk: Bytes,
+        room: u64,
+    ) -> Result<(Response, Bytes)> {
+        self.link.call(&Request::Container(self.handle, request), bulk, room).await
+    }
+}
+
+fn at_of(at: ReadAt<'_>) -> At {
+    At { view: at.view, tokens: at.tokens.is_some() }
+}
+
+fn epoch(reply: message::Reply) -> Option<Epoch> {
+    match reply {
+        message::Reply::Epoch(epoch) => Some(epoch),
+        _ => None,
+    }
+}
+
+fn number(reply: message::Reply) -> Option<u64> {
+    match reply {
+        message::Reply::Number(number) => Some(number),
+        _ => None,
+    }
+}
+
+fn flag(reply: message::Reply) -> Option<bool> {
+    match reply {
+        message::Reply::Flag(flag) => Some(flag),
+        _ => None,
+    }
+}
+
+impl Metadata for Opened {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        self.ask(ContainerRequest::Metadata(MetadataRequest::Get(name)), value)
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        self.ask(ContainerRequest::Metadata(MetadataRequest::Set(changes.to_vec())), done)
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        self.ask(ContainerRequest::Metadata(MetadataRequest::List(prefix)), names)
+    }
+}
+
+impl OpenContainer for Opened {
+    fn info(&self) -> &ContainerInfo {
+        &self.info
+    }
+
+    fn close(&self) -> Reply<'_, ()> {
+        self.ask(ContainerRequest::Close, done)
+    }
+
+    fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
+        self.ask(ContainerRequest::Rename(label), done)
+    }
+
+    fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
+        self.ask(ContainerRequest::AllocateOids(count), number)
+    }
+
+    fn next_oid(&self) -> Reply<'_, u64> {
+        self.ask(ContainerRequest::NextOid, number)
+    }
+
+    fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
+        Reply::Pending(Box::pin(async move {
+            let tokens = change.tokens.map(|tokens| tokens.map(<[u8]>::to_vec));
+            let (request, bulk) = change::encode(&change, tokens.as_deref());
+            let (response, _) = self.send(ContainerRequest::Write(request), bulk, 0).await?;
+            match response.reply {
+                message::Reply::Epoch(epoch) => Ok(epoch),
+                other => Err(refusal(&self.link, other)),
+            }
+        }))
+    }
+
+    fn fetch<'a, 'f, 'b>(
+        &'a self,
+        oid: ObjectId,
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
+        at: ReadAt<'a>,
+    ) -> Reply<'a, ()>
+    where
+        'b: 'f,
+        'f: 'a,
+    {
+        Reply::Pending(Box::pin(async move {
+            let request = ContainerRequest::Fetch(oid, fetch::encode(dkeys), at_of(at));
+            let (response, bulk) = self.send(request, Bytes::new(), fetch::room(dkeys)).await?;
+            prove(at.tokens, &response.tokens);
+            match response.reply {
+                message::Reply::Fetched(found) => fetch::fill(dkeys, found, &bulk),
+                message::Reply::FetchFailed(failure, found) => {
+                    fetch::note(dkeys, found);
+                    Err(failure.into())
+                }
+                other => Err(refusal(&self.link, other)),
+            }
+        }))
+    }
+
+    fn list_keys<'a>(
+        &'a self,
+        oid: ObjectId,
+        scope: KeyScope<'a>,
+        anchor: &'a mut Anchor,
+        limit: ListLimit,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, KeyBatch> {
+        let dkey = match scope {
+            KeyScope::Dkeys => None,
+            KeyScope::Akeys(dkey) => Some(dkey),
+        };
+        let request = ContainerRequest::ListKeys(oid, dkey, anchor.clone(), limit, at_of(at));
+        self.read(request, at, move |reply| match reply {
+            message::Reply::Keys(keys, next) => {
+                *anchor = next;
+                Some(keys)
+            }
+            _ => None,
+        })
+    }
+
+    fn list_extents<'a>(
+        &'a self,
+        oid: ObjectId,
+        key: AkeyRef<'a>,
+        anchor: &'a mut Anchor,
+        entries: usize,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<StoredExtent>> {
+        let AkeyRef { dkey, akey } = key;
+        let (from, entries) = (anchor.clone(), entries as u64);
+        let request = ContainerRequest::ListExtents(oid, dkey, akey, from, entries, at_of(at));
+        self.read(request, at, move |reply| match reply {
+            message::Reply::Extents(extents, next) => {
+                *anchor = next;
+                Some(extents)
+            }
+            _ => None,
+        })
+    }
+
+    fn list_objects<'a>(
+        &'a self,
+        anchor: &'a mut Anchor,
+        entries: usize,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<ObjectId>> {
+        let request = ContainerRequest::ListObjects(anchor.clone(), entries as u64, at_of(at));
+        self.read(request, at, move |reply| match reply {
+            message::Reply::Objects(objects, next) => {
+                *anchor = next;
+                Some(objects)
+            }
+            _ => None,
+        })
+    }
+
+    fn query_key<'a>(
+        &'a self,
+        oid: ObjectId,
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Option<KeyFound>> {
+        let KeyQuery { edge, dkey, after, akey, want_akey, want_extent } = query;
+        let query = QueryRequest { edge, dkey, after, akey, want_akey, want_extent };
+        self.read(ContainerRequest::Query(oid, query, at_of(at)), at, |reply| match reply {
+            message::Reply::Found(found) => Some(found),
+            _ => None,
+        })
+    }
+
+    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+        self.read(ContainerRequest::ObjectEpoch(oid, at_of(at)), at, epoch)
+    }
+
+    fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {
+        self.ask(ContainerRequest::CreateSnapshot(name), epoch)
+    }
+
+    fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
+        self.ask(ContainerRequest::ListSnapshots, |reply| match reply {
+            message::Reply::Snapshots(snapshots) => Some(snapshots),
+            _ => None,
+        })
+    }
+
+    fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
+        self.ask(ContainerRequest::DestroySnapshot(epoch), done)
+    }
+
+    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
+        self.ask(ContainerRequest::Lease(oid), done)
+    }
+
+    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
+        self.ask(ContainerRequest::Release(oid), flag)
+    }
+
+    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
+        self.ask(ContainerRequest::UnlinkOnLastClose(oid), flag)
+    }
+}

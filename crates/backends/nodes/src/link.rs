@@ -1,0 +1,281 @@
+//! A connection to an engine: many requests under way at a time, each with a deadline.
+use bytes::Bytes;
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use esker_wire::frame::{BULK_MAX, Frame, Kind, Limits, Receiver, Sender};
+use esker_wire::handshake::{self, Secret};
+use esker_wire::message::{Request, Response, decode, encode};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+/// Requests under way on one connection; others wait their turn.
+pub const REQUESTS_MAX: usize = 256;
+
+/// How long a request may take before it fails with `TimedOut`.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long connecting to a node may take, and then the handshake.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often deadlines are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A connection to an engine.
+pub struct Link {
+    name: String,
+    outbox: mpsc::Sender<Frame>,
+    turns: Semaphore,
+    waiting: Arc<Waiting>,
+    last_call: AtomicU64,
+}
+
+/// Requests that wait for their replies.
+#[derive(Default)]
+struct Waiting(Mutex<Calls>);
+
+#[derive(Default)]
+struct Calls {
+    by_number: HashMap<u64, Call>,
+    /// Why no reply will come any more.
+    over: Option<Error>,
+}
+
+struct Call {
+    deadline: Instant,
+    reply: oneshot::Sender<Result<Frame>>,
+}
+
+impl Waiting {
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, number: u64, deadline: Instant) -> Result<oneshot::Receiver<Result<Frame>>> {
+        let (reply, receiver) = oneshot::channel();
+        let mut calls = self.calls();
+        if let Some(why) = &calls.over {
+            return Err(why.clone());
+        }
+        calls.by_number.insert(number, Call { deadline, reply });
+        Ok(receiver)
+    }
+
+    fn take(&self, number: u64) -> Option<Call> {
+        self.calls().by_number.remove(&number)
+    }
+
+    /// Fails what is under way, and everything to come.
+    fn end(&self, why: &Error) {
+        let mut calls = self.calls();
+        calls.over.get_or_insert_with(|| why.clone());
+        for (_, call) in calls.by_number.drain() {
+            let _ = call.reply.send(Err(why.clone()));
+        }
+    }
+
+    fn expire(&self, name: &str) {
+        let now = Instant::now();
+        let mut calls = self.calls();
+        for (_, call) in calls.by_number.extract_if(|_, call| call.deadline <= now) {
+            let _ = call.reply.send(Err(silent(name, REQUEST_TIMEOUT)));
+        }
+    }
+}
+
+/// Forgets a call that nobody waits for any more.
+struct Under<'l>(&'l Waiting, u64);
+
+impl Drop for Under<'_> {
+    fn drop(&mut self) {
+        self.0.take(self.1);
+    }
+}
+
+impl Link {
+    /// Connects to the engine of node `name` at `address`, as `host:port`, within a tokio runtime that goes on running.
+    ///
+    /// # Errors
+    /// `Io` or `TimedOut` if the node cannot be reached, and those of [`handshake::connect`].
+    pub async fn connect(
+        name: &str,
+        address: &str,
+        secret: &Secret,
+        pool: Uuid,
+        session: u64,
+    ) -> Result<Self> {
+        let connecting = TcpStream::connect(address);
+        let stream = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
+            Ok(connected) => {
+                connected.map_err(|error| gone(name, &format_args!("{address}: {error}")))?
+            }
+            Err(_) => return Err(silent(name, CONNECT_TIMEOUT)),
+        };
+        // Requests leave at once: what belongs together was collected before.
+        let _ = stream.set_nodelay(true);
+        let (from, to) = stream.into_split();
+        match tokio::time::timeout(
+            CONNECT_TIMEOUT,
+            Self::open(name, from, to, secret, pool, session),
+        )
+        .await
+        {
+            Ok(opened) => opened,
+            Err(_) => Err(silent(name, CONNECT_TIMEOUT)),
+        }
+    }
+
+    /// Connects to the engine of node `name` over a stream, within a tokio runtime that goes on running.
+    ///
+    /// # Errors
+    /// Those of [`handshake::connect`].
+    pub async fn open<R, W>(
+        name: &str,
+        from: R,
+        to: W,
+        secret: &Secret,
+        pool: Uuid,
+        session: u64,
+    ) -> Result<Self>
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
+        let nonce = esker_os::random_bytes()?;
+        handshake::connect(&mut from, &mut to, secret, pool, session, nonce).await?;
+        let (outbox, requests) = mpsc::channel(REQUESTS_MAX);
+        let waiting = Arc::new(Waiting::default());
+        let node = name.to_owned();
+        tokio::spawn(send_requests(to, requests, Arc::clone(&waiting), node.clone()));
+        tokio::spawn(receive_replies(from, Arc::clone(&waiting), node.clone()));
+        tokio::spawn(watch_deadlines(Arc::downgrade(&waiting), node));
+        let (turns, last_call) = (Semaphore::new(REQUESTS_MAX), AtomicU64::new(0));
+        Ok(Self { name: name.to_owned(), outbox, turns, waiting, last_call })
+    }
+
+    /// Sends a request and waits for its reply, which has at most `room` bytes of data.
+    ///
+    /// # Errors
+    /// `TimedOut` or `Io`, with the node's name, if no response comes; `Overflow` if the request is too long.
+    pub async fn call(
+        &self,
+        request: &Request<'_>,
+        bulk: Bytes,
+        room: u64,
+    ) -> Result<(Response, Bytes)> {
+        let message: Bytes = encode(request)?.into();
+        let Ok(_turn) = self.turns.acquire().await else { return Err(self.gone()) };
+        let number = self.last_call.fetch_add(1, Ordering::Relaxed);
+        let reply = self.waiting.add(number, Instant::now() + REQUEST_TIMEOUT)?;
+        let _under = Under(&self.waiting, number);
+        let room = checked_room(room)?;
+        let frame = Frame { kind: Kind::Request, call: number, room, message, bulk };
+        self.outbox.send(frame).await.map_err(|_| self.gone())?;
+        let frame = reply.await.map_err(|_| self.gone())??;
+        Ok((decode(&frame.message)?, frame.bulk))
+    }
+
+    /// What is said of a reply that does not fit its request.
+    #[cold]
+    pub(crate) fn unexpected(&self) -> Error {
+        let message = format!("node {} sent a reply that does not fit its request", self.name);
+        Error::new(ErrorKind::Corrupt, message)
+    }
+
+    #[cold]
+    fn gone(&self) -> Error {
+        let why = self.waiting.calls().over.clone();
+        why.unwrap_or_else(|| gone(&self.name, &"the connection was closed"))
+    }
+}
+
+/// Data of a reply must fit a frame.
+fn checked_room(room: u64) -> Result<u32> {
+    u32::try_from(room).ok().filter(|room| *room as usize <= BULK_MAX).ok_or_else(|| {
+        let message = format!(
+            "a fetch of {room} bytes exceeds the {BULK_MAX} of one request: fetch less at a time"
+        );
+        Error::new(ErrorKind::Overflow, message)
+    })
+}
+
+#[cold]
+fn silent(name: &str, timeout: Duration) -> Error {
+    let seconds = timeout.as_secs();
+    let message =
+        format!("node {name} did not reply within {seconds} s: it hangs or cannot be reached");
+    Error::new(ErrorKind::TimedOut, message)
+}
+
+#[cold]
+fn gone(name: &str, why: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Io, format!("node {name} cannot be reached: {why}"))
+}
+
+async fn send_requests<W: AsyncWrite + Unpin>(
+    mut to: Sender<W>,
+    mut requests: mpsc::Receiver<Frame>,
+    waiting: Arc<Waiting>,
+    name: String,
+) {
+    while let Some(request) = requests.recv().await {
+        if let Err(error) = send_together(&mut to, request, &mut requests).await {
+            return waiting.end(&gone(&name, &error));
+        }
+    }
+    let goodbye =
+        Frame { kind: Kind::Goodbye, call: 0, room: 0, message: Bytes::new(), bulk: Bytes::new() };
+    // The engine sees the end of the stream in any case.
+    let _ = to.send(&goodbye).await;
+    let _ = to.flush().await;
+}
+
+/// Sends a request with those that are ready too.
+async fn send_together<W: AsyncWrite + Unpin>(
+    to: &mut Sender<W>,
+    first: Frame,
+    requests: &mut mpsc::Receiver<Frame>,
+) -> Result<()> {
+    to.send(&first).await?;
+    while let Ok(next) = requests.try_recv() {
+        to.send(&next).await?;
+    }
+    to.flush().await
+}
+
+async fn receive_replies<R: AsyncRead + Unpin>(
+    mut from: Receiver<R>,
+    waiting: Arc<Waiting>,
+    name: String,
+) {
+    let why = loop {
+        match from.receive(Limits::KNOWN).await {
+            Ok(Some(frame)) if frame.kind == Kind::Reply => {
+                // Without a call, nobody waits any more.
+                if let Some(call) = waiting.take(frame.call) {
+                    let _ = call.reply.send(Ok(frame));
+                }
+            }
+            Ok(Some(frame)) => {
+                break gone(&name, &format_args!("it sent a frame of kind {:?}", frame.kind));
+            }
+            Ok(None) => break gone(&name, &"its engine closed the connection"),
+            Err(error) => break gone(&name, &error),
+        }
+    };
+    waiting.end(&why);
+}
+
+async fn watch_deadlines(waiting: std::sync::Weak<Waiting>, name: String) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        match waiting.upgrade() {
+            Some(waiting) => waiting.expire(&name),
+            None => return,
+        }
+    }
+}

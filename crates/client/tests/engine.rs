@@ -1,0 +1,176 @@
+//! What a connection to an engine promises beside the operations: leases end with it, failures name the node, strangers
+//! get nothing, and what is too long is refused.
+use esker_backend::{NewContainer, OpenContainer, Pool};
+use esker_engine::Engine;
+use esker_memory::Memory;
+use esker_nodes::{Link, Remote};
+use esker_testing::wait_for;
+use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::ops::{
+    Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
+};
+use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result, Uuid};
+use esker_wire::frame::BULK_MAX;
+use esker_wire::handshake::Secret;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+const POOL: Uuid = Uuid([9; 16]);
+
+/// An engine on loopback, and what its clients need to know. It stops when it is dropped.
+struct Node {
+    runtime: Runtime,
+    address: String,
+    pool: Arc<dyn Pool>,
+}
+
+fn secret(byte: u8) -> Secret {
+    Secret::new([byte; 32])
+}
+
+impl Node {
+    fn start() -> Self {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(2).enable_all().build().expect("a runtime");
+        let pool: Arc<dyn Pool> = Arc::new(Memory::new(4));
+        let engine = Engine::new(Arc::clone(&pool), POOL, secret(1));
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        runtime.spawn(async move { engine.listen(listener).await });
+        Self { runtime, address, pool }
+    }
+}
+
+fn run<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
+    runtime.block_on(work)
+}
+
+/// The runtime of a client.
+fn client() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().expect("a runtime")
+}
+
+async fn connect(node: &Node, secret: &Secret) -> Result<Remote> {
+    Remote::open(Link::connect("n7", &node.address, secret, POOL, 1).await?).await
+}
+
+async fn opened(pool: &dyn Pool) -> Result<Box<dyn OpenContainer>> {
+    match pool.create_container(&NewContainer::named("c")).await {
+        Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
+        _ => {}
+    }
+    pool.open_container(ContainerRef::Label("c"), OpenMode::ReadWrite).await
+}
+
+fn oid() -> ObjectId {
+    ObjectId::generate(0, 5, ObjectType::MultiHashed, ObjectClass::S1)
+}
+
+async fn put(container: &dyn OpenContainer, value: &[u8]) -> Result<()> {
+    let value = Value::Single(Source::One(value));
+    let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+    let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+    container.write(Change::of(&[Write { oid: oid(), op }])).await.map(drop)
+}
+
+async fn get(container: &dyn OpenContainer, room: usize) -> Result<u64> {
+    let mut buffer = vec![0; room];
+    let mut akeys = [Fetch::single(b"a", Sink::One(&mut buffer))];
+    let mut dkeys = [DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys: &mut akeys }];
+    container.fetch(oid(), &mut dkeys, ReadAt::LATEST).await?;
+    Ok(akeys[0].reply.size)
+}
+
+#[test]
+fn leases_end_with_the_connection_of_their_client() {
+    let (node, client) = (Node::start(), client());
+    let here = run(&node.runtime, opened(&*node.pool)).expect("a container");
+    run(&client, async {
+        let remote = connect(&node, &secret(1)).await.expect("connecting");
+        let container = opened(&remote).await.expect("a container");
+        put(&*container, b"value").await.expect("writing");
+        container.lease(oid()).await.expect("a lease");
+        assert!(here.unlink_on_last_close(oid()).await.expect("asking"), "the client has a lease");
+        assert_eq!(get(&*here, 10).await.expect("reading"), 5, "it is in use");
+    });
+    // The client dies: its runtime ends, and with it its connection.
+    drop(client);
+    wait_for("the object is removed with its last lease", || {
+        run(&node.runtime, get(&*here, 10)).expect("reading") == 0
+    });
+    wait_for("the container of the client is closed", || {
+        let all = run(&node.runtime, node.pool.list_containers()).expect("listing");
+        all[0].handles == 1
+    });
+}
+
+#[test]
+fn an_engine_that_is_gone_is_named() {
+    let (node, client) = (Node::start(), client());
+    let error = run(&client, async {
+        let remote = connect(&node, &secret(1)).await.expect("connecting");
+        let container = opened(&remote).await.expect("a container");
+        put(&*container, b"value").await.expect("writing");
+        tokio::task::block_in_place(|| drop(node));
+        let error = put(&*container, b"value").await.expect_err("a dead engine");
+        let again = get(&*container, 10).await.expect_err("a dead engine");
+        assert_eq!(again.kind(), ErrorKind::Io);
+        error
+    });
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.message().contains("n7"), "{error}");
+}
+
+#[test]
+fn a_node_that_cannot_be_reached_is_named() {
+    let node = Node::start();
+    let address = node.address.clone();
+    drop(node);
+    let secret = secret(1);
+    let link = Link::connect("n7", &address, &secret, POOL, 1);
+    let error = run(&client(), link).map(drop).expect_err("no engine");
+    assert!(error.message().contains("n7") && error.message().contains(&address), "{error}");
+}
+
+#[test]
+fn a_client_without_the_secret_gets_nothing() {
+    let node = Node::start();
+    let refused = run(&client(), connect(&node, &secret(2))).map(drop).expect_err("a stranger");
+    assert_eq!(refused.kind(), ErrorKind::NoPermission);
+    assert!(refused.message().contains("secret"), "{refused}");
+}
+
+#[test]
+fn what_no_frame_holds_is_refused_and_the_connection_goes_on() {
+    let (node, client) = (Node::start(), client());
+    run(&client, async {
+        let remote = connect(&node, &secret(1)).await.expect("connecting");
+        let container = opened(&remote).await.expect("a container");
+        let refused = get(&*container, BULK_MAX + 1).await.expect_err("too long");
+        assert_eq!(refused.kind(), ErrorKind::Overflow);
+        put(&*container, b"value").await.expect("writing");
+        assert_eq!(get(&*container, 10).await.expect("reading"), 5);
+    });
+}
+
+/// More requests than are served at a time, and more data than the engine has memory for.
+#[test]
+fn requests_beyond_the_limits_wait_their_turn() {
+    let (node, client) = (Node::start(), client());
+    run(&client, async {
+        let remote = Arc::new(connect(&node, &secret(1)).await.expect("connecting"));
+        let container: Arc<dyn OpenContainer> = opened(&*remote).await.expect("a container").into();
+        put(&*container, b"value").await.expect("writing");
+        let reads = (0..2000).map(|number| {
+            let container = Arc::clone(&container);
+            // Every tenth announces 16 MiB: 3.2 GB together.
+            let room = if number % 10 == 0 { 16 << 20 } else { 10 };
+            tokio::spawn(async move { get(&*container, room).await })
+        });
+        for read in reads.collect::<Vec<_>>() {
+            assert_eq!(read.await.expect("a task").expect("reading"), 5);
+        }
+    });
+}

@@ -1,0 +1,77 @@
+//! The conformance suite through an engine: over a stream in memory, and over TCP on loopback.
+use esker_backend::Pool;
+use esker_engine::Engine;
+use esker_memory::Memory;
+use esker_nodes::{Link, Remote};
+use esker_testkit::conformance;
+use esker_types::Uuid;
+use esker_wire::handshake::Secret;
+use std::sync::{Arc, LazyLock};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("a runtime")
+});
+
+/// Bytes that a stream in memory holds before its writer waits: fewer than a frame, so that frames are cut.
+const STREAM: usize = 10_000;
+
+const POOL: Uuid = Uuid([7; 16]);
+
+fn secret() -> Secret {
+    Secret::new([1; 32])
+}
+
+fn engine(pool: Arc<dyn Pool>) -> Engine {
+    Engine::new(pool, POOL, secret())
+}
+
+/// `pool` through an engine in this process.
+fn in_memory(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
+    let (client, server) = tokio::io::duplex(STREAM);
+    RUNTIME.block_on(async {
+        let engine = engine(pool);
+        tokio::spawn(async move {
+            let (from, to) = tokio::io::split(server);
+            engine.serve(from, to).await
+        });
+        let (from, to) = tokio::io::split(client);
+        let link = Link::open("n1", from, to, &secret(), POOL, 1).await.expect("a connection");
+        Arc::new(Remote::open(link).await.expect("the pool"))
+    })
+}
+
+/// `pool` through an engine that listens on loopback.
+fn over_tcp(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
+    RUNTIME.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let engine = engine(pool);
+        tokio::spawn(async move { engine.listen(listener).await });
+        let address = address.to_string();
+        let link = Link::connect("n1", &address, &secret(), POOL, 1).await.expect("a connection");
+        Arc::new(Remote::open(link).await.expect("the pool"))
+    })
+}
+
+/// One test per topic.
+macro_rules! conformance {
+    ($name:ident, $make:expr) => {
+        conformance!(@ $name, $make, containers metadata single_values arrays conditions punch
+            listing long_keys query snapshots transactions oids leases replies threads);
+    };
+    (@ $name:ident, $make:expr, $($topic:ident)+) => {
+        mod $name {
+            use super::*;
+            $(#[test]
+            fn $topic() {
+                conformance::$topic(&|| $make(Arc::new(Memory::new(4))));
+            })+
+        }
+    };
+}
+
+conformance!(stream, in_memory);
+conformance!(tcp, over_tcp);

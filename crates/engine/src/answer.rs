@@ -1,0 +1,186 @@
+//! Answers requests by the pool and its containers.
+use crate::fetch::{self, Proof};
+use crate::session::Session;
+use bytes::Bytes;
+use esker_backend::{Metadata, NewContainer, OpenContainer};
+use esker_types::Result;
+use esker_types::info::ContainerRef;
+use esker_types::ops::{AkeyRef, KeyQuery, KeyScope};
+use esker_wire::message::{
+    ContainerRequest, Failure, Handle, MetadataRequest, Name, PoolRequest, QueryRequest, Reply,
+    Request, Response, decode,
+};
+
+impl Session {
+    /// The response to a request, and its data: at most `room` bytes.
+    pub(crate) async fn answer(
+        &self,
+        message: &[u8],
+        bulk: Bytes,
+        room: u32,
+    ) -> (Response, Vec<u8>) {
+        let proof = Proof::default();
+        let answered = match decode(message) {
+            Ok(Request::Pool(request)) => self.answer_pool(request).await.map(plain),
+            Ok(Request::Container(handle, request)) => {
+                self.answer_container(handle, request, &bulk, room, &proof).await
+            }
+            Err(error) => Err(error),
+        };
+        let (reply, data) =
+            answered.unwrap_or_else(|error| plain(Reply::Failed(Failure::from(&error))));
+        (Response { reply, tokens: proof.into_tokens() }, data)
+    }
+
+    async fn answer_pool(&self, request: PoolRequest<'_>) -> Result<Reply> {
+        let pool = &self.pool;
+        Ok(match request {
+            PoolRequest::Capabilities => Reply::Capabilities(pool.capabilities()),
+            PoolRequest::Info => Reply::Pool(pool.info().await?),
+            PoolRequest::Metadata(request) => metadata(&**pool, request).await?,
+            PoolRequest::Create { label, uuid, checksum, metadata, first_oid } => {
+                let new = NewContainer::nameless().with_label(label).with_uuid(uuid);
+                let new =
+                    new.with_checksum(checksum).with_metadata(&metadata).with_first_oid(first_oid);
+                Reply::Container(pool.create_container(&new).await?)
+            }
+            PoolRequest::Open(name, mode) => {
+                let container = pool.open_container(container_ref(name), mode).await?;
+                let info = container.info().clone();
+                Reply::Opened(self.keep(container)?, info)
+            }
+            PoolRequest::Destroy(name, force) => {
+                pool.destroy_container(container_ref(name), force).await?;
+                Reply::Done
+            }
+            PoolRequest::List => Reply::Containers(pool.list_containers().await?),
+        })
+    }
+
+    async fn answer_container(
+        &self,
+        handle: Handle,
+        request: ContainerRequest<'_>,
+        bulk: &[u8],
+        room: u32,
+        proof: &Proof,
+    ) -> Result<(Reply, Vec<u8>)> {
+        if let ContainerRequest::Release(oid) = request {
+            return self.release(handle, oid).await.map(|last| plain(Reply::Flag(last)));
+        }
+        let container = self.container(handle)?;
+        Ok(plain(match request {
+            ContainerRequest::Fetch(oid, dkeys, at) => {
+                return fetch::fetch(&*container, oid, &dkeys, room, proof.read_at(at)).await;
+            }
+            ContainerRequest::Write(change) => {
+                Reply::Epoch(fetch::write(&*container, &change, bulk).await?)
+            }
+            ContainerRequest::Close => {
+                self.forget(handle)?.close().await?;
+                Reply::Done
+            }
+            ContainerRequest::Lease(oid) => {
+                container.lease(oid).await?;
+                self.leased(handle, oid, &container)?;
+                Reply::Done
+            }
+            other => answer_any(&*container, other, proof).await?,
+        }))
+    }
+}
+
+fn plain(reply: Reply) -> (Reply, Vec<u8>) {
+    (reply, Vec::new())
+}
+
+fn container_ref(name: Name<'_>) -> ContainerRef<'_> {
+    match name {
+        Name::Label(label) => ContainerRef::Label(label),
+        Name::Uuid(uuid) => ContainerRef::Uuid(uuid),
+    }
+}
+
+async fn metadata<M: Metadata + ?Sized>(of: &M, request: MetadataRequest<'_>) -> Result<Reply> {
+    Ok(match request {
+        MetadataRequest::Get(name) => Reply::Value(of.get_metadata(name).await?),
+        MetadataRequest::Set(changes) => {
+            of.set_metadata(&changes).await?;
+            Reply::Done
+        }
+        MetadataRequest::List(prefix) => Reply::Names(of.list_metadata(prefix).await?),
+    })
+}
+
+/// Requests that concern nothing but the container.
+async fn answer_any(
+    container: &dyn OpenContainer,
+    request: ContainerRequest<'_>,
+    proof: &Proof,
+) -> Result<Reply> {
+    Ok(match request {
+        ContainerRequest::Metadata(request) => metadata(container, request).await?,
+        ContainerRequest::Rename(label) => {
+            container.rename(label).await?;
+            Reply::Done
+        }
+        ContainerRequest::AllocateOids(count) => {
+            Reply::Number(container.allocate_oids(count).await?)
+        }
+        ContainerRequest::NextOid => Reply::Number(container.next_oid().await?),
+        ContainerRequest::CreateSnapshot(name) => {
+            Reply::Epoch(container.create_snapshot(name).await?)
+        }
+        ContainerRequest::ListSnapshots => Reply::Snapshots(container.list_snapshots().await?),
+        ContainerRequest::DestroySnapshot(epoch) => {
+            container.destroy_snapshot(epoch).await?;
+            Reply::Done
+        }
+        ContainerRequest::UnlinkOnLastClose(oid) => {
+            Reply::Flag(container.unlink_on_last_close(oid).await?)
+        }
+        read => answer_read(container, read, proof).await?,
+    })
+}
+
+/// Listings and queries.
+async fn answer_read(
+    container: &dyn OpenContainer,
+    request: ContainerRequest<'_>,
+    proof: &Proof,
+) -> Result<Reply> {
+    Ok(match request {
+        ContainerRequest::ListKeys(oid, dkey, mut anchor, limit, at) => {
+            let scope = dkey.map_or(KeyScope::Dkeys, KeyScope::Akeys);
+            let keys =
+                container.list_keys(oid, scope, &mut anchor, limit, proof.read_at(at)).await?;
+            Reply::Keys(keys, anchor)
+        }
+        ContainerRequest::ListExtents(oid, dkey, akey, mut anchor, entries, at) => {
+            let key = AkeyRef { dkey, akey };
+            let found = container
+                .list_extents(oid, key, &mut anchor, entries as usize, proof.read_at(at))
+                .await?;
+            Reply::Extents(found, anchor)
+        }
+        ContainerRequest::ListObjects(mut anchor, entries, at) => {
+            let objects =
+                container.list_objects(&mut anchor, entries as usize, proof.read_at(at)).await?;
+            Reply::Objects(objects, anchor)
+        }
+        ContainerRequest::Query(oid, query, at) => {
+            let found = container.query_key(oid, query_of(query), proof.read_at(at)).await?;
+            Reply::Found(found)
+        }
+        ContainerRequest::ObjectEpoch(oid, at) => {
+            let epoch = container.object_epoch(oid, proof.read_at(at)).await?;
+            Reply::Epoch(epoch)
+        }
+        _ => Reply::Done,
+    })
+}
+
+fn query_of(query: QueryRequest<'_>) -> KeyQuery<'_> {
+    let QueryRequest { edge, dkey, after, akey, want_akey, want_extent } = query;
+    KeyQuery { edge, dkey, after, akey, want_akey, want_extent }
+}

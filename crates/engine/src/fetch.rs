@@ -1,0 +1,189 @@
+//! Fetches and changes, turned from messages into operations of the seam and back.
+use esker_backend::OpenContainer;
+use esker_types::ops::{
+    Change, DkeyFetch, Fetch, ReadAt, ReadTokens, Sink, Source, Update, Value, Wanted, Write,
+    WriteOp,
+};
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
+use esker_wire::message::{
+    AkeyReply, AkeyRequest, At, ChangeRequest, DkeyRequest, Failure, Reply, ValueRequest,
+    WriteRequest, filled_ranges,
+};
+
+/// Where the engine collects proof of what a request reads.
+#[derive(Default)]
+pub(crate) struct Proof(ReadTokens);
+
+impl Proof {
+    pub(crate) fn read_at(&self, at: At) -> ReadAt<'_> {
+        ReadAt { view: at.view, tokens: at.tokens.then_some(&self.0) }
+    }
+
+    pub(crate) fn into_tokens(self) -> Vec<Vec<u8>> {
+        self.0.map(<[u8]>::to_vec)
+    }
+}
+
+/// Buffers for all akeys, which together have at most the `room` that the client announced.
+fn buffers(dkeys: &[DkeyRequest<'_>], room: u32) -> Result<Vec<Vec<Option<Vec<u8>>>>> {
+    let akeys = dkeys.iter().flat_map(|dkey| &dkey.akeys);
+    let total = akeys.filter_map(|akey| akey.room).fold(0, u64::saturating_add);
+    if total > u64::from(room) {
+        let message = format!("a fetch of {total} bytes was announced as one of {room}");
+        return Err(Error::new(ErrorKind::Corrupt, message));
+    }
+    let buffer = |akey: &AkeyRequest<'_>| akey.room.map(|room| vec![0; room as usize]);
+    Ok(dkeys.iter().map(|dkey| dkey.akeys.iter().map(buffer).collect()).collect())
+}
+
+fn fetch_of<'f>(akey: &'f AkeyRequest<'f>, buffer: &'f mut Option<Vec<u8>>) -> Fetch<'f> {
+    let sink = buffer.as_mut().map_or(Sink::None, |buffer| Sink::One(buffer));
+    let mut fetch = match &akey.extents {
+        None => Fetch::single(akey.akey, sink),
+        Some(extents) => Fetch::array(akey.akey, akey.record_size, extents, sink),
+    };
+    fetch.request.want_filled = matches!(fetch.request.wanted, Wanted::Array(_));
+    fetch.request.record_size = akey.record_size;
+    fetch.with_cond(akey.cond)
+}
+
+/// Reads what a client asks for. The reply's bytes are those that were found.
+pub(crate) async fn fetch(
+    container: &dyn OpenContainer,
+    oid: ObjectId,
+    dkeys: &[DkeyRequest<'_>],
+    room: u32,
+    at: ReadAt<'_>,
+) -> Result<(Reply, Vec<u8>)> {
+    let mut buffers = buffers(dkeys, room)?;
+    let mut fetches: Vec<Vec<Fetch<'_>>> = dkeys
+        .iter()
+        .zip(&mut buffers)
+        .map(|(dkey, buffers)| {
+            dkey.akeys.iter().zip(buffers).map(|(akey, buffer)| fetch_of(akey, buffer)).collect()
+        })
+        .collect();
+    let mut wanted: Vec<DkeyFetch<'_, '_>> = dkeys
+        .iter()
+        .zip(&mut fetches)
+        .map(|(dkey, akeys)| DkeyFetch { dkey: dkey.dkey, cond: dkey.cond, akeys })
+        .collect();
+    let fetched = container.fetch(oid, &mut wanted, at).await;
+    drop(wanted);
+    let found: Vec<AkeyReply> = fetches.iter_mut().flatten().map(reply_of).collect();
+    drop(fetches);
+    if let Err(error) = fetched {
+        return Ok((Reply::FetchFailed(Failure::from(&error), found), Vec::new()));
+    }
+    let akeys = dkeys.iter().flat_map(|dkey| &dkey.akeys);
+    let mut bulk = Vec::new();
+    for ((akey, reply), buffer) in akeys.zip(&found).zip(buffers.iter_mut().flatten()) {
+        add_found(akey, reply, buffer.take().unwrap_or_default(), &mut bulk)?;
+    }
+    Ok((Reply::Fetched(found), bulk))
+}
+
+fn reply_of(fetch: &mut Fetch<'_>) -> AkeyReply {
+    let reply = &mut fetch.reply;
+    let filled = std::mem::take(&mut reply.filled);
+    AkeyReply { size: reply.size, filled_bytes: reply.filled_bytes, filled }
+}
+
+/// Adds the bytes that were found to the bulk. A buffer that was filled alone and from its beginning becomes the bulk.
+fn add_found(
+    akey: &AkeyRequest<'_>,
+    reply: &AkeyReply,
+    mut buffer: Vec<u8>,
+    bulk: &mut Vec<u8>,
+) -> Result<()> {
+    let ranges = match &akey.extents {
+        Some(_) if akey.room.is_none() => return Ok(()),
+        Some(extents) => filled_ranges(extents, &reply.filled, reply.size)?,
+        None => std::iter::once(0..reply.filled_bytes).collect(),
+    };
+    if let ([range], true) = (&ranges[..], bulk.is_empty())
+        && range.start == 0
+    {
+        buffer.truncate(range.end as usize);
+        *bulk = buffer;
+        return Ok(());
+    }
+    for range in ranges {
+        bulk.extend_from_slice(
+            buffer.get(range.start as usize..range.end as usize).unwrap_or_default(),
+        );
+    }
+    Ok(())
+}
+
+/// Takes values off the bulk of a change, one behind the other.
+struct Values<'b>(&'b [u8]);
+
+impl<'b> Values<'b> {
+    fn take(&mut self, len: u64) -> Result<Source<'b>> {
+        let split = usize::try_from(len).ok().and_then(|len| self.0.split_at_checked(len));
+        let (value, rest) = split.ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, "a change has fewer bytes of data than its values")
+        })?;
+        self.0 = rest;
+        Ok(Source::One(value))
+    }
+
+    fn value<'v>(&mut self, request: &'v ValueRequest) -> Result<Value<'v>>
+    where
+        'b: 'v,
+    {
+        Ok(match request {
+            ValueRequest::Single(len) => Value::Single(self.take(*len)?),
+            ValueRequest::Array(record_size, extents, len) => {
+                Value::Array { record_size: *record_size, extents, data: self.take(*len)? }
+            }
+            ValueRequest::PunchExtents(extents) => Value::PunchExtents(extents),
+        })
+    }
+
+    fn updates<'v>(&mut self, request: &'v WriteRequest<'v>) -> Result<Vec<Update<'v>>>
+    where
+        'b: 'v,
+    {
+        let WriteRequest::Update(_, _, akeys) = request else { return Ok(Vec::new()) };
+        let mut update = |(akey, cond, value): &'v (&'v [u8], _, ValueRequest)| {
+            Ok(Update { akey, value: self.value(value)?, cond: *cond })
+        };
+        akeys.iter().map(&mut update).collect()
+    }
+}
+
+/// Does what a client's change says.
+pub(crate) async fn write(
+    container: &dyn OpenContainer,
+    request: &ChangeRequest<'_>,
+    bulk: &[u8],
+) -> Result<Epoch> {
+    let mut values = Values(bulk);
+    let updates = request.writes.iter().map(|(_, write)| values.updates(write));
+    let updates = updates.collect::<Result<Vec<_>>>()?;
+    let writes: Vec<Write<'_>> = request
+        .writes
+        .iter()
+        .zip(&updates)
+        .map(|((oid, write), updates)| Write { oid: *oid, op: op_of(write, updates) })
+        .collect();
+    let tokens = request.tokens.as_ref().map(|tokens| {
+        let read = ReadTokens::default();
+        tokens.iter().for_each(|token| read.add(token));
+        read
+    });
+    container.write(Change { writes: &writes, tokens: tokens.as_ref(), id: request.id }).await
+}
+
+fn op_of<'v>(request: &'v WriteRequest<'v>, updates: &'v [Update<'v>]) -> WriteOp<'v> {
+    match *request {
+        WriteRequest::Update(dkey, cond, _) => WriteOp::Update { dkey, cond, updates },
+        WriteRequest::PunchObject(cond) => WriteOp::PunchObject { cond },
+        WriteRequest::PunchDkey(dkey, cond) => WriteOp::PunchDkey { dkey, cond },
+        WriteRequest::PunchAkeys(dkey, ref akeys, cond) => {
+            WriteOp::PunchAkeys { dkey, akeys, cond }
+        }
+    }
+}

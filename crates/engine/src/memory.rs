@@ -1,0 +1,30 @@
+//! The memory of an engine: requests take their share before their bytes are received, and keep it until the reply is sent.
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bytes of one permit.
+const UNIT: u64 = 1024;
+
+/// Memory for requests and replies.
+#[derive(Clone)]
+pub(crate) struct Memory {
+    units: Arc<Semaphore>,
+    total: u32,
+}
+
+/// A share of the memory, given back when dropped. `None` if the engine ends.
+pub(crate) type Share = Option<OwnedSemaphorePermit>;
+
+impl Memory {
+    /// Memory of `bytes` bytes.
+    pub(crate) fn new(bytes: u64) -> Self {
+        let total = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX >> 4);
+        Self { units: Arc::new(Semaphore::new(total as usize)), total }
+    }
+
+    /// Waits for `bytes` bytes; a request for more than there is takes all.
+    pub(crate) async fn take(&self, bytes: u64) -> Share {
+        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.total);
+        Arc::clone(&self.units).acquire_many_owned(units).await.ok()
+    }
+}

@@ -1,0 +1,211 @@
+//! The handshake: both sides prove that they know the pool's secret, and agree on a version. Nothing is served before.
+//!
+//! Each side draws a nonce. A proof is HMAC-SHA-256 (RFC 2104) by the secret over the side's name and everything that
+//! both have said, so it is of no use in another connection, nor to the other side.
+use crate::frame::{Frame, Kind, Limits, Receiver, Sender};
+use crate::message::{decode, encode};
+use bytes::Bytes;
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use hmac::{Hmac, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Version of the protocol that this release speaks.
+pub const VERSION: u16 = 1;
+
+/// Bytes of a secret, a nonce and a proof.
+const LEN: usize = 32;
+
+/// What all nodes and clients of a pool know, and nobody else.
+#[derive(Clone)]
+pub struct Secret([u8; LEN]);
+
+impl Secret {
+    /// A secret of random bytes.
+    #[must_use]
+    pub fn new(random: [u8; LEN]) -> Self {
+        Self(random)
+    }
+
+    /// Its bytes, for the file that keeps it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; LEN] {
+        &self.0
+    }
+
+    fn mac(&self, side: &[u8], said: &[&[u8]]) -> Result<Hmac<Sha256>> {
+        let failed =
+            |_| Error::new(ErrorKind::Invalid, "the secret of the pool cannot be used as a key");
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(failed)?;
+        mac.update(side);
+        for part in said {
+            mac.update(&(part.len() as u64).to_le_bytes());
+            mac.update(part);
+        }
+        Ok(mac)
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// The client speaks first.
+#[derive(Debug, Serialize, Deserialize)]
+struct Hello {
+    oldest: u16,
+    newest: u16,
+    pool: Uuid,
+    nonce: [u8; LEN],
+    session: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Welcome {
+    Prove { version: u16, nonce: [u8; LEN], proof: [u8; LEN] },
+    Refused(Refusal),
+}
+
+/// Why an engine does not serve a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// No version is known to both.
+    Version {
+        /// The newest that the engine speaks.
+        newest: u16,
+    },
+    /// The engine serves another pool.
+    Pool,
+    /// The client does not know the secret.
+    Secret,
+}
+
+impl Refusal {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Version { newest } => Error::new(
+                ErrorKind::Incompatible,
+                format!(
+                    "the engine speaks version {newest} of the protocol, this client {VERSION}: use the same release of Esker on all nodes"
+                ),
+            ),
+            Self::Pool => Error::new(
+                ErrorKind::NotFound,
+                "the engine at this address serves another pool: the map of the pool is out of date",
+            ),
+            Self::Secret => Error::new(
+                ErrorKind::NoPermission,
+                "the engine and this client do not have the same secret: use the pool's present map",
+            ),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Proof {
+    proof: [u8; LEN],
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Accepted {
+    Yes,
+    Refused(Refusal),
+}
+
+const CLIENT: &[u8] = b"esker client";
+const ENGINE: &[u8] = b"esker engine";
+
+async fn say<W: AsyncWrite + Unpin>(to: &mut Sender<W>, said: &impl Serialize) -> Result<Bytes> {
+    let message: Bytes = encode(said)?.into();
+    let frame = Frame {
+        kind: Kind::Handshake,
+        call: 0,
+        room: 0,
+        message: message.clone(),
+        bulk: Bytes::new(),
+    };
+    to.send(&frame).await?;
+    to.flush().await?;
+    Ok(message)
+}
+
+async fn hear<R: AsyncRead + Unpin>(from: &mut Receiver<R>) -> Result<Bytes> {
+    match from.receive(Limits::STRANGER).await? {
+        Some(frame) if frame.kind == Kind::Handshake => Ok(frame.message),
+        Some(_) => Err(Error::new(ErrorKind::Corrupt, "the peer did not begin with a handshake")),
+        None => {
+            Err(Error::new(ErrorKind::Io, "the peer closed the connection during the handshake"))
+        }
+    }
+}
+
+/// Introduces a client to an engine that serves `pool`. `session` names the client in the ids of its changes.
+///
+/// # Errors
+/// `Incompatible`, `NotFound` or `NoPermission` if the engine refuses; `NoPermission` if the engine does not know the
+/// secret; `Io` and `Corrupt` as for frames.
+pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    from: &mut Receiver<R>,
+    to: &mut Sender<W>,
+    secret: &Secret,
+    pool: Uuid,
+    session: u64,
+    nonce: [u8; LEN],
+) -> Result<()> {
+    let hello = Hello { oldest: VERSION, newest: VERSION, pool, nonce, session };
+    let hello = say(to, &hello).await?;
+    let welcome = hear(from).await?;
+    let (theirs, proof) = match decode(&welcome)? {
+        Welcome::Refused(why) => return Err(why.into_error()),
+        Welcome::Prove { nonce, proof, .. } => (nonce, proof),
+    };
+    let said: [&[u8]; 2] = [&hello, &theirs];
+    if secret.mac(ENGINE, &said)?.verify_slice(&proof).is_err() {
+        return Err(Refusal::Secret.into_error());
+    }
+    let proof = secret.mac(CLIENT, &said)?.finalize().into_bytes().into();
+    say(to, &Proof { proof }).await?;
+    match decode(&hear(from).await?)? {
+        Accepted::Yes => Ok(()),
+        Accepted::Refused(why) => Err(why.into_error()),
+    }
+}
+
+/// Lets a client of `pool` in. Returns its session.
+///
+/// # Errors
+/// As [`connect`]; the client has been told.
+pub async fn accept<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    from: &mut Receiver<R>,
+    to: &mut Sender<W>,
+    secret: &Secret,
+    pool: Uuid,
+    nonce: [u8; LEN],
+) -> Result<u64> {
+    let heard = hear(from).await?;
+    let hello: Hello = decode(&heard)?;
+    if let Some(why) = unfit(&hello, pool) {
+        say(to, &Welcome::Refused(why)).await?;
+        return Err(why.into_error());
+    }
+    let said: [&[u8]; 2] = [&heard, &nonce];
+    let proof = secret.mac(ENGINE, &said)?.finalize().into_bytes().into();
+    say(to, &Welcome::Prove { version: VERSION, nonce, proof }).await?;
+    let Proof { proof } = decode(&hear(from).await?)?;
+    if secret.mac(CLIENT, &said)?.verify_slice(&proof).is_err() {
+        say(to, &Accepted::Refused(Refusal::Secret)).await?;
+        return Err(Refusal::Secret.into_error());
+    }
+    say(to, &Accepted::Yes).await?;
+    Ok(hello.session)
+}
+
+fn unfit(hello: &Hello, pool: Uuid) -> Option<Refusal> {
+    if !(hello.oldest..=hello.newest).contains(&VERSION) {
+        return Some(Refusal::Version { newest: VERSION });
+    }
+    (hello.pool != pool).then_some(Refusal::Pool)
+}

@@ -1,0 +1,6 @@
+//! The protocol between clients and engines: frames, the handshake, requests and replies. `docs/wire.md` draws its bytes.
+#![forbid(unsafe_code)]
+
+pub mod frame;
+pub mod handshake;
+pub mod message;

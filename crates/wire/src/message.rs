@@ -1,0 +1,406 @@
+//! Messages: requests and replies as values, encoded by postcard. Data travels beside them, as the bulk of the frame.
+use esker_types::info::{Capabilities, ContainerInfo, OpenMode, PoolInfo, SnapshotInfo};
+use esker_types::ops::{Anchor, ChangeId, Cond, Edge, KeyFound, ListLimit, StoredExtent, View};
+use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, KeyBatch, ObjectId, Result, Uuid};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Encodes a message.
+///
+/// # Errors
+/// `Overflow` if it cannot be encoded.
+pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+    postcard::to_stdvec(message).map_err(|error| {
+        Error::new(ErrorKind::Overflow, format!("a message cannot be encoded: {error}"))
+    })
+}
+
+/// Decodes a message that must take all of `bytes`.
+///
+/// # Errors
+/// `Corrupt` if it does not.
+pub fn decode<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T> {
+    let refused = |why: &dyn std::fmt::Display| {
+        Error::new(
+            ErrorKind::Corrupt,
+            format!("the peer sent a message that is not understood: {why}"),
+        )
+    };
+    match postcard::take_from_bytes(bytes) {
+        Ok((message, [])) => Ok(message),
+        Ok((_, rest)) => Err(refused(&format_args!("{} bytes are left over", rest.len()))),
+        Err(error) => Err(refused(&error)),
+    }
+}
+
+/// Number of an open container within a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Handle(pub u32);
+
+/// What a request is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request<'a> {
+    /// About the pool.
+    #[serde(borrow)]
+    Pool(PoolRequest<'a>),
+    /// About an open container.
+    Container(Handle, #[serde(borrow)] ContainerRequest<'a>),
+}
+
+/// Requests about named values of a pool or container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MetadataRequest<'a> {
+    /// The value of a name: answered by [`Reply::Value`].
+    Get(&'a str),
+    /// Sets or removes names: [`Reply::Done`].
+    #[serde(borrow)]
+    Set(Vec<(&'a str, Option<&'a [u8]>)>),
+    /// Names that begin with a prefix: [`Reply::Names`].
+    List(&'a str),
+}
+
+/// A container by label or UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Name<'a> {
+    /// By label.
+    Label(&'a str),
+    /// By UUID.
+    Uuid(Uuid),
+}
+
+/// Requests about a pool (the trait `Pool` of the seam).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolRequest<'a> {
+    /// [`Reply::Capabilities`].
+    Capabilities,
+    /// [`Reply::Pool`].
+    Info,
+    /// Named values of the pool.
+    #[serde(borrow)]
+    Metadata(MetadataRequest<'a>),
+    /// [`Reply::Container`].
+    Create {
+        /// Its label.
+        label: Option<&'a str>,
+        /// Its UUID.
+        uuid: Uuid,
+        /// Checksum over its data.
+        checksum: Checksum,
+        /// Metadata it has from the beginning.
+        #[serde(borrow)]
+        metadata: Vec<(&'a str, &'a [u8])>,
+        /// First object id that is handed out.
+        first_oid: u64,
+    },
+    /// [`Reply::Opened`].
+    Open(Name<'a>, OpenMode),
+    /// [`Reply::Done`].
+    Destroy(Name<'a>, bool),
+    /// [`Reply::Containers`].
+    List,
+}
+
+/// Requests about an open container (the trait `OpenContainer` of the seam).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ContainerRequest<'a> {
+    /// Named values of the container.
+    #[serde(borrow)]
+    Metadata(MetadataRequest<'a>),
+    /// [`Reply::Done`].
+    Close,
+    /// [`Reply::Done`].
+    Rename(Option<&'a str>),
+    /// [`Reply::Number`].
+    AllocateOids(u64),
+    /// [`Reply::Number`].
+    NextOid,
+    /// [`Reply::Epoch`]. The values are the bulk, one behind the other.
+    #[serde(borrow)]
+    Write(ChangeRequest<'a>),
+    /// [`Reply::Fetched`].
+    Fetch(ObjectId, #[serde(borrow)] Vec<DkeyRequest<'a>>, At),
+    /// [`Reply::Keys`].
+    ListKeys(ObjectId, #[serde(borrow)] Option<&'a [u8]>, Anchor, ListLimit, At),
+    /// [`Reply::Extents`].
+    ListExtents(ObjectId, &'a [u8], &'a [u8], Anchor, u64, At),
+    /// [`Reply::Objects`].
+    ListObjects(Anchor, u64, At),
+    /// [`Reply::Found`].
+    Query(ObjectId, #[serde(borrow)] QueryRequest<'a>, At),
+    /// [`Reply::Epoch`].
+    ObjectEpoch(ObjectId, At),
+    /// [`Reply::Epoch`].
+    CreateSnapshot(&'a str),
+    /// [`Reply::Snapshots`].
+    ListSnapshots,
+    /// [`Reply::Done`].
+    DestroySnapshot(Epoch),
+    /// [`Reply::Done`].
+    Lease(ObjectId),
+    /// [`Reply::Flag`].
+    Release(ObjectId),
+    /// [`Reply::Flag`].
+    UnlinkOnLastClose(ObjectId),
+}
+
+/// Which state a read sees, and whether it is to be proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct At {
+    /// Which state it sees.
+    pub view: View,
+    /// Asks for tokens.
+    pub tokens: bool,
+}
+
+/// A change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeRequest<'a> {
+    /// Its id, so that it may be sent again.
+    pub id: Option<ChangeId>,
+    /// What the transaction has read; `None` outside any.
+    #[serde(borrow)]
+    pub tokens: Option<Vec<&'a [u8]>>,
+    /// Its writes, in order.
+    #[serde(borrow)]
+    pub writes: Vec<(ObjectId, WriteRequest<'a>)>,
+}
+
+/// A write to one object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WriteRequest<'a> {
+    /// New content for akeys of one dkey.
+    Update(&'a [u8], Cond, #[serde(borrow)] Vec<(&'a [u8], Cond, ValueRequest)>),
+    /// Removes the object.
+    PunchObject(Cond),
+    /// Removes a dkey.
+    PunchDkey(&'a [u8], Cond),
+    /// Removes akeys of a dkey.
+    PunchAkeys(&'a [u8], #[serde(borrow)] Vec<&'a [u8]>, Cond),
+}
+
+/// New content of an akey, without its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ValueRequest {
+    /// A single value: this many bytes of the bulk.
+    Single(u64),
+    /// Records of an array: record size, extents, bytes of the bulk.
+    Array(u64, Vec<Extent>, u64),
+    /// These records become holes.
+    PunchExtents(Vec<Extent>),
+}
+
+/// What is fetched of one dkey.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DkeyRequest<'a> {
+    /// The dkey.
+    pub dkey: &'a [u8],
+    /// Its condition.
+    pub cond: Cond,
+    /// Its akeys.
+    #[serde(borrow)]
+    pub akeys: Vec<AkeyRequest<'a>>,
+}
+
+/// What is fetched of one akey.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AkeyRequest<'a> {
+    /// The akey.
+    pub akey: &'a [u8],
+    /// Extents of an array, or `None` for the single value.
+    pub extents: Option<Vec<Extent>>,
+    /// Bytes per record the caller expects, 0 for any.
+    pub record_size: u64,
+    /// Its condition.
+    pub cond: Cond,
+    /// Bytes of the caller's buffer; `None` if only sizes are wanted.
+    pub room: Option<u64>,
+}
+
+/// Asks for the smallest or largest key or extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueryRequest<'a> {
+    /// Which end.
+    pub edge: Edge,
+    /// The dkey; `None` asks for it.
+    pub dkey: Option<&'a [u8]>,
+    /// Only dkeys greater than this one.
+    pub after: Option<&'a [u8]>,
+    /// The akey.
+    pub akey: Option<&'a [u8]>,
+    /// Asks for the akey.
+    pub want_akey: bool,
+    /// Asks for the extent.
+    pub want_extent: bool,
+}
+
+/// What a client gets for a request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Response {
+    /// What was asked for, or why not.
+    pub reply: Reply,
+    /// Tokens of what was read, if they were asked for: of a read that failed, too, since a conflict may have been the
+    /// reason.
+    pub tokens: Vec<Vec<u8>>,
+}
+
+/// A reply: what was asked for, or why not.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// An error of the engine's backend.
+    Failed(Failure),
+    /// An error of a fetch, and what is known of its akeys all the same.
+    FetchFailed(Failure, Vec<AkeyReply>),
+    /// It is done.
+    Done,
+    /// A number.
+    Number(u64),
+    /// Yes or no.
+    Flag(bool),
+    /// The epoch of a change or object.
+    Epoch(Epoch),
+    /// The value of a name.
+    Value(Option<Vec<u8>>),
+    /// Names.
+    Names(Vec<String>),
+    /// What the engine's backend can do.
+    Capabilities(Capabilities),
+    /// What a pool is.
+    Pool(PoolInfo),
+    /// What a container is.
+    Container(ContainerInfo),
+    /// An open container.
+    Opened(Handle, ContainerInfo),
+    /// Containers of a pool.
+    Containers(Vec<ContainerInfo>),
+    /// Akeys in the order of the request. The bytes that were found are the bulk.
+    Fetched(Vec<AkeyReply>),
+    /// Keys, and where the listing continues.
+    Keys(KeyBatch, Anchor),
+    /// Extents, and where the listing continues.
+    Extents(Vec<StoredExtent>, Anchor),
+    /// Objects, and where the listing continues.
+    Objects(Vec<ObjectId>, Anchor),
+    /// Result of a query.
+    Found(Option<KeyFound>),
+    /// Snapshots.
+    Snapshots(Vec<SnapshotInfo>),
+}
+
+/// What was found of one akey.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AkeyReply {
+    /// Record size, or size of the single value; 0 if the akey does not exist.
+    pub size: u64,
+    /// Bytes of the caller's buffer up to the end of the last one filled.
+    pub filled_bytes: u64,
+    /// Records that were found. Their bytes, and no others, are in the bulk.
+    pub filled: Vec<Extent>,
+}
+
+/// An error as it travels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    kind: ErrorKind,
+    message: String,
+    needed: Option<u64>,
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        Self { kind: error.kind(), message: error.message().to_owned(), needed: error.needed() }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let error = Error::new(failure.kind, failure.message);
+        match failure.needed {
+            Some(needed) => error.with_needed(needed),
+            None => error,
+        }
+    }
+}
+
+/// Where records that were found lie in the buffer of a fetch of `wanted`, as ranges of bytes. `filled` is in the order
+/// of `wanted`; a record that was asked for twice is in it twice.
+///
+/// # Errors
+/// `Corrupt` if a record was not asked for.
+pub fn filled_ranges(
+    wanted: &[Extent],
+    filled: &[Extent],
+    record_size: u64,
+) -> Result<Vec<Range<u64>>> {
+    let mut buffer =
+        Buffer { rest: wanted, next: wanted.first().map_or(0, |first| first.start), before: 0 };
+    let mut ranges = Vec::with_capacity(filled.len());
+    for found in filled {
+        let mut found = *found;
+        while found.count > 0 {
+            let (at, count) = buffer.place(found).ok_or_else(not_asked_for)?;
+            let bytes = |records: u64| records.checked_mul(record_size).ok_or_else(not_asked_for);
+            ranges.push(bytes(at)?..bytes(at.saturating_add(count))?);
+            found = Extent { start: found.start.saturating_add(count), count: found.count - count };
+        }
+    }
+    Ok(ranges)
+}
+
+/// The part of a buffer that no records were placed in yet.
+struct Buffer<'e> {
+    /// The extents it is for, from the present one on.
+    rest: &'e [Extent],
+    /// First record of the present extent that may come next.
+    next: u64,
+    /// Records of all extents before the present one.
+    before: u64,
+}
+
+impl Buffer<'_> {
+    /// Position in the buffer of the first records of `found`, and how many of them lie there.
+    fn place(&mut self, found: Extent) -> Option<(u64, u64)> {
+        loop {
+            let (present, others) = self.rest.split_first()?;
+            let end = present.start.checked_add(present.count)?;
+            if found.start >= self.next && found.start < end {
+                let count = found.count.min(end - found.start);
+                self.next = found.start + count;
+                return Some((self.before.checked_add(found.start - present.start)?, count));
+            }
+            self.before = self.before.checked_add(present.count)?;
+            self.next = others.first().map_or(0, |next| next.start);
+            self.rest = others;
+        }
+    }
+}
+
+#[cold]
+fn not_asked_for() -> Error {
+    Error::new(ErrorKind::Corrupt, "a reply has records that were not asked for")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(start: u64, count: u64) -> Extent {
+        Extent { start, count }
+    }
+
+    #[test]
+    fn records_are_placed_where_they_were_asked_for() {
+        let ranges = |wanted: &[Extent], filled: &[Extent]| {
+            filled_ranges(wanted, filled, 10).map_err(|error| error.kind())
+        };
+        let wanted = [extent(1, 144), extent(6, 7), extent(13, 2)];
+        let filled = [extent(1, 3), extent(100, 45), extent(6, 7)];
+        assert_eq!(ranges(&wanted, &filled), Ok(vec![0..30, 990..1440, 1440..1510]));
+        assert_eq!(
+            ranges(&wanted, &[extent(1, 144), extent(8, 7)]),
+            Ok(vec![0..1440, 1460..1510, 1510..1530])
+        );
+        assert_eq!(ranges(&wanted, &[extent(0, 1)]), Err(ErrorKind::Corrupt));
+        assert_eq!(ranges(&wanted, &[extent(13, 3), extent(13, 3)]), Err(ErrorKind::Corrupt));
+        assert_eq!(ranges(&[extent(u64::MAX, 1)], &[extent(u64::MAX, 1)]), Err(ErrorKind::Corrupt));
+    }
+}
