@@ -158,7 +158,10 @@ impl Container {
         let (this, class) = (slf.get(), text::object_class(oclass)?);
         let shape = Shape { cell_size, chunk_size, exist_ok };
         let made = || {
-            let oid = this.find(name, ObjectType::Array, class)?;
+            let oid = match exist_ok {
+                true => this.find(name, ObjectType::Array, class)?,
+                false => this.container.named_oid(name, ObjectType::Array, class)?,
+            };
             let array = shape.create(&this.container, oid, this.view.access());
             array.map_err(|error| named(name, error))
         };

@@ -9,12 +9,16 @@
 //! ```
 use crate::Access;
 use crate::container::Container;
+use esker_os::executor::{side_by_side, task};
 use esker_types::info::SnapshotInfo;
 use esker_types::ops::{Anchor, ListLimit};
 use esker_types::{Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use sha2::{Digest, Sha256};
 
 const NAMED: u64 = 1 << 31;
+
+/// Classes of a name that are searched at a time.
+const SEARCHES_MAX: usize = 16;
 
 impl Container {
     /// The object that `name` refers to. An id with a type and a class is used as it is; user bits alone, and names,
@@ -58,13 +62,15 @@ impl Container {
             return Ok(usual);
         }
         let able = self.capabilities();
-        let mut found = Vec::new();
-        for class in ObjectClass::possible(able.targets, able.domains) {
-            let oid = ObjectId::generate(usual.hi, usual.lo, otype, class);
-            if oid != usual && self.has_keys(oid, access).await? {
-                found.push(oid);
-            }
-        }
+        let others = ObjectClass::possible(able.targets, able.domains)
+            .map(|class| ObjectId::generate(usual.hi, usual.lo, otype, class))
+            .filter(|oid| *oid != usual);
+        let look =
+            |oid| task(async move { self.has_keys(oid, access).await.map(|has| (oid, has)) });
+        let looked = side_by_side(others.map(look).collect(), SEARCHES_MAX).await;
+        let looked = looked.into_iter().collect::<Result<Vec<_>>>()?;
+        let found: Vec<ObjectId> =
+            looked.into_iter().filter_map(|(oid, has)| has.then_some(oid)).collect();
         match found[..] {
             [] => Ok(usual),
             [only] => Ok(only),
