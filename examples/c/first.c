@@ -4,7 +4,8 @@
  *
  * Needs a pool "tank" with a container "run1":  esker pool create tank --size 1G; esker cont create tank run1
  *
- * Calls reject handles that could not be opened, so checking the last call detects every failure.
+ * Calls reject handles that could not be opened, so checking the last call detects every failure. ESKER_LOG=1 shows its
+ * cause.
  */
 #include <daos.h>
 #include <stdio.h>

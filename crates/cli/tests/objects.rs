@@ -112,6 +112,21 @@ fn files_come_back_from_arrays() {
 }
 
 #[test]
+fn a_file_that_does_not_fit_leaves_no_half_of_it() {
+    let site = Site::with_container();
+    site.ok(&["pool", "create", "small", "--size", "24M", "--targets", "1"]);
+    site.ok(&["cont", "create", "small", "c"]);
+    let (large, little) = (site.file("large", &noise(30 << 20)), site.file("little", b"little"));
+    let put = |file: &str| site.failure(&["array", "put", "small", "c", "a", file]);
+    let said = put(&large)["error"]["message"].as_str().unwrap().to_owned();
+    assert!(said.contains("the pool is full"), "{said}");
+    assert_eq!(site.json(&["object", "list", "small", "c"]), json!([]));
+    site.ok(&["array", "put", "small", "c", "a", &little]);
+    let said = put(&large)["error"]["message"].as_str().unwrap().to_owned();
+    assert!(said.contains("\"a\" is incomplete"), "{said}");
+}
+
+#[test]
 fn an_array_says_what_it_is() {
     let site = Site::with_container();
     let file = site.file("input", &noise(1000));

@@ -107,27 +107,22 @@ impl Put {
         let mut source = files::Source::open(&self.file)?;
         let (container, oid) = self.array.open(OpenMode::ReadWrite, ObjectType::Array)?;
         let (array, is_new) = self.open_or_create(&container, oid)?;
-        let cell = array.attributes().cell_size;
-        let mut buffer = vec![0; piece_bytes(cell)];
-        let (bar, mut cells) = (Bar::bytes("storing"), 0);
-        loop {
-            let bytes = source.fill(&mut buffer)?;
-            let piece = whole_cells(bytes, cell)?;
-            let range = [Extent::new(cells, piece)];
-            array.write(&range, Source::One(&buffer[..bytes]), Access::Latest).wait()?;
-            cells += piece;
-            bar.update(cells * cell, source.len.unwrap_or(cells * cell));
-            if bytes < buffer.len() {
-                break;
-            }
-        }
-        // The writes have given a new Array its length. A drain may have moved it since; setting the length would
-        // then create another Array, of zeros.
-        if !is_new {
-            array.set_size(cells, Access::Latest).wait()?;
-        }
-        let response = json!({"oid": oid.to_string(), "size_bytes": cells * cell});
+        let stored = store(&array, &mut source, is_new).map_err(|error| {
+            // Half of a file must not read as a whole one.
+            let removed = is_new && array.destroy(Access::Latest).wait().is_ok();
+            if removed { error } else { self.incomplete(&error) }
+        })?;
+        let response = json!({"oid": oid.to_string(), "size_bytes": stored});
         Ok(Answer::new(response, ""))
+    }
+
+    #[cold]
+    fn incomplete(&self, error: &Error) -> Error {
+        let message = format!(
+            "{error}; the Array {:?} is incomplete: store the file again",
+            self.array.object
+        );
+        Error::new(error.kind(), message)
     }
 
     /// The Array, and whether it is new. Of two processes that create it at the same time, one finds it existing.
@@ -142,6 +137,30 @@ impl Put {
             created => Ok((created?, true)),
         }
     }
+}
+
+/// Stores a file from the beginning of an Array on. Returns the bytes.
+fn store(array: &Array, source: &mut files::Source, is_new: bool) -> Result<u64> {
+    let cell = array.attributes().cell_size;
+    let mut buffer = vec![0; piece_bytes(cell)];
+    let (bar, mut cells) = (Bar::bytes("storing"), 0);
+    loop {
+        let bytes = source.fill(&mut buffer)?;
+        let piece = whole_cells(bytes, cell)?;
+        let range = [Extent::new(cells, piece)];
+        array.write(&range, Source::One(&buffer[..bytes]), Access::Latest).wait()?;
+        cells += piece;
+        bar.update(cells * cell, source.len.unwrap_or(cells * cell));
+        if bytes < buffer.len() {
+            break;
+        }
+    }
+    // The writes have given a new Array its length. A drain may have moved it since; setting the length would then
+    // create another Array, of zeros.
+    if !is_new {
+        array.set_size(cells, Access::Latest).wait()?;
+    }
+    Ok(cells * cell)
 }
 
 /// About [`PIECE_BYTES`], and whole cells.

@@ -199,8 +199,9 @@ fn full(target: &Target, need: u64) -> Error {
         0 => String::new(),
         _ => format!(", though others have {free} bytes free"),
     };
-    let text =
-        format!("target {number} has no segment with room for {need} bytes{elsewhere}: {remedy}");
+    let text = format!(
+        "the pool is full: target {number} has no segment with room for {need} bytes{elsewhere}: {remedy}"
+    );
     Error::new(ErrorKind::NoSpace, text)
 }
 
