@@ -4,11 +4,10 @@ use crate::session::Session;
 use bytes::Bytes;
 use esker_backend::{Metadata, NewContainer, OpenContainer};
 use esker_types::Result;
-use esker_types::info::ContainerRef;
-use esker_types::ops::{AkeyRef, KeyQuery, KeyScope};
+use esker_types::ops::{AkeyRef, KeyScope};
 use esker_wire::message::{
-    ContainerRequest, Failure, Handle, MetadataRequest, Name, PoolRequest, QueryRequest, Reply,
-    Request, Response, decode,
+    ContainerRequest, Failure, Handle, MetadataRequest, PoolRequest, Reply, Request, Response,
+    decode,
 };
 
 impl Session {
@@ -45,12 +44,12 @@ impl Session {
                 Reply::Container(pool.create_container(&new).await?)
             }
             PoolRequest::Open(name, mode) => {
-                let container = pool.open_container(container_ref(name), mode).await?;
+                let container = pool.open_container(name, mode).await?;
                 let info = container.info().clone();
                 Reply::Opened(self.keep(container)?, info)
             }
             PoolRequest::Destroy(name, force) => {
-                pool.destroy_container(container_ref(name), force).await?;
+                pool.destroy_container(name, force).await?;
                 Reply::Done
             }
             PoolRequest::List => Reply::Containers(pool.list_containers().await?),
@@ -92,13 +91,6 @@ impl Session {
 
 fn plain(reply: Reply) -> (Reply, Vec<u8>) {
     (reply, Vec::new())
-}
-
-fn container_ref(name: Name<'_>) -> ContainerRef<'_> {
-    match name {
-        Name::Label(label) => ContainerRef::Label(label),
-        Name::Uuid(uuid) => ContainerRef::Uuid(uuid),
-    }
 }
 
 async fn metadata<M: Metadata + ?Sized>(of: &M, request: MetadataRequest<'_>) -> Result<Reply> {
@@ -169,7 +161,7 @@ async fn answer_read(
             Reply::Objects(objects, anchor)
         }
         ContainerRequest::Query(oid, query, at) => {
-            let found = container.query_key(oid, query_of(query), proof.read_at(at)).await?;
+            let found = container.query_key(oid, query, proof.read_at(at)).await?;
             Reply::Found(found)
         }
         ContainerRequest::ObjectEpoch(oid, at) => {
@@ -178,9 +170,4 @@ async fn answer_read(
         }
         _ => Reply::Done,
     })
-}
-
-fn query_of(query: QueryRequest<'_>) -> KeyQuery<'_> {
-    let QueryRequest { edge, dkey, after, akey, want_akey, want_extent } = query;
-    KeyQuery { edge, dkey, after, akey, want_akey, want_extent }
 }

@@ -52,6 +52,7 @@ pub enum OpenMode {
 
 /// A container named by its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ContainerRef<'a> {
     /// By label.
     Label(&'a str),

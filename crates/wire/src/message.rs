@@ -1,6 +1,8 @@
 //! Messages: requests and replies as values, encoded by postcard. Data travels beside them, as the bulk of the frame.
-use esker_types::info::{Capabilities, ContainerInfo, OpenMode, PoolInfo, SnapshotInfo};
-use esker_types::ops::{Anchor, ChangeId, Cond, Edge, KeyFound, ListLimit, StoredExtent, View};
+use esker_types::info::{
+    Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
+};
+use esker_types::ops::{Anchor, ChangeId, Cond, KeyFound, KeyQuery, ListLimit, StoredExtent, View};
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, KeyBatch, ObjectId, Result, Uuid};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -59,15 +61,6 @@ pub enum MetadataRequest<'a> {
     List(&'a str),
 }
 
-/// A container by label or UUID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Name<'a> {
-    /// By label.
-    Label(&'a str),
-    /// By UUID.
-    Uuid(Uuid),
-}
-
 /// Requests about a pool (the trait `Pool` of the seam).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolRequest<'a> {
@@ -93,9 +86,9 @@ pub enum PoolRequest<'a> {
         first_oid: u64,
     },
     /// [`Reply::Opened`].
-    Open(Name<'a>, OpenMode),
+    Open(#[serde(borrow)] ContainerRef<'a>, OpenMode),
     /// [`Reply::Done`].
-    Destroy(Name<'a>, bool),
+    Destroy(#[serde(borrow)] ContainerRef<'a>, bool),
     /// [`Reply::Containers`].
     List,
 }
@@ -126,7 +119,7 @@ pub enum ContainerRequest<'a> {
     /// [`Reply::Objects`].
     ListObjects(Anchor, u64, At),
     /// [`Reply::Found`].
-    Query(ObjectId, #[serde(borrow)] QueryRequest<'a>, At),
+    Query(ObjectId, #[serde(borrow)] KeyQuery<'a>, At),
     /// [`Reply::Epoch`].
     ObjectEpoch(ObjectId, At),
     /// [`Reply::Epoch`].
@@ -214,23 +207,6 @@ pub struct AkeyRequest<'a> {
     pub cond: Cond,
     /// Bytes of the caller's buffer; `None` if only sizes are wanted.
     pub room: Option<u64>,
-}
-
-/// Asks for the smallest or largest key or extent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueryRequest<'a> {
-    /// Which end.
-    pub edge: Edge,
-    /// The dkey; `None` asks for it.
-    pub dkey: Option<&'a [u8]>,
-    /// Only dkeys greater than this one.
-    pub after: Option<&'a [u8]>,
-    /// The akey.
-    pub akey: Option<&'a [u8]>,
-    /// Asks for the akey.
-    pub want_akey: bool,
-    /// Asks for the extent.
-    pub want_extent: bool,
 }
 
 /// What a client gets for a request.
@@ -382,9 +358,46 @@ fn not_asked_for() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_types::ops::Edge;
 
     fn extent(start: u64, count: u64) -> Extent {
         Extent { start, count }
+    }
+
+    /// What is encoded must never change within a version of the protocol.
+    #[test]
+    fn messages_have_the_bytes_of_version_1() {
+        let open = PoolRequest::Open(ContainerRef::Label("c"), OpenMode::ReadWrite);
+        let uuid = PoolRequest::Destroy(ContainerRef::Uuid(Uuid([7; 16])), true);
+        let query = KeyQuery {
+            edge: Edge::Max,
+            dkey: None,
+            after: Some(b"k"),
+            akey: None,
+            want_akey: true,
+            want_extent: false,
+        };
+        let at = At { view: View::Latest, tokens: false };
+        let query = ContainerRequest::Query(ObjectId { hi: 1, lo: 300 }, query, at);
+        let put = [(&b"a"[..], Cond::NONE, ValueRequest::Single(64))].to_vec();
+        let put = WriteRequest::Update(b"d", Cond::DKEY_INSERT, put);
+        let put = ChangeRequest {
+            id: Some(ChangeId { session: 9, slot: 1, sequence: 2 }),
+            tokens: None,
+            writes: vec![(ObjectId { hi: 0, lo: 5 }, put)],
+        };
+        let bytes = |request: &Request<'_>| encode(request).unwrap();
+        assert_eq!(bytes(&Request::Pool(open)), [0, 4, 0, 1, b'c', 1]);
+        let destroy = [&[0, 5, 1][..], &[7; 16], &[1]].concat();
+        assert_eq!(bytes(&Request::Pool(uuid)), destroy);
+        assert_eq!(
+            bytes(&Request::Container(Handle(3), query)),
+            [1, 3, 10, 1, 0xac, 2, 1, 0, 1, 1, b'k', 0, 1, 0, 0, 0]
+        );
+        assert_eq!(
+            bytes(&Request::Container(Handle(3), ContainerRequest::Write(put))),
+            [1, 3, 5, 1, 9, 1, 2, 0, 1, 0, 5, 0, 1, b'd', 2, 1, 1, b'a', 0, 0, 64]
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! An open container on another node.
 use crate::link::Link;
-use crate::pool::{ask, done, names, prove, refusal, value};
+use crate::pool::{Call, ask, done, exchange, names, value};
 use crate::{change, fetch};
 use bytes::Bytes;
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
@@ -9,10 +9,8 @@ use esker_types::ops::{
     AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
     StoredExtent,
 };
-use esker_types::{Epoch, KeyBatch, ObjectId, Result};
-use esker_wire::message::{
-    self, At, ContainerRequest, Handle, MetadataRequest, QueryRequest, Request, Response,
-};
+use esker_types::{Epoch, KeyBatch, ObjectId};
+use esker_wire::message::{self, At, ContainerRequest, Handle, MetadataRequest, Request};
 use std::sync::Arc;
 
 /// A container that this process has open on another node.
@@ -23,7 +21,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    fn ask<'a, T>(
+    fn ask<'a, T: 'a>(
         &'a self,
         request: ContainerRequest<'a>,
         read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
@@ -32,22 +30,13 @@ impl Opened {
     }
 
     /// As [`Opened::ask`], for reads.
-    fn read<'a, T>(
+    fn read<'a, T: 'a>(
         &'a self,
         request: ContainerRequest<'a>,
         at: ReadAt<'a>,
         read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
     ) -> Reply<'a, T> {
         ask(&self.link, Request::Container(self.handle, request), at.tokens, read)
-    }
-
-    async fn send(
-        &self,
-        request: ContainerRequest<'_>,
-        bulk: Bytes,
-        room: u64,
-    ) -> Result<(Response, Bytes)> {
-        self.link.call(&Request::Container(self.handle, request), bulk, room).await
     }
 }
 
@@ -115,11 +104,9 @@ impl OpenContainer for Opened {
         Reply::Pending(Box::pin(async move {
             let tokens = change.tokens.map(|tokens| tokens.map(<[u8]>::to_vec));
             let (request, bulk) = change::encode(&change, tokens.as_deref());
-            let (response, _) = self.send(ContainerRequest::Write(request), bulk, 0).await?;
-            match response.reply {
-                message::Reply::Epoch(epoch) => Ok(epoch),
-                other => Err(refusal(&self.link, other)),
-            }
+            let request = Request::Container(self.handle, ContainerRequest::Write(request));
+            let call = Call { request, bulk, room: 0, tokens: None };
+            exchange(&self.link, call, |reply, _| epoch(reply).map(Ok)).await
         }))
     }
 
@@ -133,19 +120,18 @@ impl OpenContainer for Opened {
         'b: 'f,
         'f: 'a,
     {
-        Reply::Pending(Box::pin(async move {
-            let request = ContainerRequest::Fetch(oid, fetch::encode(dkeys), at_of(at));
-            let (response, bulk) = self.send(request, Bytes::new(), fetch::room(dkeys)).await?;
-            prove(at.tokens, &response.tokens);
-            match response.reply {
-                message::Reply::Fetched(found) => fetch::fill(dkeys, found, &bulk),
-                message::Reply::FetchFailed(failure, found) => {
-                    fetch::note(dkeys, found);
-                    Err(failure.into())
-                }
-                other => Err(refusal(&self.link, other)),
+        let request = ContainerRequest::Fetch(oid, fetch::encode(dkeys), at_of(at));
+        let request = Request::Container(self.handle, request);
+        let call =
+            Call { request, bulk: Bytes::new(), room: fetch::room(dkeys), tokens: at.tokens };
+        Reply::Pending(Box::pin(exchange(&self.link, call, |reply, bulk| match reply {
+            message::Reply::Fetched(found) => Some(fetch::fill(dkeys, found, bulk)),
+            message::Reply::FetchFailed(failure, found) => {
+                fetch::note(dkeys, found);
+                Some(Err(failure.into()))
             }
-        }))
+            _ => None,
+        })))
     }
 
     fn list_keys<'a>(
@@ -212,8 +198,6 @@ impl OpenContainer for Opened {
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        let KeyQuery { edge, dkey, after, akey, want_akey, want_extent } = query;
-        let query = QueryRequest { edge, dkey, after, akey, want_akey, want_extent };
         self.read(ContainerRequest::Query(oid, query, at_of(at)), at, |reply| match reply {
             message::Reply::Found(found) => Some(found),
             _ => None,

@@ -4,8 +4,8 @@ use esker_types::{Error, ErrorKind, Result};
 use esker_wire::message::{AkeyReply, AkeyRequest, DkeyRequest, filled_ranges};
 
 /// The message of a fetch.
-pub(crate) fn encode<'e>(dkeys: &'e [DkeyFetch<'_, '_>]) -> Vec<DkeyRequest<'e>> {
-    let encode = |of: &'e DkeyFetch<'_, '_>| DkeyRequest {
+pub(crate) fn encode<'f, 'b: 'f>(dkeys: &[DkeyFetch<'f, 'b>]) -> Vec<DkeyRequest<'f>> {
+    let encode = |of: &DkeyFetch<'f, 'b>| DkeyRequest {
         dkey: of.dkey,
         cond: of.cond,
         akeys: of.akeys.iter().map(encode_akey).collect(),
@@ -19,7 +19,7 @@ pub(crate) fn room(dkeys: &[DkeyFetch<'_, '_>]) -> u64 {
     akeys.map(|fetch| fetch.reply.sink.len()).fold(0, u64::saturating_add)
 }
 
-fn encode_akey<'e>(fetch: &'e Fetch<'_>) -> AkeyRequest<'e> {
+fn encode_akey<'b>(fetch: &Fetch<'b>) -> AkeyRequest<'b> {
     let FetchRequest { akey, wanted, record_size, cond, .. } = fetch.request;
     let extents = match wanted {
         Wanted::Single => None,

@@ -8,7 +8,7 @@ use esker_backend::{
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
 use esker_types::ops::ReadTokens;
 use esker_types::{Error, Result};
-use esker_wire::message::{self, MetadataRequest, Name, PoolRequest, Request};
+use esker_wire::message::{self, MetadataRequest, PoolRequest, Request};
 use std::sync::Arc;
 
 /// A pool on another node, worked on through its engine.
@@ -24,15 +24,15 @@ impl Remote {
     /// Those of a request.
     pub async fn open(link: Link) -> Result<Self> {
         let request = Request::Pool(PoolRequest::Capabilities);
-        match link.call(&request, Bytes::new(), 0).await?.0.reply {
-            message::Reply::Capabilities(capabilities) => {
-                Ok(Self { link: Arc::new(link), capabilities })
-            }
-            other => Err(refusal(&link, other)),
-        }
+        let capabilities = ask(&link, request, None, |reply| match reply {
+            message::Reply::Capabilities(capabilities) => Some(capabilities),
+            _ => None,
+        })
+        .await?;
+        Ok(Self { link: Arc::new(link), capabilities })
     }
 
-    fn ask<'a, T>(
+    fn ask<'a, T: 'a>(
         &'a self,
         request: PoolRequest<'a>,
         read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
@@ -42,46 +42,46 @@ impl Remote {
 }
 
 /// Sends a request without data, and takes the reply that fits it. Tokens go to `tokens`.
-pub(crate) fn ask<'a, T>(
+pub(crate) fn ask<'a, T: 'a>(
     link: &'a Link,
     request: Request<'a>,
     tokens: Option<&'a ReadTokens>,
     read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
 ) -> Reply<'a, T> {
-    Reply::Pending(Box::pin(async move {
-        let (response, _) = link.call(&request, Bytes::new(), 0).await?;
-        prove(tokens, &response.tokens);
-        match response.reply {
-            message::Reply::Failed(failure) => Err(failure.into()),
-            reply => read(reply).ok_or_else(|| link.unexpected()),
-        }
-    }))
+    let call = Call { request, bulk: Bytes::new(), room: 0, tokens };
+    Reply::Pending(Box::pin(exchange(link, call, |reply, _| read(reply).map(Ok))))
 }
 
-/// Why a request was not done.
-#[cold]
-pub(crate) fn refusal(link: &Link, reply: message::Reply) -> Error {
-    match reply {
-        message::Reply::Failed(failure) => failure.into(),
-        _ => link.unexpected(),
+/// A request and what travels with it.
+pub(crate) struct Call<'a> {
+    pub(crate) request: Request<'a>,
+    /// Its data.
+    pub(crate) bulk: Bytes,
+    /// Most bytes of data that its reply may have.
+    pub(crate) room: u64,
+    /// Where tokens of what it read go.
+    pub(crate) tokens: Option<&'a ReadTokens>,
+}
+
+/// Sends a request and takes its reply: `read` gets it with its data, unless the request failed, and returns `None` if
+/// it does not fit.
+pub(crate) async fn exchange<T>(
+    link: &Link,
+    call: Call<'_>,
+    read: impl FnOnce(message::Reply, &[u8]) -> Option<Result<T>>,
+) -> Result<T> {
+    let (response, bulk) = link.call(&call.request, call.bulk, call.room).await?;
+    if let Some(read) = call.tokens {
+        response.tokens.iter().for_each(|token| read.add(token));
     }
-}
-
-pub(crate) fn prove(read: Option<&ReadTokens>, tokens: &[Vec<u8>]) {
-    if let Some(read) = read {
-        tokens.iter().for_each(|token| read.add(token));
+    match response.reply {
+        message::Reply::Failed(failure) => Err(failure.into()),
+        reply => read(reply, &bulk).unwrap_or_else(|| Err(link.unexpected())),
     }
 }
 
 pub(crate) fn done(reply: message::Reply) -> Option<()> {
     matches!(reply, message::Reply::Done).then_some(())
-}
-
-fn name_of(name: ContainerRef<'_>) -> Name<'_> {
-    match name {
-        ContainerRef::Label(label) => Name::Label(label),
-        ContainerRef::Uuid(uuid) => Name::Uuid(uuid),
-    }
 }
 
 pub(crate) fn value(reply: message::Reply) -> Option<Option<Vec<u8>>> {
@@ -149,7 +149,7 @@ impl Pool for Remote {
         mode: OpenMode,
     ) -> Reply<'a, Box<dyn OpenContainer>> {
         let link = Arc::clone(&self.link);
-        self.ask(PoolRequest::Open(name_of(name), mode), |reply| match reply {
+        self.ask(PoolRequest::Open(name, mode), |reply| match reply {
             message::Reply::Opened(handle, info) => {
                 Some(Box::new(Opened { link, handle, info }) as Box<dyn OpenContainer>)
             }
@@ -158,7 +158,7 @@ impl Pool for Remote {
     }
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
-        self.ask(PoolRequest::Destroy(name_of(name), force), done)
+        self.ask(PoolRequest::Destroy(name, force), done)
     }
 
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {

@@ -115,15 +115,19 @@ pub enum Edge {
 
 /// Asks for the smallest or largest dkey, akey or extent (DAOS: `daos_obj_query_key`). What is not
 /// asked for must be given: an akey query needs the dkey, an extent query the akey.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KeyQuery<'a> {
     /// Which end.
     pub edge: Edge,
     /// The dkey; `None` asks for it.
+    #[cfg_attr(feature = "serde", serde(borrow))]
     pub dkey: Option<&'a [u8]>,
     /// If the dkey is asked for: consider only those greater than this one.
+    #[cfg_attr(feature = "serde", serde(borrow))]
     pub after: Option<&'a [u8]>,
     /// The akey; `None` asks for it (if `want_akey`).
+    #[cfg_attr(feature = "serde", serde(borrow))]
     pub akey: Option<&'a [u8]>,
     /// Asks for the akey.
     pub want_akey: bool,
