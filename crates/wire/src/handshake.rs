@@ -1,7 +1,8 @@
 //! The handshake: both sides prove that they know the pool's secret, and agree on a version. Nothing is served before.
 //!
 //! Each side draws a nonce. A proof is HMAC-SHA-256 (RFC 2104) by the secret over the side's name and everything that
-//! both have said, so it is of no use in another connection, nor to the other side.
+//! both have said, so it is of no use in another connection, nor to the other side. It covers the versions that the
+//! client offered and the one that the engine chose: nobody in between can make both speak an older one.
 use crate::frame::{Frame, Kind, Limits, Receiver, Sender};
 use crate::message::{decode, encode};
 use bytes::Bytes;
@@ -11,8 +12,11 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Version of the protocol that this release speaks.
+/// Newest version of the protocol that this release speaks.
 pub const VERSION: u16 = 1;
+
+/// Oldest version of the protocol that this release speaks.
+pub const OLDEST_VERSION: u16 = 1;
 
 /// Bytes of a secret, a nonce and a proof.
 const LEN: usize = 32;
@@ -89,7 +93,7 @@ impl Refusal {
             Self::Version { newest } => Error::new(
                 ErrorKind::Incompatible,
                 format!(
-                    "the engine speaks version {newest} of the protocol, this client {VERSION}: use the same release of Esker on all nodes"
+                    "the engine speaks version {newest} of the protocol, the client {VERSION}: use the same release of Esker on all nodes"
                 ),
             ),
             Self::Pool => Error::new(
@@ -98,7 +102,7 @@ impl Refusal {
             ),
             Self::Secret => Error::new(
                 ErrorKind::NoPermission,
-                "the engine and this client do not have the same secret: use the pool's present map",
+                "the engine and the client do not have the same secret, or what they said was changed on its way: use the pool's present map",
             ),
         }
     }
@@ -142,11 +146,38 @@ async fn hear<R: AsyncRead + Unpin>(from: &mut Receiver<R>) -> Result<Bytes> {
     }
 }
 
+/// What a proof covers beside the name of its side.
+struct Said<'m> {
+    /// The client's hello as it was sent.
+    hello: &'m [u8],
+    /// The version that the engine chose.
+    version: u16,
+    /// The engine's nonce.
+    nonce: [u8; LEN],
+}
+
+impl Said<'_> {
+    fn mac(&self, secret: &Secret, side: &[u8]) -> Result<Hmac<Sha256>> {
+        secret.mac(side, &[self.hello, &self.version.to_le_bytes(), &self.nonce])
+    }
+
+    fn proof(&self, secret: &Secret, side: &[u8]) -> Result<[u8; LEN]> {
+        Ok(self.mac(secret, side)?.finalize().into_bytes().into())
+    }
+
+    /// Compares in constant time.
+    fn verify(&self, secret: &Secret, side: &[u8], proof: &[u8; LEN]) -> Result<()> {
+        let verified = self.mac(secret, side)?.verify_slice(proof);
+        verified.map_err(|_| Refusal::Secret.into_error())
+    }
+}
+
 /// Introduces a client to an engine that serves `pool`. `session` names the client in the ids of its changes.
 ///
 /// # Errors
-/// `Incompatible`, `NotFound` or `NoPermission` if the engine refuses; `NoPermission` if the engine does not know the
-/// secret; `Io` and `Corrupt` as for frames.
+/// `Incompatible`, `NotFound` or `NoPermission` if the engine refuses; `Incompatible` if it chose a version that was not
+/// offered; `NoPermission` if it does not know the secret, or if somebody changed what was said; `Io` and `Corrupt` as
+/// for frames.
 pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     from: &mut Receiver<R>,
     to: &mut Sender<W>,
@@ -155,19 +186,19 @@ pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     session: u64,
     nonce: [u8; LEN],
 ) -> Result<()> {
-    let hello = Hello { oldest: VERSION, newest: VERSION, pool, nonce, session };
+    let hello = Hello { oldest: OLDEST_VERSION, newest: VERSION, pool, nonce, session };
     let hello = say(to, &hello).await?;
     let welcome = hear(from).await?;
-    let (theirs, proof) = match decode(&welcome)? {
+    let (version, theirs, proof) = match decode(&welcome)? {
         Welcome::Refused(why) => return Err(why.into_error()),
-        Welcome::Prove { nonce, proof, .. } => (nonce, proof),
+        Welcome::Prove { version, nonce, proof } => (version, nonce, proof),
     };
-    let said: [&[u8]; 2] = [&hello, &theirs];
-    if secret.mac(ENGINE, &said)?.verify_slice(&proof).is_err() {
-        return Err(Refusal::Secret.into_error());
+    let said = Said { hello: &hello, version, nonce: theirs };
+    said.verify(secret, ENGINE, &proof)?;
+    if !(OLDEST_VERSION..=VERSION).contains(&version) {
+        return Err(Refusal::Version { newest: version }.into_error());
     }
-    let proof = secret.mac(CLIENT, &said)?.finalize().into_bytes().into();
-    say(to, &Proof { proof }).await?;
+    say(to, &Proof { proof: said.proof(secret, CLIENT)? }).await?;
     match decode(&hear(from).await?)? {
         Accepted::Yes => Ok(()),
         Accepted::Refused(why) => Err(why.into_error()),
@@ -187,25 +218,30 @@ pub async fn accept<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
 ) -> Result<u64> {
     let heard = hear(from).await?;
     let hello: Hello = decode(&heard)?;
-    if let Some(why) = unfit(&hello, pool) {
-        say(to, &Welcome::Refused(why)).await?;
-        return Err(why.into_error());
-    }
-    let said: [&[u8]; 2] = [&heard, &nonce];
-    let proof = secret.mac(ENGINE, &said)?.finalize().into_bytes().into();
-    say(to, &Welcome::Prove { version: VERSION, nonce, proof }).await?;
+    let version = match chosen(&hello, pool) {
+        Ok(version) => version,
+        Err(why) => {
+            say(to, &Welcome::Refused(why)).await?;
+            return Err(why.into_error());
+        }
+    };
+    let said = Said { hello: &heard, version, nonce };
+    let proof = said.proof(secret, ENGINE)?;
+    say(to, &Welcome::Prove { version, nonce, proof }).await?;
     let Proof { proof } = decode(&hear(from).await?)?;
-    if secret.mac(CLIENT, &said)?.verify_slice(&proof).is_err() {
+    if let Err(error) = said.verify(secret, CLIENT, &proof) {
         say(to, &Accepted::Refused(Refusal::Secret)).await?;
-        return Err(Refusal::Secret.into_error());
+        return Err(error);
     }
     say(to, &Accepted::Yes).await?;
     Ok(hello.session)
 }
 
-fn unfit(hello: &Hello, pool: Uuid) -> Option<Refusal> {
-    if !(hello.oldest..=hello.newest).contains(&VERSION) {
-        return Some(Refusal::Version { newest: VERSION });
+/// The newest version that both speak.
+fn chosen(hello: &Hello, pool: Uuid) -> std::result::Result<u16, Refusal> {
+    let version = hello.newest.min(VERSION);
+    if version < hello.oldest.max(OLDEST_VERSION) {
+        return Err(Refusal::Version { newest: VERSION });
     }
-    (hello.pool != pool).then_some(Refusal::Pool)
+    if hello.pool == pool { Ok(version) } else { Err(Refusal::Pool) }
 }

@@ -1,14 +1,10 @@
-//! What peers that break the rules get: nothing, and an error that says why.
+//! Frames come back as they were sent, and those that break the rules are refused with an error that says why.
 use bytes::Bytes;
 use esker_testing::Random;
-use esker_types::{ErrorKind, Result, Uuid};
+use esker_types::{ErrorKind, Result};
 use esker_wire::frame::{BULK_MAX, Frame, Kind, Limits, PREFIX_LEN, Receiver, Sender};
-use esker_wire::handshake::{self, Secret};
 use esker_wire::message::{self, Reply, Request};
 use std::future::Future;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-
-const POOL: Uuid = Uuid([3; 16]);
 
 fn run<F: Future>(work: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
@@ -119,89 +115,4 @@ fn noise_is_refused() {
         let _ = message::decode::<Request<'_>>(&noise);
         let _ = message::decode::<Reply>(&noise);
     }
-}
-
-/// How a client and an engine with these secrets and pools get on.
-fn meet(client: (&Secret, Uuid), engine: (&Secret, Uuid)) -> (Result<()>, Result<u64>) {
-    let (near, far) = duplex(64);
-    run(async {
-        // Each side closes its end when it is done.
-        let connect = async {
-            let (mut from, mut to) = halves(near);
-            handshake::connect(&mut from, &mut to, client.0, client.1, 99, [1; 32]).await
-        };
-        let accept = async {
-            let (mut from, mut to) = halves(far);
-            handshake::accept(&mut from, &mut to, engine.0, engine.1, [2; 32]).await
-        };
-        tokio::join!(connect, accept)
-    })
-}
-
-type Halves =
-    (Receiver<tokio::io::ReadHalf<DuplexStream>>, Sender<tokio::io::WriteHalf<DuplexStream>>);
-
-fn halves(stream: DuplexStream) -> Halves {
-    let (from, to) = tokio::io::split(stream);
-    (Receiver::new(from), Sender::new(to))
-}
-
-#[test]
-fn those_that_know_the_secret_meet() {
-    let secret = Secret::new([5; 32]);
-    let (connected, accepted) = meet((&secret, POOL), (&secret, POOL));
-    connected.expect("the client");
-    assert_eq!(accepted.expect("the engine"), 99);
-}
-
-#[test]
-fn a_stranger_gets_nothing() {
-    let (secret, other) = (Secret::new([5; 32]), Secret::new([6; 32]));
-    // The engine proves itself first: a client with another secret goes away without a proof of its own.
-    let (connected, accepted) = meet((&other, POOL), (&secret, POOL));
-    assert_eq!(connected.map_err(|error| error.kind()), Err(ErrorKind::NoPermission));
-    accepted.expect_err("the engine");
-    let (connected, accepted) = meet((&secret, Uuid([4; 16])), (&secret, POOL));
-    assert_eq!(connected.map_err(|error| error.kind()), Err(ErrorKind::NotFound));
-    assert_eq!(accepted.map_err(|error| error.kind()).map(drop), Err(ErrorKind::NotFound));
-}
-
-#[test]
-fn a_client_that_replays_a_handshake_is_refused() {
-    let secret = Secret::new([5; 32]);
-    // What a client said in one connection, word for word, in another one, where the engine draws another nonce.
-    let (near, far) = duplex(1 << 16);
-    let (tapped, wire) = (halves(near), far);
-    let mut said = Vec::new();
-    run(async {
-        let (mut from, mut to) = tapped;
-        let (engine_side, tap) = duplex(1 << 16);
-        let (mut engine_from, mut engine_to) = halves(engine_side);
-        let connect = handshake::connect(&mut from, &mut to, &secret, POOL, 1, [1; 32]);
-        let accept = handshake::accept(&mut engine_from, &mut engine_to, &secret, POOL, [2; 32]);
-        let (mut up_from, mut down_to) = tokio::io::split(wire);
-        let (mut down_from, mut up_to) = tokio::io::split(tap);
-        let up = async {
-            let mut bytes = [0; 4096];
-            while let Ok(count) = up_from.read(&mut bytes).await {
-                said.extend_from_slice(&bytes[..count]);
-                up_to.write_all(&bytes[..count]).await.expect("to the engine");
-            }
-        };
-        let down = tokio::io::copy(&mut down_from, &mut down_to);
-        let met = async { tokio::join!(connect, accept) };
-        let (connected, accepted) = tokio::select! {
-            met = met => met,
-            _ = async { tokio::join!(up, down) } => panic!("the relay ended"),
-        };
-        connected.expect("the client");
-        accepted.expect("the engine");
-    });
-    let refused = run(async {
-        let (mut replay, engine_side) = duplex(1 << 16);
-        let (mut from, mut to) = halves(engine_side);
-        replay.write_all(&said).await.expect("replaying");
-        handshake::accept(&mut from, &mut to, &secret, POOL, [3; 32]).await
-    });
-    assert_eq!(refused.map_err(|error| error.kind()).map(drop), Err(ErrorKind::NoPermission));
 }
