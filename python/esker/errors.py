@@ -142,6 +142,10 @@ class TxRestart(Error, BlockingIOError):
     """A transaction conflicted with another; restart it."""
 
 
+class InDoubt(Error, BlockingIOError):
+    """A commit over several nodes is not decided yet; retry."""
+
+
 class NotSupported(Error, NotImplementedError):
     """The backend does not support the operation; see its capabilities."""
 

@@ -4,8 +4,8 @@ use crate::reply::Reply;
 use bytes::Bytes;
 use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
-    StoredExtent, Wanted,
+    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
+    Preparation, ReadAt, StoredExtent, Wanted,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId};
 
@@ -32,6 +32,14 @@ pub trait OpenContainer: Metadata {
 
     /// Applies a change at one epoch, or nothing of it. `TxRestart` if data read under its tokens has changed.
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch>;
+
+    /// Prepares this node's part of a commit over several nodes. From then on, whatever the commit touches is in doubt
+    /// (`InDoubt`), until [`crate::Pool::commit`] or [`crate::Pool::give_up`]. It outlives this process. Returns the
+    /// node's clock: the epoch of the commit is the latest that any of its nodes returned. Preparing the same commit
+    /// again does nothing. `TxRestart` if data read under its tokens has changed. The default implementation refuses.
+    fn prepare<'a>(&'a self, _commit: Commit, _what: Preparation<'a>) -> Reply<'a, Epoch> {
+        Reply::Ready(Err(crate::pool::no_part()))
+    }
 
     /// Reads akeys of one or several dkeys of an object. Each dkey is read from one consistent state. A missing akey
     /// is not an error (see [`esker_types::ops::FetchReply`]) unless a condition requires it to exist. `RecordTooBig`

@@ -9,11 +9,13 @@ pub mod handles;
 pub mod leases;
 pub mod object;
 mod owned;
+mod placement;
 mod pool;
 mod reply;
 
 pub use container::OpenContainer;
 pub use esker_types::info::Capabilities;
 pub use owned::OwnedWrites;
+pub use placement::{Location, Placement};
 pub use pool::{Metadata, MetadataChanges, NewContainer, Pool};
 pub use reply::Reply;

@@ -2,7 +2,8 @@
 use crate::container::OpenContainer;
 use crate::reply::Reply;
 use esker_types::info::{Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo};
-use esker_types::{Checksum, Uuid};
+use esker_types::ops::{Commit, Outcome};
+use esker_types::{Checksum, Epoch, Error, ErrorKind, Uuid};
 
 /// Parameters of a new container.
 ///
@@ -110,4 +111,36 @@ pub trait Pool: Metadata {
 
     /// All containers, sorted by label.
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>>;
+
+    /// Commits what this node has prepared, at `epoch`. On the coordinator, this is the decision: it fails with
+    /// `TxRestart` if the commit was given up, and is remembered until [`Pool::forget`]. Committing again does nothing.
+    /// This and the following operations concern commits over several nodes; the default implementation refuses them.
+    fn commit(&self, _commit: Commit, _epoch: Epoch) -> Reply<'_, ()> {
+        Reply::Ready(Err(no_part()))
+    }
+
+    /// Gives up what this node has prepared. Does nothing if it has prepared nothing, or has committed it.
+    fn give_up(&self, _commit: Commit) -> Reply<'_, ()> {
+        Reply::Ready(Err(no_part()))
+    }
+
+    /// What became of a commit that this node decides about. With `decide`, one that is undecided is given up.
+    fn outcome(&self, _commit: Commit, _decide: bool) -> Reply<'_, Outcome> {
+        Reply::Ready(Err(no_part()))
+    }
+
+    /// Commits that are prepared on this node, for whose outcome its targets wait.
+    fn prepared(&self) -> Reply<'_, Vec<Commit>> {
+        Reply::Ready(Err(no_part()))
+    }
+
+    /// Forgets a decision of this node, once all nodes have committed.
+    fn forget(&self, _commit: Commit) -> Reply<'_, ()> {
+        Reply::Ready(Err(no_part()))
+    }
+}
+
+#[cold]
+pub(crate) fn no_part() -> Error {
+    Error::new(ErrorKind::NotSupported, "this pool takes no part in commits over several nodes")
 }

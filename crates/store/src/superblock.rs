@@ -2,7 +2,7 @@
 //! as text, and is written once.
 use crate::io::folder::{Folder, Use};
 use crate::io::txn::PAGE;
-use esker_types::info::{Durability, Medium};
+use esker_types::info::{Durability, Medium, Part};
 use esker_types::limits::INDEX_BLOCKS_MAX;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::fmt::Write as _;
@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 /// Version of the format that this release writes.
 pub const FORMAT_VERSION: u32 = 2;
+/// The version of pools that are one node's part of a pool: only part of what they hold concerns whoever opens them
+/// alone.
+pub(crate) const PART_VERSION: u32 = 3;
 /// The previous version, which this release reads: index and data have fixed shares.
 const FIXED_SHARES: u32 = 1;
 
@@ -52,6 +55,8 @@ pub struct Superblock {
     pub guarded: bool,
     /// Who may use it.
     pub access: Access,
+    /// Which part of a pool over nodes it is.
+    pub part: Part,
 }
 
 /// Name of the superblock in the directory of a pool.
@@ -164,9 +169,9 @@ impl Superblock {
     fn parse(text: &str) -> Result<Self> {
         let fields = Fields(text);
         let version: u32 = fields.number("format")?;
-        if !(FIXED_SHARES..=FORMAT_VERSION).contains(&version) {
+        if !(FIXED_SHARES..=PART_VERSION).contains(&version) {
             let message = format!(
-                "format version {version}, this release reads versions {FIXED_SHARES} to {FORMAT_VERSION}: \
+                "format version {version}, this release reads versions {FIXED_SHARES} to {PART_VERSION}: \
                  use the release that made the pool"
             );
             return Err(Error::new(ErrorKind::Incompatible, message));
@@ -191,6 +196,12 @@ impl Superblock {
             guarded: fields.choice("index", &[("mapped", false), ("guarded", true)])?,
             access: fields
                 .choice("access", &[("private", Access::Private), ("group", Access::Group)])?,
+            part: match version {
+                PART_VERSION => {
+                    Part { node: fields.number("node")?, nodes: fields.number("nodes")? }
+                }
+                _ => Part::WHOLE,
+            },
         };
         superblock.check()?;
         Ok(superblock)
@@ -205,7 +216,9 @@ impl Superblock {
             && (1 << 16..1 << 46).contains(&self.index_bytes)
             && self.block_bytes.is_multiple_of(PAGE as u64)
             && (PAGE as u64..=self.segment_bytes).contains(&self.block_bytes)
-            && self.blocks <= INDEX_BLOCKS_MAX;
+            && self.blocks <= INDEX_BLOCKS_MAX
+            && self.part.is_sound()
+            && (self.version == PART_VERSION) == (self.part != Part::WHOLE);
         if sound { Ok(()) } else { Err(bad("sizes")) }
     }
 
@@ -232,6 +245,10 @@ impl Superblock {
         line("durability", &durability);
         line("index", &index);
         line("access", &access);
+        if self.part != Part::WHOLE {
+            line("node", &self.part.node);
+            line("nodes", &self.part.nodes);
+        }
         text
     }
 }
@@ -284,7 +301,23 @@ mod tests {
             durability: Durability::Commit,
             guarded: false,
             access: Access::Group,
+            part: Part::WHOLE,
         }
+    }
+
+    #[test]
+    fn a_part_knows_its_node() {
+        let part = Part { node: 2, nodes: 3 };
+        let superblock = Superblock { part, version: PART_VERSION, ..sample() };
+        let text = superblock.to_text();
+        assert_eq!(Superblock::parse(&text), Ok(superblock));
+        for wrong in ["node = 3", "node = -1", ""] {
+            assert!(Superblock::parse(&text.replace("node = 2", wrong)).is_err(), "{wrong}");
+        }
+        assert!(
+            Superblock::parse(&text.replace("format = 3", "format = 2"))
+                .is_ok_and(|whole| whole.part == Part::WHOLE)
+        );
     }
 
     #[test]
@@ -292,7 +325,7 @@ mod tests {
         let superblock = sample();
         let text = superblock.to_text();
         assert_eq!(Superblock::parse(&text), Ok(superblock));
-        let newer = text.replace("format = 2", "format = 3");
+        let newer = text.replace("format = 2", "format = 4");
         assert_eq!(Superblock::parse(&newer).unwrap_err().kind(), ErrorKind::Incompatible);
         for line in text.lines() {
             assert!(Superblock::parse(&text.replace(line, "")).is_err(), "without {line}");

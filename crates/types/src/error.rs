@@ -61,6 +61,8 @@ pub enum ErrorKind {
     Incompatible,
     /// A transaction met a conflict; restart it.
     TxRestart,
+    /// A commit over several nodes is not decided yet; ask its coordinator, or retry.
+    InDoubt,
     /// A path or URL does not lead to a pool.
     BadPath,
     /// The mode bits of a file forbid it; ask its owner.
@@ -102,7 +104,7 @@ const fn codes(der: i32, errno: i32, python: &'static [&'static str]) -> Codes {
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 36] = {
+    pub const ALL: [Self; 37] = {
         use ErrorKind::*;
         [
             NoPermission,
@@ -130,6 +132,7 @@ impl ErrorKind {
             Corrupt,
             Incompatible,
             TxRestart,
+            InDoubt,
             BadPath,
             AccessDenied,
             NotDirectory,
@@ -174,6 +177,7 @@ impl ErrorKind {
             Incompatible => codes(-2023, 22, &["OSError"]),
             RecordSize => codes(-2024, 22, &["ValueError"]),
             TxRestart => codes(-2025, 85, &["BlockingIOError"]),
+            InDoubt => codes(-2028, 16, &["BlockingIOError"]),
             NotSupported => codes(-2037, 95, &["NotImplementedError"]),
             // DAOS has no codes for errors that only file systems have.
             AccessDenied => codes(-1001, 13, &["PermissionError"]),

@@ -169,6 +169,26 @@ pub struct ContainerInfo {
     pub handles: u32,
 }
 
+/// Which part of a pool over nodes something is: that of node `node`, counted from 0, of `nodes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The number of the node.
+    pub node: u32,
+    /// How many nodes the pool has.
+    pub nodes: u32,
+}
+
+impl Part {
+    /// A pool that lies on one node.
+    pub const WHOLE: Self = Self { node: 0, nodes: 1 };
+
+    /// True if there can be such a part.
+    #[must_use]
+    pub fn is_sound(self) -> bool {
+        self.node < self.nodes && self.nodes <= crate::limits::NODES_MAX
+    }
+}
+
 /// A snapshot of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -37,8 +37,11 @@ pub const SINGLE_VALUE_MAX: u64 = EXTENT_BYTES_MAX as u64;
 /// Largest record size of an array in bytes.
 pub const RECORD_SIZE_MAX: u64 = EXTENT_BYTES_MAX as u64;
 
-/// Most targets a pool can have.
+/// Most targets a pool can have, on each of its nodes.
 pub const TARGETS_MAX: usize = 64;
+
+/// Most nodes a pool can have.
+pub const NODES_MAX: u32 = 1024;
 
 /// Concurrent readers (threads, over all processes) one target admits.
 pub const READERS_MAX: u32 = 4096;

@@ -4,7 +4,6 @@ use uuid::{Builder, fmt::Hyphenated};
 
 /// A 128-bit universally unique id. Its bytes are in the order of its text form, as `uuid_t` of DAOS has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Uuid(pub [u8; 16]);
 
 impl Uuid {
@@ -25,6 +24,29 @@ impl Uuid {
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(uuid::Uuid::from_bytes_ref(&self.0), f)
+    }
+}
+
+/// As text where people read it, as bytes elsewhere.
+#[cfg(feature = "serde")]
+mod serialized {
+    use super::Uuid;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    impl Serialize for Uuid {
+        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            if to.is_human_readable() { to.collect_str(self) } else { self.0.serialize(to) }
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Uuid {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            if !from.is_human_readable() {
+                return <[u8; 16]>::deserialize(from).map(Self);
+            }
+            let text = String::deserialize(from)?;
+            Self::parse(&text).ok_or_else(|| D::Error::custom("not a UUID"))
+        }
     }
 }
 

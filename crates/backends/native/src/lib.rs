@@ -8,11 +8,10 @@
 #![forbid(unsafe_code)]
 
 mod list;
-mod placement;
 
 use bytes::Bytes;
 use esker_backend::{
-    Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
+    Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Placement, Pool, Reply,
 };
 use esker_store::{Container, ContainerSpec, OpenPool, ReadVersion};
 use esker_types::info::{
@@ -23,7 +22,6 @@ use esker_types::ops::{
     ReadTokens, StoredExtent, View, Wanted, Write,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
-use placement::Placement;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,12 +43,12 @@ impl Native {
     /// `Incompatible` where it cannot be used.
     pub fn open(path: &Path, mode: OpenMode) -> Result<Self> {
         let pool = esker_store::Pool::open(path)?;
-        let targets = {
+        let placement = {
             let open = pool.opened()?;
             open.connect(mode)?;
-            open.superblock.targets
+            Placement::new(open.superblock.targets, open.superblock.part)
         };
-        Ok(Self(Arc::new(Shared { pool, placement: Placement::new(targets) })))
+        Ok(Self(Arc::new(Shared { pool, placement })))
     }
 
     /// The pool itself, for maintenance.
@@ -141,9 +139,8 @@ impl Opened {
         reads: &[ReadVersion],
     ) -> Result<Epoch> {
         let Change { writes, id, .. } = change;
-        let placement = self.shared.placement;
-        let spread: Vec<(Write<'_>, Vec<u32>)> =
-            writes.iter().map(|write| (*write, placement.shards_of(write))).collect();
+        let spread = writes.iter().map(|write| Ok((*write, self.shards_of(write)?)));
+        let spread = spread.collect::<Result<Vec<(Write<'_>, Vec<u32>)>>>()?;
         let shards = spread.iter().flat_map(|(_, shards)| shards.iter().copied());
         let all: BTreeSet<u32> = shards.chain(reads.iter().map(|read| read.target)).collect();
         match all.first() {
@@ -157,11 +154,31 @@ impl Opened {
         list::Lister { open, container: self.id(), oid, at }
     }
 
-    /// Targets that have the dkey, or, without one, any of the object.
-    fn shards(&self, oid: ObjectId, dkey: Option<&[u8]>) -> Vec<u32> {
+    /// The number on this node of a target that must be one of its own.
+    fn own(&self, target: u32) -> Result<u32> {
+        self.shared.placement.own(target).ok_or_else(elsewhere)
+    }
+
+    /// Targets of this node that a write changes.
+    fn shards_of(&self, write: &Write<'_>) -> Result<Vec<u32>> {
+        let placement = self.shared.placement;
+        match placement.only_shard_of(write) {
+            Some(only) => Ok(vec![self.own(only)?]),
+            None => Ok(self.own_shards(write.oid)),
+        }
+    }
+
+    /// Targets of this node that have anything of an object.
+    fn own_shards(&self, oid: ObjectId) -> Vec<u32> {
+        let placement = self.shared.placement;
+        placement.shards(oid).into_iter().filter_map(|target| placement.own(target)).collect()
+    }
+
+    /// Targets of this node that have the dkey, or, without one, any of the object.
+    fn shards(&self, oid: ObjectId, dkey: Option<&[u8]>) -> Result<Vec<u32>> {
         match dkey {
-            Some(dkey) => vec![self.shared.placement.shard(oid, dkey)],
-            None => self.shared.placement.shards(oid),
+            Some(dkey) => Ok(vec![self.own(self.shared.placement.shard(oid, dkey))?]),
+            None => Ok(self.own_shards(oid)),
         }
     }
 
@@ -170,9 +187,15 @@ impl Opened {
         open: &'o OpenPool,
         oid: ObjectId,
         dkey: &[u8],
-    ) -> &'o esker_store::Target {
-        &open.targets[self.shared.placement.shard(oid, dkey) as usize]
+    ) -> Result<&'o esker_store::Target> {
+        Ok(&open.targets[self.own(self.shared.placement.shard(oid, dkey))? as usize])
     }
+}
+
+#[cold]
+fn elsewhere() -> Error {
+    let message = "the key lies on another node of the pool: open the pool by its map";
+    Error::new(ErrorKind::Invalid, message)
 }
 
 fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<ReadVersion>> {
@@ -289,6 +312,7 @@ impl OpenContainer for Opened {
             if let ([write], None) = (change.writes, change.tokens)
                 && let Some(shard) = self.shared.placement.only_shard_of(write)
             {
+                let shard = self.own(shard)?;
                 return open.write(&self.container, shard, change.writes, &[], change.id);
             }
             let reads = read_versions(open, change.tokens)?;
@@ -311,7 +335,7 @@ impl OpenContainer for Opened {
     {
         self.viewing(at, |open| {
             dkeys.iter_mut().try_for_each(|DkeyFetch { dkey, cond, akeys }| {
-                self.target(open, oid, dkey).fetch(self.id(), oid, dkey, *cond, akeys, at)
+                self.target(open, oid, dkey)?.fetch(self.id(), oid, dkey, *cond, akeys, at)
             })
         })
     }
@@ -324,7 +348,7 @@ impl OpenContainer for Opened {
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<Bytes>> {
         self.viewing(at, |open| {
-            let found = self.target(open, oid, key.dkey).view(self.id(), oid, key, wanted, at)?;
+            let found = self.target(open, oid, key.dkey)?.view(self.id(), oid, key, wanted, at)?;
             Ok(found.map(Bytes::from_owner))
         })
     }
@@ -339,8 +363,8 @@ impl OpenContainer for Opened {
     ) -> Reply<'a, KeyBatch> {
         self.viewing(at, |open| {
             let shards = match scope {
-                KeyScope::Dkeys => self.shards(oid, None),
-                KeyScope::Akeys(dkey) => self.shards(oid, Some(dkey)),
+                KeyScope::Dkeys => self.shards(oid, None)?,
+                KeyScope::Akeys(dkey) => self.shards(oid, Some(dkey))?,
             };
             self.lister(open, oid, at).keys(&shards, scope, anchor, limit)
         })
@@ -355,7 +379,7 @@ impl OpenContainer for Opened {
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
         self.viewing(at, |open| {
-            let target = self.target(open, oid, key.dkey);
+            let target = self.target(open, oid, key.dkey)?;
             target.list_extents(self.id(), oid, key, anchor, entries, at)
         })
     }
@@ -376,13 +400,13 @@ impl OpenContainer for Opened {
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
         self.viewing(at, |open| {
-            self.lister(open, oid, at).query(&self.shards(oid, query.dkey), query)
+            self.lister(open, oid, at).query(&self.shards(oid, query.dkey)?, query)
         })
     }
 
     fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
         self.viewing(at, |open| {
-            let shards = self.shards(oid, None);
+            let shards = self.own_shards(oid);
             let epochs = shards
                 .iter()
                 .map(|&shard| open.targets[shard as usize].object_epoch(self.id(), oid, at));

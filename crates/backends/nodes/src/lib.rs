@@ -5,7 +5,9 @@ mod change;
 mod container;
 mod fetch;
 mod link;
+mod map;
 mod pool;
 
 pub use link::{CONNECT_TIMEOUT, Link, REQUEST_TIMEOUT, REQUESTS_MAX};
+pub use map::{MAP_SUFFIX, MAP_VERSION, Map, Node};
 pub use pool::Remote;

@@ -8,9 +8,9 @@ use crate::io::own::Own;
 use crate::io::sys::FileSystem;
 use crate::io::txn::PAGE;
 use crate::io::{huge, lock, sys};
-use crate::superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};
+use crate::superblock::{Access, FORMAT_VERSION, LOCKS, PART_VERSION, Superblock};
 use crate::{control, data, lending, superblock};
-use esker_types::info::{Durability, Medium};
+use esker_types::info::{Durability, Medium, Part};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
 use esker_types::{Error, ErrorKind, Result, check_label};
 use std::fs;
@@ -42,6 +42,8 @@ pub struct PoolSpec {
     /// Puts all data in huge pages, for pools in memory, however long the kernel takes to make them. By default, only
     /// as far as that takes no longer than small pages. See [`crate::HugePages`].
     pub huge_pages: bool,
+    /// Which part of a pool over nodes it is; by default it is a pool of its own.
+    pub part: Part,
 }
 
 impl PoolSpec {
@@ -58,6 +60,7 @@ impl PoolSpec {
             index_percent: None,
             segment_bytes: None,
             huge_pages: false,
+            part: Part::WHOLE,
         }
     }
 }
@@ -409,6 +412,17 @@ fn with_slack(data: u64) -> u64 {
     data + data / 128
 }
 
+/// The version of the format that a part of a pool needs.
+fn version_of(part: Part) -> Result<u32> {
+    match part {
+        Part::WHOLE => Ok(FORMAT_VERSION),
+        part if part.is_sound() => Ok(PART_VERSION),
+        Part { node, nodes } => {
+            Err(invalid(format!("a pool has no node {node} of {nodes}, counted from 0")))
+        }
+    }
+}
+
 /// Segment size in bytes: as specified, or by the size of the pool.
 fn segment_bytes(spec: &PoolSpec, data_bytes: u64) -> Result<u64> {
     let bytes = spec.segment_bytes.unwrap_or_else(|| {
@@ -471,7 +485,7 @@ pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<
     let durability =
         if medium == Medium::Memory { Durability::Process } else { Durability::Commit };
     Ok(Superblock {
-        version: FORMAT_VERSION,
+        version: version_of(spec.part)?,
         uuid: esker_os::random_uuid()?,
         label: spec.label.clone(),
         targets,
@@ -484,6 +498,7 @@ pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<
         durability: spec.durability.unwrap_or(durability),
         guarded: spec.guarded,
         access: if spec.group.is_some() { Access::Group } else { Access::Private },
+        part: spec.part,
     })
 }
 

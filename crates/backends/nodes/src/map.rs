@@ -1,0 +1,217 @@
+//! The map of a pool: which nodes it has, where their engines listen, and the secret that opens them.
+//!
+//! It is a file in JSON that only its owner may read. Whoever has it may use the pool.
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use esker_wire::handshake::Secret;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, Permissions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Version of the map that this release writes, and of the placement of objects on nodes.
+pub const MAP_VERSION: u32 = 1;
+
+/// How the name of the file ends: the map of pool `tank` is `tank.map`.
+pub const MAP_SUFFIX: &str = ".map";
+
+/// Longest map in bytes.
+const MAP_BYTES_MAX: u64 = 1 << 20;
+
+/// Permissions of the file: it contains the secret.
+const PERMISSIONS: u32 = 0o600;
+
+/// The map of a pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Map {
+    /// [`MAP_VERSION`].
+    pub version: u32,
+    /// Label of the pool.
+    pub label: String,
+    /// UUID of the pool.
+    pub uuid: Uuid,
+    /// What all of its nodes and clients know.
+    #[serde(with = "hex")]
+    pub secret: Secret,
+    /// Targets of each node.
+    pub targets: u32,
+    /// The nodes, by number.
+    pub nodes: Vec<Node>,
+}
+
+/// A node of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name, for messages.
+    pub name: String,
+    /// Where its engine listens, as `host:port`.
+    pub address: String,
+    /// UUID of its part of the pool.
+    pub uuid: Uuid,
+    /// Directory of its part, on the node.
+    pub directory: PathBuf,
+}
+
+impl Map {
+    /// The map of pool `label` in a directory.
+    #[must_use]
+    pub fn path(directory: &Path, label: &str) -> PathBuf {
+        directory.join(format!("{label}{MAP_SUFFIX}"))
+    }
+
+    /// Reads a map.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none, `NoPermission` if others may read it too, `Corrupt` if it is none, `Incompatible` for
+    /// another version.
+    pub fn read(path: &Path) -> Result<Self> {
+        let failed = |error| Error::io(format_args!("reading {}", path.display()), &error);
+        let file = File::open(path).map_err(failed)?;
+        let mode = file.metadata().map_err(failed)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            let message = format!(
+                "others may read {}, which holds the secret of a pool: chmod 600 {}",
+                path.display(),
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::NoPermission, message));
+        }
+        let mut text = String::new();
+        file.take(MAP_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+        Self::parse(&text).map_err(|error| {
+            Error::new(error.kind(), format!("{}: {}", path.display(), error.message()))
+        })
+    }
+
+    /// Parses the text of a map.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is none, `Incompatible` for another version.
+    pub fn parse(text: &str) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let corrupt =
+            |error| Error::new(ErrorKind::Corrupt, format!("not the map of a pool: {error}"));
+        let Versioned { version } = serde_json::from_str(text).map_err(corrupt)?;
+        if version != MAP_VERSION {
+            let message = format!(
+                "version {version} of a pool's map, this release reads {MAP_VERSION}: use the release that made the pool"
+            );
+            return Err(Error::new(ErrorKind::Incompatible, message));
+        }
+        let map: Self = serde_json::from_str(text).map_err(corrupt)?;
+        let nodes = 1..=esker_types::limits::NODES_MAX as usize;
+        let targets = 1..=esker_types::limits::TARGETS_MAX as u32;
+        if !nodes.contains(&map.nodes.len()) || !targets.contains(&map.targets) {
+            return Err(Error::new(ErrorKind::Corrupt, "a map without nodes, or with too many"));
+        }
+        Ok(map)
+    }
+
+    /// The text of the map.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        // A map has nothing that cannot be written as JSON.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// Writes the map, readable by its owner only. It appears as a whole, in place of an older one.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let failed = |error| Error::io(format_args!("writing {}", path.display()), &error);
+        let unfinished = path.with_extension(format!("{}.new", std::process::id()));
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(PERMISSIONS);
+        let mut file = options.open(&unfinished).map_err(failed)?;
+        file.set_permissions(Permissions::from_mode(PERMISSIONS)).map_err(failed)?;
+        file.write_all(self.to_text().as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        std::fs::rename(&unfinished, path).map_err(failed)
+    }
+}
+
+/// The secret as hexadecimal digits.
+mod hex {
+    use super::Secret;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::fmt::Write as _;
+
+    pub(super) fn serialize<S: Serializer>(secret: &Secret, to: S) -> Result<S::Ok, S::Error> {
+        let mut digits = String::new();
+        for byte in secret.bytes() {
+            let _ = write!(digits, "{byte:02x}");
+        }
+        to.serialize_str(&digits)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
+        let digits = String::deserialize(from)?;
+        parse(&digits).ok_or_else(|| serde::de::Error::custom("a secret has 64 hexadecimal digits"))
+    }
+
+    fn parse(digits: &str) -> Option<Secret> {
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() {
+            return None;
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
+            *byte = u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()?;
+        }
+        Some(Secret::new(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Map {
+        let node = |number: u8| Node {
+            name: format!("n{number}"),
+            address: format!("10.0.0.{number}:7000"),
+            uuid: Uuid([number; 16]),
+            directory: PathBuf::from("/dev/shm/esker/tank.1"),
+        };
+        Map {
+            version: MAP_VERSION,
+            label: "tank".to_owned(),
+            uuid: Uuid([9; 16]),
+            secret: Secret::new([0xa7; 32]),
+            targets: 2,
+            nodes: (1..4).map(node).collect(),
+        }
+    }
+
+    #[test]
+    fn maps_come_back_and_only_their_owner_reads_them() {
+        let directory = std::env::temp_dir().join(format!("esker-map-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = Map::path(&directory, "tank");
+        sample().write(&path).unwrap();
+        let read = Map::read(&path).unwrap();
+        assert_eq!((read.secret.bytes(), &read.nodes), (&[0xa7; 32], &sample().nodes));
+        std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(Map::read(&path).unwrap_err().kind(), ErrorKind::NoPermission);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn other_versions_and_other_files_are_refused() {
+        let text = sample().to_text();
+        let newer = text.replace("\"version\": 1", "\"version\": 2");
+        assert_eq!(Map::parse(&newer).unwrap_err().kind(), ErrorKind::Incompatible);
+        for wrong in [
+            "",
+            "{}",
+            "[1]",
+            &text.replace("a7", "x7"),
+            &text.replace("\"targets\": 2", "\"targets\": 0"),
+        ] {
+            assert_eq!(Map::parse(wrong).unwrap_err().kind(), ErrorKind::Corrupt, "{wrong}");
+        }
+    }
+}
