@@ -1,5 +1,6 @@
 //! Answers requests by the pool and its containers.
 use crate::fetch::{self, Proof};
+use crate::kinds::RequestKind;
 use crate::session::Session;
 use bytes::Bytes;
 use esker_backend::{Metadata, NewContainer, OpenContainer};
@@ -9,6 +10,7 @@ use esker_wire::message::{
     ContainerRequest, Failure, Handle, MetadataRequest, PoolRequest, Reply, Request, Response,
     decode,
 };
+use std::time::Instant;
 
 impl Session {
     /// The response to a request, and its data: at most `room` bytes.
@@ -18,8 +20,10 @@ impl Session {
         bulk: Bytes,
         room: u32,
     ) -> (Response, Vec<u8>) {
-        let proof = Proof::default();
-        let answered = match decode(message) {
+        let (begin, proof) = (Instant::now(), Proof::default());
+        let decoded = decode(message);
+        let kind = decoded.as_ref().map_or(RequestKind::Malformed, RequestKind::of);
+        let answered = match decoded {
             Ok(Request::Pool(request)) => self.answer_pool(request).await.map(plain),
             Ok(Request::Container(handle, request)) => {
                 self.answer_container(handle, request, &bulk, room, &proof).await
@@ -28,6 +32,7 @@ impl Session {
         };
         let (reply, data) =
             answered.unwrap_or_else(|error| plain(Reply::Failed(Failure::from(&error))));
+        self.metrics.answered(kind, begin.elapsed(), reply.failure());
         (Response { reply, tokens: proof.into_tokens() }, data)
     }
 

@@ -1,48 +1,87 @@
 //! One connection: receives requests, serves them side by side, sends the replies as they come.
-use crate::memory::{Memory, Share};
+use crate::life::{Life, Phase};
+use crate::memory::Share;
+use crate::metrics::Metrics;
 use crate::session::Session;
-use crate::{REQUESTS_MAX, SEND_TIMEOUT};
-use esker_backend::Pool;
+use crate::{RECEIVE_TIMEOUT, REQUESTS_MAX, SEND_TIMEOUT, Shared};
+use bytes::Bytes;
 use esker_types::{Error, ErrorKind, Result};
 use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::message::encode;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 /// A reply, and the memory that it gives back once it is sent.
 type Outgoing = (Frame, Share);
 
-/// Serves requests until the client closes the connection. Then what it had open is ended.
-pub(crate) async fn serve<R, W>(
-    pool: &Arc<dyn Pool>,
-    memory: &Memory,
-    from: Receiver<R>,
-    to: Sender<W>,
-) -> Result<()>
+/// Serves requests until the client closes the connection or the engine drains. Then what the client had open is ended.
+pub(crate) async fn serve<R, W>(engine: &Shared, from: Receiver<R>, to: Sender<W>) -> Result<()>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let session = Arc::new(Session::new(Arc::clone(pool)));
+    let Shared { pool, metrics, life, .. } = engine;
+    let session = Arc::new(Session::new(Arc::clone(pool), Arc::clone(metrics)));
     let (replies, outbox) = mpsc::channel(REQUESTS_MAX);
-    let writer = tokio::spawn(send_replies(to, outbox));
+    let mut writer = tokio::spawn(send_replies(to, outbox, Arc::clone(metrics)));
     let mut served = JoinSet::new();
-    let received = receive(&session, memory, from, &replies, &mut served).await;
-    // What was begun is finished, so that no change takes effect after the leases have ended.
-    while served.join_next().await.is_some() {}
-    drop(replies);
-    let sent = writer.await.unwrap_or_else(|error| {
-        Err(Error::new(ErrorKind::Io, format!("the task that sends replies ended: {error}")))
-    });
+    let received = tokio::select! {
+        received = receive(&session, engine, from, &replies, &mut served) => received,
+        () = life.reached(Phase::Draining) => Ok(()),
+        // Nobody takes the replies any more; the writer says why.
+        () = replies.closed() => Ok(()),
+    };
+    let finished = tokio::select! {
+        finished = finish(served, replies, &mut writer, life, metrics) => finished,
+        () = life.reached(Phase::Ended) => {
+            writer.abort();
+            Err(Error::new(ErrorKind::Canceled, "the engine did not wait for requests any longer"))
+        }
+    };
     session.end().await;
-    received.and(sent)
+    received.and(finished)
+}
+
+/// Finishes what was begun, so that no change takes effect after the leases have ended. Sends the replies.
+async fn finish(
+    mut served: JoinSet<()>,
+    replies: mpsc::Sender<Outgoing>,
+    writer: &mut JoinHandle<Result<()>>,
+    life: &Life,
+    metrics: &Metrics,
+) -> Result<()> {
+    while let Some(ended) = served.join_next().await {
+        note(&ended, metrics);
+    }
+    if life.phase() != Phase::Ready {
+        // A client that is gone has nobody to hear of it.
+        let _ = replies.send((goodbye(), None)).await;
+    }
+    drop(replies);
+    writer.await.unwrap_or_else(|error| {
+        Err(Error::new(ErrorKind::Io, format!("the task that sends replies ended: {error}")))
+    })
+}
+
+/// What clients hear of an engine that drains.
+fn goodbye() -> Frame {
+    let message = Bytes::from_static(b"the engine is being stopped");
+    Frame { kind: Kind::Goodbye, call: 0, room: 0, message, bulk: Bytes::new() }
+}
+
+/// Counts a request that was not answered because of a defect.
+fn note(ended: &std::result::Result<(), JoinError>, metrics: &Metrics) {
+    if let Err(error) = ended {
+        metrics.panics.add(1);
+        tracing::error!(%error, "a request was not answered");
+    }
 }
 
 async fn receive<R: AsyncRead + Unpin>(
     session: &Arc<Session>,
-    memory: &Memory,
+    Shared { memory, metrics, .. }: &Shared,
     mut from: Receiver<R>,
     replies: &mpsc::Sender<Outgoing>,
     served: &mut JoinSet<()>,
@@ -50,10 +89,12 @@ async fn receive<R: AsyncRead + Unpin>(
     while let Some(announced) = from.announced(Limits::KNOWN).await? {
         // What is not received yet stays in the network, and the client waits.
         while served.len() >= REQUESTS_MAX {
-            served.join_next().await;
+            served.join_next().await.iter().for_each(|ended| note(ended, metrics));
         }
         let share = memory.take(announced.memory()).await;
-        let request = from.rest(announced).await?;
+        let rest = tokio::time::timeout(RECEIVE_TIMEOUT, from.rest(announced)).await;
+        let request = rest.map_err(|_| late())??;
+        metrics.received(&request);
         match request.kind {
             Kind::Request => {
                 served.spawn(answer(Arc::clone(session), request, share, replies.clone()))
@@ -61,9 +102,16 @@ async fn receive<R: AsyncRead + Unpin>(
             Kind::Goodbye => return Ok(()),
             Kind::Handshake | Kind::Reply => return Err(out_of_turn(request.kind)),
         };
-        while served.try_join_next().is_some() {}
+        while let Some(ended) = served.try_join_next() {
+            note(&ended, metrics);
+        }
     }
     Ok(())
+}
+
+#[cold]
+fn late() -> Error {
+    Error::new(ErrorKind::TimedOut, "a client did not send the rest of a request in time")
 }
 
 #[cold]
@@ -92,9 +140,10 @@ async fn answer(
 async fn send_replies<W: AsyncWrite + Unpin>(
     mut to: Sender<W>,
     mut outbox: mpsc::Receiver<Outgoing>,
+    metrics: Arc<Metrics>,
 ) -> Result<()> {
     while let Some(first) = outbox.recv().await {
-        let sending = send_together(&mut to, first, &mut outbox);
+        let sending = send_together(&mut to, first, &mut outbox, &metrics);
         tokio::time::timeout(SEND_TIMEOUT, sending).await.map_err(|_| {
             Error::new(ErrorKind::TimedOut, "a client did not receive its replies in time")
         })??;
@@ -106,11 +155,13 @@ async fn send_together<W: AsyncWrite + Unpin>(
     to: &mut Sender<W>,
     first: Outgoing,
     outbox: &mut mpsc::Receiver<Outgoing>,
+    metrics: &Metrics,
 ) -> Result<()> {
     let mut next = Some(first);
     let mut shares = Vec::new();
     while let Some((reply, share)) = next {
         to.send(&reply).await?;
+        metrics.sent(&reply);
         shares.push(share);
         next = outbox.try_recv().ok();
     }

@@ -4,16 +4,27 @@
 mod answer;
 mod connection;
 mod fetch;
+mod kinds;
+mod life;
 mod memory;
+mod metrics;
+mod prometheus;
 mod session;
+mod strangers;
+
+pub use life::Phase;
+pub use strangers::{STRANGER_GRACE, STRANGERS_MAX};
 
 use esker_backend::Pool;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::frame::{Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
+use life::Life;
 use memory::Memory;
+use metrics::Metrics;
 use std::sync::Arc;
 use std::time::Duration;
+use strangers::{Place, Strangers};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -26,47 +37,120 @@ pub const MEMORY_MAX: u64 = 1 << 30;
 /// How long a client may take to receive a reply before it is disconnected.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a client may take to send the rest of a request that has begun, for which the engine keeps memory.
+pub const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// How long a client may take for the handshake.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an engine that drains gives what is under way.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long to wait before accepting again after that failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves one pool.
 #[derive(Clone)]
-pub struct Engine {
+pub struct Engine(Arc<Shared>);
+
+/// What the connections of an engine share.
+struct Shared {
     pool: Arc<dyn Pool>,
     uuid: Uuid,
     secret: Secret,
     memory: Memory,
+    metrics: Arc<Metrics>,
+    strangers: Strangers,
+    life: Life,
+}
+
+/// How an engine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Clients that are connected and have proved themselves.
+    pub connections: u64,
+    /// Connections whose client has not proved itself yet.
+    pub strangers: u64,
+}
+
+impl Health {
+    /// True if the engine accepts clients.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
+    }
 }
 
 impl Engine {
     /// Serves `pool`, which clients know as `uuid`, to those that have the secret.
     #[must_use]
     pub fn new(pool: Arc<dyn Pool>, uuid: Uuid, secret: Secret) -> Self {
-        Self { pool, uuid, secret, memory: Memory::new(MEMORY_MAX) }
+        Self(Arc::new(Shared {
+            pool,
+            uuid,
+            secret,
+            memory: Memory::new(MEMORY_MAX),
+            metrics: Arc::default(),
+            strangers: Strangers::new(),
+            life: Life::new(),
+        }))
     }
 
-    /// Serves every client that connects to `listener`, each in a task of its own. Never ends.
+    /// How it is.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let Shared { life, strangers, .. } = &*self.0;
+        let (connections, strangers) = (life.connections(), strangers.count() as u64);
+        Health { phase: life.phase(), connections, strangers }
+    }
+
+    /// What it has done, in the text format of Prometheus.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let Health { phase, connections, strangers } = self.health();
+        let gauges = prometheus::Gauges {
+            connections,
+            strangers,
+            memory_bytes: self.0.memory.in_use(),
+            memory_max_bytes: MEMORY_MAX,
+            draining: phase != Phase::Ready,
+        };
+        prometheus::render(&self.0.metrics, &gauges)
+    }
+
+    /// Serves every client that connects to `listener`, each in a task of its own, until [`Engine::drain`] is called.
     pub async fn listen(&self, listener: TcpListener) {
+        tokio::select! {
+            () = self.accept(&listener) => {}
+            () = self.0.life.reached(Phase::Draining) => {}
+        }
+    }
+
+    async fn accept(&self, listener: &TcpListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => self.welcome(stream),
+                Ok((stream, _)) => self.welcome(stream).await,
                 // A client that has gone again, or too many open files: others may still come.
-                Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept connections");
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                }
             }
         }
     }
 
-    fn welcome(&self, stream: TcpStream) {
+    async fn welcome(&self, stream: TcpStream) {
+        let place = self.0.strangers.enter().await;
         let engine = self.clone();
         tokio::spawn(async move {
             // Replies leave at once: what belongs together was collected before.
             let _ = stream.set_nodelay(true);
+            let address = stream.peer_addr().map_or_else(|_| "?".into(), |peer| peer.to_string());
             let (from, to) = stream.into_split();
-            // How a connection ended concerns its client, who knows.
-            let _ = engine.serve(from, to).await;
+            // How a connection ended concerns its client, who knows, and the log.
+            let _ = engine.serve_in(place, &address, from, to).await;
         });
     }
 
@@ -74,20 +158,103 @@ impl Engine {
     /// its containers.
     ///
     /// # Errors
-    /// `NoPermission` and others of the handshake, `TimedOut` if that took too long; `Corrupt` if the client broke the
-    /// protocol; `Io` if the connection was lost.
+    /// `NoPermission` and others of the handshake, `TimedOut` if that took too long; `Busy` if it made room for other
+    /// clients; `Canceled` if the engine drains; `Corrupt` if the client broke the protocol; `Io` if the connection was
+    /// lost.
     pub async fn serve(
         &self,
         from: impl AsyncRead + Unpin,
         to: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<()> {
+        let place = self.0.strangers.enter().await;
+        self.serve_in(place, "a stream", from, to).await
+    }
+
+    async fn serve_in(
+        &self,
+        place: Place,
+        address: &str,
+        from: impl AsyncRead + Unpin,
+        to: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<()> {
         let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
+        let Shared { metrics, life, .. } = &*self.0;
+        let client = match self.shake(&place, &mut from, &mut to).await {
+            Ok(client) => client,
+            Err(error) => {
+                metrics.refuse(error.kind());
+                tracing::warn!(address, %error, "refused a connection");
+                return Err(error);
+            }
+        };
+        drop(place);
+        let _connected = life.connect();
+        metrics.connections.add(1);
+        tracing::info!(address, client, "a client connected");
+        let served = connection::serve(&self.0, from, to).await;
+        self.note_end(address, client, &served);
+        served
+    }
+
+    fn note_end(&self, address: &str, client: u64, served: &Result<()>) {
+        match served {
+            Ok(()) => tracing::info!(address, client, "a client disconnected"),
+            Err(error) => {
+                if error.kind() == ErrorKind::Corrupt {
+                    self.0.metrics.malformed.add(1);
+                }
+                tracing::warn!(address, client, %error, "a connection ended");
+            }
+        }
+    }
+
+    /// The handshake. Returns the session of the client.
+    async fn shake(
+        &self,
+        place: &Place,
+        from: &mut Receiver<impl AsyncRead + Unpin>,
+        to: &mut Sender<impl AsyncWrite + Unpin>,
+    ) -> Result<u64> {
+        let Shared { secret, uuid, life, .. } = &*self.0;
         let nonce = esker_os::random_bytes()?;
-        let shaken = handshake::accept(&mut from, &mut to, &self.secret, self.uuid, nonce);
-        let in_time = tokio::time::timeout(HANDSHAKE_TIMEOUT, shaken).await;
-        in_time.map_err(|_| {
-            Error::new(ErrorKind::TimedOut, "a client did not finish the handshake in time")
-        })??;
-        connection::serve(&self.pool, &self.memory, from, to).await
+        let shaken = handshake::accept(from, to, secret, *uuid, nonce);
+        let ended = |kind, why| Err(Error::new(kind, why));
+        tokio::select! {
+            shaken = shaken => shaken,
+            () = tokio::time::sleep(HANDSHAKE_TIMEOUT) => {
+                ended(ErrorKind::TimedOut, "a client did not finish the handshake in time")
+            }
+            () = place.must_leave() => {
+                ended(ErrorKind::Busy, "a client did not finish the handshake while many others waited")
+            }
+            () = life.reached(Phase::Draining) => {
+                ended(ErrorKind::Canceled, "the engine accepts no clients any more: it drains")
+            }
+        }
+    }
+
+    /// Ends in good order: accepts nothing more, finishes the requests that were received, sends their replies, and says
+    /// goodbye to every client. What clients had open is closed. Nobody is served any more afterwards.
+    ///
+    /// # Errors
+    /// `TimedOut` if that took longer than [`DRAIN_TIMEOUT`]; the connections that were left are closed then.
+    pub async fn drain(&self) -> Result<()> {
+        let life = &self.0.life;
+        life.enter(Phase::Draining);
+        tracing::info!(connections = life.connections(), "draining");
+        let drained = tokio::time::timeout(DRAIN_TIMEOUT, life.alone()).await;
+        let left = life.connections();
+        life.enter(Phase::Ended);
+        if drained.is_ok() {
+            tracing::info!("drained");
+            return Ok(());
+        }
+        tracing::warn!(connections = left, "did not drain in time");
+        life.alone().await;
+        let message = format!(
+            "{left} clients had requests under way that did not end within {} s: their connections were closed",
+            DRAIN_TIMEOUT.as_secs()
+        );
+        Err(Error::new(ErrorKind::TimedOut, message))
     }
 }

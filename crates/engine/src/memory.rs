@@ -22,6 +22,11 @@ impl Memory {
         Self { units: Arc::new(Semaphore::new(total as usize)), total }
     }
 
+    /// Bytes that are taken.
+    pub(crate) fn in_use(&self) -> u64 {
+        u64::from(self.total).saturating_sub(self.units.available_permits() as u64) * UNIT
+    }
+
     /// Waits for `bytes` bytes; a request for more than there is takes all.
     pub(crate) async fn take(&self, bytes: u64) -> Share {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.total);

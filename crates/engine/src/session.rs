@@ -1,4 +1,5 @@
 //! What one client has open: containers and leases. All of it ends with its connection.
+use crate::metrics::Metrics;
 use esker_backend::{OpenContainer, Pool};
 use esker_types::ops::{Change, Cond, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
@@ -15,6 +16,7 @@ const LEASES_MAX: usize = 1 << 20;
 /// What one client has open.
 pub(crate) struct Session {
     pub(crate) pool: Arc<dyn Pool>,
+    pub(crate) metrics: Arc<Metrics>,
     open: Mutex<Open>,
 }
 
@@ -32,8 +34,8 @@ struct Leased {
 }
 
 impl Session {
-    pub(crate) fn new(pool: Arc<dyn Pool>) -> Self {
-        Self { pool, open: Mutex::default() }
+    pub(crate) fn new(pool: Arc<dyn Pool>, metrics: Arc<Metrics>) -> Self {
+        Self { pool, metrics, open: Mutex::default() }
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {

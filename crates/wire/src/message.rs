@@ -262,6 +262,17 @@ pub enum Reply {
     Snapshots(Vec<SnapshotInfo>),
 }
 
+impl Reply {
+    /// The kind of the error, if it is one.
+    #[must_use]
+    pub fn failure(&self) -> Option<ErrorKind> {
+        match self {
+            Self::Failed(failure) | Self::FetchFailed(failure, _) => Some(failure.kind),
+            _ => None,
+        }
+    }
+}
+
 /// What was found of one akey.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AkeyReply {

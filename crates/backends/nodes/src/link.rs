@@ -260,6 +260,9 @@ async fn receive_replies<R: AsyncRead + Unpin>(
                     let _ = call.reply.send(Ok(frame));
                 }
             }
+            Ok(Some(frame)) if frame.kind == Kind::Goodbye => {
+                break gone(&name, &String::from_utf8_lossy(&frame.message));
+            }
             Ok(Some(frame)) => {
                 break gone(&name, &format_args!("it sent a frame of kind {:?}", frame.kind));
             }

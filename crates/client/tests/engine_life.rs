@@ -1,0 +1,306 @@
+//! The life of an engine: it is not exhausted by those who connect and do not speak, or begin and do not end; it counts
+//! what it does; it drains in good order. Time is simulated.
+use bytes::Bytes;
+use esker_engine::{Engine, Phase, STRANGERS_MAX};
+use esker_memory::Memory;
+use esker_nodes::Link;
+use esker_types::{ErrorKind, Result, Uuid};
+use esker_wire::frame::{Frame, Kind, Limits, PREFIX_LEN, Receiver, Sender};
+use esker_wire::handshake::{self, Secret};
+use esker_wire::message::{PoolRequest, Reply, Request, Response, decode, encode};
+use std::sync::Arc;
+use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
+use tokio::task::{JoinHandle, yield_now};
+
+const POOL: Uuid = Uuid([6; 16]);
+
+/// Bytes that a stream holds before its writer waits.
+const STREAM: usize = 200;
+
+/// Steps that other tasks are given. Each needs a few.
+const STEPS: usize = 100;
+
+fn secret(byte: u8) -> Secret {
+    Secret::new([byte; 32])
+}
+
+fn engine() -> Engine {
+    Engine::new(Arc::new(Memory::new(4)), POOL, secret(1))
+}
+
+/// Runs on one thread, with a clock that goes on only when all tasks wait.
+fn run<F: Future>(work: F) -> F::Output {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().start_paused(true).build().expect("a runtime").block_on(work)
+}
+
+async fn let_others_work() {
+    for _ in 0..STEPS {
+        yield_now().await;
+    }
+}
+
+/// A new stream to the engine, and how the engine ends it.
+fn stream(engine: &Engine) -> (DuplexStream, JoinHandle<Result<()>>) {
+    let (client, server) = duplex(STREAM);
+    let engine = engine.clone();
+    let served = tokio::spawn(async move {
+        let (from, to) = split(server);
+        engine.serve(from, to).await
+    });
+    (client, served)
+}
+
+/// A client that sends and receives frames as it likes, once it has proved itself.
+struct Client {
+    from: Receiver<ReadHalf<DuplexStream>>,
+    to: Sender<WriteHalf<DuplexStream>>,
+    served: JoinHandle<Result<()>>,
+}
+
+impl Client {
+    async fn connect(engine: &Engine) -> Result<Self> {
+        let (stream, served) = stream(engine);
+        let (from, to) = split(stream);
+        let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
+        handshake::connect(&mut from, &mut to, &secret(1), POOL, 1, [3; 32]).await?;
+        Ok(Self { from, to, served })
+    }
+
+    async fn send(&mut self, kind: Kind, call: u64, message: &[u8]) {
+        let message = Bytes::copy_from_slice(message);
+        let frame = Frame { kind, call, room: 0, message, bulk: Bytes::new() };
+        self.to.send(&frame).await.expect("sending");
+        self.to.flush().await.expect("sending");
+    }
+
+    async fn receive(&mut self) -> Option<Frame> {
+        self.from.receive(Limits::KNOWN).await.expect("receiving")
+    }
+}
+
+fn info() -> Vec<u8> {
+    encode(&Request::Pool(PoolRequest::Info)).expect("a request")
+}
+
+/// The value of a metric.
+fn metric(engine: &Engine, name: &str) -> u64 {
+    let text = engine.metrics();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
+}
+
+fn refused(engine: &Engine, reason: &str) -> u64 {
+    metric(engine, &format!("esker_engine_handshakes_refused_total{{reason=\"{reason}\"}}"))
+}
+
+#[test]
+fn those_who_do_not_speak_keep_nobody_out() {
+    run(async {
+        let engine = engine();
+        let silent: Vec<_> = (0..STRANGERS_MAX + 10).map(|_| stream(&engine)).collect();
+        let_others_work().await;
+        assert_eq!(engine.health().strangers, STRANGERS_MAX as u64);
+        let client = Client::connect(&engine).await.expect("a client that speaks");
+        assert_eq!(engine.health().connections, 1);
+        assert!(refused(&engine, "crowded") >= 1);
+        // The others are disconnected in time, too.
+        for (_stream, served) in silent {
+            let ended = served.await.expect("a task").expect_err("a silent stranger");
+            assert!(matches!(ended.kind(), ErrorKind::Busy | ErrorKind::TimedOut), "{ended}");
+        }
+        assert_eq!(engine.health().strangers, 0);
+        let all = refused(&engine, "crowded") + refused(&engine, "timeout");
+        assert_eq!(all, STRANGERS_MAX as u64 + 10);
+        drop(client);
+    });
+}
+
+#[test]
+fn refusals_are_counted_by_their_reason() {
+    run(async {
+        let engine = engine();
+        for (key, pool, kind) in [
+            (secret(2), POOL, ErrorKind::NoPermission),
+            (secret(1), Uuid([5; 16]), ErrorKind::NotFound),
+        ] {
+            let (client, served) = stream(&engine);
+            let (from, to) = split(client);
+            let error = Link::open("n1", from, to, &key, pool, 1).await.map(drop);
+            assert_eq!(error.expect_err("a stranger").kind(), kind);
+            served.await.expect("a task").expect_err("a stranger");
+        }
+        // A client with another secret goes away before it sends a proof.
+        assert_eq!((refused(&engine, "lost"), refused(&engine, "pool")), (1, 1));
+        let (mut noise, served) = stream(&engine);
+        noise.write_all(&[7; PREFIX_LEN]).await.expect("sending");
+        served.await.expect("a task").expect_err("noise");
+        assert_eq!(refused(&engine, "malformed"), 1);
+        assert_eq!(metric(&engine, "esker_engine_connections_total"), 0);
+    });
+}
+
+#[test]
+fn a_client_that_breaks_the_protocol_is_disconnected_and_counted() {
+    run(async {
+        let engine = engine();
+        for kind in [Kind::Reply, Kind::Handshake] {
+            let mut client = Client::connect(&engine).await.expect("a client");
+            client.send(kind, 1, b"").await;
+            let ended = client.served.await.expect("a task").expect_err("a reply from a client");
+            assert_eq!(ended.kind(), ErrorKind::Corrupt);
+        }
+        assert_eq!(metric(&engine, "esker_engine_malformed_total"), 2);
+        // A request that is not understood is answered, and the connection goes on.
+        let mut client = Client::connect(&engine).await.expect("a client");
+        client.send(Kind::Request, 7, &[0xff; 20]).await;
+        client.send(Kind::Request, 8, &info()).await;
+        for _ in 0..2 {
+            let frame = client.receive().await.expect("a reply");
+            let response: Response = decode(&frame.message).expect("a response");
+            match frame.call {
+                7 => assert_eq!(response.reply.failure(), Some(ErrorKind::Corrupt)),
+                _ => assert!(matches!(response.reply, Reply::Pool(_))),
+            }
+        }
+        let count = "esker_engine_request_seconds_count";
+        assert_eq!(metric(&engine, &format!("{count}{{request=\"malformed\"}}")), 1);
+        assert_eq!(metric(&engine, &format!("{count}{{request=\"pool\"}}")), 1);
+        assert_eq!(metric(&engine, "esker_engine_errors_total{error=\"Corrupt\"}"), 1);
+        assert_eq!(metric(&engine, "esker_engine_connections"), 1);
+    });
+}
+
+/// The bytes of the third frame that a client sends: its first request.
+async fn first_request(message: &'static [u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let message = Bytes::from_static(message);
+    let frame = Frame { kind: Kind::Request, call: 1, room: 0, message, bulk: Bytes::new() };
+    let mut sender = Sender::new(&mut bytes);
+    for _ in 0..3 {
+        sender.send(&frame).await.expect("encoding");
+    }
+    sender.flush().await.expect("encoding");
+    drop(sender);
+    bytes.split_off(bytes.len() / 3 * 2)
+}
+
+#[test]
+fn a_request_that_never_ends_gives_its_memory_back() {
+    run(async {
+        let engine = engine();
+        let (client, served) = stream(&engine);
+        let (mut from, mut to) = split(client);
+        let (receiver, sender) = (&mut Receiver::new(&mut from), &mut Sender::new(&mut to));
+        let shaken = handshake::connect(receiver, sender, &secret(1), POOL, 1, [3; 32]).await;
+        shaken.expect("a client");
+        let request = first_request(&[0; 10_000]).await;
+        to.write_all(&request[..PREFIX_LEN + 100]).await.expect("sending");
+        let_others_work().await;
+        assert!(metric(&engine, "esker_engine_memory_bytes") >= 10_000);
+        let ended = served.await.expect("a task").expect_err("half a request");
+        assert_eq!(ended.kind(), ErrorKind::TimedOut);
+        assert_eq!(metric(&engine, "esker_engine_memory_bytes"), 0);
+    });
+}
+
+/// Every line of the metrics is a comment or a name, labels and a number; every family says what it is.
+#[test]
+fn metrics_are_in_the_format_of_prometheus() {
+    let text = engine().metrics();
+    let mut family = "";
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let mut words = comment.split(' ');
+            let (word, name) = (words.next(), words.next().expect("a name"));
+            assert!(word == Some("HELP") || (word == Some("TYPE") && name == family), "{line}");
+            family = name;
+            continue;
+        }
+        let (name, value) = line.rsplit_once(' ').expect("a value");
+        value.parse::<f64>().expect("a number");
+        assert!(name.starts_with(family), "{line} is not of {family}");
+        let labels = name.split_once('{').map_or("", |(_, labels)| labels);
+        assert!(labels.is_empty() || labels.ends_with("\"}"), "{line}");
+    }
+    assert!(text.ends_with('\n') && family == "esker_engine_draining");
+}
+
+#[test]
+fn an_engine_that_drains_finishes_what_is_under_way_and_says_goodbye() {
+    run(async {
+        let engine = engine();
+        let mut client = Client::connect(&engine).await.expect("a client");
+        let (silent, stranger) = stream(&engine);
+        for call in 0..20 {
+            client.send(Kind::Request, call, &info()).await;
+        }
+        // The client has not taken its replies yet; more than the stream holds.
+        let_others_work().await;
+        let drain = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.drain().await }
+        });
+        let_others_work().await;
+        let health = engine.health();
+        assert_eq!((health.phase, health.connections), (Phase::Draining, 1));
+        assert!(!health.is_ready());
+        // A newcomer is not served.
+        assert!(Client::connect(&engine).await.is_err(), "a newcomer");
+        assert_eq!(
+            stranger.await.expect("a task").map_err(|error| error.kind()),
+            Err(ErrorKind::Canceled)
+        );
+        let mut calls = Vec::new();
+        loop {
+            let frame = client.receive().await.expect("a frame");
+            if frame.kind == Kind::Goodbye {
+                break;
+            }
+            calls.push(frame.call);
+        }
+        calls.sort_unstable();
+        assert_eq!(calls, (0..20).collect::<Vec<_>>());
+        assert!(client.receive().await.is_none(), "the connection ends");
+        drain.await.expect("a task").expect("draining");
+        assert_eq!(engine.health().phase, Phase::Ended);
+        assert_eq!(metric(&engine, "esker_engine_draining"), 1);
+        drop(silent);
+    });
+}
+
+#[test]
+fn an_engine_that_drains_does_not_wait_for_ever() {
+    run(async {
+        let engine = engine();
+        let mut client = Client::connect(&engine).await.expect("a client");
+        for call in 0..20 {
+            client.send(Kind::Request, call, &info()).await;
+        }
+        let_others_work().await;
+        // The client never takes its replies.
+        let refused = engine.drain().await.expect_err("a client that hangs");
+        assert_eq!(refused.kind(), ErrorKind::TimedOut);
+        assert_eq!(engine.health().connections, 0);
+        assert_eq!(metric(&engine, "esker_engine_memory_bytes"), 0);
+        client.served.await.expect("a task").expect_err("it was cut");
+    });
+}
+
+#[test]
+fn a_client_hears_that_its_engine_is_being_stopped() {
+    run(async {
+        let engine = engine();
+        let (client, served) = stream(&engine);
+        let (from, to) = split(client);
+        let link = Link::open("n1", from, to, &secret(1), POOL, 1).await.expect("a connection");
+        let request = Request::Pool(PoolRequest::Info);
+        link.call(&request, Bytes::new(), 0).await.expect("a reply");
+        engine.drain().await.expect("draining");
+        served.await.expect("a task").expect("a connection that ended in good order");
+        let_others_work().await;
+        let error = link.call(&request, Bytes::new(), 0).await.map(drop).expect_err("no engine");
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.message().contains("n1") && error.message().contains("stopped"), "{error}");
+    });
+}

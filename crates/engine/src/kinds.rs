@@ -1,0 +1,92 @@
+//! Kinds of requests, as metrics tell them apart.
+use esker_wire::message::{ContainerRequest, PoolRequest, Request};
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    /// The pool as a whole.
+    Pool,
+    /// Containers: creating, opening, closing, renaming, destroying, listing.
+    Container,
+    /// Named values.
+    Metadata,
+    /// Numbers of objects.
+    Oids,
+    /// Changes of objects.
+    Write,
+    /// Reads of objects.
+    Fetch,
+    /// Listings of objects, keys and extents.
+    List,
+    /// Smallest and largest keys, and epochs of objects.
+    Query,
+    /// Snapshots.
+    Snapshot,
+    /// Objects that somebody has open.
+    Lease,
+    /// What could not be decoded.
+    Malformed,
+}
+
+impl RequestKind {
+    /// Every kind, in the order of their numbers, with its name.
+    pub(crate) const ALL: [(Self, &'static str); 11] = [
+        (Self::Pool, "pool"),
+        (Self::Container, "container"),
+        (Self::Metadata, "metadata"),
+        (Self::Oids, "oids"),
+        (Self::Write, "write"),
+        (Self::Fetch, "fetch"),
+        (Self::List, "list"),
+        (Self::Query, "query"),
+        (Self::Snapshot, "snapshot"),
+        (Self::Lease, "lease"),
+        (Self::Malformed, "malformed"),
+    ];
+
+    /// The kind of a request.
+    pub(crate) fn of(request: &Request<'_>) -> Self {
+        match request {
+            Request::Pool(request) => Self::of_pool(request),
+            Request::Container(_, request) => Self::of_container(request),
+        }
+    }
+
+    fn of_pool(request: &PoolRequest<'_>) -> Self {
+        match request {
+            PoolRequest::Capabilities | PoolRequest::Info => Self::Pool,
+            PoolRequest::Metadata(_) => Self::Metadata,
+            PoolRequest::Create { .. }
+            | PoolRequest::Open(..)
+            | PoolRequest::Destroy(..)
+            | PoolRequest::List => Self::Container,
+        }
+    }
+
+    fn of_container(request: &ContainerRequest<'_>) -> Self {
+        use ContainerRequest as Of;
+        match request {
+            Of::Metadata(_) => Self::Metadata,
+            Of::Close | Of::Rename(_) => Self::Container,
+            Of::AllocateOids(_) | Of::NextOid => Self::Oids,
+            Of::Write(_) => Self::Write,
+            Of::Fetch(..) => Self::Fetch,
+            Of::ListKeys(..) | Of::ListExtents(..) | Of::ListObjects(..) => Self::List,
+            Of::Query(..) | Of::ObjectEpoch(..) => Self::Query,
+            Of::CreateSnapshot(_) | Of::ListSnapshots | Of::DestroySnapshot(_) => Self::Snapshot,
+            Of::Lease(_) | Of::Release(_) | Of::UnlinkOnLastClose(_) => Self::Lease,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_listed_in_the_order_of_their_numbers() {
+        for (number, (kind, _)) in RequestKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number);
+        }
+    }
+}
