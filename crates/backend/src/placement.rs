@@ -4,9 +4,13 @@ use esker_types::info::Part;
 use esker_types::ops::{Write, WriteOp};
 use esker_types::{KeyKind, ObjectId, key_to_u64};
 use std::hash::{BuildHasher, Hasher};
+use twox_hash::XxHash3_64;
 
 /// Places objects on the targets of a pool. Targets are numbered over all nodes, and those of each node come in turn:
 /// target `t` is target `t / nodes` of node `t % nodes`, so that adjacent ones lie on different nodes.
+///
+/// Placement is part of the format: that on one node of versions 1 and 2, that over nodes of version 3. They differ in
+/// the hash (docs/decisions/0035-placement-over-nodes.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     targets: u32,
@@ -20,12 +24,6 @@ pub struct Location {
     pub node: u32,
     /// Its number on this node.
     pub target: u32,
-}
-
-fn hash(bytes: &[u8]) -> u64 {
-    let mut hasher = StableHash.build_hasher();
-    hasher.write(bytes);
-    hasher.finish()
 }
 
 impl Placement {
@@ -57,7 +55,19 @@ impl Placement {
     /// First target of an object.
     #[must_use]
     pub fn first(self, oid: ObjectId) -> u32 {
-        (hash(&oid.to_bytes()) % u64::from(self.targets)) as u32
+        self.pick(&oid.to_bytes(), self.targets)
+    }
+
+    /// A number below `count` by the hash of `bytes`. On one node [`StableHash`] stays what it was; over nodes its
+    /// patterns would show, because there are more targets than its low bits mix.
+    fn pick(self, bytes: &[u8], count: u32) -> u32 {
+        if self.part.nodes > 1 {
+            let hash = u128::from(XxHash3_64::oneshot(bytes));
+            return ((hash * u128::from(count)) >> 64) as u32;
+        }
+        let mut hasher = StableHash.build_hasher();
+        hasher.write(bytes);
+        (hasher.finish() % u64::from(count)) as u32
     }
 
     fn groups(self, oid: ObjectId) -> u32 {
@@ -78,13 +88,15 @@ impl Placement {
     /// different targets; other keys by hash.
     #[must_use]
     pub fn shard(self, oid: ObjectId, dkey: &[u8]) -> u32 {
-        let groups = u64::from(self.groups(oid));
+        let groups = self.groups(oid);
         let group = match groups {
             1 => 0,
-            _ if oid.dkey_kind() == KeyKind::Integer => key_to_u64(dkey).unwrap_or(0) % groups,
-            _ => hash(dkey) % groups,
+            _ if oid.dkey_kind() == KeyKind::Integer => {
+                (key_to_u64(dkey).unwrap_or(0) % u64::from(groups)) as u32
+            }
+            _ => self.pick(dkey, groups),
         };
-        (self.first(oid) + group as u32) % self.targets
+        (self.first(oid) + group) % self.targets
     }
 
     /// Targets a write changes.
@@ -113,7 +125,83 @@ impl Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_types::{ObjectClass, ObjectType};
+    use esker_types::{Checksum, ObjectClass, ObjectType};
+
+    const OVER_NODES: Part = Part { node: 0, nodes: 8 };
+
+    /// Checksum over where 1,000 objects and their dkeys lie.
+    fn digest(placement: Placement) -> u64 {
+        let mut places = Vec::new();
+        for number in 0..1000u64 {
+            let class = ObjectClass::from_name(["S1", "S2", "S8", "SX"][number as usize % 4]);
+            let class = class.and_then(|class| class.fit(placement.targets(), 1).ok()).unwrap();
+            for otype in [ObjectType::Array, ObjectType::KvHashed] {
+                let oid = ObjectId::generate(number % 7, number, otype, class);
+                let key = format!("key {number}");
+                places.extend(placement.shard(oid, &number.to_ne_bytes()).to_le_bytes());
+                places.extend(placement.shard(oid, key.as_bytes()).to_le_bytes());
+                let shards = placement.shards(oid).into_iter();
+                places.extend(shards.flat_map(u32::to_le_bytes));
+            }
+        }
+        Checksum::Crc32c.sum(&places)
+    }
+
+    /// These may only change together with the version of the format: pools in use would lose their data.
+    #[test]
+    fn placement_is_that_of_the_format() {
+        assert_eq!(digest(Placement::new(8, Part::WHOLE)), 1_852_105_487, "versions 1 and 2");
+        assert_eq!(digest(Placement::new(24, Part::WHOLE)), 165_597_187, "versions 1 and 2");
+        assert_eq!(digest(Placement::new(8, OVER_NODES)), 166_329_689, "version 3");
+        assert_eq!(digest(Placement::new(3, Part { node: 1, nodes: 5 })), 401_885_778, "version 3");
+    }
+
+    /// The sum over targets of the squared distance from the mean, in units of what a perfect hash gives.
+    fn unevenness(placement: Placement, places: impl Iterator<Item = u32>) -> f64 {
+        let mut counts = vec![0.0; placement.targets() as usize];
+        places.for_each(|target| counts[target as usize] += 1.0);
+        let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+        let squares: f64 = counts.iter().map(|count| (count - mean) * (count - mean)).sum();
+        squares / mean / (counts.len() - 1) as f64
+    }
+
+    #[test]
+    fn patterns_of_ids_and_keys_do_not_show_over_nodes() {
+        type Id = fn(u64) -> (u64, u64);
+        let ids: [Id; 5] = [
+            |n| (0, n),
+            |n| (0, n << 4),
+            |n| (0, n << 12),
+            |n| (n % 64, n / 64),
+            |n| (0, ((n % 64) << 32) | (n / 64)),
+        ];
+        let place = Placement::new(8, OVER_NODES);
+        for id in ids {
+            let oid = |(hi, lo)| ObjectId::generate(hi, lo, ObjectType::Array, ObjectClass::S1);
+            let found = unevenness(place, (0..40_960).map(|n| place.first(oid(id(n)))));
+            assert!((0.4..1.8).contains(&found), "{found}");
+        }
+        let class = ObjectClass::SX.fit(place.targets(), 1).unwrap();
+        let oid = ObjectId::generate(0, 1, ObjectType::KvHashed, class);
+        let key = |n: u32| format!("{:04}/{:03}/{:03}/{:04}", n % 10, n / 10 % 10, n / 100, 7);
+        let found = unevenness(place, (0..40_960).map(|n| place.shard(oid, key(n).as_bytes())));
+        assert!((0.4..1.8).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn shards_lie_on_different_nodes_as_long_as_there_are_any() {
+        let place = Placement::new(3, OVER_NODES);
+        for (name, nodes) in [("S2", 2), ("S4", 4), ("S8", 8), ("S16", 8), ("SX", 8)] {
+            let class = ObjectClass::from_name(name).unwrap().fit(place.targets(), 1).unwrap();
+            for number in 0..100 {
+                let oid = ObjectId::generate(0, number, ObjectType::Array, class);
+                let shards = place.shards(oid).into_iter();
+                let seen: std::collections::BTreeSet<u32> =
+                    shards.map(|shard| place.locate(shard).node).collect();
+                assert_eq!(seen.len(), nodes, "{name}");
+            }
+        }
+    }
 
     #[test]
     fn chunks_of_a_striped_array_go_round() {
