@@ -127,7 +127,7 @@ impl Transaction {
         let parts = buffer.parts();
         let writes = buffer.writes(&parts);
         let tokens = has_reads.then_some(&attempt.tokens);
-        let epoch = opened.write(Change { writes: &writes, tokens, id: None }).await?;
+        let epoch = opened.write(Change { tokens, ..Change::of(&writes) }).await?;
         Ok((!writes.is_empty()).then_some(epoch))
     }
 

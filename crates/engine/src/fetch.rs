@@ -174,7 +174,7 @@ pub(crate) async fn write(
         tokens.iter().for_each(|token| read.add(token));
         read
     });
-    container.write(Change { writes: &writes, tokens: tokens.as_ref(), id: request.id }).await
+    container.write(Change { tokens: tokens.as_ref(), id: request.id, ..Change::of(&writes) }).await
 }
 
 fn op_of<'v>(request: &'v WriteRequest<'v>, updates: &'v [Update<'v>]) -> WriteOp<'v> {

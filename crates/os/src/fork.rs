@@ -95,6 +95,12 @@ impl<T: Send + Sync> PerProcess<T> {
         Self { newest, _values: PhantomData }
     }
 
+    /// Starts without a value.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self { newest: AtomicPtr::new(null_mut()), _values: PhantomData }
+    }
+
     /// The value of this process; `None` in a child that has not created one yet.
     #[inline]
     pub fn get(&self) -> Option<&T> {

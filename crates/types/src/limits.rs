@@ -41,7 +41,7 @@ pub const RECORD_SIZE_MAX: u64 = EXTENT_BYTES_MAX as u64;
 pub const TARGETS_MAX: usize = 64;
 
 /// Most nodes a pool can have.
-pub const NODES_MAX: u32 = 1024;
+pub const NODES_MAX: u32 = 512;
 
 /// Concurrent readers (threads, over all processes) one target admits.
 pub const READERS_MAX: u32 = 4096;

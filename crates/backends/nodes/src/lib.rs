@@ -2,12 +2,25 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod commit;
 mod container;
 mod fetch;
 mod link;
 mod map;
+mod nodes;
+mod nodes_container;
+mod peer;
+mod peer_container;
 mod pool;
+mod runtime;
+mod slots;
+mod spread;
+mod tagged;
 
+pub use commit::{DOUBT_TIMEOUT, UNDECIDED_TIMEOUT};
 pub use link::{CONNECT_TIMEOUT, Link, REQUEST_TIMEOUT, REQUESTS_MAX};
 pub use map::{MAP_SUFFIX, MAP_VERSION, Map, Node};
+pub use nodes::Nodes;
+pub use peer::RECONNECT_TIMEOUT;
 pub use pool::Remote;
+pub use slots::CHANGES_MAX;

@@ -179,6 +179,11 @@ impl Link {
         Ok((decode(&frame.message)?, frame.bulk))
     }
 
+    /// True if no reply will come any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.waiting.calls().over.is_some()
+    }
+
     /// What is said of a reply that does not fit its request.
     #[cold]
     pub(crate) fn unexpected(&self) -> Error {

@@ -32,6 +32,11 @@ impl Remote {
         Ok(Self { link: Arc::new(link), capabilities })
     }
 
+    /// True if the connection is lost.
+    pub(crate) fn is_over(&self) -> bool {
+        self.link.is_over()
+    }
+
     fn ask<'a, T: 'a>(
         &'a self,
         request: PoolRequest<'a>,

@@ -439,17 +439,23 @@ fn segment_bytes(spec: &PoolSpec, data_bytes: u64) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Divides the bytes of the pool between targets, indexes and segments.
-pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<Superblock> {
-    if spec.huge_pages && medium != Medium::Memory {
-        return Err(invalid(crate::huge::IN_MEMORY.to_owned()));
-    }
+/// Number of targets: as specified, or by the machine.
+fn targets_of(spec: &PoolSpec) -> Result<u32> {
     let targets = spec.targets.unwrap_or_else(default_targets);
     if targets == 0 || targets as usize > TARGETS_MAX {
         return Err(invalid(format!(
             "a pool cannot have {targets} targets: choose 1 to {TARGETS_MAX} (TARGETS_MAX)"
         )));
     }
+    Ok(targets)
+}
+
+/// Divides the bytes of the pool between targets, indexes and segments.
+pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<Superblock> {
+    if spec.huge_pages && medium != Medium::Memory {
+        return Err(invalid(crate::huge::IN_MEMORY.to_owned()));
+    }
+    let targets = targets_of(spec)?;
     let automatic = if growing { INDEX_PERCENT_FIRST } else { INDEX_PERCENT };
     let percent = spec.index_percent.unwrap_or(automatic);
     if !(1..=90).contains(&percent) {

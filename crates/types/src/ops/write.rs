@@ -117,13 +117,15 @@ pub struct Change<'a> {
     pub tokens: Option<&'a ReadTokens>,
     /// Set where the change may be sent again: see [`ChangeId`].
     pub id: Option<ChangeId>,
+    /// The writes may take effect one by one, where they concern several nodes. Each node does its part as a whole.
+    pub one_by_one: bool,
 }
 
 impl<'a> Change<'a> {
     /// These writes, outside any transaction.
     #[must_use]
     pub fn of(writes: &'a [Write<'a>]) -> Self {
-        Self { writes, tokens: None, id: None }
+        Self { writes, tokens: None, id: None, one_by_one: false }
     }
 }
 

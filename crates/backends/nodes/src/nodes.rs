@@ -1,0 +1,291 @@
+//! A pool over nodes: its targets lie on all of them, its list of containers on the first.
+use crate::commit::Doubt;
+use crate::map::Map;
+use crate::nodes_container::NodesContainer;
+use crate::peer::Peer;
+use crate::peer_container::PeerContainer;
+use esker_backend::{
+    Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Placement, Pool, Reply,
+};
+use esker_os::executor::{side_by_side, task};
+use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, Space};
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Requests that one operation sends to different nodes at a time.
+pub(crate) const SIDE_BY_SIDE: usize = 64;
+
+/// A pool over the nodes of a map.
+///
+/// The first node is the **catalog**: containers, their names, attributes and snapshots are listed there, and object ids
+/// are handed out there. Every other node knows the containers by their UUID.
+pub struct Nodes(Arc<Shared>);
+
+/// What a pool and its open containers share.
+pub(crate) struct Shared {
+    uuid: Uuid,
+    label: String,
+    url: String,
+    pub(crate) placement: Placement,
+    pub(crate) members: Vec<Member>,
+}
+
+/// One node of a pool.
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) access: MemberAccess,
+}
+
+/// How this process reaches a node.
+pub(crate) enum MemberAccess {
+    /// It is on the node, and works on its targets directly.
+    Own(Arc<dyn Pool>),
+    /// Through the engine of the node.
+    Away(Arc<Peer>),
+}
+
+impl Member {
+    pub(crate) fn pool(&self) -> &dyn Pool {
+        match &self.access {
+            MemberAccess::Own(pool) => &**pool,
+            MemberAccess::Away(peer) => &**peer,
+        }
+    }
+
+    /// A container that the catalog has; on another node it is opened when it is first used.
+    pub(crate) async fn open(
+        &self,
+        info: &ContainerInfo,
+        mode: OpenMode,
+    ) -> Result<Box<dyn OpenContainer>> {
+        match &self.access {
+            MemberAccess::Own(pool) => {
+                let opened = pool.open_container(ContainerRef::Uuid(info.uuid), mode).await;
+                opened.map_err(|error| self.lost(error, info))
+            }
+            MemberAccess::Away(peer) => {
+                Ok(Box::new(PeerContainer::new(Arc::clone(peer), info.clone(), mode)))
+            }
+        }
+    }
+
+    /// Says what it means that a node does not have a container of the catalog.
+    fn lost(&self, error: Error, info: &ContainerInfo) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        let message = format!(
+            "node {} has lost container {}: its part of the pool is not the one it was created with",
+            self.name, info.uuid
+        );
+        Error::new(ErrorKind::NotFound, message)
+    }
+}
+
+/// What a part can do.
+fn capabilities(targets: u32) -> Capabilities {
+    Capabilities {
+        snapshots: true,
+        transactions: true,
+        any_akeys: true,
+        holes: true,
+        atomic_arrays: true,
+        shared_leases: true,
+        change_ids: false,
+        targets,
+        domains: 1,
+    }
+}
+
+impl Nodes {
+    /// Opens the pool of a map. `own` are the parts, by number, on which this process can work directly; it connects to
+    /// the engines of all others when it first needs them, and to the catalog now.
+    ///
+    /// # Errors
+    /// Why the catalog cannot be reached.
+    pub fn open(map: &Map, path: &Path, own: Vec<(u32, Arc<dyn Pool>)>) -> Result<Self> {
+        let placement =
+            Placement::new(map.targets, Part { node: 0, nodes: map.nodes.len() as u32 });
+        let away = |node: &crate::map::Node| {
+            let peer = Peer::new(node.clone(), map.secret.clone(), capabilities(map.targets));
+            Member { name: node.name.clone(), access: MemberAccess::Away(Arc::new(peer)) }
+        };
+        let mut members: Vec<Member> = map.nodes.iter().map(away).collect();
+        for (number, pool) in own {
+            if let Some(member) = members.get_mut(number as usize) {
+                member.access = MemberAccess::Own(pool);
+            }
+        }
+        let url = format!("nodes:{}", path.display());
+        let (uuid, label) = (map.uuid, map.label.clone());
+        let pool = Self(Arc::new(Shared { uuid, label, url, placement, members }));
+        pool.0.catalog().info().wait()?;
+        Ok(pool)
+    }
+}
+
+impl Shared {
+    /// The first node.
+    pub(crate) fn catalog(&self) -> &dyn Pool {
+        self.members[0].pool()
+    }
+
+    /// Runs `work` for all nodes but the first, side by side; the results are in their order.
+    pub(crate) async fn on_others<'a, T: Send>(
+        &'a self,
+        work: impl Fn(&'a Member) -> Reply<'a, T>,
+    ) -> Vec<Result<T>> {
+        let tasks = self.members[1..].iter().map(|member| task(work(member)));
+        side_by_side(tasks.collect(), SIDE_BY_SIDE).await
+    }
+
+    /// Removes a container from all nodes but the first.
+    async fn destroy_elsewhere(&self, uuid: Uuid) -> Result<()> {
+        let name = ContainerRef::Uuid(uuid);
+        let removed = self.on_others(|member| member.pool().destroy_container(name, true)).await;
+        let failed = self.members[1..].iter().zip(removed).find_map(|(member, removed)| {
+            removed.err().filter(|error| error.kind() != ErrorKind::NotFound).map(|e| (member, e))
+        });
+        match failed {
+            None => Ok(()),
+            Some((member, error)) => {
+                let message = format!(
+                    "the container is destroyed, but node {} still has its data: {}",
+                    member.name,
+                    error.message()
+                );
+                Err(Error::new(error.kind(), message))
+            }
+        }
+    }
+
+    async fn find(&self, name: ContainerRef<'_>) -> Result<ContainerInfo> {
+        let all = self.catalog().list_containers().await?;
+        let found = all.into_iter().find(|info| match name {
+            ContainerRef::Label(label) => info.label == label,
+            ContainerRef::Uuid(uuid) => info.uuid == uuid,
+        });
+        found.ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    /// Creates a container on all nodes, and on the catalog last: then it exists.
+    async fn create(&self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
+        let uuid = new.uuid.map_or_else(esker_os::random_uuid, Ok)?;
+        if new.uuid.is_some() && self.find(ContainerRef::Uuid(uuid)).await.is_ok() {
+            let message = format!("the pool has a container {uuid} already");
+            return Err(Error::new(ErrorKind::Exists, message));
+        }
+        let part = NewContainer::nameless().with_uuid(uuid).with_checksum(new.checksum);
+        let made = self.on_others(|member| member.pool().create_container(&part)).await;
+        let made = made
+            .into_iter()
+            .find_map(|made| made.err().filter(|error| error.kind() != ErrorKind::Exists));
+        let created = match made {
+            None => self.catalog().create_container(&new.clone().with_uuid(uuid)).await,
+            Some(error) => Err(error),
+        };
+        if created.is_err() && self.find(ContainerRef::Uuid(uuid)).await.is_err() {
+            // The first error says why.
+            let _ = self.destroy_elsewhere(uuid).await;
+        }
+        created
+    }
+
+    async fn destroy(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
+        let uuid = self.find(name).await?.uuid;
+        self.catalog().destroy_container(ContainerRef::Uuid(uuid), force).await?;
+        self.destroy_elsewhere(uuid).await
+    }
+
+    /// Space of all targets, by their numbers. Those of nodes that cannot be reached have none.
+    async fn info(&self) -> Result<PoolInfo> {
+        let first = self.catalog().info().await?;
+        let others = self.on_others(|member| member.pool().info()).await;
+        let of = |info: Result<PoolInfo>| info.map(|info| info.targets).unwrap_or_default();
+        let mut spaces = vec![first.targets.clone()];
+        spaces.extend(others.into_iter().map(of));
+        let space = |target: u32| {
+            let place = self.placement.locate(target);
+            let of_node = spaces.get(place.node as usize);
+            of_node.and_then(|of| of.get(place.target as usize)).copied().unwrap_or_default()
+        };
+        let targets: Vec<Space> = (0..self.placement.targets()).map(space).collect();
+        let (uuid, label, url) = (self.uuid, self.label.clone(), self.url.clone());
+        Ok(PoolInfo { uuid, label, url, targets, ..first })
+    }
+}
+
+/// Does `$call`; again after the commit is settled that it met. `$result` is its result.
+macro_rules! settled {
+    ($shared:expr, $node:expr, $call:expr) => {{
+        let mut doubt = Doubt::default();
+        loop {
+            let result = $call;
+            match &result {
+                Err(error) if error.kind() == ErrorKind::InDoubt => {
+                    doubt.settle($shared, $node as usize, error).await?;
+                }
+                _ => break result,
+            }
+        }
+    }};
+}
+pub(crate) use settled;
+
+impl Metadata for Nodes {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        Reply::Pending(Box::pin(async move {
+            settled!(&self.0, 0, self.0.catalog().get_metadata(name).await)
+        }))
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        Reply::Pending(Box::pin(async move {
+            settled!(&self.0, 0, self.0.catalog().set_metadata(changes).await)
+        }))
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        Reply::Pending(Box::pin(async move {
+            settled!(&self.0, 0, self.0.catalog().list_metadata(prefix).await)
+        }))
+    }
+}
+
+impl Pool for Nodes {
+    fn capabilities(&self) -> Capabilities {
+        capabilities(self.0.placement.targets())
+    }
+
+    fn info(&self) -> Reply<'_, PoolInfo> {
+        Reply::Pending(Box::pin(self.0.info()))
+    }
+
+    fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
+        Reply::Pending(Box::pin(async move { settled!(&self.0, 0, self.0.create(new).await) }))
+    }
+
+    fn open_container<'a>(
+        &'a self,
+        name: ContainerRef<'a>,
+        mode: OpenMode,
+    ) -> Reply<'a, Box<dyn OpenContainer>> {
+        Reply::Pending(Box::pin(async move {
+            let opened = settled!(&self.0, 0, NodesContainer::open(&self.0, name, mode).await)?;
+            Ok(Box::new(opened) as Box<dyn OpenContainer>)
+        }))
+    }
+
+    fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
+        Reply::Pending(Box::pin(
+            async move { settled!(&self.0, 0, self.0.destroy(name, force).await) },
+        ))
+    }
+
+    fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
+        Reply::Pending(Box::pin(async move {
+            settled!(&self.0, 0, self.0.catalog().list_containers().await)
+        }))
+    }
+}

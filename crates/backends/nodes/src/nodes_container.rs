@@ -1,0 +1,581 @@
+//! An open container of a pool over nodes.
+use crate::commit::{Doubt, Share, Work, commit};
+use crate::nodes::{MemberAccess, SIDE_BY_SIDE, Shared, settled};
+use crate::peer_container::PeerContainer;
+use crate::spread::{Listing, outermost};
+use crate::tagged::{Tagged, by_node};
+use bytes::Bytes;
+use esker_backend::block::{BLOCK, Block};
+use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
+use esker_os::ForkLock;
+use esker_os::executor::{side_by_side, task};
+use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
+use esker_types::ops::{
+    AkeyRef, Anchor, Change, Cond, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
+    ReadTokens, StoredExtent, Wanted, Write, WriteOp,
+};
+use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// An open container: on the catalog, and on every other node as soon as it is used there.
+pub(crate) struct NodesContainer {
+    shared: Arc<Shared>,
+    parts: Vec<Box<dyn OpenContainer>>,
+    oids: ForkLock<Block>,
+}
+
+/// True for results that are final: no commit is in the way.
+fn is_settled<T>(result: &Result<T>) -> bool {
+    !matches!(result, Err(error) if error.kind() == ErrorKind::InDoubt)
+}
+
+/// The reply of `$part`, which belongs to `$node`. A local one is passed on as it is. `$call` may be made several
+/// times.
+macro_rules! one_node {
+    ($self:ident, $node:expr, $part:ident => $call:expr) => {{
+        let node = $node;
+        if $self.is_own(node) {
+            let $part = &*$self.parts[node];
+            if let Reply::Ready(result) = $call
+                && is_settled(&result)
+            {
+                return Reply::Ready(result);
+            }
+        }
+        Reply::Pending(Box::pin(async move {
+            let $part = &*$self.parts[node];
+            settled!(&$self.shared, node, $call.await)
+        }))
+    }};
+}
+
+/// As [`one_node`], for reads: the node is to read `$at`.
+macro_rules! read_one {
+    ($self:ident, $node:expr, $part:ident, $at:ident => $call:expr) => {{
+        let node = $node;
+        if $self.is_own(node) && $at.tokens.is_none() {
+            let $part = &*$self.parts[node];
+            if let Reply::Ready(result) = $call
+                && is_settled(&result)
+            {
+                return Reply::Ready(result);
+            }
+        }
+        Reply::Pending(Box::pin(async move {
+            let $part = &*$self.parts[node];
+            settled!(&$self.shared, node, {
+                let tagged = Tagged::new(node, $at);
+                let $at = tagged.at($at);
+                $call.await
+            })
+        }))
+    }};
+}
+
+impl NodesContainer {
+    /// Opens a container, which the catalog must have.
+    pub(crate) async fn open(
+        shared: &Arc<Shared>,
+        name: ContainerRef<'_>,
+        mode: OpenMode,
+    ) -> Result<Self> {
+        let first: Box<dyn OpenContainer> = match &shared.members[0].access {
+            MemberAccess::Own(pool) => pool.open_container(name, mode).await?,
+            MemberAccess::Away(peer) => Box::new(PeerContainer::open(peer, name, mode).await?),
+        };
+        // The catalog alone decides who may be in.
+        let elsewhere = if mode == OpenMode::ReadOnly { mode } else { OpenMode::ReadWrite };
+        let info = first.info().clone();
+        let mut parts = vec![first];
+        for member in &shared.members[1..] {
+            match member.open(&info, elsewhere).await {
+                Ok(part) => parts.push(part),
+                Err(error) => {
+                    close_all(&parts).await?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Self { shared: Arc::clone(shared), parts, oids: ForkLock::default() })
+    }
+
+    fn catalog(&self) -> &dyn OpenContainer {
+        &*self.parts[0]
+    }
+
+    fn is_own(&self, node: usize) -> bool {
+        matches!(self.shared.members[node].access, MemberAccess::Own(_))
+    }
+
+    fn node_of(&self, oid: ObjectId, dkey: &[u8]) -> usize {
+        let placement = self.shared.placement;
+        placement.locate(placement.shard(oid, dkey)).node as usize
+    }
+
+    /// The node where leases on an object are.
+    fn home_of(&self, oid: ObjectId) -> usize {
+        let placement = self.shared.placement;
+        placement.locate(placement.first(oid)).node as usize
+    }
+
+    /// Nodes that have anything of an object.
+    fn nodes_of(&self, oid: ObjectId) -> BTreeSet<usize> {
+        let placement = self.shared.placement;
+        let shards = placement.shards(oid).into_iter();
+        shards.map(|shard| placement.locate(shard).node as usize).collect()
+    }
+
+    /// The only node that a write concerns, if it is one.
+    fn only_node_of(&self, write: &Write<'_>) -> Option<usize> {
+        match write.op {
+            WriteOp::Update { dkey, .. }
+            | WriteOp::PunchDkey { dkey, .. }
+            | WriteOp::PunchAkeys { dkey, .. } => Some(self.node_of(write.oid, dkey)),
+            WriteOp::PunchObject { .. } => {
+                let nodes = self.nodes_of(write.oid);
+                nodes.first().copied().filter(|_| nodes.len() == 1)
+            }
+        }
+    }
+
+    /// The only node that a change concerns, if it is one and no transaction is involved.
+    fn only_node(&self, change: &Change<'_>) -> Option<usize> {
+        let mut nodes = change.writes.iter().map(|write| self.only_node_of(write));
+        let first = nodes.next()?.filter(|_| change.tokens.is_none())?;
+        nodes.all(|node| node == Some(first)).then_some(first)
+    }
+
+    /// What each node has to do for a change, in the order of the nodes.
+    async fn shares<'a>(&self, change: Change<'a>) -> Result<Vec<Share<'a>>> {
+        let mut tokens = match change.tokens {
+            Some(tokens) => by_node(tokens, self.parts.len())?,
+            None => BTreeMap::new(),
+        };
+        let mut writes: BTreeMap<usize, Vec<Write<'a>>> = BTreeMap::new();
+        for (number, write) in change.writes.iter().enumerate() {
+            match self.only_node_of(write) {
+                Some(node) => writes.entry(node).or_default().push(*write),
+                None => {
+                    let before = &change.writes[..number];
+                    let punch = self.punch_everywhere(write, before, &mut tokens).await?;
+                    for node in self.nodes_of(write.oid) {
+                        writes.entry(node).or_default().push(punch);
+                    }
+                }
+            }
+        }
+        let nodes: BTreeSet<usize> = writes.keys().chain(tokens.keys()).copied().collect();
+        let share = |node| {
+            let (writes, tokens) = (writes.remove(&node).unwrap_or_default(), tokens.remove(&node));
+            Share { node, work: Work::Change { writes, tokens } }
+        };
+        Ok(nodes.into_iter().map(share).collect())
+    }
+
+    /// The punch of an object that lies on several nodes. None of them knows alone whether the object exists: that is
+    /// read here, and tokens make sure that it still holds at the commit.
+    async fn punch_everywhere<'a>(
+        &self,
+        write: &Write<'a>,
+        before: &[Write<'_>],
+        tokens: &mut BTreeMap<usize, ReadTokens>,
+    ) -> Result<Write<'a>> {
+        let punch = Write { oid: write.oid, op: WriteOp::PunchObject { cond: Cond::NONE } };
+        let WriteOp::PunchObject { cond } = write.op else { return Ok(punch) };
+        let own = before.iter().rfind(|earlier| earlier.oid == write.oid).map(|own| own.op);
+        let exists = match own {
+            _ if cond == Cond::NONE => true,
+            Some(WriteOp::Update { .. }) => true,
+            Some(WriteOp::PunchObject { .. }) => false,
+            _ => self.exists(write.oid, tokens).await?,
+        };
+        if exists {
+            return Ok(punch);
+        }
+        Err(Error::new(ErrorKind::NotFound, "the object to be punched does not exist"))
+    }
+
+    async fn exists(
+        &self,
+        oid: ObjectId,
+        tokens: &mut BTreeMap<usize, ReadTokens>,
+    ) -> Result<bool> {
+        let mut exists = false;
+        for node in self.nodes_of(oid) {
+            let (limit, scope) = (ListLimit::entries(1), KeyScope::Dkeys);
+            let read = tokens.entry(node).or_default();
+            let at = ReadAt { tokens: Some(read), ..ReadAt::LATEST };
+            let part = &self.parts[node];
+            let keys = settled!(&self.shared, node, {
+                part.list_keys(oid, scope, &mut Anchor::Start, limit, at).await
+            })?;
+            exists |= !keys.is_empty();
+        }
+        Ok(exists)
+    }
+
+    async fn write_spread(&self, change: Change<'_>) -> Result<Epoch> {
+        if change.id.is_some() {
+            let message = "a pool over nodes gives its changes ids itself";
+            return Err(Error::new(ErrorKind::NotSupported, message));
+        }
+        let shares = self.shares(change).await?;
+        let reads_only = change.writes.is_empty();
+        if shares.len() > 1 && !reads_only && !change.one_by_one {
+            return commit(&self.shared, &self.parts, &shares).await;
+        }
+        // All reads were made before the first of these checks, so what they find unchanged was true at one moment.
+        let tasks = shares.iter().map(|share| task(self.do_share(share)));
+        let epochs = side_by_side(tasks.collect(), SIDE_BY_SIDE).await;
+        let epochs = epochs.into_iter().collect::<Result<Vec<Epoch>>>()?;
+        Ok(epochs.into_iter().max().unwrap_or_else(Epoch::now))
+    }
+
+    async fn do_share(&self, share: &Share<'_>) -> Result<Epoch> {
+        let Work::Change { writes, tokens } = &share.work else { return Ok(Epoch::now()) };
+        let part = &self.parts[share.node];
+        let change = Change { tokens: tokens.as_ref(), ..Change::of(writes) };
+        settled!(&self.shared, share.node, part.write(change).await)
+    }
+
+    /// Fetches of several nodes, side by side.
+    async fn fetch_spread(
+        &self,
+        oid: ObjectId,
+        dkeys: &mut [DkeyFetch<'_, '_>],
+        at: ReadAt<'_>,
+    ) -> Result<()> {
+        let mut by_node: BTreeMap<usize, Vec<DkeyFetch<'_, '_>>> = BTreeMap::new();
+        for DkeyFetch { dkey, cond, akeys } in dkeys {
+            let of_node = by_node.entry(self.node_of(oid, dkey)).or_default();
+            of_node.push(DkeyFetch { dkey, cond: *cond, akeys: &mut **akeys });
+        }
+        let tasks = by_node.iter_mut().map(|(node, dkeys)| {
+            let (node, part) = (*node, &self.parts[*node]);
+            task(async move {
+                settled!(&self.shared, node, {
+                    let tagged = Tagged::new(node, at);
+                    part.fetch(oid, &mut *dkeys, tagged.at(at)).await
+                })
+            })
+        });
+        side_by_side(tasks.collect(), SIDE_BY_SIDE).await.into_iter().collect()
+    }
+
+    /// Does `work` for each of `nodes`, side by side.
+    async fn on<'a, T: Send>(
+        &'a self,
+        nodes: impl IntoIterator<Item = usize>,
+        work: impl Fn(usize) -> Reply<'a, T>,
+    ) -> Result<Vec<T>> {
+        let tasks = nodes.into_iter().map(|node| task(work(node)));
+        side_by_side(tasks.collect(), SIDE_BY_SIDE).await.into_iter().collect()
+    }
+
+    fn query_at<'a>(
+        &'a self,
+        node: usize,
+        oid: ObjectId,
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Option<KeyFound>> {
+        read_one!(self, node, part, at => part.query_key(oid, query, at))
+    }
+
+    fn epoch_at<'a>(&'a self, node: usize, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+        read_one!(self, node, part, at => part.object_epoch(oid, at))
+    }
+
+    fn list_at<'a>(
+        &'a self,
+        node: usize,
+        oid: ObjectId,
+        scope: KeyScope<'a>,
+        anchor: &'a mut Anchor,
+        limit: ListLimit,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, KeyBatch> {
+        read_one!(self, node, part, at => part.list_keys(oid, scope, &mut *anchor, limit, at))
+    }
+
+    /// Dkeys of several nodes, one node after the other.
+    async fn list_spread(
+        &self,
+        oid: ObjectId,
+        anchor: &mut Anchor,
+        limit: ListLimit,
+        at: ReadAt<'_>,
+    ) -> Result<KeyBatch> {
+        let mut listing = Listing::at(anchor, self.nodes_of(oid))?;
+        let mut keys = KeyBatch::default();
+        while let Some(node) = listing.node() {
+            let rest = ListLimit {
+                entries: limit.entries.saturating_sub(keys.len()),
+                bytes: limit.bytes.saturating_sub(keys.byte_len()),
+            };
+            if rest.entries == 0 {
+                break;
+            }
+            let mut inner = listing.anchor();
+            let found = self.list_at(node, oid, KeyScope::Dkeys, &mut inner, rest, at).await?;
+            if !keys.is_empty() && found.byte_len() > rest.bytes {
+                break; // A first key too long for what is left of the buffer waits for the next call.
+            }
+            found.iter().for_each(|key| keys.push(key));
+            if !listing.advance(inner) {
+                break;
+            }
+        }
+        *anchor = listing.into_anchor();
+        Ok(keys)
+    }
+
+    /// The next objects of all nodes, merged.
+    async fn objects(
+        &self,
+        anchor: &mut Anchor,
+        entries: usize,
+        at: ReadAt<'_>,
+    ) -> Result<Vec<ObjectId>> {
+        if anchor.is_end() {
+            return Ok(Vec::new());
+        }
+        let from = anchor.clone();
+        let pages = self.on(0..self.parts.len(), |node| {
+            let mut from = from.clone();
+            Reply::Pending(Box::pin(async move {
+                let part = &self.parts[node];
+                settled!(&self.shared, node, {
+                    let tagged = Tagged::new(node, at);
+                    part.list_objects(&mut from, entries, tagged.at(at)).await
+                })
+            }))
+        });
+        let mut found: Vec<ObjectId> = pages.await?.into_iter().flatten().collect();
+        found.sort_unstable();
+        found.dedup();
+        found.truncate(entries);
+        *anchor = match found.last() {
+            Some(last) if found.len() == entries => {
+                Anchor::After { shard: 0, position: last.to_bytes().to_vec() }
+            }
+            _ => Anchor::End,
+        };
+        Ok(found)
+    }
+
+    async fn allocate(&self, count: u64) -> Result<u64> {
+        if let Some(first) = self.oids.lock().take(count) {
+            return Ok(first);
+        }
+        let claimed = count.max(BLOCK);
+        let first = settled!(&self.shared, 0, self.catalog().allocate_oids(claimed).await)?;
+        *self.oids.lock() = Block::claimed(first, first + claimed, count);
+        Ok(first)
+    }
+
+    /// Takes a snapshot of one moment on all nodes.
+    async fn snapshot(&self, name: &str) -> Result<Epoch> {
+        let share = |node| Share { node, work: Work::Snapshot(name) };
+        let shares: Vec<Share<'_>> = (0..self.parts.len()).map(share).collect();
+        commit(&self.shared, &self.parts, &shares).await
+    }
+
+    /// Destroys a snapshot, on the catalog last: until then it is listed, and can be destroyed again.
+    async fn forget_snapshot(&self, epoch: Epoch) -> Result<()> {
+        let elsewhere = self.on(1..self.parts.len(), |node| {
+            Reply::Pending(Box::pin(async move {
+                let part = &self.parts[node];
+                let gone = settled!(&self.shared, node, part.destroy_snapshot(epoch).await);
+                gone.or_else(|error| match error.kind() {
+                    ErrorKind::NotFound => Ok(()),
+                    _ => Err(error),
+                })
+            }))
+        });
+        elsewhere.await?;
+        settled!(&self.shared, 0, self.catalog().destroy_snapshot(epoch).await)
+    }
+}
+
+/// Closes all; the first error is returned.
+async fn close_all(parts: &[Box<dyn OpenContainer>]) -> Result<()> {
+    let tasks = parts.iter().map(|part| task(part.close()));
+    side_by_side(tasks.collect(), SIDE_BY_SIDE).await.into_iter().collect()
+}
+
+impl Metadata for NodesContainer {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        one_node!(self, 0, part => part.get_metadata(name))
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        one_node!(self, 0, part => part.set_metadata(changes))
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        one_node!(self, 0, part => part.list_metadata(prefix))
+    }
+}
+
+impl OpenContainer for NodesContainer {
+    fn info(&self) -> &ContainerInfo {
+        self.catalog().info()
+    }
+
+    fn close(&self) -> Reply<'_, ()> {
+        Reply::Pending(Box::pin(close_all(&self.parts)))
+    }
+
+    fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
+        one_node!(self, 0, part => part.rename(label))
+    }
+
+    fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
+        if self.is_own(0) {
+            return one_node!(self, 0, part => part.allocate_oids(count));
+        }
+        Reply::Pending(Box::pin(self.allocate(count)))
+    }
+
+    fn next_oid(&self) -> Reply<'_, u64> {
+        if let Some(next) = self.oids.lock().next() {
+            return Reply::Ready(Ok(next));
+        }
+        one_node!(self, 0, part => part.next_oid())
+    }
+
+    fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
+        match self.only_node(&change).filter(|_| change.id.is_none()) {
+            Some(node) => one_node!(self, node, part => part.write(change)),
+            None => Reply::Pending(Box::pin(self.write_spread(change))),
+        }
+    }
+
+    fn fetch<'a, 'f, 'b>(
+        &'a self,
+        oid: ObjectId,
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
+        at: ReadAt<'a>,
+    ) -> Reply<'a, ()>
+    where
+        'b: 'f,
+        'f: 'a,
+    {
+        let mut nodes = dkeys.iter().map(|dkey| self.node_of(oid, dkey.dkey));
+        let Some(first) = nodes.next() else { return Reply::Ready(Ok(())) };
+        if nodes.all(|node| node == first) {
+            return read_one!(self, first, part, at => part.fetch(oid, &mut *dkeys, at));
+        }
+        Reply::Pending(Box::pin(self.fetch_spread(oid, dkeys, at)))
+    }
+
+    fn view<'a>(
+        &'a self,
+        oid: ObjectId,
+        key: AkeyRef<'a>,
+        wanted: Wanted<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Option<Bytes>> {
+        let node = self.node_of(oid, key.dkey);
+        if !self.is_own(node) {
+            return Reply::Ready(Ok(None));
+        }
+        read_one!(self, node, part, at => part.view(oid, key, wanted, at))
+    }
+
+    fn list_keys<'a>(
+        &'a self,
+        oid: ObjectId,
+        scope: KeyScope<'a>,
+        anchor: &'a mut Anchor,
+        limit: ListLimit,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, KeyBatch> {
+        let nodes = self.nodes_of(oid);
+        let only = match scope {
+            KeyScope::Akeys(dkey) => Some(self.node_of(oid, dkey)),
+            KeyScope::Dkeys => nodes.first().copied().filter(|_| nodes.len() == 1),
+        };
+        match only {
+            Some(node) => self.list_at(node, oid, scope, anchor, limit, at),
+            None => Reply::Pending(Box::pin(self.list_spread(oid, anchor, limit, at))),
+        }
+    }
+
+    fn list_extents<'a>(
+        &'a self,
+        oid: ObjectId,
+        key: AkeyRef<'a>,
+        anchor: &'a mut Anchor,
+        entries: usize,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<StoredExtent>> {
+        let node = self.node_of(oid, key.dkey);
+        read_one!(self, node, part, at => {
+            part.list_extents(oid, key, &mut *anchor, entries, at)
+        })
+    }
+
+    fn list_objects<'a>(
+        &'a self,
+        anchor: &'a mut Anchor,
+        entries: usize,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<ObjectId>> {
+        Reply::Pending(Box::pin(self.objects(anchor, entries, at)))
+    }
+
+    fn query_key<'a>(
+        &'a self,
+        oid: ObjectId,
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Option<KeyFound>> {
+        if let Some(dkey) = query.dkey {
+            return self.query_at(self.node_of(oid, dkey), oid, query, at);
+        }
+        let nodes = self.nodes_of(oid);
+        Reply::Pending(Box::pin(async move {
+            let found = self.on(nodes, |node| self.query_at(node, oid, query, at)).await?;
+            outermost(oid.dkey_kind(), query.edge, found.into_iter().flatten())
+        }))
+    }
+
+    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+        let nodes = self.nodes_of(oid);
+        Reply::Pending(Box::pin(async move {
+            let epochs = self.on(nodes, |node| self.epoch_at(node, oid, at)).await?;
+            Ok(epochs.into_iter().max().unwrap_or_default())
+        }))
+    }
+
+    fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {
+        Reply::Pending(Box::pin(self.snapshot(name)))
+    }
+
+    fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
+        one_node!(self, 0, part => part.list_snapshots())
+    }
+
+    fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
+        Reply::Pending(Box::pin(self.forget_snapshot(epoch)))
+    }
+
+    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
+        one_node!(self, self.home_of(oid), part => part.lease(oid))
+    }
+
+    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
+        one_node!(self, self.home_of(oid), part => part.release(oid))
+    }
+
+    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
+        one_node!(self, self.home_of(oid), part => part.unlink_on_last_close(oid))
+    }
+
+    fn note_lock_file(&self, oid: ObjectId, made: bool) -> Reply<'_, ()> {
+        one_node!(self, self.home_of(oid), part => part.note_lock_file(oid, made))
+    }
+}

@@ -1,0 +1,260 @@
+//! A container on another node, which is opened again when the connection was lost.
+use crate::peer::{Peer, resent};
+use crate::pool::Remote;
+use esker_backend::{Metadata, MetadataChanges, OpenContainer, Pool, Reply};
+use esker_os::PerProcess;
+use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
+use esker_types::ops::{
+    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
+    Preparation, ReadAt, StoredExtent,
+};
+use esker_types::{Epoch, ErrorKind, KeyBatch, ObjectId, Result};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use tokio::sync::Mutex;
+
+/// A container on another node. It is opened there when it is first used.
+pub(crate) struct PeerContainer {
+    peer: Arc<Peer>,
+    info: ContainerInfo,
+    mode: OpenMode,
+    opened: PerProcess<Opened>,
+}
+
+/// What this process has open.
+#[derive(Default)]
+struct Opened {
+    /// The open container, and the connection it belongs to.
+    current: Mutex<Option<(Arc<Remote>, Arc<dyn OpenContainer>)>>,
+    /// Leases that were taken, to be taken again on a new connection.
+    leases: std::sync::Mutex<HashMap<ObjectId, u32>>,
+}
+
+impl PeerContainer {
+    /// The container with the UUID of `info`.
+    pub(crate) fn new(peer: Arc<Peer>, info: ContainerInfo, mode: OpenMode) -> Self {
+        Self { peer, info, mode, opened: PerProcess::empty() }
+    }
+
+    /// Opens a container by its name.
+    pub(crate) async fn open(
+        peer: &Arc<Peer>,
+        name: ContainerRef<'_>,
+        mode: OpenMode,
+    ) -> Result<Self> {
+        let (remote, container) = resent!(peer, remote => {
+            remote.open_container(name, mode).await.map(|opened| (Arc::clone(&remote), opened))
+        })
+        .await?;
+        let container: Arc<dyn OpenContainer> = container.into();
+        let info = container.info().clone();
+        let opened = Opened { current: Mutex::new(Some((remote, container))), ..Opened::default() };
+        Ok(Self { peer: Arc::clone(peer), info, mode, opened: PerProcess::new(opened) })
+    }
+
+    fn opened(&self) -> Result<&Opened> {
+        self.opened.get_or_make(|| Ok(Opened::default()))
+    }
+
+    /// The container, open on this connection.
+    async fn on(&self, remote: &Arc<Remote>) -> Result<Arc<dyn OpenContainer>> {
+        let opened = self.opened()?;
+        let mut current = opened.current.lock().await;
+        if let Some((known, container)) = &*current
+            && Arc::ptr_eq(known, remote)
+        {
+            return Ok(Arc::clone(container));
+        }
+        let name = ContainerRef::Uuid(self.info.uuid);
+        let container: Arc<dyn OpenContainer> =
+            remote.open_container(name, self.mode).await?.into();
+        let leases = opened.leases().clone();
+        for (oid, count) in leases {
+            for _ in 0..count {
+                container.lease(oid).await?;
+            }
+        }
+        *current = Some((Arc::clone(remote), Arc::clone(&container)));
+        Ok(container)
+    }
+}
+
+impl Opened {
+    fn leases(&self) -> std::sync::MutexGuard<'_, HashMap<ObjectId, u32>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one lease less; false if there was none.
+    fn release(&self, oid: ObjectId) -> bool {
+        let mut leases = self.leases();
+        let Some(count) = leases.get_mut(&oid) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            leases.remove(&oid);
+        }
+        true
+    }
+}
+
+/// Does `$call` on the open container; again if the connection is lost.
+macro_rules! within {
+    ($self:ident, $container:ident => $call:expr) => {
+        within!($self, $container, _attempts => $call)
+    };
+    ($self:ident, $container:ident, $attempts:ident => $call:expr) => {
+        resent!($self.peer, remote, $attempts => match $self.on(&remote).await {
+            Ok($container) => $call,
+            Err(error) => Err(error),
+        })
+    };
+}
+
+impl Metadata for PeerContainer {
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        within!(self, container => container.get_metadata(name).await)
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        within!(self, container => container.set_metadata(changes).await)
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        within!(self, container => container.list_metadata(prefix).await)
+    }
+}
+
+impl OpenContainer for PeerContainer {
+    fn info(&self) -> &ContainerInfo {
+        &self.info
+    }
+
+    fn close(&self) -> Reply<'_, ()> {
+        Reply::Pending(Box::pin(async move {
+            let Some(opened) = self.opened.get() else { return Ok(()) };
+            match opened.current.lock().await.take() {
+                // With a lost connection, everything on it is closed.
+                Some((remote, container)) if !remote.is_over() => container.close().await,
+                _ => Ok(()),
+            }
+        }))
+    }
+
+    fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
+        within!(self, container => container.rename(label).await)
+    }
+
+    fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
+        within!(self, container => container.allocate_oids(count).await)
+    }
+
+    fn next_oid(&self) -> Reply<'_, u64> {
+        within!(self, container => container.next_oid().await)
+    }
+
+    fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
+        Reply::Pending(Box::pin(async move {
+            let slot = self.peer.slots()?.take().await;
+            let change = Change { id: change.id.or(Some(slot.id)), ..change };
+            within!(self, container => container.write(change).await).await
+        }))
+    }
+
+    fn prepare<'a>(&'a self, commit: Commit, what: Preparation<'a>) -> Reply<'a, Epoch> {
+        within!(self, container => container.prepare(commit, what).await)
+    }
+
+    fn fetch<'a, 'f, 'b>(
+        &'a self,
+        oid: ObjectId,
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
+        at: ReadAt<'a>,
+    ) -> Reply<'a, ()>
+    where
+        'b: 'f,
+        'f: 'a,
+    {
+        within!(self, container => container.fetch(oid, &mut *dkeys, at).await)
+    }
+
+    fn list_keys<'a>(
+        &'a self,
+        oid: ObjectId,
+        scope: KeyScope<'a>,
+        anchor: &'a mut Anchor,
+        limit: ListLimit,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, KeyBatch> {
+        within!(self, container => container.list_keys(oid, scope, &mut *anchor, limit, at).await)
+    }
+
+    fn list_extents<'a>(
+        &'a self,
+        oid: ObjectId,
+        key: AkeyRef<'a>,
+        anchor: &'a mut Anchor,
+        entries: usize,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<StoredExtent>> {
+        within!(self, container => {
+            container.list_extents(oid, key, &mut *anchor, entries, at).await
+        })
+    }
+
+    fn list_objects<'a>(
+        &'a self,
+        anchor: &'a mut Anchor,
+        entries: usize,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<ObjectId>> {
+        within!(self, container => container.list_objects(&mut *anchor, entries, at).await)
+    }
+
+    fn query_key<'a>(
+        &'a self,
+        oid: ObjectId,
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Option<KeyFound>> {
+        within!(self, container => container.query_key(oid, query, at).await)
+    }
+
+    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+        within!(self, container => container.object_epoch(oid, at).await)
+    }
+
+    fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {
+        within!(self, container => container.create_snapshot(name).await)
+    }
+
+    fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
+        within!(self, container => container.list_snapshots().await)
+    }
+
+    fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
+        within!(self, container, attempts => match container.destroy_snapshot(epoch).await {
+            Err(error) if error.kind() == ErrorKind::NotFound && attempts.may_be_done() => Ok(()),
+            other => other,
+        })
+    }
+
+    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
+        Reply::Pending(Box::pin(async move {
+            within!(self, container => container.lease(oid).await).await?;
+            *self.opened()?.leases().entry(oid).or_default() += 1;
+            Ok(())
+        }))
+    }
+
+    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Pending(Box::pin(async move {
+            if !self.opened()?.release(oid) {
+                return Ok(false);
+            }
+            within!(self, container => container.release(oid).await).await
+        }))
+    }
+
+    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
+        within!(self, container => container.unlink_on_last_close(oid).await)
+    }
+}

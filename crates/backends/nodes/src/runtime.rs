@@ -1,0 +1,56 @@
+//! The threads on which connections to other nodes live, whoever waits for their replies.
+use esker_os::PerProcess;
+use esker_types::{Error, ErrorKind, Result};
+use std::future::Future;
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Threads that serve all connections of a process. They sleep while nothing arrives.
+const THREADS: usize = 1;
+
+/// A child made by fork starts its own.
+static RUNTIME: PerProcess<Running> = PerProcess::empty();
+
+struct Running(Option<Runtime>);
+
+impl Drop for Running {
+    /// Whoever drops it may be a task itself, and must not wait for other tasks.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn start() -> Result<Running> {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(THREADS).thread_name("esker-nodes").enable_io().enable_time();
+    let runtime = builder.build();
+    runtime
+        .map(|runtime| Running(Some(runtime)))
+        .map_err(|error| Error::io("starting the thread for connections to other nodes", &error))
+}
+
+fn handle() -> Result<&'static Handle> {
+    let running = RUNTIME.get_or_make(start)?;
+    running.0.as_ref().map(Runtime::handle).ok_or_else(|| ErrorKind::Canceled.into())
+}
+
+/// Runs a future on these threads, and waits for it on any other.
+pub(crate) async fn on_runtime<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let ended = handle()?.spawn(work).await;
+    ended.unwrap_or_else(|error| {
+        Err(Error::new(ErrorKind::Canceled, format!("a task of a connection ended: {error}")))
+    })
+}
+
+/// Waits for a while.
+pub(crate) async fn pause(duration: Duration) -> Result<()> {
+    on_runtime(async move {
+        tokio::time::sleep(duration).await;
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,89 @@
+//! Ids of changes that are under way to one node, so that each may be sent again and is done once.
+use esker_types::Result;
+use esker_types::ops::ChangeId;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Changes under way to one node; others wait their turn.
+pub const CHANGES_MAX: usize = 256;
+
+/// The slots of a session with one node.
+pub(crate) struct Slots {
+    session: u64,
+    free: Mutex<Free>,
+    turns: Semaphore,
+}
+
+/// Slots that no change uses, the lowest first, and how many there are at all.
+#[derive(Default)]
+struct Free {
+    slots: BinaryHeap<Reverse<(u16, u64)>>,
+    made: u16,
+}
+
+/// An id for one change. Its slot is free again when this is dropped: a copy that still is under way then comes too
+/// late.
+pub(crate) struct Slot<'s> {
+    slots: &'s Slots,
+    pub(crate) id: ChangeId,
+    _turn: Option<SemaphorePermit<'s>>,
+}
+
+impl Slots {
+    /// The slots of a new session.
+    pub(crate) fn new() -> Result<Self> {
+        let session = u64::from_le_bytes(esker_os::random_bytes()?);
+        Ok(Self { session, free: Mutex::default(), turns: Semaphore::new(CHANGES_MAX) })
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names the session.
+    pub(crate) fn session(&self) -> u64 {
+        self.session
+    }
+
+    /// Waits for a slot, the lowest that is free.
+    pub(crate) async fn take(&self) -> Slot<'_> {
+        // The semaphore is never closed.
+        let turn = self.turns.acquire().await.ok();
+        let mut free = self.free();
+        let (slot, sequence) = match free.slots.pop() {
+            Some(Reverse(lowest)) => lowest,
+            None => {
+                free.made += 1;
+                (free.made - 1, 1)
+            }
+        };
+        let id = ChangeId { session: self.session, slot, sequence };
+        Slot { slots: self, id, _turn: turn }
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        let ChangeId { slot, sequence, .. } = self.id;
+        self.slots.free().slots.push(Reverse((slot, sequence + 1)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_os::executor::block_on;
+
+    #[test]
+    fn the_lowest_free_slot_is_used_with_a_number_that_grows() {
+        let slots = Slots::new().unwrap();
+        let [first, second] = [block_on(slots.take()), block_on(slots.take())];
+        assert_eq!((first.id.slot, second.id.slot, first.id.sequence), (0, 1, 1));
+        drop(second);
+        drop(first);
+        let again = block_on(slots.take());
+        assert_eq!((again.id.slot, again.id.sequence), (0, 2));
+    }
+}

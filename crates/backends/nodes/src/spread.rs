@@ -1,0 +1,119 @@
+//! Listings and queries over several nodes.
+use esker_types::ops::{Anchor, Edge, KeyFound};
+use esker_types::{Error, ErrorKind, KeyKind, Result, encode_key};
+use std::collections::BTreeSet;
+
+/// Bits of an anchor's shard that have the number of the target on its node. DAOS' anchors have 16 for a shard.
+const TARGET_BITS: u32 = 6;
+
+/// Set in an anchor's shard if the listing of its node has not begun.
+const FRESH: u32 = 1 << 15;
+
+/// A listing that goes from node to node.
+pub(crate) struct Listing {
+    nodes: Vec<usize>,
+    turn: usize,
+    inner: Anchor,
+}
+
+impl Listing {
+    /// Continues at `anchor` a listing of `nodes`.
+    pub(crate) fn at(anchor: &Anchor, nodes: BTreeSet<usize>) -> Result<Self> {
+        let nodes: Vec<usize> = nodes.into_iter().collect();
+        let (turn, inner) = match anchor {
+            Anchor::Start => (0, Anchor::Start),
+            Anchor::End => (nodes.len(), Anchor::End),
+            Anchor::After { shard, position } => {
+                let node = ((shard & !FRESH) >> TARGET_BITS) as usize;
+                let turn = nodes.iter().position(|known| *known == node).ok_or_else(foreign)?;
+                let inner = match shard & FRESH {
+                    0 => Anchor::After {
+                        shard: shard & ((1 << TARGET_BITS) - 1),
+                        position: position.clone(),
+                    },
+                    _ => Anchor::Start,
+                };
+                (turn, inner)
+            }
+        };
+        Ok(Self { nodes, turn, inner })
+    }
+
+    /// The node where it is; `None` at its end.
+    pub(crate) fn node(&self) -> Option<usize> {
+        self.nodes.get(self.turn).copied()
+    }
+
+    /// Where it is on that node.
+    pub(crate) fn anchor(&self) -> Anchor {
+        self.inner.clone()
+    }
+
+    /// Goes on: to `inner` of this node, or to the next one if this one has no more. True if it may go on at once.
+    pub(crate) fn advance(&mut self, inner: Anchor) -> bool {
+        let ended = inner.is_end();
+        self.inner = if ended { Anchor::Start } else { inner };
+        self.turn += usize::from(ended);
+        ended
+    }
+
+    /// Where to continue later.
+    pub(crate) fn into_anchor(self) -> Anchor {
+        let Some(node) = self.node() else { return Anchor::End };
+        let node = (node as u32) << TARGET_BITS;
+        match self.inner {
+            Anchor::After { shard, position } => Anchor::After { shard: node | shard, position },
+            _ if self.turn == 0 => Anchor::Start,
+            _ => Anchor::After { shard: node | FRESH, position: Vec::new() },
+        }
+    }
+}
+
+/// The first or last of what the nodes have found.
+pub(crate) fn outermost(
+    kind: KeyKind,
+    edge: Edge,
+    found: impl Iterator<Item = KeyFound>,
+) -> Result<Option<KeyFound>> {
+    let mut best: Option<(Vec<u8>, KeyFound)> = None;
+    for found in found {
+        let mut place = Vec::new();
+        encode_key(kind, &found.dkey, &mut place)?;
+        let better = best.as_ref().is_none_or(|(best, _)| match edge {
+            Edge::Min => place < *best,
+            Edge::Max => place > *best,
+        });
+        if better {
+            best = Some((place, found));
+        }
+    }
+    Ok(best.map(|(_, found)| found))
+}
+
+#[cold]
+fn foreign() -> Error {
+    let message = "the anchor does not belong to this listing: zero it and start again";
+    Error::new(ErrorKind::Invalid, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_goes_on_where_it_stopped() {
+        let nodes = BTreeSet::from([1, 4]);
+        let inner = Anchor::After { shard: 63, position: vec![7] };
+        let mut listing = Listing::at(&Anchor::Start, nodes.clone()).unwrap();
+        assert!(!listing.advance(inner.clone()));
+        let anchor = listing.into_anchor();
+        let mut listing = Listing::at(&anchor, nodes.clone()).unwrap();
+        assert_eq!((listing.node(), listing.anchor()), (Some(1), inner));
+        assert!(listing.advance(Anchor::End));
+        let mut listing = Listing::at(&listing.into_anchor(), nodes.clone()).unwrap();
+        assert_eq!((listing.node(), listing.anchor()), (Some(4), Anchor::Start));
+        assert!(listing.advance(Anchor::End));
+        assert_eq!(listing.into_anchor(), Anchor::End);
+        assert!(Listing::at(&anchor, BTreeSet::from([4])).is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! Tokens of reads, with the node that gave each.
+use esker_types::ops::{ReadAt, ReadTokens};
+use esker_types::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+
+/// Collects the tokens of one node's read.
+pub(crate) struct Tagged<'t> {
+    node: u16,
+    from_node: ReadTokens,
+    all: Option<&'t ReadTokens>,
+}
+
+impl<'t> Tagged<'t> {
+    pub(crate) fn new(node: usize, at: ReadAt<'t>) -> Self {
+        Self { node: node as u16, from_node: ReadTokens::default(), all: at.tokens }
+    }
+
+    /// How the node is to read.
+    pub(crate) fn at<'s>(&'s self, at: ReadAt<'_>) -> ReadAt<'s> {
+        ReadAt { view: at.view, tokens: self.all.map(|_| &self.from_node) }
+    }
+}
+
+impl Drop for Tagged<'_> {
+    /// A read that failed has tokens too: for what it did not find.
+    fn drop(&mut self) {
+        let Some(all) = self.all else { return };
+        let node = self.node.to_le_bytes();
+        self.from_node.map(|token| all.add(&[&node, token].concat()));
+    }
+}
+
+/// The tokens of each node.
+///
+/// # Errors
+/// `Invalid` for tokens that none of `nodes` nodes gave.
+pub(crate) fn by_node(tokens: &ReadTokens, nodes: usize) -> Result<BTreeMap<usize, ReadTokens>> {
+    let mut all: BTreeMap<usize, ReadTokens> = BTreeMap::new();
+    let mut add = |token: &[u8]| {
+        let (node, token) = token.split_first_chunk().ok_or_else(foreign)?;
+        let node = usize::from(u16::from_le_bytes(*node));
+        if node >= nodes {
+            return Err(foreign());
+        }
+        all.entry(node).or_default().add(token);
+        Ok(())
+    };
+    tokens.map(&mut add).into_iter().collect::<Result<()>>()?;
+    Ok(all)
+}
+
+#[cold]
+fn foreign() -> Error {
+    Error::new(ErrorKind::Invalid, "a token of a transaction belongs to another pool")
+}
