@@ -249,7 +249,7 @@ impl NodesContainer {
         let mut by_node: BTreeMap<usize, Vec<DkeyFetch<'_, '_>>> = BTreeMap::new();
         for DkeyFetch { dkey, cond, akeys } in dkeys {
             let of_node = by_node.entry(self.node_of(oid, dkey)).or_default();
-            of_node.push(DkeyFetch { dkey, cond: *cond, akeys: &mut **akeys });
+            of_node.push(DkeyFetch { dkey, cond: *cond, akeys });
         }
         let tasks = by_node.iter_mut().map(|(node, dkeys)| {
             let (node, part) = (*node, &self.parts[*node]);

@@ -21,11 +21,13 @@ pub(crate) struct PeerContainer {
     opened: PerProcess<Opened>,
 }
 
+/// An open container, and the connection it belongs to.
+type Current = (Arc<Remote>, Arc<dyn OpenContainer>);
+
 /// What this process has open.
 #[derive(Default)]
 struct Opened {
-    /// The open container, and the connection it belongs to.
-    current: Mutex<Option<(Arc<Remote>, Arc<dyn OpenContainer>)>>,
+    current: Mutex<Option<Current>>,
     /// Leases that were taken, to be taken again on a new connection.
     leases: std::sync::Mutex<HashMap<ObjectId, u32>>,
 }
