@@ -33,6 +33,12 @@ impl Placement {
         Self { targets: targets.max(1) * part.nodes, part }
     }
 
+    /// The part of the pool from which it is seen.
+    #[must_use]
+    pub fn part(self) -> Part {
+        self.part
+    }
+
     /// Number of targets, over all nodes.
     #[must_use]
     pub fn targets(self) -> u32 {

@@ -2,18 +2,21 @@
 //!
 //! | name | meaning |
 //! |---|---|
-//! | `tank` | the native or posix pool with this label in one of the pool directories |
+//! | `tank` | the native or posix pool with this label in one of the pool directories, or the pool with the map `tank.map` there |
 //! | a UUID | the pool with this UUID in one of them |
 //! | `esker:/path/to/tank` | the native pool in that directory |
 //! | `posix:/path/to/tank` | the posix pool in that directory, on any file system; `?fsync=on` syncs writes |
 //! | `rados:POOL?conf=FILE` | the Esker pool in a Ceph pool (`RadosUrl`), created by its first write |
+//! | `nodes:/path/to/tank.map` | the pool over nodes with this map |
 //! | `memory:name` | a pool in this process's memory, created when it is first opened |
 use esker_backend::Pool;
 use esker_native::Native;
+#[cfg(feature = "nodes")]
+use esker_nodes::{Map, Nodes};
 #[cfg(feature = "posix")]
 use esker_posix::{Posix, PosixPool, PosixUrl};
 use esker_store::Superblock;
-use esker_types::info::OpenMode;
+use esker_types::info::{OpenMode, Part};
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::env;
 use std::path::{Path, PathBuf};
@@ -21,6 +24,12 @@ use std::sync::Arc;
 
 /// Environment variable with the pool directories, separated by colons. New pools are created in the first.
 pub const POOLS_VARIABLE: &str = "ESKER_POOLS";
+
+/// Environment variable with the name of the node of a pool on which this process runs, as the pool's map has it. It
+/// works directly on the part of this node only, or, if it is `none`, on no part. By default, it works directly on all
+/// parts that this machine has.
+#[cfg(feature = "nodes")]
+pub const NODE_VARIABLE: &str = "ESKER_NODE";
 
 /// Directories that are searched for pools: those of [`POOLS_VARIABLE`], otherwise `esker/pools` in the user's data
 /// directory (`XDG_DATA_HOME`, `~/.local/share`).
@@ -58,11 +67,12 @@ fn candidates() -> impl Iterator<Item = PathBuf> {
 }
 
 /// All native pools in the pool directories, sorted by path. Entries that are not pools or are not readable are
-/// skipped.
+/// skipped, and so are parts of pools over nodes.
 #[must_use]
 pub fn list() -> Vec<(PathBuf, Superblock)> {
     let mut pools: Vec<_> = candidates()
         .filter_map(|path| Superblock::read(&path).ok().map(|pool| (path, pool)))
+        .filter(|(_, pool)| pool.part == Part::WHOLE)
         .collect();
     pools.sort_by(|(a, _), (b, _)| a.cmp(b));
     pools
@@ -79,6 +89,19 @@ pub fn list_posix() -> Vec<(PathBuf, PosixPool)> {
     pools
 }
 
+/// The maps of all pools over nodes in the pool directories, sorted by path. Those that are not readable are skipped.
+#[cfg(feature = "nodes")]
+#[must_use]
+pub fn list_nodes() -> Vec<(PathBuf, Map)> {
+    let is_map = |path: &PathBuf| path.to_string_lossy().ends_with(esker_nodes::MAP_SUFFIX);
+    let mut maps: Vec<_> = candidates()
+        .filter(is_map)
+        .filter_map(|path| Map::read(&path).ok().map(|map| (path, map)))
+        .collect();
+    maps.sort_by(|(a, _), (b, _)| a.cmp(b));
+    maps
+}
+
 /// What a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
@@ -87,20 +110,29 @@ pub enum Named {
     /// A posix pool.
     #[cfg(feature = "posix")]
     Posix(PosixUrl),
+    /// A pool over nodes, by its map.
+    #[cfg(feature = "nodes")]
+    Nodes(PathBuf),
 }
 
 impl Named {
-    /// The directory of the pool.
+    /// The directory of the pool, or the map of one over nodes.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
             Self::Native(path) => path,
             #[cfg(feature = "posix")]
             Self::Posix(PosixUrl { path, .. }) => path,
+            #[cfg(feature = "nodes")]
+            Self::Nodes(path) => path,
         }
     }
 
     fn at(path: PathBuf) -> Self {
+        #[cfg(feature = "nodes")]
+        if path.to_string_lossy().ends_with(esker_nodes::MAP_SUFFIX) && path.is_file() {
+            return Self::Nodes(path);
+        }
         #[cfg(feature = "posix")]
         if PosixPool::is_at(&path) {
             return Self::Posix(PosixUrl { path, fsync: None });
@@ -109,7 +141,7 @@ impl Named {
     }
 }
 
-/// The pool in a directory with this label, UUID, or `esker:` or `posix:` URL.
+/// The pool in a directory with this label, UUID, or `esker:`, `posix:` or `nodes:` URL.
 ///
 /// # Errors
 /// `NotFound` if there is none; `BadPath` for a URL with another scheme.
@@ -117,6 +149,10 @@ pub fn resolve(name: &str) -> Result<Named> {
     #[cfg(feature = "posix")]
     if let Some(url) = PosixUrl::parse(name)? {
         return Ok(Named::Posix(url));
+    }
+    #[cfg(feature = "nodes")]
+    if let Some(path) = name.strip_prefix("nodes:") {
+        return Ok(Named::Nodes(PathBuf::from(path.strip_prefix("//").unwrap_or(path))));
     }
     if let Some(path) = name.strip_prefix("esker:") {
         return Ok(Named::at(PathBuf::from(path.strip_prefix("//").unwrap_or(path))));
@@ -128,7 +164,8 @@ pub fn resolve(name: &str) -> Result<Named> {
     }
     if let Some((scheme, _)) = name.split_once(':') {
         let message = format!(
-            "there is no kind of pool `{scheme}:`: write esker:/path, posix:/path or rados:CEPH_POOL"
+            "there is no kind of pool `{scheme}:`: write esker:/path, posix:/path, nodes:/path/POOL.map or \
+             rados:CEPH_POOL"
         );
         return Err(Error::new(ErrorKind::BadPath, message));
     }
@@ -146,6 +183,14 @@ pub fn resolve(name: &str) -> Result<Named> {
 pub fn find(name: &str) -> Result<PathBuf> {
     match resolve(name)? {
         Named::Native(path) => Ok(path),
+        #[cfg(feature = "nodes")]
+        Named::Nodes(path) => Err(Error::new(
+            ErrorKind::NotSupported,
+            format!(
+                "{name} is a pool over nodes: this works on one node's part at a time; {} says where each is",
+                path.display()
+            ),
+        )),
         #[cfg(feature = "posix")]
         Named::Posix(_) => Err(Error::new(
             ErrorKind::NotSupported,
@@ -159,6 +204,11 @@ pub fn find(name: &str) -> Result<PathBuf> {
 
 fn by_uuid(uuid: Uuid) -> Option<PathBuf> {
     let native = list().into_iter().find(|(_, pool)| pool.uuid == uuid).map(|(path, _)| path);
+    #[cfg(feature = "nodes")]
+    let native = native.or_else(|| {
+        let map = list_nodes().into_iter().find(|(_, map)| map.uuid == uuid);
+        map.map(|(path, _)| path)
+    });
     #[cfg(feature = "posix")]
     let native = native.or_else(|| {
         let posix = list_posix().into_iter().find(|(_, pool)| pool.uuid == uuid);
@@ -169,8 +219,13 @@ fn by_uuid(uuid: Uuid) -> Option<PathBuf> {
 
 fn by_label(name: &str) -> Option<PathBuf> {
     let plain = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
-    let mut paths = pool_directories().into_iter().map(|directory| directory.join(name));
-    paths.find(|path| plain && is_pool(path))
+    let in_directory = |directory: PathBuf| {
+        let pool = Some(directory.join(name)).filter(|path| is_pool(path));
+        #[cfg(feature = "nodes")]
+        let pool = pool.or_else(|| Some(Map::path(&directory, name)).filter(|map| map.is_file()));
+        pool
+    };
+    plain.then(|| pool_directories().into_iter().find_map(in_directory)).flatten()
 }
 
 /// True for a directory that only others may read, too: opening it then fails with that reason.
@@ -207,10 +262,48 @@ pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Pool>> {
         return Ok(Arc::new(crate::Rados::open(&url, mode)?));
     }
     Ok(match resolve(name)? {
-        Named::Native(path) => Arc::new(Native::open(&path, mode)?),
+        Named::Native(path) => {
+            let pool = Native::open(&path, mode)?;
+            refuse_part(&path, pool.part())?;
+            Arc::new(pool)
+        }
+        #[cfg(feature = "nodes")]
+        Named::Nodes(path) => Arc::new(open_nodes(&path, mode)?),
         #[cfg(feature = "posix")]
         Named::Posix(url) => Arc::new(Posix::open(&url, mode)?),
     })
+}
+
+/// A part alone shows some keys of each object and not the others.
+fn refuse_part(path: &Path, part: Part) -> Result<()> {
+    if part == Part::WHOLE {
+        return Ok(());
+    }
+    let message = format!(
+        "{} is the part of node {} of a pool over nodes: open the whole pool by its map",
+        path.display(),
+        part.node
+    );
+    Err(Error::new(ErrorKind::BadPath, message))
+}
+
+#[cfg(feature = "nodes")]
+fn open_nodes(path: &Path, mode: OpenMode) -> Result<Nodes> {
+    if mode == OpenMode::Exclusive {
+        let message = "a pool over nodes cannot be opened exclusively: its engines have it open";
+        return Err(Error::new(ErrorKind::NotSupported, message));
+    }
+    let map = Map::read(path)?;
+    let here = env::var(NODE_VARIABLE).ok();
+    let mut own: Vec<(u32, Arc<dyn Pool>)> = Vec::new();
+    for (number, node) in map.nodes.iter().enumerate() {
+        let is_named = here.as_ref().is_none_or(|here| *here == node.name);
+        if is_named && Superblock::read(&node.directory).is_ok_and(|part| part.uuid == node.uuid) {
+            own.push((number as u32, Arc::new(Native::open(&node.directory, mode)?)));
+        }
+    }
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    Nodes::open(&map, &path, own)
 }
 
 #[cfg(test)]

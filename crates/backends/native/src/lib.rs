@@ -15,7 +15,7 @@ use esker_backend::{
 };
 use esker_store::{Container, ContainerSpec, OpenPool, ReadVersion};
 use esker_types::info::{
-    ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
+    ContainerId, ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
     AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
@@ -49,6 +49,12 @@ impl Native {
             Placement::new(open.superblock.targets, open.superblock.part)
         };
         Ok(Self(Arc::new(Shared { pool, placement })))
+    }
+
+    /// Which part of a pool over nodes it is.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        self.0.placement.part()
     }
 
     /// The pool itself, for maintenance.
