@@ -386,10 +386,23 @@ impl Container {
     /// # Errors
     /// Errors of the operations; [`ErrorKind::NoPermission`] for a snapshot and if the container is open read-only.
     pub async fn write(&self, writes: &[Write<'_>], access: Access<'_>) -> Result<()> {
+        self.apply(Change::of(writes), access).await
+    }
+
+    /// As [`Container::write`]; but on a pool over nodes, each node applies its writes by itself.
+    pub(crate) async fn write_by_node(
+        &self,
+        writes: &[Write<'_>],
+        access: Access<'_>,
+    ) -> Result<()> {
+        self.apply(Change { one_by_one: true, ..Change::of(writes) }, access).await
+    }
+
+    async fn apply(&self, change: Change<'_>, access: Access<'_>) -> Result<()> {
         let opened = self.writable()?;
         match access {
-            Access::Latest => opened.write(Change::of(writes)).await.map(drop),
-            Access::Tx(transaction) => transaction.buffer(self, writes),
+            Access::Latest => opened.write(change).await.map(drop),
+            Access::Tx(transaction) => transaction.buffer(self, change.writes),
             Access::Snapshot(_) => Err(Error::new(
                 ErrorKind::NoPermission,
                 "a snapshot is read-only: write to the latest state",

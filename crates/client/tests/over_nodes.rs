@@ -1,9 +1,10 @@
 //! The conformance suite on pools over three nodes, whose engines run in this process: with no node of their own, and as
 //! on one of the nodes.
-use esker::types::Uuid;
 use esker::types::info::{OpenMode, Part};
-use esker::{Native, names};
-use esker_backend::Pool;
+use esker::types::ops::Cond;
+use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Uuid};
+use esker::{Access, Container, Kv, Native, Wait, names};
+use esker_backend::{NewContainer, Placement, Pool};
 use esker_engine::Engine;
 use esker_nodes::{MAP_VERSION, Map, Node, Nodes};
 use esker_store::PoolSpec;
@@ -12,6 +13,7 @@ use esker_wire::handshake::Secret;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -58,13 +60,35 @@ fn start(folder: &Path, label: &str, node: u32) -> Node {
 
 /// Where an engine listens that serves `pool`.
 fn serve(pool: Arc<dyn Pool>, uuid: Uuid) -> String {
-    RUNTIME.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    serve_at("127.0.0.1:0", pool, uuid, &RUNTIME)
+}
+
+/// Serves `pool` at `address`, for as long as the runtime exists.
+fn serve_at(address: &str, pool: Arc<dyn Pool>, uuid: Uuid, runtime: &Runtime) -> String {
+    runtime.block_on(async {
+        let listener = TcpListener::bind(address).await.expect("a port");
         let address = listener.local_addr().expect("its address").to_string();
         let engine = Engine::new(pool, uuid, secret());
         tokio::spawn(async move { engine.listen(listener).await });
         address
     })
+}
+
+/// An engine of its own that can be stopped: then its connections end, as if its process were killed.
+struct Stoppable(Runtime);
+
+impl Stoppable {
+    fn start(address: &str, node: &Node) -> (Self, String) {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).enable_all().build().expect("a runtime");
+        let pool = Native::open(&node.directory, OpenMode::ReadWrite).expect("the part");
+        let address = serve_at(address, Arc::new(pool), node.uuid, &runtime);
+        (Self(runtime), address)
+    }
+
+    fn stop(self) {
+        self.0.shutdown_timeout(Duration::from_secs(60));
+    }
 }
 
 fn map(folder: &Path) -> Map {
@@ -123,4 +147,80 @@ fn a_pool_is_opened_by_its_map_and_a_part_is_not() {
     let part = format!("esker:{}", map.nodes[0].directory.display());
     let refused = esker::Pool::connect(&part, OpenMode::ReadWrite).err().expect("an error");
     assert!(refused.message().contains("open the whole pool by its map"), "{refused}");
+}
+
+/// A Key-Value on each node.
+fn one_on_each(container: &Container) -> Vec<Kv> {
+    let placement = Placement::new(2, Part { node: 0, nodes: NODES });
+    let on = |node: u32| {
+        let ids = (1..).map(|number| {
+            let oid = container.new_oid(ObjectType::KvHashed).class(ObjectClass::S1);
+            oid.generate(number).expect("an id")
+        });
+        let lies_there = |oid: &ObjectId| placement.locate(placement.first(*oid)).node == node;
+        let oid = ids.into_iter().find(lies_there).expect("an object on the node");
+        container.kv(oid).expect("a Key-Value")
+    };
+    (0..NODES).map(on).collect()
+}
+
+#[test]
+fn a_lost_node_is_named_and_the_others_work_until_it_is_back() {
+    let folder = Folder::new();
+    let mut map = map(&folder.0);
+    let (engine, address) = Stoppable::start("127.0.0.1:0", &map.nodes[2]);
+    map.nodes[2].address = address.clone();
+    let path = Map::path(&folder.0, &map.label);
+    let backend = Nodes::open_patiently(&map, &path, Vec::new(), Duration::ZERO).expect("the pool");
+    let pool = esker::Pool::from_backend(Arc::new(backend), OpenMode::ReadWrite);
+    pool.create_container(&NewContainer::named("c")).wait().expect("a container");
+    let container = pool.open_container("c", OpenMode::ReadWrite).wait().expect("a container");
+    let kvs = one_on_each(&container);
+    let put = |kv: &Kv, value: &[u8]| kv.put(b"key", value, Cond::NONE, Access::Latest).wait();
+    kvs.iter().for_each(|kv| put(kv, b"before").expect("a put"));
+
+    engine.stop();
+    for kv in &kvs[..2] {
+        put(kv, b"meanwhile").expect("a put on a node that is there");
+    }
+    let error = put(&kvs[2], b"lost").expect_err("the node is not there");
+    assert!(error.kind() == ErrorKind::Io && error.message().contains("node n2"), "{error:?}");
+
+    let (engine, _) = Stoppable::start(&address, &map.nodes[2]);
+    let back = || put(&kvs[2], b"after").is_ok();
+    esker_testing::wait_for("node n2 is back", back);
+    let get = |kv: &Kv| kv.get(b"key", Access::Latest).wait().expect("a get");
+    assert_eq!(get(&kvs[2]).as_deref(), Some(&b"after"[..]));
+    assert_eq!(get(&kvs[0]).as_deref(), Some(&b"meanwhile"[..]));
+    drop((kvs, container, pool));
+    engine.stop();
+}
+
+#[test]
+fn a_node_that_restarts_is_waited_for() {
+    let folder = Folder::new();
+    let mut map = map(&folder.0);
+    let (engine, address) = Stoppable::start("127.0.0.1:0", &map.nodes[0]);
+    map.nodes[0].address = address.clone();
+    let path = Map::path(&folder.0, &map.label);
+    let backend = Nodes::open(&map, &path, Vec::new()).expect("the pool");
+    let pool = esker::Pool::from_backend(Arc::new(backend), OpenMode::ReadWrite);
+    pool.create_container(&NewContainer::named("c")).wait().expect("a container");
+    let container = pool.open_container("c", OpenMode::ReadWrite).wait().expect("a container");
+    let kvs = one_on_each(&container);
+    kvs[0].put(b"key", b"1", Cond::NONE, Access::Latest).wait().expect("a put");
+    engine.stop();
+    // The put begins without an engine, and is done by the next one.
+    let engine = std::thread::scope(|scope| {
+        let put = scope.spawn(|| kvs[0].put(b"key", b"2", Cond::NONE, Access::Latest).wait());
+        let (engine, _) = Stoppable::start(&address, &map.nodes[0]);
+        put.join().expect("no panic").expect("a put");
+        engine
+    });
+    assert_eq!(
+        kvs[0].get(b"key", Access::Latest).wait().ok().flatten().as_deref(),
+        Some(&b"2"[..])
+    );
+    drop((kvs, container, pool));
+    engine.stop();
 }

@@ -2,12 +2,12 @@
 use crate::attr::{self, Attr, SetAttr};
 use crate::entry::EntryLocation;
 use crate::inode::{Inode, Kind};
-use crate::limits::{FILE_SIZE_MAX, RETRIES_MAX};
+use crate::limits::{CHUNKS_MAX, FILE_SIZE_MAX, RETRIES_MAX};
 use crate::node::Node;
 use crate::orphans;
 use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, Result};
-use esker::{Access, Array, Wait};
+use esker::{Access, Array, Wait, side_by_side, task};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -185,12 +185,23 @@ impl File {
             return self.content.write(&range, source, Access::Latest).await;
         }
         let mut done = 0;
-        while done < len {
+        let chunks = std::iter::from_fn(|| {
             let count = (chunk - (offset + done) % chunk).min(len - done);
-            let part = source.part(done, count);
-            let range = [Extent::new(offset + done, count)];
-            self.content.write(&range, Source::One(&part), Access::Latest).await?;
+            let from = done;
             done += count;
+            (count > 0).then_some((from, count))
+        });
+        let write = |(from, count): (u64, u64)| async move {
+            let part = source.part(from, count);
+            let range = [Extent::new(offset + from, count)];
+            self.content.write(&range, Source::One(&part), Access::Latest).await
+        };
+        if self.node.fs().container().capabilities().asynchronous {
+            let writes = chunks.map(|chunk| task(write(chunk))).collect();
+            return side_by_side(writes, CHUNKS_MAX).await.into_iter().collect();
+        }
+        for chunk in chunks {
+            write(chunk).await?;
         }
         Ok(())
     }

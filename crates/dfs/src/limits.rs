@@ -21,6 +21,9 @@ pub const XATTR_VALUE_MAX: usize = 64 << 10;
 /// Largest size of a file in bytes.
 pub const FILE_SIZE_MAX: u64 = i64::MAX as u64;
 
+/// Chunks of a file that one write sends at a time, where replies take a while.
+pub const CHUNKS_MAX: usize = 16;
+
 /// Entries of a directory that a listing holds in memory at a time.
 pub const LIST_BATCH: usize = 1024;
 

@@ -32,6 +32,8 @@ pub struct Capabilities {
     /// A change with an id that was applied before is not applied again ([`crate::ops::ChangeId`]). Without
     /// this capability such a change fails with [`crate::ErrorKind::NotSupported`].
     pub change_ids: bool,
+    /// Replies take a while: operations side by side are done sooner than one after the other.
+    pub asynchronous: bool,
     /// Number of targets over which an object class can spread.
     pub targets: u32,
     /// Number of fault domains among them.

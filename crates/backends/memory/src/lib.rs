@@ -82,6 +82,7 @@ impl Pool for Memory {
             atomic_arrays: true,
             shared_leases: true,
             change_ids: true,
+            asynchronous: false,
             targets: self.targets,
             domains: self.targets,
         }

@@ -234,6 +234,7 @@ impl Pool for Native {
             atomic_arrays: true,
             shared_leases: true,
             change_ids: true,
+            asynchronous: false,
             targets: self.0.placement.targets(),
             domains: 1,
         }

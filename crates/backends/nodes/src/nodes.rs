@@ -2,7 +2,7 @@
 use crate::commit::Doubt;
 use crate::map::Map;
 use crate::nodes_container::NodesContainer;
-use crate::peer::Peer;
+use crate::peer::{Peer, RECONNECT_TIMEOUT};
 use crate::peer_container::PeerContainer;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Placement, Pool, Reply,
@@ -12,6 +12,7 @@ use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, S
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Requests that one operation sends to different nodes at a time.
 pub(crate) const SIDE_BY_SIDE: usize = 64;
@@ -93,6 +94,7 @@ fn capabilities(targets: u32) -> Capabilities {
         atomic_arrays: true,
         shared_leases: true,
         change_ids: false,
+        asynchronous: true,
         targets,
         domains: 1,
     }
@@ -105,10 +107,24 @@ impl Nodes {
     /// # Errors
     /// Why the catalog cannot be reached.
     pub fn open(map: &Map, path: &Path, own: Vec<(u32, Arc<dyn Pool>)>) -> Result<Self> {
+        Self::open_patiently(map, path, own, RECONNECT_TIMEOUT)
+    }
+
+    /// As [`Nodes::open`], with another time than [`RECONNECT_TIMEOUT`] for a lost node to come back.
+    ///
+    /// # Errors
+    /// As [`Nodes::open`].
+    pub fn open_patiently(
+        map: &Map,
+        path: &Path,
+        own: Vec<(u32, Arc<dyn Pool>)>,
+        patience: Duration,
+    ) -> Result<Self> {
         let placement =
             Placement::new(map.targets, Part { node: 0, nodes: map.nodes.len() as u32 });
         let away = |node: &crate::map::Node| {
-            let peer = Peer::new(node.clone(), map.secret.clone(), capabilities(map.targets));
+            let capabilities = capabilities(map.targets);
+            let peer = Peer::new(node.clone(), map.secret.clone(), capabilities, patience);
             Member { name: node.name.clone(), access: MemberAccess::Away(Arc::new(peer)) }
         };
         let mut members: Vec<Member> = map.nodes.iter().map(away).collect();

@@ -2,7 +2,7 @@
 use crate::commit::{Doubt, Share, Work, commit};
 use crate::nodes::{MemberAccess, SIDE_BY_SIDE, Shared, settled};
 use crate::peer_container::PeerContainer;
-use crate::spread::{Listing, outermost};
+use crate::spread::{Listing, batches, batches_mut, outermost};
 use crate::tagged::{Tagged, by_node};
 use bytes::Bytes;
 use esker_backend::block::{BLOCK, Block};
@@ -12,7 +12,7 @@ use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Cond, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
-    ReadTokens, StoredExtent, Wanted, Write, WriteOp,
+    ReadTokens, StoredExtent, Update, Value, Wanted, Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -220,9 +220,12 @@ impl NodesContainer {
             let message = "a pool over nodes gives its changes ids itself";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
+        if change.one_by_one && change.tokens.is_none() {
+            return self.write_one_by_one(change.writes).await;
+        }
         let shares = self.shares(change).await?;
         let reads_only = change.writes.is_empty();
-        if shares.len() > 1 && !reads_only && !change.one_by_one {
+        if shares.len() > 1 && !reads_only {
             return commit(&self.shared, &self.parts, &shares).await;
         }
         // All reads were made before the first of these checks, so what they find unchanged was true at one moment.
@@ -239,6 +242,24 @@ impl NodesContainer {
         settled!(&self.shared, share.node, part.write(change).await)
     }
 
+    /// Writes that may take effect one by one: many of them under way at a time, in requests of a moderate size.
+    async fn write_one_by_one(&self, writes: &[Write<'_>]) -> Result<Epoch> {
+        let shares = self.shares(Change::of(writes)).await?;
+        let mut tasks = Vec::new();
+        for Share { node, work } in &shares {
+            let Work::Change { writes, .. } = work else { continue };
+            for batch in batches(writes, |write| bytes_of(&write.op)) {
+                tasks.push(task(async move {
+                    let part = &self.parts[*node];
+                    settled!(&self.shared, *node, part.write(Change::of(batch)).await)
+                }));
+            }
+        }
+        let epochs = side_by_side(tasks, SIDE_BY_SIDE).await;
+        let epochs = epochs.into_iter().collect::<Result<Vec<Epoch>>>()?;
+        Ok(epochs.into_iter().max().unwrap_or_else(Epoch::now))
+    }
+
     /// Fetches of several nodes, side by side.
     async fn fetch_spread(
         &self,
@@ -251,16 +272,19 @@ impl NodesContainer {
             let of_node = by_node.entry(self.node_of(oid, dkey)).or_default();
             of_node.push(DkeyFetch { dkey, cond: *cond, akeys });
         }
-        let tasks = by_node.iter_mut().map(|(node, dkeys)| {
+        let mut tasks = Vec::new();
+        for (node, dkeys) in &mut by_node {
             let (node, part) = (*node, &self.parts[*node]);
-            task(async move {
-                settled!(&self.shared, node, {
-                    let tagged = Tagged::new(node, at);
-                    part.fetch(oid, &mut *dkeys, tagged.at(at)).await
-                })
-            })
-        });
-        side_by_side(tasks.collect(), SIDE_BY_SIDE).await.into_iter().collect()
+            for batch in batches_mut(dkeys, |dkey| room_of(dkey)) {
+                tasks.push(task(async move {
+                    settled!(&self.shared, node, {
+                        let tagged = Tagged::new(node, at);
+                        part.fetch(oid, &mut *batch, tagged.at(at)).await
+                    })
+                }));
+            }
+        }
+        side_by_side(tasks, SIDE_BY_SIDE).await.into_iter().collect()
     }
 
     /// Does `work` for each of `nodes`, side by side.
@@ -399,6 +423,21 @@ impl NodesContainer {
     }
 }
 
+/// Bytes of the values of a write.
+fn bytes_of(op: &WriteOp<'_>) -> u64 {
+    let WriteOp::Update { updates, .. } = op else { return 0 };
+    let bytes = |update: &Update<'_>| match &update.value {
+        Value::Single(data) | Value::Array { data, .. } => data.len(),
+        Value::PunchExtents(_) => 0,
+    };
+    updates.iter().map(bytes).sum()
+}
+
+/// Bytes that a fetch may return.
+fn room_of(dkey: &DkeyFetch<'_, '_>) -> u64 {
+    dkey.akeys.iter().map(|akey| akey.reply.sink.len()).sum()
+}
+
 /// Closes all; the first error is returned.
 async fn close_all(parts: &[Box<dyn OpenContainer>]) -> Result<()> {
     let tasks = parts.iter().map(|part| task(part.close()));
@@ -447,7 +486,8 @@ impl OpenContainer for NodesContainer {
     }
 
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
-        match self.only_node(&change).filter(|_| change.id.is_none()) {
+        let only = self.only_node(&change).filter(|_| change.id.is_none());
+        match only.filter(|node| self.is_own(*node) || !change.one_by_one) {
             Some(node) => one_node!(self, node, part => part.write(change)),
             None => Reply::Pending(Box::pin(self.write_spread(change))),
         }
@@ -465,7 +505,7 @@ impl OpenContainer for NodesContainer {
     {
         let mut nodes = dkeys.iter().map(|dkey| self.node_of(oid, dkey.dkey));
         let Some(first) = nodes.next() else { return Reply::Ready(Ok(())) };
-        if nodes.all(|node| node == first) {
+        if nodes.all(|node| node == first) && (self.is_own(first) || dkeys.len() == 1) {
             return read_one!(self, first, part, at => part.fetch(oid, &mut *dkeys, at));
         }
         Reply::Pending(Box::pin(self.fetch_spread(oid, dkeys, at)))

@@ -32,6 +32,8 @@ pub(crate) struct Peer {
     node: Node,
     secret: Secret,
     capabilities: Capabilities,
+    /// How long it may take to come back.
+    patience: Duration,
     connection: PerProcess<Connection>,
 }
 
@@ -60,8 +62,13 @@ impl Connection {
 
 impl Peer {
     /// The part on `node`. Connects when it is first used.
-    pub(crate) fn new(node: Node, secret: Secret, capabilities: Capabilities) -> Self {
-        Self { node, secret, capabilities, connection: PerProcess::empty() }
+    pub(crate) fn new(
+        node: Node,
+        secret: Secret,
+        capabilities: Capabilities,
+        patience: Duration,
+    ) -> Self {
+        Self { node, secret, capabilities, patience, connection: PerProcess::empty() }
     }
 
     fn connection(&self) -> Result<&Connection> {
@@ -92,7 +99,7 @@ impl Peer {
             return Err(error.clone());
         }
         let patience = match connection.current().take() {
-            Some(_) => RECONNECT_TIMEOUT,
+            Some(_) => self.patience,
             None => Duration::ZERO,
         };
         match self.connect(connection.slots.session(), patience).await {

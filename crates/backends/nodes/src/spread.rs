@@ -69,6 +69,42 @@ impl Listing {
     }
 }
 
+/// Bytes of data that one request has, unless a single value has more. Several are under way at a time.
+const BATCH_BYTES: u64 = 4 << 20;
+
+/// How many of the items, of these sizes, go into one request.
+fn batch_len(mut sizes: impl Iterator<Item = u64>) -> usize {
+    let mut bytes = sizes.next().unwrap_or(0);
+    let fits = |size: &u64| {
+        bytes = bytes.saturating_add(*size);
+        bytes <= BATCH_BYTES
+    };
+    1 + sizes.take_while(fits).count()
+}
+
+/// Cuts a list into requests.
+pub(crate) fn batches<T>(mut items: &[T], size: impl Fn(&T) -> u64) -> Vec<&[T]> {
+    let mut batches = Vec::new();
+    while !items.is_empty() {
+        let (batch, rest) = items.split_at(batch_len(items.iter().map(&size)));
+        batches.push(batch);
+        items = rest;
+    }
+    batches
+}
+
+/// As [`batches`], for items that are changed.
+pub(crate) fn batches_mut<T>(mut items: &mut [T], size: impl Fn(&T) -> u64) -> Vec<&mut [T]> {
+    let mut batches = Vec::new();
+    while !items.is_empty() {
+        let len = batch_len(items.iter().map(&size));
+        let (batch, rest) = items.split_at_mut(len);
+        batches.push(batch);
+        items = rest;
+    }
+    batches
+}
+
 /// The first or last of what the nodes have found.
 pub(crate) fn outermost(
     kind: KeyKind,
@@ -99,6 +135,17 @@ fn foreign() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_have_a_moderate_size() {
+        let lens = |sizes: &[u64]| {
+            batches(sizes, |size| *size).iter().map(|batch| batch.len()).collect::<Vec<_>>()
+        };
+        let mib = 1 << 20;
+        assert_eq!(lens(&[mib; 9]), [4, 4, 1]);
+        assert_eq!(lens(&[9 * mib, 9 * mib, 0, 0]), [1, 1, 2]);
+        assert!(lens(&[]).is_empty());
+    }
 
     #[test]
     fn a_listing_goes_on_where_it_stopped() {

@@ -139,6 +139,7 @@ impl Pool for Posix {
             atomic_arrays: false,
             shared_leases: false,
             change_ids: false,
+            asynchronous: false,
             targets: TARGETS,
             domains: 1,
         }

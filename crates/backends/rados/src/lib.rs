@@ -140,6 +140,7 @@ impl Pool for Rados {
             atomic_arrays: true,
             shared_leases: false,
             change_ids: false,
+            asynchronous: true,
             targets: TARGETS,
             domains: TARGETS,
         }

@@ -38,7 +38,8 @@ enum Holes {
 }
 
 impl Array {
-    /// Writes the cells of `ranges`, all at one epoch. `source` holds them in the same order, without gaps.
+    /// Writes the cells of `ranges`, all at one epoch. `source` holds them in the same order, without gaps. Outside a
+    /// transaction, a pool over nodes writes the chunks of each node at an epoch of its own.
     ///
     /// # Errors
     /// [`esker_types::ErrorKind::Invalid`] if `source` does not hold exactly those cells,
@@ -91,7 +92,7 @@ impl Array {
         let writes: Vec<_> = writes.map(|((chunk, _), u)| self.write_op(&chunk.dkey, u)).collect();
         match writes.is_empty() {
             true => Ok(()),
-            false => self.object.container().write(&writes, access).await,
+            false => self.object.container().write_by_node(&writes, access).await,
         }
     }
 

@@ -146,12 +146,16 @@ impl Array {
         self.object.container().write(&writes, access).await
     }
 
-    /// Removes the array and its attributes. Opening it fails from then on; this handle keeps working.
+    /// Removes the array and its attributes. Opening it fails from then on; this handle keeps working. Outside a
+    /// transaction, a pool over nodes removes it node by node.
     ///
     /// # Errors
     /// [`ErrorKind::NoPermission`] if writing is not allowed.
     pub async fn destroy(&self, access: Access<'_>) -> Result<()> {
-        self.object.punch(Cond::NONE, access).await
+        self.object.check_writable()?;
+        let op = WriteOp::PunchObject { cond: Cond::NONE };
+        let punch = [Write { oid: self.object.oid(), op }];
+        self.object.container().write_by_node(&punch, access).await
     }
 
     fn write_op<'a>(&self, dkey: &'a [u8], updates: &'a [Update<'a>]) -> Write<'a> {
