@@ -130,10 +130,38 @@ pub fn key_to_u64(key: &[u8]) -> Result<u64> {
 
 /// A list of keys in one allocation, as listings return it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(try_from = "encoded::Unchecked")
+)]
 pub struct KeyBatch {
     bytes: Vec<u8>,
     ends: Vec<usize>,
+}
+
+/// A list of keys as another node has sent it.
+#[cfg(feature = "serde")]
+mod encoded {
+    use super::KeyBatch;
+
+    #[derive(serde::Deserialize)]
+    pub(super) struct Unchecked {
+        bytes: Vec<u8>,
+        ends: Vec<usize>,
+    }
+
+    impl TryFrom<Unchecked> for KeyBatch {
+        type Error = &'static str;
+
+        fn try_from(sent: Unchecked) -> Result<Self, Self::Error> {
+            let Unchecked { bytes, ends } = sent;
+            match ends.is_sorted() && ends.last().copied().unwrap_or(0) == bytes.len() {
+                true => Ok(Self { bytes, ends }),
+                false => Err("keys that are not where they should be"),
+            }
+        }
+    }
 }
 
 impl KeyBatch {
