@@ -1,6 +1,7 @@
 //! Answers requests by the pool and its containers.
 use crate::fetch::{self, Proof};
 use crate::kinds::RequestKind;
+use crate::limits::{self, check_change, check_fetch, listed};
 use crate::session::Session;
 use bytes::Bytes;
 use esker_backend::{Metadata, NewContainer, OpenContainer};
@@ -51,7 +52,7 @@ impl Session {
             PoolRequest::Open(name, mode) => {
                 let container = pool.open_container(name, mode).await?;
                 let info = container.info().clone();
-                Reply::Opened(self.keep(container)?, info)
+                Reply::Opened(self.keep(container).await?, info)
             }
             PoolRequest::Destroy(name, force) => {
                 pool.destroy_container(name, force).await?;
@@ -75,9 +76,11 @@ impl Session {
         let container = self.container(handle)?;
         Ok(plain(match request {
             ContainerRequest::Fetch(oid, dkeys, at) => {
+                check_fetch(&dkeys)?;
                 return fetch::fetch(&*container, oid, &dkeys, room, proof.read_at(at)).await;
             }
             ContainerRequest::Write(change) => {
+                check_change(&change)?;
                 Reply::Epoch(fetch::write(&*container, &change, bulk).await?)
             }
             ContainerRequest::Close => {
@@ -85,8 +88,7 @@ impl Session {
                 Reply::Done
             }
             ContainerRequest::Lease(oid) => {
-                container.lease(oid).await?;
-                self.leased(handle, oid, &container)?;
+                self.lease(handle, oid, &container).await?;
                 Reply::Done
             }
             other => answer_any(&*container, other, proof).await?,
@@ -149,20 +151,19 @@ async fn answer_read(
     Ok(match request {
         ContainerRequest::ListKeys(oid, dkey, mut anchor, limit, at) => {
             let scope = dkey.map_or(KeyScope::Dkeys, KeyScope::Akeys);
-            let keys =
-                container.list_keys(oid, scope, &mut anchor, limit, proof.read_at(at)).await?;
+            let at = proof.read_at(at);
+            let keys = container.list_keys(oid, scope, &mut anchor, listed(limit), at).await?;
             Reply::Keys(keys, anchor)
         }
         ContainerRequest::ListExtents(oid, dkey, akey, mut anchor, entries, at) => {
-            let key = AkeyRef { dkey, akey };
-            let found = container
-                .list_extents(oid, key, &mut anchor, entries as usize, proof.read_at(at))
-                .await?;
+            let (key, entries) = (AkeyRef { dkey, akey }, limits::entries(entries));
+            let found =
+                container.list_extents(oid, key, &mut anchor, entries, proof.read_at(at)).await?;
             Reply::Extents(found, anchor)
         }
         ContainerRequest::ListObjects(mut anchor, entries, at) => {
-            let objects =
-                container.list_objects(&mut anchor, entries as usize, proof.read_at(at)).await?;
+            let entries = limits::entries(entries);
+            let objects = container.list_objects(&mut anchor, entries, proof.read_at(at)).await?;
             Reply::Objects(objects, anchor)
         }
         ContainerRequest::Query(oid, query, at) => {

@@ -6,8 +6,8 @@ use crate::session::Session;
 use crate::{RECEIVE_TIMEOUT, REQUESTS_MAX, SEND_TIMEOUT, Shared};
 use bytes::Bytes;
 use esker_types::{Error, ErrorKind, Result};
-use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
-use esker_wire::message::encode;
+use esker_wire::frame::{BULK_MAX, Frame, Kind, Limits, MESSAGE_MAX, Receiver, Sender};
+use esker_wire::message::{Failure, Reply, Response, encode};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -128,12 +128,32 @@ async fn answer(
 ) {
     let Frame { call, room, message, bulk, .. } = request;
     let (response, data) = session.answer(&message, bulk, room).await;
-    if let Ok(message) = encode(&response) {
-        let (message, bulk) = (message.into(), data.into());
-        let reply = Frame { kind: Kind::Reply, call, room: 0, message, bulk };
-        // A connection that is lost has nobody to hear of it.
-        let _ = replies.send((reply, share)).await;
+    let encoded = encode(&response).and_then(|message| checked(message, &data));
+    let (message, bulk) = match encoded {
+        Ok(message) => (message.into(), data.into()),
+        Err(error) => (failed(&error), Bytes::new()),
+    };
+    let reply = Frame { kind: Kind::Reply, call, room: 0, message, bulk };
+    // A connection that is lost has nobody to hear of it.
+    let _ = replies.send((reply, share)).await;
+}
+
+/// Refuses a reply that no frame holds.
+fn checked(message: Vec<u8>, data: &[u8]) -> Result<Vec<u8>> {
+    if message.len() <= MESSAGE_MAX && data.len() <= BULK_MAX {
+        return Ok(message);
     }
+    let len = message.len() + data.len();
+    let why = format!("the reply has {len} bytes, more than fit one: ask for less at a time");
+    Err(Error::new(ErrorKind::Overflow, why))
+}
+
+/// The message of a reply that says why there is no other.
+fn failed(error: &Error) -> Bytes {
+    let reply = Reply::Failed(Failure::from(error));
+    let response = Response { reply, tokens: Vec::new() };
+    // It holds a text and two numbers, which can always be encoded.
+    encode(&response).unwrap_or_default().into()
 }
 
 /// Sends replies; those that are ready together leave together.

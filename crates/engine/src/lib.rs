@@ -6,6 +6,7 @@ mod connection;
 mod fetch;
 mod kinds;
 mod life;
+mod limits;
 mod memory;
 mod metrics;
 mod prometheus;
@@ -13,6 +14,7 @@ mod session;
 mod strangers;
 
 pub use life::Phase;
+pub use limits::{FETCHES_MAX, HANDLES_MAX, LEASES_MAX, LIST_BYTES_MAX, LIST_ENTRIES_MAX};
 pub use strangers::{STRANGER_GRACE, STRANGERS_MAX};
 
 use esker_backend::Pool;

@@ -1,4 +1,5 @@
 //! What one client has open: containers and leases. All of it ends with its connection.
+use crate::limits::{HANDLES_MAX, LEASES_MAX, check};
 use crate::metrics::Metrics;
 use esker_backend::{OpenContainer, Pool};
 use esker_types::ops::{Change, Cond, Write, WriteOp};
@@ -6,12 +7,6 @@ use esker_types::{Error, ErrorKind, ObjectId, Result};
 use esker_wire::message::Handle;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Containers that one client may have open.
-const HANDLES_MAX: usize = 4096;
-
-/// Leases that one client may have.
-const LEASES_MAX: usize = 1 << 20;
 
 /// What one client has open.
 pub(crate) struct Session {
@@ -24,6 +19,8 @@ pub(crate) struct Session {
 struct Open {
     containers: BTreeMap<Handle, Arc<dyn OpenContainer>>,
     leases: HashMap<(Handle, ObjectId), Leased>,
+    /// All leases, also those on the same object.
+    leases_total: usize,
     last: u32,
 }
 
@@ -42,17 +39,22 @@ impl Session {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a container that was opened for the client.
-    pub(crate) fn keep(&self, container: Box<dyn OpenContainer>) -> Result<Handle> {
-        let mut open = self.open();
-        if open.containers.len() >= HANDLES_MAX {
-            let message =
-                format!("a client may have {HANDLES_MAX} containers of a pool open: close some");
-            return Err(Error::new(ErrorKind::Overflow, message));
+    /// Keeps a container that was opened for the client, or closes it if the client has too many.
+    pub(crate) async fn keep(&self, container: Box<dyn OpenContainer>) -> Result<Handle> {
+        let container: Arc<dyn OpenContainer> = container.into();
+        let kept = self.kept(&container);
+        if kept.is_err() {
+            container.close().await?;
         }
-        open.last += 1;
+        kept
+    }
+
+    fn kept(&self, container: &Arc<dyn OpenContainer>) -> Result<Handle> {
+        let mut open = self.open();
+        check("containers of one client", open.containers.len() + 1, HANDLES_MAX)?;
+        open.last = open.last.checked_add(1).ok_or_else(worn_out)?;
         let handle = Handle(open.last);
-        open.containers.insert(handle, container.into());
+        open.containers.insert(handle, Arc::clone(container));
         Ok(handle)
     }
 
@@ -66,18 +68,30 @@ impl Session {
         self.open().containers.remove(&handle).ok_or_else(not_open)
     }
 
-    /// Counts a lease.
-    pub(crate) fn leased(
+    /// Takes a lease for the client.
+    pub(crate) async fn lease(
+        &self,
+        handle: Handle,
+        oid: ObjectId,
+        container: &Arc<dyn OpenContainer>,
+    ) -> Result<()> {
+        container.lease(oid).await?;
+        let counted = self.leased(handle, oid, container);
+        if counted.is_err() && container.release(oid).await? {
+            remove(&**container, oid).await;
+        }
+        counted
+    }
+
+    fn leased(
         &self,
         handle: Handle,
         oid: ObjectId,
         container: &Arc<dyn OpenContainer>,
     ) -> Result<()> {
         let mut open = self.open();
-        if open.leases.len() >= LEASES_MAX {
-            let message = format!("a client may have {LEASES_MAX} leases: close some files");
-            return Err(Error::new(ErrorKind::Overflow, message));
-        }
+        check("leases of one client", open.leases_total + 1, LEASES_MAX)?;
+        open.leases_total += 1;
         let first = || Leased { container: Arc::clone(container), count: 0 };
         open.leases.entry((handle, oid)).or_insert_with(first).count += 1;
         Ok(())
@@ -96,10 +110,11 @@ impl Session {
         let mut open = self.open();
         let leased = open.leases.get_mut(&(handle, oid))?;
         leased.count -= 1;
-        let container = Arc::clone(&leased.container);
-        if leased.count == 0 {
+        let (container, is_last) = (Arc::clone(&leased.container), leased.count == 0);
+        if is_last {
             open.leases.remove(&(handle, oid));
         }
+        open.leases_total -= 1;
         Some(container)
     }
 
@@ -132,4 +147,10 @@ async fn remove(container: &dyn OpenContainer, oid: ObjectId) {
 #[cold]
 fn not_open() -> Error {
     Error::new(ErrorKind::NoHandle, "the container is not open on this connection: open it again")
+}
+
+#[cold]
+fn worn_out() -> Error {
+    let message = "this connection has opened as many containers as one can: connect again";
+    Error::new(ErrorKind::Overflow, message)
 }

@@ -181,6 +181,9 @@ fn checked_len(bytes: &[u8], most: usize) -> Result<u32> {
 /// Bytes that are received at a time, if they are there. Longer parts of frames are received in place.
 const RECEIVE_BUFFER: usize = 64 << 10;
 
+/// Most bytes of memory that a byte of a message takes once it is decoded: lists of empty keys take most.
+pub const DECODED_FACTOR: u64 = 24;
+
 /// A frame of which only the beginning was received.
 pub struct Announced(Prefix);
 
@@ -188,7 +191,8 @@ impl Announced {
     /// Bytes of memory that the frame takes, and the reply to it may take.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        u64::from(self.0.message_len) + u64::from(self.0.bulk_len) + u64::from(self.0.room)
+        let message = u64::from(self.0.message_len) * DECODED_FACTOR;
+        message + u64::from(self.0.bulk_len) + u64::from(self.0.room)
     }
 }
 

@@ -33,7 +33,7 @@ const ROOM: u32 = 10_000;
 const BULK: &[u8] = &[5; 30];
 
 /// A client that knows the secret.
-struct Client {
+pub(crate) struct Client {
     from: Receiver<ReadHalf<DuplexStream>>,
     to: Sender<WriteHalf<DuplexStream>>,
 }
@@ -68,7 +68,7 @@ impl Client {
 }
 
 /// An engine on a pool, and a client that has a container open.
-struct Served {
+pub(crate) struct Served {
     runtime: Runtime,
     engine: Engine,
     client: Client,
@@ -76,7 +76,7 @@ struct Served {
 }
 
 impl Served {
-    fn new(pool: Arc<dyn Pool>, uuid: Uuid, requests: u64) -> Self {
+    pub(crate) fn new(pool: Arc<dyn Pool>, uuid: Uuid, requests: u64) -> Self {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
         let engine = Engine::new(pool, POOL, Secret::new([1; 32]));
@@ -95,6 +95,12 @@ impl Served {
             assert!(matches!(response.reply, Reply::Container(_) | Reply::Opened(..)));
         }
         Self { runtime, engine, client, left: requests }
+    }
+
+    /// The reply to a request.
+    pub(crate) fn ask(&mut self, request: &Request<'_>) -> Reply {
+        let message = encode(request).expect("a request");
+        self.runtime.block_on(self.client.ask(&message)).reply
     }
 
     fn feed(&mut self, message: &[u8]) {

@@ -3,3 +3,4 @@
 mod client;
 mod draw;
 mod engine;
+mod limits;

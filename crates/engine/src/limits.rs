@@ -1,0 +1,53 @@
+//! What one client may ask of an engine. Those who know the secret may mean harm all the same.
+use esker_types::limits::TX_OPS_MAX;
+use esker_types::ops::ListLimit;
+use esker_types::{Error, ErrorKind, Result};
+use esker_wire::message::{ChangeRequest, DkeyRequest};
+
+/// Containers that one client may have open.
+pub const HANDLES_MAX: usize = 4096;
+
+/// Leases that one client may have.
+pub const LEASES_MAX: usize = 1 << 20;
+
+/// Entries of a listing in one reply. A client that asks for more gets these, and continues.
+pub const LIST_ENTRIES_MAX: usize = 1 << 16;
+
+/// Bytes of keys of a listing in one reply, likewise.
+pub const LIST_BYTES_MAX: usize = 16 << 20;
+
+/// Akeys of all dkeys in one fetch.
+pub const FETCHES_MAX: usize = 1 << 16;
+
+/// What is listed in one reply.
+pub(crate) fn listed(asked: ListLimit) -> ListLimit {
+    let ListLimit { entries, bytes } = asked;
+    ListLimit { entries: entries.min(LIST_ENTRIES_MAX), bytes: bytes.min(LIST_BYTES_MAX) }
+}
+
+/// As [`listed`], for entries of a fixed size.
+pub(crate) fn entries(asked: u64) -> usize {
+    usize::try_from(asked).unwrap_or(usize::MAX).min(LIST_ENTRIES_MAX)
+}
+
+/// Refuses a fetch of too many akeys before anything is built for it.
+pub(crate) fn check_fetch(dkeys: &[DkeyRequest<'_>]) -> Result<()> {
+    let akeys = dkeys.iter().map(|dkey| dkey.akeys.len()).sum::<usize>();
+    check("akeys in one fetch", akeys.max(dkeys.len()), FETCHES_MAX)
+}
+
+/// Refuses a change of more writes than a transaction may have.
+pub(crate) fn check_change(change: &ChangeRequest<'_>) -> Result<()> {
+    check("writes in one change", change.writes.len(), TX_OPS_MAX)
+}
+
+/// Refuses more than `most` of something.
+pub(crate) fn check(what: &str, count: usize, most: usize) -> Result<()> {
+    match count <= most {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::Overflow,
+            format!("{count} {what}: an engine serves at most {most}"),
+        )),
+    }
+}
