@@ -1,7 +1,8 @@
 //! A client that gets any response from an engine that knows the secret.
 use crate::draw::Draw;
 use bytes::Bytes;
-use esker_backend::{Capabilities, OpenContainer, Pool};
+use esker_backend::{OpenContainer, Pool};
+use esker_memory::Memory;
 use esker_nodes::{Link, Remote};
 use esker_testing::{Random, fuzz, seed};
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
@@ -45,17 +46,7 @@ fn message(reply: Reply) -> Bytes {
 }
 
 fn capabilities() -> Reply {
-    Reply::Capabilities(Capabilities {
-        snapshots: true,
-        transactions: true,
-        any_akeys: true,
-        holes: true,
-        atomic_arrays: true,
-        shared_leases: true,
-        change_ids: true,
-        targets: 4,
-        domains: 1,
-    })
+    Reply::Capabilities(Memory::new(4).capabilities())
 }
 
 fn opened() -> Reply {
