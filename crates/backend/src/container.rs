@@ -35,8 +35,10 @@ pub trait OpenContainer: Metadata {
 
     /// Prepares this node's part of a commit over several nodes. From then on, whatever the commit touches is in doubt
     /// (`InDoubt`), until [`crate::Pool::commit`] or [`crate::Pool::give_up`]. It outlives this process. Returns the
-    /// node's clock: the epoch of the commit is the latest that any of its nodes returned. Preparing the same commit
-    /// again does nothing. `TxRestart` if data read under its tokens has changed. The default implementation refuses.
+    /// epoch of the preparation, by the node's clock: the epoch of the commit is the latest that any of its nodes
+    /// returned. Preparing the same commit again does nothing and returns the same epoch. `TxRestart` if data read under
+    /// its tokens has changed, or if [`crate::Pool::outcome`] has given it up. `InDoubt`, without any trace, if another
+    /// commit is prepared on what it touches. The default implementation refuses.
     fn prepare<'a>(&'a self, _commit: Commit, _what: Preparation<'a>) -> Reply<'a, Epoch> {
         Reply::Ready(Err(crate::pool::no_part()))
     }

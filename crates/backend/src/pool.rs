@@ -114,7 +114,7 @@ pub trait Pool: Metadata {
 
     /// Commits what this node has prepared, at `epoch`. On the coordinator, this is the decision: it fails with
     /// `TxRestart` if the commit was given up, and is remembered until [`Pool::forget`]. Committing again does nothing.
-    /// This and the following operations concern commits over several nodes; the default implementation refuses them.
+    /// A preparation with a later epoch is a copy that arrived after its commit was done: it is given up. This and the following operations concern commits over several nodes; the default implementation refuses them.
     fn commit(&self, _commit: Commit, _epoch: Epoch) -> Reply<'_, ()> {
         Reply::Ready(Err(no_part()))
     }
@@ -124,7 +124,8 @@ pub trait Pool: Metadata {
         Reply::Ready(Err(no_part()))
     }
 
-    /// What became of a commit that this node decides about. With `decide`, one that is undecided is given up.
+    /// What became of a commit that this node decides about. With `decide`, one that is undecided is given up, which is
+    /// remembered until [`Pool::forget`]: its client may still try to prepare and commit it.
     fn outcome(&self, _commit: Commit, _decide: bool) -> Reply<'_, Outcome> {
         Reply::Ready(Err(no_part()))
     }
@@ -134,7 +135,7 @@ pub trait Pool: Metadata {
         Reply::Ready(Err(no_part()))
     }
 
-    /// Forgets a decision of this node, once all nodes have committed.
+    /// Forgets a decision of this node, once all nodes have committed, or once its client has heard that it was given up.
     fn forget(&self, _commit: Commit) -> Reply<'_, ()> {
         Reply::Ready(Err(no_part()))
     }

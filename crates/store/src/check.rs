@@ -1,15 +1,15 @@
 //! Finds damage: `check` verifies all structures, `scrub` reads all data.
-use crate::commit::{is_sound_reply, recover};
+use crate::commit::{Prepared, all_prepared, is_sound_decision, is_sound_reply, recover};
 use crate::io::folder::Folder;
 use crate::io::txn::Txn;
 use crate::keys::{DataKey, Table};
 use crate::pool::{OpenPool, Pool, Purpose, declare_sound, refuse_damaged};
-use crate::record::{Body, Record};
+use crate::record::{Body, Record, parse_entry};
 use crate::segment::SegmentState;
 use crate::superblock::Superblock;
 use crate::target::Target;
 use crate::{record, walk};
-use esker_types::Result;
+use esker_types::{ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -95,10 +95,12 @@ impl OpenPool {
         let alone = !self.control.others_alive();
         let current = self.control.is_current();
         if current {
-            self.targets.iter().try_for_each(|target| target.collect())?;
+            self.targets.iter().try_for_each(|target| collect(target))?;
         } else if alone {
             recover(&self.targets)?;
         }
+        // A damaged one is reported with the records.
+        let prepared = all_prepared(&self.targets).unwrap_or_default();
         let total = self.targets.len() as u64;
         let mut miscounted = Vec::new();
         for (number, target) in self.targets.iter().enumerate() {
@@ -113,7 +115,7 @@ impl OpenPool {
                 report.repaired.append(&mut target.mend_lending()?);
             }
             if alone && current {
-                check_space(target, report, &mut miscounted)?;
+                check_space(target, &prepared, report, &mut miscounted)?;
             }
             progress(number as u64 + 1, total);
         }
@@ -143,12 +145,30 @@ impl OpenPool {
     /// Reads all data and verifies its checksums.
     pub fn scrub(&self, progress: Progress<'_>) -> Result<ScrubReport> {
         let mut report = ScrubReport::default();
-        let used = |target: &Arc<Target>| walk::usage(target).map(|usage| live(&usage));
+        let used = |target: &Arc<Target>| walk::usage(target, &[]).map(|usage| live(&usage));
         let total = self.targets.iter().map(used).sum::<Result<u64>>()?;
         for target in &self.targets {
             scrub_target(target, total, progress, &mut report)?;
         }
+        for prepared in all_prepared(&self.targets)? {
+            self.scrub_prepared(&prepared, &mut report);
+        }
         Ok(report)
+    }
+
+    /// Reads the data that records of a prepared commit name.
+    fn scrub_prepared(&self, prepared: &Prepared, report: &mut ScrubReport) {
+        for (number, key, value) in prepared.puts() {
+            let Some(target) = self.targets.get(number as usize) else { continue };
+            let Some(Ok((_, record))) =
+                Table::of(key).filter(is_record).map(|table| parse_entry(table, key, value))
+            else {
+                continue;
+            };
+            if let Err(error) = scrub_record(target, key, &record, report) {
+                report.damaged.push(format!("{}: {error}", name(target, key)));
+            }
+        }
     }
 
     /// Compacts until nothing is left to gain. Returns the bytes that became free.
@@ -162,6 +182,10 @@ impl OpenPool {
         }
         Ok(freed)
     }
+}
+
+fn is_record(table: &Table) -> bool {
+    matches!(table, Table::Data | Table::History)
 }
 
 fn live(usage: &walk::Usage) -> u64 {
@@ -201,7 +225,42 @@ fn check_records(
             damaged.push(key.to_vec());
         }
     })?;
+    check_commits(target, &txn, problems, &mut damaged)?;
     Ok(damaged)
+}
+
+/// Verifies what is stored of commits over several nodes.
+fn check_commits(
+    target: &Target,
+    txn: &Txn,
+    problems: &mut Vec<String>,
+    damaged: &mut Vec<Vec<u8>>,
+) -> Result<()> {
+    let mut report = |key: &[u8], what: &str| {
+        problems.push(format!("target {}: {what}", target.number()));
+        damaged.push(key.to_vec());
+    };
+    walk::table(txn, Table::Prepared, |key, value| {
+        if Prepared::decode(key, value).is_err() {
+            report(key, "a damaged prepared commit");
+        }
+    })?;
+    walk::table(txn, Table::Decision, |key, value| {
+        if !is_sound_decision(key, value) {
+            report(key, "a damaged decision about a commit over several nodes");
+        }
+    })
+}
+
+/// Takes segments over from dead processes, unless the target waits for a commit that another node decides about.
+fn collect(target: &Target) -> Result<()> {
+    if target.is_prepared() {
+        return Ok(());
+    }
+    match target.collect() {
+        Err(error) if error.kind() == ErrorKind::InDoubt => Ok(()),
+        collected => collected,
+    }
 }
 
 fn name(target: &Target, key: &[u8]) -> String {
@@ -254,16 +313,20 @@ fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {
 /// Compares the counts of each segment with what the index refers to.
 fn check_space(
     target: &Target,
+    prepared: &[Prepared],
     report: &mut CheckReport,
     miscounted: &mut Vec<String>,
 ) -> Result<()> {
-    let usage = walk::usage(target)?;
+    let usage = walk::usage(target, prepared)?;
     let (mut unfit, mut damage) = target.unfit(&usage)?;
     miscounted.append(&mut unfit);
     report.problems.append(&mut damage);
     let atomics = target.shared();
     for number in 0..target.segment_count() {
         let segment = atomics.segment(number);
+        if target.is_prepared() && matches!(segment.load(), SegmentState::Busy(_)) {
+            continue; // Its owner is dead, and it is counted once the doubt is over.
+        }
         let dead = usage.dead.get(&number).copied().unwrap_or(0);
         let (counted, state) = (segment.live(dead), segment.load());
         let named = usage.segments.get(&number).copied().unwrap_or_default().live;
@@ -295,7 +358,7 @@ fn scrub_target(
 ) -> Result<()> {
     let mut from = Some(Vec::new());
     while let Some(position) = from {
-        let txn = target.read()?;
+        let txn = target.read_in_doubt()?;
         from = scrub_batch(target, &txn, &position, report)?;
         progress(report.bytes, total);
     }

@@ -205,6 +205,11 @@ fn failed(doing: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |error| Error::io(&what, &error)
 }
 
+impl ProcessSlot {
+    /// A slot that no process can have.
+    pub(crate) const NOBODY: Self = Self(PROCESSES_MAX as u32 + 1);
+}
+
 impl Control {
     /// Opens the control file in the directory of a pool and takes a process slot.
     ///

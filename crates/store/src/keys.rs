@@ -29,6 +29,8 @@ pub(crate) enum Table {
     Next = b'N',
     /// Next object id of each container (target 0).
     Oid = b'O',
+    /// Commits over several nodes that are prepared here.
+    Prepared = b'W',
     /// Reserved free pages.
     ReservedPages = b'P',
     /// The last change of each slot of each session.
@@ -37,13 +39,15 @@ pub(crate) enum Table {
     Segment = b'G',
     /// Snapshots of containers.
     Snapshot = b'S',
+    /// Commits over several nodes that this node has decided about.
+    Decision = b'V',
     /// Destroyed containers and snapshots whose content is still to be freed.
     Destroyed = b'X',
 }
 
 impl Table {
     /// All of them.
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 17] = [
         Self::Attribute,
         Self::Block,
         Self::Container,
@@ -54,6 +58,8 @@ impl Table {
         Self::Label,
         Self::Next,
         Self::Oid,
+        Self::Prepared,
+        Self::Decision,
         Self::ReservedPages,
         Self::Reply,
         Self::Segment,

@@ -56,10 +56,10 @@ const IN_SEGMENT: u8 = 1;
 /// What the key leaves out follows the fixed part.
 const KEY_CUT: u8 = 2;
 const CHECKSUM_SHIFT: u8 = 4;
-const CHECKSUM_LEN: usize = 4;
+pub(crate) const CHECKSUM_LEN: usize = 4;
 
 /// Checksum over the key (without its table) and the record.
-fn checksum_of(key: &[u8], record: &[u8]) -> [u8; CHECKSUM_LEN] {
+pub(crate) fn checksum_of(key: &[u8], record: &[u8]) -> [u8; CHECKSUM_LEN] {
     let sum = |bytes| Checksum::Crc32c.sum(bytes) as u32;
     (sum(record) ^ sum(key).rotate_left(1)).to_le_bytes()
 }

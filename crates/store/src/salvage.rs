@@ -87,6 +87,12 @@ impl Salvage {
         let open = |number| Shard::open(&folder, &superblock, number, &mut losses);
         let shards = (0..superblock.targets).map(open).collect::<Result<Vec<_>>>()?;
         let catalog = Catalog::read(&shards)?;
+        if catalog.prepared > 0 {
+            losses.note(catalog.prepared, || {
+                "commits that were prepared here and that another node decides: not copied"
+                    .to_owned()
+            });
+        }
         Ok(Self { path: path.to_owned(), superblock, shards, catalog, losses })
     }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 /// History entries visited per transaction when a snapshot is destroyed.
 const PURGE_BATCH: usize = 4096;
 
-fn key(container: ContainerId, epoch: Epoch) -> Key {
+pub(crate) fn key(container: ContainerId, epoch: Epoch) -> Key {
     Key::container(Table::Snapshot, container).push(&epoch.0.to_be_bytes())
 }
 
@@ -69,10 +69,7 @@ impl OpenPool {
     /// # Errors
     /// `Overflow` beyond [`SNAPSHOTS_MAX`].
     pub fn create_snapshot(&self, container: &Container, name: &str) -> Result<Epoch> {
-        if self.list_snapshots(container)?.len() >= SNAPSHOTS_MAX {
-            let message = format!("{SNAPSHOTS_MAX} snapshots (SNAPSHOTS_MAX): destroy one first");
-            return Err(Error::new(ErrorKind::Overflow, message));
-        }
+        self.refuse_more_snapshots(container)?;
         let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
         coordinated(self, &targets, |changes| {
             container.check_alive(self)?;
@@ -82,6 +79,14 @@ impl OpenPool {
                 change.put(&key(container.id(), change.epoch), name.as_bytes())
             })
         })
+    }
+
+    pub(crate) fn refuse_more_snapshots(&self, container: &Container) -> Result<()> {
+        if self.list_snapshots(container)?.len() < SNAPSHOTS_MAX {
+            return Ok(());
+        }
+        let message = format!("{SNAPSHOTS_MAX} snapshots (SNAPSHOTS_MAX): destroy one first");
+        Err(Error::new(ErrorKind::Overflow, message))
     }
 
     /// Snapshots of a container, oldest first.

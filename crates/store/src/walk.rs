@@ -1,4 +1,5 @@
 //! Iterates over everything in the index of a target: for rebuilding, check and scrub.
+use crate::commit::Prepared;
 use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
 use crate::record::{Body, Found, parse_entry};
@@ -65,8 +66,8 @@ pub(crate) fn table(txn: &Txn, table: Table, mut visit: impl FnMut(&[u8], &[u8])
     Ok(())
 }
 
-/// Counts the data of each segment.
-pub(crate) fn usage(target: &Target) -> Result<Usage> {
+/// Counts the data of each segment: that of records, and of commits that are prepared on the pool.
+pub(crate) fn usage(target: &Target, prepared: &[Prepared]) -> Result<Usage> {
     let txn = target.index.read()?;
     let mut usage = Usage {
         dead: crate::segment::collect::all_dead(&txn)?,
@@ -86,5 +87,10 @@ pub(crate) fn usage(target: &Target) -> Result<Usage> {
         }
         Ok(())
     })?;
+    for staged in crate::commit::staged_on(prepared, target.number()) {
+        let used = usage.segments.entry(staged.segment).or_default();
+        used.live += staged.bytes;
+        used.end = used.end.max(staged.end);
+    }
     Ok(usage)
 }

@@ -18,8 +18,8 @@ use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
-    ReadTokens, StoredExtent, View, Wanted, Write,
+    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, Outcome,
+    Preparation, ReadAt, ReadTokens, StoredExtent, View, Wanted, Write,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::BTreeSet;
@@ -145,8 +145,7 @@ impl Opened {
         reads: &[ReadVersion],
     ) -> Result<Epoch> {
         let Change { writes, id, .. } = change;
-        let spread = writes.iter().map(|write| Ok((*write, self.shards_of(write)?)));
-        let spread = spread.collect::<Result<Vec<(Write<'_>, Vec<u32>)>>>()?;
+        let spread = self.spread(writes)?;
         let shards = spread.iter().flat_map(|(_, shards)| shards.iter().copied());
         let all: BTreeSet<u32> = shards.chain(reads.iter().map(|read| read.target)).collect();
         match all.first() {
@@ -154,6 +153,11 @@ impl Opened {
             Some(&only) if all.len() == 1 => open.write(&self.container, only, writes, reads, id),
             Some(_) => open.write_many(&self.container, &spread, reads, id),
         }
+    }
+
+    /// Writes, each with the targets of this node that it changes.
+    fn spread<'w>(&self, writes: &[Write<'w>]) -> Result<Vec<(Write<'w>, Vec<u32>)>> {
+        writes.iter().map(|write| Ok((*write, self.shards_of(write)?))).collect()
     }
 
     fn lister<'l>(&self, open: &'l OpenPool, oid: ObjectId, at: ReadAt<'l>) -> list::Lister<'l> {
@@ -274,6 +278,26 @@ impl Pool for Native {
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
         self.0.with(OpenPool::list_containers)
     }
+
+    fn commit(&self, commit: Commit, epoch: Epoch) -> Reply<'_, ()> {
+        self.0.with(|open| open.commit_prepared(commit, epoch))
+    }
+
+    fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
+        self.0.with(|open| open.give_up(commit))
+    }
+
+    fn outcome(&self, commit: Commit, decide: bool) -> Reply<'_, Outcome> {
+        self.0.with(|open| open.outcome(commit, decide))
+    }
+
+    fn prepared(&self) -> Reply<'_, Vec<Commit>> {
+        self.0.with(OpenPool::prepared)
+    }
+
+    fn forget(&self, commit: Commit) -> Reply<'_, ()> {
+        self.0.with(|open| open.forget(commit))
+    }
 }
 
 impl Metadata for Opened {
@@ -327,6 +351,17 @@ impl OpenContainer for Opened {
                 open.check_read_versions(&reads)?;
             }
             self.write_spread(open, change, &reads)
+        })
+    }
+
+    fn prepare<'a>(&'a self, commit: Commit, what: Preparation<'a>) -> Reply<'a, Epoch> {
+        self.within(|open| match what {
+            Preparation::Change(change) => {
+                let reads = read_versions(open, change.tokens)?;
+                let writes = self.spread(change.writes)?;
+                open.prepare_change(&self.container, commit, &writes, &reads)
+            }
+            Preparation::Snapshot(name) => open.prepare_snapshot(&self.container, commit, name),
         })
     }
 

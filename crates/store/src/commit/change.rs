@@ -253,14 +253,23 @@ impl<'t> Change<'t> {
     /// Stores dead bytes and versions of what changed; the last thing before the commit. (A version stored by a
     /// change that is given up would look like a conflict to all readers until the next change.)
     pub(crate) fn finish(&mut self) -> Result<()> {
-        let (atomics, version) = (self.target.shared(), self.txn.id());
         if !self.changed {
             return Ok(());
         }
         self.check_growth()?;
-        for slot in self.touched.drain(..) {
-            atomics.conflicts()[slot as usize].store(version, Ordering::Release);
-        }
+        note_versions(self.target, self.txn, &std::mem::take(&mut self.touched));
+        self.settle_dead()
+    }
+
+    /// As [`Change::finish`], for a change that is made later by what its journal says. Returns the slots of the conflict
+    /// table that are to change then.
+    pub(super) fn finish_prepared(&mut self) -> Result<Vec<u32>> {
+        self.check_growth()?;
+        self.settle_dead()?;
+        Ok(std::mem::take(&mut self.touched).into_vec())
+    }
+
+    fn settle_dead(&mut self) -> Result<()> {
         for (segment, bytes) in std::mem::take(&mut self.dead) {
             let key = Key::table(Table::Segment).push(&segment.to_be_bytes());
             let before = self.txn.get(&key)?.map_or(0, crate::segment::collect::dead_bytes);
@@ -277,6 +286,14 @@ impl<'t> Change<'t> {
     /// Adds to an error whether the transaction can still be used by others.
     pub(crate) fn failed(&self, error: Error) -> super::group::Failed {
         super::group::Failed { error, spoiled: self.changed }
+    }
+}
+
+/// Stores for conflict detection that slots change with a transaction. Call before its commit.
+pub(super) fn note_versions(target: &Target, txn: &Txn, slots: &[u32]) {
+    let atomics = target.shared();
+    for slot in slots {
+        atomics.conflicts()[*slot as usize].store(txn.id(), Ordering::Release);
     }
 }
 

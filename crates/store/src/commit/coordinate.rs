@@ -6,12 +6,14 @@
 //! none was committed, drops it.
 use super::change::with_room;
 use super::change::{Change, IndexEdit};
-use super::doubt::commit_all;
+use super::doubt::{PREPARED, commit_all};
 use super::intent::{Intent, decode, encode};
+use super::prepared::{self, Prepared};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::pool::OpenPool;
 use crate::target::Target;
+use esker_types::ops::Commit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -22,7 +24,7 @@ pub(super) fn intent_key() -> Key {
 }
 
 /// Key of the epoch of the last commit over several targets that reached this target.
-fn applied_key() -> Key {
+pub(super) fn applied_key() -> Key {
     Key::table(Table::Intent).push(b"A")
 }
 
@@ -54,7 +56,7 @@ fn attempt(
         first.put(&intent_key(), &intent)?;
     }
     let in_doubt: Vec<_> = targets.iter().map(|target| target.shared().in_doubt()).collect();
-    commit_all(&in_doubt, txns, WriteTxn::commit, epoch)?;
+    commit_all(&in_doubt, 0, txns, WriteTxn::commit, epoch)?;
     if intent.len() > INTENT_KEPT_MAX {
         // The decision stands even if this fails: an error now would make the caller repeat it.
         let _ = forget_intent(targets);
@@ -63,10 +65,10 @@ fn attempt(
 }
 
 /// Longest intent, in bytes, that is kept until the next one replaces it; longer ones would occupy pages.
-const INTENT_KEPT_MAX: usize = 2048;
+pub(super) const INTENT_KEPT_MAX: usize = 2048;
 
 /// Removes the intent of a commit that all targets have followed. Call with the coordination locks held.
-fn forget_intent(targets: &[&Target]) -> Result<()> {
+pub(super) fn forget_intent(targets: &[&Target]) -> Result<()> {
     let [first, ..] = targets else { return Ok(()) };
     if targets.iter().any(|target| target.is_in_doubt()) {
         return Ok(());
@@ -99,7 +101,7 @@ fn record(
 }
 
 /// Runs `work` with the coordination locks of all targets held, taken in order.
-fn while_held<T>(targets: &[&Target], work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+pub(super) fn while_held<T>(targets: &[&Target], work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
     match targets.split_first() {
         None => work(),
         Some((first, rest)) => {
@@ -110,24 +112,48 @@ fn while_held<T>(targets: &[&Target], work: &mut dyn FnMut() -> Result<T>) -> Re
 
 /// Completes what a dead process left in doubt on a target whose coordination lock is held. Nobody can put it in
 /// doubt again before the lock is released.
-fn finish(pool: &OpenPool, target: &Target) -> Result<()> {
+///
+/// # Errors
+/// `InDoubt` if another node decides about what is prepared on it.
+pub(super) fn finish(pool: &OpenPool, target: &Target) -> Result<()> {
     match target.shared().in_doubt().load(Ordering::Acquire) {
         0 => Ok(()),
-        epoch => finish_dead(&pool.targets, target, epoch),
+        word => finish_dead(pool, target, word & !PREPARED),
     }
 }
 
 /// Waits until `target` is not in doubt; completes what a dead process left.
+///
+/// # Errors
+/// `InDoubt`, at once, if another node decides about what is prepared on it.
 pub(crate) fn settle(target: &Target) -> Result<()> {
     let Some(pool) = target.pool() else { return Ok(()) };
+    if target.is_prepared()
+        && let Some(prepared) = prepared::on(&pool.targets, target.number())?
+    {
+        return Err(waiting(&pool, target, &prepared));
+    }
     let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
     target.control.expect_file()?;
     target.control.while_coordinating(target.number(), || finish(&pool, target))
 }
 
+#[cold]
+fn waiting(pool: &OpenPool, target: &Target, prepared: &Prepared) -> Error {
+    let Commit { id, coordinator } = prepared.commit;
+    let (number, label) = (target.number(), &pool.superblock.label);
+    let message = format!(
+        "target {number} of pool {label} waits for commit {}, which node {coordinator} decides: retry, or open the \
+         pool by its map, which resolves it",
+        id.0
+    );
+    Error::new(ErrorKind::InDoubt, message)
+}
+
 /// Carries out what a dead process decided for `target`, if it did decide. The next commit that `target` coordinates
 /// overwrites its intent, so the parts of all others are carried out first. Call with no transaction open.
-fn finish_dead(targets: &[Arc<Target>], target: &Target, epoch: u64) -> Result<()> {
+fn finish_dead(pool: &OpenPool, target: &Target, epoch: u64) -> Result<()> {
+    let targets = &pool.targets;
     for coordinator in targets {
         let Some(intent) = intent_of(coordinator)?.filter(|intent| intent.epoch.0 == epoch) else {
             continue;
@@ -140,7 +166,12 @@ fn finish_dead(targets: &[Arc<Target>], target: &Target, epoch: u64) -> Result<(
             let _ = doubt.compare_exchange(epoch, 0, Ordering::SeqCst, Ordering::SeqCst);
         }
     }
-    target.shared().in_doubt().store(0, Ordering::SeqCst);
+    let word = target.shared().in_doubt();
+    if let Some(prepared) = prepared::on(targets, target.number())? {
+        word.store(PREPARED | prepared.epoch.0, Ordering::SeqCst);
+        return Err(waiting(pool, target, &prepared));
+    }
+    word.store(0, Ordering::SeqCst);
     Ok(())
 }
 
@@ -169,6 +200,17 @@ pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
     Ok(())
 }
 
+/// Puts the targets of prepared commits in doubt again, when a pool is set up.
+pub(crate) fn doubt_prepared(targets: &[Arc<Target>]) -> Result<()> {
+    for prepared in prepared::all(targets)? {
+        for target in targets.iter().filter(|it| prepared.targets().any(|n| n == it.number())) {
+            target.control.pass_epoch(prepared.epoch);
+            target.in_doubt().store(PREPARED | prepared.epoch.0, Ordering::SeqCst);
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn applied(txn: &Txn) -> Result<u64> {
     let value = txn.get(&applied_key())?;
     Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
@@ -185,15 +227,18 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
         if applied(&txn)? >= intent.epoch.0 {
             return Ok(());
         }
-        for step in steps {
-            match step {
-                IndexEdit::Put(key, value) => txn.put(key, value)?,
-                IndexEdit::Delete(key) => txn.delete(key).map(|_| ())?,
-                IndexEdit::DeleteAll(prefix) => delete_all(&mut txn, prefix)?,
-            }
-        }
+        steps.iter().try_for_each(|step| repeat(&mut txn, step))?;
         txn.commit()
     })
+}
+
+/// Makes an edit that was recorded.
+pub(super) fn repeat(txn: &mut WriteTxn, edit: &IndexEdit) -> Result<()> {
+    match edit {
+        IndexEdit::Put(key, value) => txn.put(key, value),
+        IndexEdit::Delete(key) => txn.delete(key).map(|_| ()),
+        IndexEdit::DeleteAll(prefix) => delete_all(txn, prefix),
+    }
 }
 
 /// Keys removed per round.

@@ -21,24 +21,30 @@ pub(crate) fn undoubted<V>(
     }
 }
 
-/// Commits all of `txns`, one per target. The first one decides: if it fails, none is committed.
+/// Set in the in-doubt word of a target that takes part in a commit that another node decides about. The other bits are
+/// the epoch at which it was prepared here.
+pub(crate) const PREPARED: u64 = 1 << 63;
+
+/// Commits all of `txns`, one per target. The first one decides: if it fails, none is committed, and the words become
+/// `before` again.
 pub(super) fn commit_all<T>(
     in_doubt: &[&AtomicU64],
+    before: u64,
     txns: Vec<T>,
     commit: impl Fn(T) -> Result<()>,
     epoch: Epoch,
 ) -> Result<()> {
     in_doubt.iter().for_each(|word| word.store(epoch.0, Ordering::SeqCst));
-    let clear = || in_doubt.iter().for_each(|word| word.store(0, Ordering::SeqCst));
+    let clear = |to| in_doubt.iter().for_each(|word| word.store(to, Ordering::SeqCst));
     let mut txns = txns.into_iter();
     if let Some(Err(error)) = txns.next().map(&commit) {
-        clear();
+        clear(before);
         return Err(error);
     }
     // Decided. A target whose commit fails now stays in doubt, and whoever needs it carries it out.
     let followed = txns.map(&commit).collect::<Vec<_>>();
     if followed.iter().all(Result::is_ok) {
-        clear();
+        clear(0);
     }
     Ok(())
 }
@@ -73,7 +79,7 @@ mod models {
                 false => Ok(target.committed.store(1, Ordering::Release)),
             };
             let in_doubt = self.targets.each_ref().map(|target| &target.in_doubt);
-            commit_all(&in_doubt, self.targets.iter().collect(), commit, Epoch(7))
+            commit_all(&in_doubt, 0, self.targets.iter().collect(), commit, Epoch(7))
         }
 
         fn look(&self, target: &Target) -> bool {

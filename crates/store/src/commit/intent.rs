@@ -25,7 +25,7 @@ pub(super) fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<IndexEdit>])
     out
 }
 
-fn encode_step(step: &IndexEdit, out: &mut Vec<u8>) {
+pub(super) fn encode_step(step: &IndexEdit, out: &mut Vec<u8>) {
     let (tag, key, value) = match step {
         IndexEdit::Put(key, value) => (PUT, key, Some(value)),
         IndexEdit::Delete(key) => (DELETE, key, None),
@@ -58,7 +58,7 @@ impl Intent {
     }
 }
 
-fn take_step(rest: &mut &[u8]) -> Option<IndexEdit> {
+pub(super) fn take_step(rest: &mut &[u8]) -> Option<IndexEdit> {
     let (&tag, tail) = rest.split_first()?;
     *rest = tail;
     let key = take_bytes(rest)?;
@@ -70,13 +70,13 @@ fn take_step(rest: &mut &[u8]) -> Option<IndexEdit> {
     }
 }
 
-fn take_number(rest: &mut &[u8]) -> Option<u32> {
+pub(super) fn take_number(rest: &mut &[u8]) -> Option<u32> {
     let (head, tail) = rest.split_first_chunk()?;
     *rest = tail;
     Some(u32::from_le_bytes(*head))
 }
 
-fn take_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
+pub(super) fn take_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
     let len = take_number(rest)?;
     let (head, tail) = rest.split_at_checked(len as usize)?;
     *rest = tail;

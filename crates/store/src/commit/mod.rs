@@ -5,16 +5,22 @@
 mod apply;
 mod change;
 mod coordinate;
+mod decision;
 pub(crate) mod doubt;
 mod group;
 mod intent;
+mod prepare;
+mod prepared;
 mod replies;
+mod resolve;
 mod stage;
 
 pub(crate) use change::{Change, IndexEdit, headroom_pages};
-pub(crate) use coordinate::{coordinated, last_applied, recover, settle};
+pub(crate) use coordinate::{coordinated, doubt_prepared, last_applied, recover, settle};
+pub(crate) use decision::is_sound_decision;
 pub(crate) use group::Group;
 pub(crate) use intent::Intent;
+pub(crate) use prepared::{Prepared, all as all_prepared, staged_on};
 pub(crate) use replies::is_sound as is_sound_reply;
 
 use crate::catalog::Container;
@@ -49,9 +55,7 @@ impl Target {
         let mut tended = false;
         let begin = || {
             self.await_turn()?;
-            let txn = self.index.write()?;
-            self.shared().writer().store(word_of(txn.id(), self.process()), Ordering::Release);
-            Ok(txn)
+            self.begin_in_doubt()
         };
         loop {
             let txn = doubt::undoubted(self.in_doubt(), begin, || settle(self))?;
@@ -64,6 +68,13 @@ impl Target {
                 }
             }
         }
+    }
+
+    /// Begins a write transaction, even if a commit that another node decides about is to follow it.
+    fn begin_in_doubt(&self) -> Result<WriteTxn> {
+        let txn = self.index.write()?;
+        self.shared().writer().store(word_of(txn.id(), self.process()), Ordering::Release);
+        Ok(txn)
     }
 
     /// True if a read transaction misses a commit whose process died in it: the commit is on the medium, but LMDB,

@@ -4,7 +4,7 @@ use crate::keys::{ARRAY, Key, SINGLE, Table};
 use crate::long_keys::LeftOut;
 use crate::record::Body;
 use crate::segment::header::HEADER_MAX;
-use crate::segment::{Append, Placed, Writer};
+use crate::segment::{Append, Appended, Placed, Writer};
 use crate::target::Target;
 use esker_types::limits::{
     AKEYS_PER_OP_MAX, EXTENT_BYTES_MAX, EXTENTS_PER_OP_MAX, INLINE_MAX, KEY_PAIR_MAX,
@@ -72,6 +72,11 @@ impl Staged<'_> {
     /// Fails if a segment was taken away, as from a process that was believed dead.
     pub(crate) fn check_held(&self) -> Result<()> {
         self.writer.as_ref().map_or(Ok(()), Writer::check_held)
+    }
+
+    /// What was written to segments.
+    pub(crate) fn appended(&self) -> impl Iterator<Item = Appended> {
+        self.writer.iter().flat_map(Writer::appended)
     }
 
     /// Counts the data as live, after the commit.

@@ -1,5 +1,6 @@
 //! Sets up a pool for use: joins the processes that have it open, or, after a restart of the machine, rebuilds the
 //! control file from the indexes.
+use crate::commit::Prepared;
 use crate::control::{Control, ProcessSlot};
 use crate::io::folder::Folder;
 use crate::segment::SegmentState;
@@ -43,7 +44,7 @@ pub(super) fn set_up(
         } else if purpose == Purpose::Use {
             control.forget();
             crate::commit::recover(&targets)?;
-            targets.iter().try_for_each(|target| rebuild(target))?;
+            rebuild_all(&targets)?;
             control.set_current()?;
         }
         Ok(targets)
@@ -89,7 +90,7 @@ pub(crate) fn declare_sound(control: &Control, targets: &[Arc<Target>]) -> Resul
         control.forget();
     }
     crate::commit::recover(targets)?;
-    targets.iter().try_for_each(|target| rebuild(target))?;
+    rebuild_all(targets)?;
     control.set_current()
 }
 
@@ -103,19 +104,20 @@ fn forget_predecessor(target: &Target, slot: ProcessSlot) {
             segment.change(state, SegmentState::Open(None));
         } else if state == SegmentState::Busy(slot) {
             // The next collection recounts it, since its owner cannot be alive.
-            segment.change(state, SegmentState::Busy(nobody()));
+            segment.change(state, SegmentState::Busy(ProcessSlot::NOBODY));
         }
     }
 }
 
-/// A slot that no process can have.
-fn nobody() -> ProcessSlot {
-    ProcessSlot(esker_types::limits::PROCESSES_MAX as u32 + 1)
+fn rebuild_all(targets: &[Arc<Target>]) -> Result<()> {
+    let prepared = crate::commit::all_prepared(targets)?;
+    targets.iter().try_for_each(|target| rebuild(target, &prepared))?;
+    crate::commit::doubt_prepared(targets)
 }
 
-/// Rebuilds the shared atomics of a target from its index.
-pub(crate) fn rebuild(target: &Target) -> Result<()> {
-    let usage = walk::usage(target)?;
+/// Rebuilds the shared atomics of a target from its index, and from the commits that are prepared on the pool.
+pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
+    let usage = walk::usage(target, prepared)?;
     let atomics = target.shared();
     for number in 0..target.segment_count() {
         let segment = atomics.segment(number);

@@ -23,6 +23,8 @@ pub(super) struct Catalog {
     intents: Vec<Intent>,
     /// Epoch of the last commit over several targets that reached a target; `None` if unknown.
     applied: BTreeMap<u32, u64>,
+    /// Commits that another node decides about.
+    pub(super) prepared: u64,
     /// Numbers of containers that have data but are not known.
     met: BTreeSet<u32>,
 }
@@ -74,6 +76,7 @@ impl Catalog {
             Table::Snapshot if shard == 0 => {
                 scope(&mut self.containers, &|found| found.snapshots += 1)
             }
+            Table::Prepared => self.prepared += 1,
             Table::Destroyed if rest.len() == 4 => self.destroyed.extend(number),
             Table::Intent if rest == b"D" => self.intents.extend(Intent::parse(value)),
             Table::Intent if rest == b"A" => {

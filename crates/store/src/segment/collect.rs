@@ -1,5 +1,6 @@
 //! Collection: finds dead segments and frees them.
 use super::{SegmentState, claim, compact, table};
+use crate::control::ProcessSlot;
 use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
 use crate::target::Target;
@@ -70,6 +71,10 @@ impl Target {
             // It will be found dead by its counts.
             Ok(counted) if counted.live == 0 && counted.published > 0 => SegmentState::Sealed,
             Ok(counted) if counted.tail == 0 => SegmentState::Free,
+            // Counted once it is known what becomes of the data that a prepared commit names.
+            Err(error) if error.kind() == ErrorKind::InDoubt => {
+                SegmentState::Busy(ProcessSlot::NOBODY)
+            }
             // However little room there is: a compaction that was in progress may need it.
             _ => SegmentState::Open(None),
         });
@@ -84,7 +89,7 @@ impl Target {
         let live = match compact::live_bytes(self, &txn, segment) {
             // A damaged header hides all that follows: then the whole index is searched, which takes longer.
             Err(error) if error.kind() == ErrorKind::Checksum => {
-                walk::usage(self)?.segments.get(&segment).map_or(0, |used| used.live)
+                walk::usage(self, &[])?.segments.get(&segment).map_or(0, |used| used.live)
             }
             live => live?,
         };
@@ -219,8 +224,7 @@ impl Target {
 
     /// How many of them are free, or will be after readers finish and segments are compacted.
     pub(crate) fn free_data_bytes(&self) -> Result<u64> {
-        let txn = self.read()?;
-        let dead = all_dead(&txn)?;
+        let dead = all_dead(&*self.index.read()?)?;
         let atomics = self.shared();
         let live: u64 = (0..self.segment_count())
             .map(|number| atomics.segment(number).live(dead.get(&number).copied().unwrap_or(0)))

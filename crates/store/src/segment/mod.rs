@@ -27,11 +27,20 @@ pub(crate) struct Writer<'t> {
     /// Segments left before the end: each is busy until the operation ends.
     left: SmallVec<[u32; 2]>,
     /// What was appended, by segment, in the order in which they were claimed.
-    appended: SmallVec<[Appended; 2]>,
+    appended: SmallVec<[Appending; 2]>,
 }
 
 /// What one operation appended to a segment.
-struct Appended {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Appended {
+    pub(crate) segment: u32,
+    pub(crate) bytes: u64,
+    /// Tail of the segment after it.
+    pub(crate) end: u64,
+}
+
+/// As [`Appended`], while the operation is under way.
+struct Appending {
     segment: u32,
     /// Tail of the segment before the operation.
     began_at: u64,
@@ -124,7 +133,7 @@ impl<'t> Writer<'t> {
     fn note(&mut self, segment: u32, began_at: u64, bytes: u64) {
         match self.appended.last_mut() {
             Some(last) if last.segment == segment => last.bytes += bytes,
-            _ => self.appended.push(Appended { segment, began_at, bytes }),
+            _ => self.appended.push(Appending { segment, began_at, bytes }),
         }
     }
 
@@ -176,6 +185,14 @@ impl<'t> Writer<'t> {
 
     fn is_mine(&self, segment: u32) -> bool {
         self.target.shared().segment(segment).load() == SegmentState::Busy(self.target.process())
+    }
+
+    /// What was appended so far.
+    pub(crate) fn appended(&self) -> impl Iterator<Item = Appended> {
+        self.appended.iter().map(|&Appending { segment, bytes, .. }| {
+            let tail = self.target.shared().segment(segment).tail;
+            Appended { segment, bytes, end: tail.load(Ordering::Acquire) }
+        })
     }
 
     /// Ends the operation after its commit: what was appended is live now. Whoever took a segment away meanwhile has

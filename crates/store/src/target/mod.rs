@@ -166,6 +166,11 @@ impl Target {
         self.in_doubt().load(Ordering::Acquire) != 0
     }
 
+    /// True while it waits for a commit that another node decides about.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.in_doubt().load(Ordering::Acquire) & doubt::PREPARED != 0
+    }
+
     pub(crate) fn in_doubt(&self) -> &crate::sync::AtomicU64 {
         self.shared().in_doubt()
     }
@@ -208,6 +213,18 @@ impl Target {
             } else {
                 return Ok(txn);
             }
+        }
+    }
+
+    /// The last committed state, even if a commit that another node decides about is to follow it.
+    pub(crate) fn read_in_doubt(&self) -> Result<ReadTxn<'_>> {
+        loop {
+            let txn = self.index.read()?;
+            if !self.misses_commit_of_dead(&txn)? {
+                return Ok(txn);
+            }
+            drop(txn);
+            drop(self.index.write()?);
         }
     }
 

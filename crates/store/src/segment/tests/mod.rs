@@ -271,7 +271,7 @@ fn a_compaction_that_died_leaves_its_last_room_open() {
 
 /// Bytes each segment counts as alive, less those the index names.
 fn miscounted(target: &Target) -> Vec<(u32, i64)> {
-    let usage = walk::usage(target).unwrap();
+    let usage = walk::usage(target, &[]).unwrap();
     let off = |number: u32| {
         let dead = usage.dead.get(&number).copied().unwrap_or(0);
         let named = usage.segments.get(&number).map_or(0, |used| used.live);
@@ -348,7 +348,7 @@ fn a_segment_that_a_view_keeps_is_not_free_when_space_is_counted_anew() {
     let used = in_state(target, |state| state != SegmentState::Free)[0];
     let count = Key::table(Table::Segment).push(&used.to_be_bytes());
     target.change(|change| change.delete(&count).map(drop)).unwrap();
-    crate::pool::rebuild(target).unwrap();
+    crate::pool::rebuild(target, &[]).unwrap();
     assert_eq!(target.shared().segment(used).load(), SegmentState::Dead);
     assert!(view.iter().all(|&byte| byte == 7));
     drop(view);

@@ -1,0 +1,82 @@
+//! What a node has decided about commits over several nodes that it coordinates.
+use crate::io::txn::Txn;
+use crate::keys::{Key, Table};
+use crate::record::{CHECKSUM_LEN, checksum_of};
+use esker_types::ops::CommitId;
+use esker_types::{Epoch, Error, ErrorKind, Result};
+
+/// A decision that is remembered until it is forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    Committed(Epoch),
+    /// Given up by others than its client, which may still try to commit it.
+    GivenUp,
+}
+
+/// Bytes of a value: epoch and checksum.
+const VALUE_LEN: usize = 8 + CHECKSUM_LEN;
+
+/// Key of the decision about a commit.
+pub(super) fn decision_key(id: CommitId) -> Key {
+    Key::table(Table::Decision).push(&id.0.0)
+}
+
+impl Decision {
+    /// The value of a key.
+    pub(super) fn encode(self, key: &[u8]) -> [u8; VALUE_LEN] {
+        let epoch = match self {
+            Self::Committed(epoch) => epoch.0.to_le_bytes(),
+            Self::GivenUp => [0; 8],
+        };
+        let mut value = [0; VALUE_LEN];
+        value[..8].copy_from_slice(&epoch);
+        value[8..].copy_from_slice(&checksum_of(key, &epoch));
+        value
+    }
+
+    pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Self> {
+        let sound = value
+            .split_first_chunk::<8>()
+            .filter(|(epoch, checksum)| **checksum == checksum_of(key, *epoch));
+        match sound.map(|(epoch, _)| u64::from_le_bytes(*epoch)) {
+            Some(0) => Ok(Self::GivenUp),
+            Some(epoch) => Ok(Self::Committed(Epoch(epoch))),
+            None => Err(Error::new(
+                ErrorKind::Corrupt,
+                "a decision about a commit over several nodes is damaged: run `esker pool check --repair`",
+            )),
+        }
+    }
+
+    /// The decision about a commit, if an index has it.
+    pub(super) fn find(txn: &Txn, id: CommitId) -> Result<Option<Self>> {
+        let key = decision_key(id);
+        txn.get(&key)?.map(|value| Self::decode(&key, value)).transpose()
+    }
+}
+
+/// True if an entry of table [`Table::Decision`] is undamaged.
+pub(crate) fn is_sound_decision(key: &[u8], value: &[u8]) -> bool {
+    Decision::decode(key, value).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_types::Uuid;
+
+    #[test]
+    fn decisions_come_back_and_damage_is_noticed() {
+        let key = decision_key(CommitId(Uuid([5; 16])));
+        for decision in [Decision::Committed(Epoch(1 << 50)), Decision::GivenUp] {
+            let value = decision.encode(&key);
+            assert_eq!(Decision::decode(&key, &value).unwrap(), decision);
+            for byte in 0..VALUE_LEN {
+                let mut changed = value;
+                changed[byte] ^= 1;
+                assert!(!is_sound_decision(&key, &changed), "byte {byte}");
+            }
+            assert!(!is_sound_decision(&decision_key(CommitId(Uuid([6; 16]))), &value));
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! Commits over several nodes, as one of the nodes sees them.
+use super::*;
+use crate::catalog::Container;
+use crate::tests::Scratch;
+use crate::{ContainerSpec, Pool, ReadVersion};
+use esker_types::info::{ContainerRef, Durability, OpenMode, Part};
+use esker_types::ops::{
+    Cond, Fetch, ReadAt, ReadTokens, Sink, Source, Update, Value, View, Write, WriteOp,
+};
+use esker_types::{ObjectClass, ObjectId, ObjectType, Uuid};
+
+/// Bytes of a value that lies in a segment.
+const LARGE: usize = 4000;
+
+/// Node `node` of two, with three targets.
+fn part(node: u32) -> Scratch {
+    Scratch::new(24 << 20, |spec| {
+        spec.targets = Some(3);
+        spec.segment_bytes = Some(256 << 10);
+        spec.part = Part { node, nodes: 2 };
+    })
+}
+
+fn container(pool: &OpenPool) -> Container {
+    let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
+    pool.create_container(&spec).unwrap();
+    reopened(pool)
+}
+
+fn reopened(pool: &OpenPool) -> Container {
+    pool.open_container(ContainerRef::Label("c"), OpenMode::ReadWrite).unwrap()
+}
+
+fn commit(number: u8, coordinator: u32) -> Commit {
+    Commit { id: CommitId(Uuid([number; 16])), coordinator }
+}
+
+fn oid() -> ObjectId {
+    ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1)
+}
+
+/// Prepares a value for each of `targets`.
+fn prepare(
+    pool: &OpenPool,
+    container: &Container,
+    commit: Commit,
+    targets: &[u32],
+    (value, len): (u8, usize),
+) -> Result<Epoch> {
+    let value = vec![value; len];
+    let value = Value::Single(Source::One(&value));
+    let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+    let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+    pool.prepare_change(container, commit, &[(Write { oid: oid(), op }, targets.to_vec())], &[])
+}
+
+fn write(pool: &OpenPool, container: &Container, target: u32, value: u8) -> Result<Epoch> {
+    let value = vec![value; LARGE];
+    let value = Value::Single(Source::One(&value));
+    let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+    let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+    pool.write(container, target, &[Write { oid: oid(), op }], &[], None)
+}
+
+/// First byte of the value on a target; `None` if there is none.
+fn read(pool: &OpenPool, container: &Container, target: u32, at: ReadAt<'_>) -> Result<Option<u8>> {
+    let mut bytes = [0; LARGE];
+    let mut fetches = [Fetch::single(b"a", Sink::One(&mut bytes))];
+    let target = &pool.targets[target as usize];
+    target.fetch(container.id(), oid(), b"d", Cond::NONE, &mut fetches, at)?;
+    let size = fetches[0].reply.size;
+    Ok((size > 0).then_some(bytes[0]))
+}
+
+fn latest(pool: &OpenPool, container: &Container) -> [Option<u8>; 3] {
+    [0, 1, 2].map(|target| read(pool, container, target, ReadAt::LATEST).unwrap())
+}
+
+fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
+    result.unwrap_err().kind()
+}
+
+fn free(pool: &OpenPool) -> u64 {
+    pool.targets.iter().map(|target| target.free_data_bytes().unwrap()).sum()
+}
+
+/// Nothing is damaged, and every byte is counted.
+fn expect_sound(pool: &Scratch) {
+    let report = Pool::check(&pool.path(), false, &mut |_, _| {}).unwrap();
+    assert_eq!((report.problems, report.lost_bytes), (Vec::new(), 0));
+}
+
+/// As if the machine had been restarted.
+fn restart(pool: &mut Scratch) {
+    pool.close();
+    let control = std::fs::File::options().write(true).open(pool.path().join("control"));
+    std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 16], 0).unwrap();
+    pool.reopen();
+}
+
+#[test]
+fn what_is_prepared_is_in_doubt_until_it_is_committed() {
+    let scratch = part(1);
+    let pool = scratch.opened();
+    let container = container(&pool);
+    write(&pool, &container, 0, 1).unwrap();
+    let epoch = prepare(&pool, &container, commit(1, 0), &[0, 2], (7, LARGE)).unwrap();
+    let refused = read(&pool, &container, 0, ReadAt::LATEST).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InDoubt);
+    assert!(refused.message().contains("node 0 decides"), "{refused}");
+    assert_eq!(kind(write(&pool, &container, 2, 3)), ErrorKind::InDoubt);
+    assert_eq!(read(&pool, &container, 1, ReadAt::LATEST).unwrap(), None);
+    write(&pool, &container, 1, 3).unwrap();
+    assert_eq!(pool.prepared().unwrap(), [commit(1, 0)]);
+    expect_sound(&scratch);
+    let later = Epoch(epoch.0 + (1 << 30));
+    pool.commit_prepared(commit(1, 0), later).unwrap();
+    assert_eq!(latest(&pool, &container), [Some(7), Some(3), Some(7)]);
+    assert_eq!(pool.prepared().unwrap(), []);
+    assert!(write(&pool, &container, 1, 4).unwrap() > later);
+    expect_sound(&scratch);
+}
+
+#[test]
+fn what_is_given_up_leaves_nothing_behind() {
+    let scratch = part(1);
+    let pool = scratch.opened();
+    let container = container(&pool);
+    write(&pool, &container, 0, 1).unwrap();
+    let before = free(&pool);
+    for len in [100, LARGE, 200_000] {
+        prepare(&pool, &container, commit(1, 0), &[0, 1], (7, len)).unwrap();
+        pool.give_up(commit(1, 0)).unwrap();
+        pool.give_up(commit(1, 0)).unwrap();
+        pool.commit_prepared(commit(1, 0), Epoch::now()).unwrap();
+        assert_eq!(latest(&pool, &container), [Some(1), None, None]);
+        assert_eq!(free(&pool), before);
+    }
+    expect_sound(&scratch);
+}
+
+#[test]
+fn the_coordinator_decides_once() {
+    let scratch = part(0);
+    let pool = scratch.opened();
+    let container = container(&pool);
+    let prepare = |number| prepare(&pool, &container, commit(number, 0), &[1], (number, LARGE));
+    let epoch = prepare(1).unwrap();
+    assert_eq!(prepare(1).unwrap(), epoch);
+    assert_eq!(pool.outcome(commit(1, 0), false).unwrap(), Outcome::Undecided);
+    pool.commit_prepared(commit(1, 0), epoch).unwrap();
+    pool.commit_prepared(commit(1, 0), epoch).unwrap();
+    pool.give_up(commit(1, 0)).unwrap();
+    assert_eq!(pool.outcome(commit(1, 0), true).unwrap(), Outcome::Committed(epoch));
+    assert_eq!(prepare(1).unwrap(), epoch, "a copy that is late");
+    assert_eq!(latest(&pool, &container), [None, Some(1), None]);
+    pool.forget(commit(1, 0)).unwrap();
+    pool.forget(commit(1, 0)).unwrap();
+    assert_eq!(pool.outcome(commit(1, 0), true).unwrap(), Outcome::GivenUp);
+
+    let epoch = prepare(2).unwrap();
+    assert_eq!(pool.outcome(commit(2, 0), true).unwrap(), Outcome::GivenUp);
+    let late = Epoch(epoch.0 + (1 << 30));
+    assert_eq!(kind(pool.commit_prepared(commit(2, 0), late)), ErrorKind::TxRestart);
+    // A copy of the preparation must not make the client's commit possible again: others have given up theirs.
+    assert_eq!(kind(prepare(2)), ErrorKind::TxRestart);
+    assert_eq!(kind(pool.commit_prepared(commit(2, 0), late)), ErrorKind::TxRestart);
+    pool.forget(commit(2, 0)).unwrap();
+    assert_eq!(kind(pool.commit_prepared(commit(2, 0), late)), ErrorKind::TxRestart);
+    assert_eq!(latest(&pool, &container), [None, Some(1), None]);
+    assert_eq!(kind(pool.outcome(commit(3, 1), true)), ErrorKind::Invalid);
+    expect_sound(&scratch);
+}
+
+/// The decision is still known, so whoever asks would learn to commit it.
+#[test]
+fn a_preparation_that_arrives_after_its_commit_is_not_done_again() {
+    let scratch = part(1);
+    let pool = scratch.opened();
+    let container = container(&pool);
+    let prepare = || prepare(&pool, &container, commit(1, 0), &[0, 1], (1, LARGE)).unwrap();
+    let epoch = Epoch(prepare().0 + (1 << 30));
+    pool.commit_prepared(commit(1, 0), epoch).unwrap();
+    write(&pool, &container, 0, 2).unwrap();
+    let before = free(&pool);
+    prepare();
+    pool.commit_prepared(commit(1, 0), epoch).unwrap();
+    assert_eq!(latest(&pool, &container), [Some(2), Some(1), None]);
+    assert_eq!(free(&pool), before);
+    expect_sound(&scratch);
+}
+
+#[test]
+fn what_is_prepared_survives_the_machine() {
+    for durability in [Durability::Commit, Durability::Process] {
+        let mut scratch = Scratch::new(24 << 20, |spec| {
+            spec.targets = Some(3);
+            spec.durability = Some(durability);
+            spec.part = Part { node: 0, nodes: 2 };
+        });
+        let (before, epochs) = {
+            let pool = scratch.opened();
+            let container = container(&pool);
+            write(&pool, &container, 0, 1).unwrap();
+            let first = prepare(&pool, &container, commit(1, 0), &[0, 1], (7, LARGE)).unwrap();
+            let second = prepare(&pool, &container, commit(2, 1), &[2], (8, LARGE)).unwrap();
+            (free(&pool), [first, second])
+        };
+        for round in 0..2 {
+            if round == 0 {
+                scratch.reopen()
+            } else {
+                restart(&mut scratch)
+            }
+            let pool = scratch.opened();
+            assert_eq!(pool.prepared().unwrap(), [commit(1, 0), commit(2, 1)]);
+            assert_eq!(kind(pool.list_containers()), ErrorKind::InDoubt);
+            assert_eq!(kind(pool.targets[2].read().map(drop)), ErrorKind::InDoubt);
+            assert_eq!(free(&pool), before);
+            expect_sound(&scratch);
+        }
+        let pool = scratch.opened();
+        pool.commit_prepared(commit(1, 0), epochs[0]).unwrap();
+        pool.give_up(commit(2, 1)).unwrap();
+        let container = reopened(&pool);
+        assert_eq!(latest(&pool, &container), [Some(7), Some(7), None]);
+        assert_eq!(free(&pool), before + 2 * LARGE as u64);
+        drop(pool);
+        expect_sound(&scratch);
+    }
+}
+
+/// A process dies after the first target has committed. Whoever needs the second one completes it.
+#[test]
+fn a_commit_whose_process_dies_in_it_is_completed() {
+    let mut scratch = part(0);
+    for round in 0..3 {
+        let pool = scratch.opened();
+        let container = if round == 0 { container(&pool) } else { reopened(&pool) };
+        let number = round + 10;
+        let epoch = prepare(&pool, &container, commit(number, 0), &[0, 1], (number, LARGE));
+        let epoch = epoch.unwrap();
+        let found = pool.find_prepared(commit(number, 0).id).unwrap().unwrap();
+        let targets: Vec<&Target> = pool.targets[..2].iter().map(AsRef::as_ref).collect();
+        let resolving =
+            Resolving { pool: &pool, found: &found, targets, verdict: Verdict::Commit(epoch) };
+        let is_first = std::cell::Cell::new(true);
+        let die = |txn: WriteTxn| match is_first.replace(false) {
+            true => txn.commit(),
+            false => Err(ErrorKind::Io.into()),
+        };
+        assert!(resolving.attempt(die).unwrap());
+        match round {
+            0 => pool.commit_prepared(commit(number, 0), epoch).unwrap(),
+            1 => drop(write(&pool, &container, 2, 1).unwrap()),
+            _ => {
+                drop(pool);
+                restart(&mut scratch);
+            }
+        }
+        let pool = scratch.opened();
+        let container = reopened(&pool);
+        assert_eq!(latest(&pool, &container)[..2], [Some(number); 2]);
+        assert_eq!(pool.outcome(commit(number, 0), true).unwrap(), Outcome::Committed(epoch));
+        drop(pool);
+        expect_sound(&scratch);
+    }
+}
+
+#[test]
+fn a_commit_of_one_node_that_meets_a_doubt_leaves_nothing_behind() {
+    let scratch = part(0);
+    let pool = scratch.opened();
+    let container = container(&pool);
+    prepare(&pool, &container, commit(1, 1), &[1], (7, LARGE)).unwrap();
+    let before = free(&pool);
+    let value = vec![9; LARGE];
+    let value = Value::Single(Source::One(&value));
+    let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+    let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+    let writes = [(Write { oid: oid(), op }, vec![0, 1, 2])];
+    assert_eq!(kind(pool.write_many(&container, &writes, &[], None)), ErrorKind::InDoubt);
+    let another = || prepare(&pool, &container, commit(2, 1), &[0, 1], (8, LARGE));
+    assert_eq!(kind(another()), ErrorKind::InDoubt);
+    assert_eq!(kind(pool.create_snapshot(&container, "s")), ErrorKind::InDoubt);
+    for target in [0, 2] {
+        assert_eq!(read(&pool, &container, target, ReadAt::LATEST).unwrap(), None);
+    }
+    assert_eq!(free(&pool), before);
+    pool.give_up(commit(1, 1)).unwrap();
+    another().unwrap();
+    pool.give_up(commit(2, 1)).unwrap();
+    expect_sound(&scratch);
+}
+
+#[test]
+fn what_others_read_before_is_found_to_have_changed() {
+    let scratch = part(0);
+    let pool = scratch.opened();
+    let container = container(&pool);
+    for (number, conflicts) in [(1, true), (2, false)] {
+        let tokens = ReadTokens::default();
+        let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
+        read(&pool, &container, 1, at).unwrap();
+        let reads = tokens.map(|token| ReadVersion::from_token(token, 3)).into_iter();
+        let reads: Vec<_> = reads.collect::<Result<_>>().unwrap();
+        let epoch = prepare(&pool, &container, commit(number, 0), &[0, 1], (number, LARGE));
+        match conflicts {
+            true => pool.commit_prepared(commit(number, 0), epoch.unwrap()).unwrap(),
+            false => pool.give_up(commit(number, 0)).unwrap(),
+        }
+        let checked = pool.check_read_versions(&reads);
+        assert_eq!(checked.is_err(), conflicts, "{checked:?}");
+        let prepared = pool.prepare_change(&container, commit(3, 0), &[], &reads);
+        assert_eq!(prepared.is_err(), conflicts, "{prepared:?}");
+    }
+    // What was read must not change until the commit.
+    assert_eq!(kind(write(&pool, &container, 1, 9)), ErrorKind::InDoubt);
+    pool.outcome(commit(3, 0), true).unwrap();
+    write(&pool, &container, 1, 9).unwrap();
+}
+
+#[test]
+fn a_snapshot_has_the_epoch_of_its_commit() {
+    let scratch = part(1);
+    let pool = scratch.opened();
+    let container = container(&pool);
+    write(&pool, &container, 0, 1).unwrap();
+    let prepared = pool.prepare_snapshot(&container, commit(1, 0), "noon").unwrap();
+    assert_eq!(kind(write(&pool, &container, 2, 2)), ErrorKind::InDoubt);
+    let epoch = Epoch(prepared.0 + (1 << 40));
+    pool.commit_prepared(commit(1, 0), epoch).unwrap();
+    let snapshots = pool.list_snapshots(&container).unwrap();
+    assert_eq!(snapshots.len(), 1);
+    assert_eq!((snapshots[0].epoch, &snapshots[0].name[..]), (epoch, "noon"));
+    for target in 0..3 {
+        write(&pool, &container, target, 5).unwrap();
+    }
+    let then = ReadAt { view: View::Snapshot(epoch), tokens: None };
+    let seen = [0, 1, 2].map(|target| read(&pool, &container, target, then).unwrap());
+    assert_eq!(seen, [Some(1), None, None]);
+    pool.prepare_snapshot(&container, commit(2, 0), "never").unwrap();
+    pool.give_up(commit(2, 0)).unwrap();
+    assert_eq!(pool.list_snapshots(&container).unwrap(), snapshots);
+    pool.destroy_snapshot(&container, epoch).unwrap();
+    expect_sound(&scratch);
+}
+
+#[test]
+fn a_damaged_commit_is_reported_and_repaired() {
+    let mut scratch = part(0);
+    let keys = [prepared_key(commit(1, 0).id), decision_key(commit(2, 0).id)];
+    {
+        let pool = scratch.opened();
+        let container = container(&pool);
+        let second = prepare(&pool, &container, commit(2, 0), &[1], (2, LARGE)).unwrap();
+        pool.commit_prepared(commit(2, 0), second).unwrap();
+        prepare(&pool, &container, commit(1, 0), &[1, 2], (1, LARGE)).unwrap();
+        let mut txn = pool.targets[1].index.write().unwrap();
+        for key in &keys {
+            let mut value = txn.get(key).unwrap().unwrap().to_vec();
+            value[5] ^= 1;
+            txn.put(key, &value).unwrap();
+        }
+        txn.commit().unwrap();
+    }
+    scratch.close();
+    let check = |repair| Pool::check(&scratch.path(), repair, &mut |_, _| {}).unwrap();
+    assert_eq!(check(false).problems.len(), 2 + 1, "both, and the bytes that nothing names");
+    check(true);
+    assert_eq!(check(false).problems, [""; 0]);
+    scratch.reopen();
+    let pool = scratch.opened();
+    assert_eq!(latest(&pool, &reopened(&pool)), [None, Some(2), None]);
+}
+
+#[test]
+fn what_is_prepared_is_read_by_a_scrub_and_left_out_by_a_salvage() {
+    let mut scratch = part(0);
+    {
+        let pool = scratch.opened();
+        let container = container(&pool);
+        write(&pool, &container, 2, 1).unwrap();
+        prepare(&pool, &container, commit(1, 0), &[1, 2], (7, LARGE)).unwrap();
+        let report = pool.scrub(&mut |_, _| {}).unwrap();
+        assert_eq!((report.damaged.len(), report.bytes), (0, 3 * LARGE as u64));
+        let found = pool.find_prepared(commit(1, 0).id).unwrap().unwrap();
+        let target = &pool.targets[1];
+        let end = found.parts[0].staged[0].end;
+        let place = target.segment_offset(found.parts[0].staged[0].segment) + end - 200;
+        let file = std::fs::File::options().write(true).open(pool.path().join("target-1/data"));
+        std::os::unix::fs::FileExt::write_all_at(&file.unwrap(), b"wrong", place).unwrap();
+        assert_eq!(pool.scrub(&mut |_, _| {}).unwrap().damaged.len(), 1);
+    }
+    scratch.close();
+    let mut salvage = crate::Salvage::open(&scratch.path()).unwrap();
+    let mut found = 0;
+    let mut hear = |_: crate::Salvaged<'_>| {
+        found += 1;
+        Ok(())
+    };
+    salvage.visit(&mut hear, &mut |_, _| {}).unwrap();
+    assert_eq!((found, salvage.losses().count), (1, 1));
+}
+
+#[test]
+fn a_preparation_that_finds_no_room_leaves_no_doubt() {
+    let scratch = part(0);
+    let pool = scratch.opened();
+    let container = container(&pool);
+    let before = free(&pool);
+    let len = 200_000;
+    let mut number = 0;
+    let refused = loop {
+        number += 1;
+        let value = vec![number; len];
+        let value = Value::Single(Source::One(&value));
+        let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+        let dkey = [number];
+        let op = WriteOp::Update { dkey: &dkey, cond: Cond::NONE, updates: &updates };
+        let writes = [(Write { oid: oid(), op }, vec![0, 1])];
+        match pool.prepare_change(&container, commit(number, 0), &writes, &[]) {
+            Ok(epoch) => pool.commit_prepared(commit(number, 0), epoch).unwrap(),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::NoSpace, "{refused}");
+    assert_eq!(pool.prepared().unwrap(), []);
+    for target in &pool.targets {
+        target.read().unwrap();
+    }
+    let op = WriteOp::PunchObject { cond: Cond::NONE };
+    let writes = [(Write { oid: oid(), op }, vec![0, 1, 2])];
+    let epoch = pool.prepare_change(&container, commit(0, 0), &writes, &[]).unwrap();
+    pool.commit_prepared(commit(0, 0), epoch).unwrap();
+    assert_eq!(free(&pool), before);
+    expect_sound(&scratch);
+}
+
+#[test]
+fn a_pool_on_one_node_takes_no_part() {
+    let scratch = Scratch::new(24 << 20, |spec| spec.targets = Some(3));
+    let pool = scratch.opened();
+    let container = container(&pool);
+    let refused = prepare(&pool, &container, commit(1, 0), &[1], (1, 1)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotSupported);
+    assert_eq!(kind(pool.commit_prepared(commit(1, 0), Epoch(1))), ErrorKind::NotSupported);
+    assert_eq!(kind(pool.outcome(commit(1, 0), true)), ErrorKind::NotSupported);
+    assert_eq!(pool.prepared().unwrap(), []);
+    let other = part(1);
+    let pool = other.opened();
+    assert_eq!(kind(pool.give_up(commit(1, 2))), ErrorKind::Invalid);
+    assert_eq!(kind(pool.commit_prepared(commit(1, 0), Epoch::MAX)), ErrorKind::Invalid);
+}
