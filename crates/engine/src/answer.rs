@@ -6,7 +6,7 @@ use crate::session::Session;
 use bytes::Bytes;
 use esker_backend::{Metadata, NewContainer, OpenContainer};
 use esker_types::Result;
-use esker_types::ops::{AkeyRef, KeyScope};
+use esker_types::ops::{AkeyRef, KeyScope, Preparation};
 use esker_wire::message::{
     ContainerRequest, Failure, Handle, MetadataRequest, PoolRequest, Reply, Request, Response,
     decode,
@@ -59,7 +59,23 @@ impl Session {
                 Reply::Done
             }
             PoolRequest::List => Reply::Containers(pool.list_containers().await?),
+            about_commits => self.answer_commits(about_commits).await?,
         })
+    }
+
+    /// Requests about commits over several nodes.
+    async fn answer_commits(&self, request: PoolRequest<'_>) -> Result<Reply> {
+        let pool = &self.pool;
+        match request {
+            PoolRequest::Commit(commit, epoch) => pool.commit(commit, epoch).await?,
+            PoolRequest::GiveUp(commit) => pool.give_up(commit).await?,
+            PoolRequest::Outcome(commit, decide) => {
+                return pool.outcome(commit, decide).await.map(Reply::Outcome);
+            }
+            PoolRequest::Forget(commit) => pool.forget(commit).await?,
+            _ => return pool.prepared().await.map(Reply::Commits),
+        }
+        Ok(Reply::Done)
     }
 
     async fn answer_container(
@@ -81,7 +97,14 @@ impl Session {
             }
             ContainerRequest::Write(change) => {
                 check_change(&change)?;
-                Reply::Epoch(fetch::write(&*container, &change, bulk).await?)
+                Reply::Epoch(fetch::write(&*container, &change, bulk, None).await?)
+            }
+            ContainerRequest::PrepareChange(commit, change) => {
+                check_change(&change)?;
+                Reply::Epoch(fetch::write(&*container, &change, bulk, Some(commit)).await?)
+            }
+            ContainerRequest::PrepareSnapshot(commit, name) => {
+                Reply::Epoch(container.prepare(commit, Preparation::Snapshot(name)).await?)
             }
             ContainerRequest::Close => {
                 self.forget(handle)?.close().await?;

@@ -1,8 +1,8 @@
 //! Fetches and changes, turned from messages into operations of the seam and back.
 use esker_backend::OpenContainer;
 use esker_types::ops::{
-    Change, DkeyFetch, Fetch, ReadAt, ReadTokens, Sink, Source, Update, Value, Wanted, Write,
-    WriteOp,
+    Change, Commit, DkeyFetch, Fetch, Preparation, ReadAt, ReadTokens, Sink, Source, Update, Value,
+    Wanted, Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use esker_wire::message::{
@@ -154,11 +154,12 @@ impl<'b> Values<'b> {
     }
 }
 
-/// Does what a client's change says.
+/// Does what a client's change says, or prepares it as part of a commit over several nodes.
 pub(crate) async fn write(
     container: &dyn OpenContainer,
     request: &ChangeRequest<'_>,
     bulk: &[u8],
+    commit: Option<Commit>,
 ) -> Result<Epoch> {
     let mut values = Values(bulk);
     let updates = request.writes.iter().map(|(_, write)| values.updates(write));
@@ -174,7 +175,11 @@ pub(crate) async fn write(
         tokens.iter().for_each(|token| read.add(token));
         read
     });
-    container.write(Change { tokens: tokens.as_ref(), id: request.id, ..Change::of(&writes) }).await
+    let change = Change { tokens: tokens.as_ref(), id: request.id, ..Change::of(&writes) };
+    match commit {
+        None => container.write(change).await,
+        Some(commit) => container.prepare(commit, Preparation::Change(change)).await,
+    }
 }
 
 fn op_of<'v>(request: &'v WriteRequest<'v>, updates: &'v [Update<'v>]) -> WriteOp<'v> {

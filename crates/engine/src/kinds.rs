@@ -24,13 +24,15 @@ pub(crate) enum RequestKind {
     Snapshot,
     /// Objects that somebody has open.
     Lease,
+    /// Commits over several nodes.
+    Commit,
     /// What could not be decoded.
     Malformed,
 }
 
 impl RequestKind {
     /// Every kind, in the order of their numbers, with its name.
-    pub(crate) const ALL: [(Self, &'static str); 11] = [
+    pub(crate) const ALL: [(Self, &'static str); 12] = [
         (Self::Pool, "pool"),
         (Self::Container, "container"),
         (Self::Metadata, "metadata"),
@@ -41,6 +43,7 @@ impl RequestKind {
         (Self::Query, "query"),
         (Self::Snapshot, "snapshot"),
         (Self::Lease, "lease"),
+        (Self::Commit, "commit"),
         (Self::Malformed, "malformed"),
     ];
 
@@ -60,6 +63,11 @@ impl RequestKind {
             | PoolRequest::Open(..)
             | PoolRequest::Destroy(..)
             | PoolRequest::List => Self::Container,
+            PoolRequest::Commit(..)
+            | PoolRequest::GiveUp(_)
+            | PoolRequest::Outcome(..)
+            | PoolRequest::Prepared
+            | PoolRequest::Forget(_) => Self::Commit,
         }
     }
 
@@ -75,6 +83,7 @@ impl RequestKind {
             Of::Query(..) | Of::ObjectEpoch(..) => Self::Query,
             Of::CreateSnapshot(_) | Of::ListSnapshots | Of::DestroySnapshot(_) => Self::Snapshot,
             Of::Lease(_) | Of::Release(_) | Of::UnlinkOnLastClose(_) => Self::Lease,
+            Of::PrepareChange(..) | Of::PrepareSnapshot(..) => Self::Commit,
         }
     }
 }

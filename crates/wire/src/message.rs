@@ -2,7 +2,9 @@
 use esker_types::info::{
     Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
 };
-use esker_types::ops::{Anchor, ChangeId, Cond, KeyFound, KeyQuery, ListLimit, StoredExtent, View};
+use esker_types::ops::{
+    Anchor, ChangeId, Commit, Cond, KeyFound, KeyQuery, ListLimit, Outcome, StoredExtent, View,
+};
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, KeyBatch, ObjectId, Result, Uuid};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -91,6 +93,16 @@ pub enum PoolRequest<'a> {
     Destroy(#[serde(borrow)] ContainerRef<'a>, bool),
     /// [`Reply::Containers`].
     List,
+    /// [`Reply::Done`].
+    Commit(Commit, Epoch),
+    /// [`Reply::Done`].
+    GiveUp(Commit),
+    /// [`Reply::Outcome`].
+    Outcome(Commit, bool),
+    /// [`Reply::Commits`].
+    Prepared,
+    /// [`Reply::Done`].
+    Forget(Commit),
 }
 
 /// Requests about an open container (the trait `OpenContainer` of the seam).
@@ -134,6 +146,10 @@ pub enum ContainerRequest<'a> {
     Release(ObjectId),
     /// [`Reply::Flag`].
     UnlinkOnLastClose(ObjectId),
+    /// [`Reply::Epoch`]. The values are the bulk, as those of a write.
+    PrepareChange(Commit, #[serde(borrow)] ChangeRequest<'a>),
+    /// [`Reply::Epoch`].
+    PrepareSnapshot(Commit, &'a str),
 }
 
 /// Which state a read sees, and whether it is to be proved.
@@ -260,6 +276,10 @@ pub enum Reply {
     Found(Option<KeyFound>),
     /// Snapshots.
     Snapshots(Vec<SnapshotInfo>),
+    /// What became of a commit.
+    Outcome(Outcome),
+    /// Commits that are prepared.
+    Commits(Vec<Commit>),
 }
 
 impl Reply {
@@ -369,7 +389,7 @@ fn not_asked_for() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_types::ops::Edge;
+    use esker_types::ops::{CommitId, Edge};
 
     fn extent(start: u64, count: u64) -> Extent {
         Extent { start, count }
@@ -409,6 +429,26 @@ mod tests {
             bytes(&Request::Container(Handle(3), ContainerRequest::Write(put))),
             [1, 3, 5, 1, 9, 1, 2, 0, 1, 0, 5, 0, 1, b'd', 2, 1, 1, b'a', 0, 0, 64]
         );
+    }
+
+    #[test]
+    fn commits_have_the_bytes_of_version_1() {
+        let commit = Commit { id: CommitId(Uuid([7; 16])), coordinator: 300 };
+        let bytes = |request: Request<'_>| encode(&request).unwrap();
+        let named = [&[7; 16][..], &[0xac, 2]].concat();
+        let pool = |kind: u8, rest: &[u8]| [&[0, kind][..], &named, rest].concat();
+        assert_eq!(bytes(Request::Pool(PoolRequest::Commit(commit, Epoch(5)))), pool(7, &[5]));
+        assert_eq!(bytes(Request::Pool(PoolRequest::GiveUp(commit))), pool(8, &[]));
+        assert_eq!(bytes(Request::Pool(PoolRequest::Outcome(commit, true))), pool(9, &[1]));
+        assert_eq!(bytes(Request::Pool(PoolRequest::Prepared)), [0, 10]);
+        assert_eq!(bytes(Request::Pool(PoolRequest::Forget(commit))), pool(11, &[]));
+        let snapshot = ContainerRequest::PrepareSnapshot(commit, "s");
+        assert_eq!(
+            bytes(Request::Container(Handle(3), snapshot)),
+            [&[1, 3, 19][..], &named, &[1, b's']].concat()
+        );
+        let outcome = encode(&Reply::Outcome(Outcome::Committed(Epoch(5)))).unwrap();
+        assert_eq!(outcome, [19, 1, 5]);
     }
 
     #[test]

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
 use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
-    StoredExtent,
+    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
+    Preparation, ReadAt, StoredExtent,
 };
-use esker_types::{Epoch, KeyBatch, ObjectId};
+use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 use esker_wire::message::{self, At, ContainerRequest, Handle, MetadataRequest, Request};
 use std::sync::Arc;
 
@@ -27,6 +27,19 @@ impl Opened {
         read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
     ) -> Reply<'a, T> {
         ask(&self.link, Request::Container(self.handle, request), None, read)
+    }
+
+    /// Sends a change to be made, or to be prepared for a commit.
+    async fn send_change(&self, change: Change<'_>, commit: Option<Commit>) -> Result<Epoch> {
+        let tokens = change.tokens.map(|tokens| tokens.map(<[u8]>::to_vec));
+        let (request, bulk) = change::encode(&change, tokens.as_deref());
+        let request = match commit {
+            None => ContainerRequest::Write(request),
+            Some(commit) => ContainerRequest::PrepareChange(commit, request),
+        };
+        let request = Request::Container(self.handle, request);
+        let call = Call { request, bulk, room: 0, tokens: None };
+        exchange(&self.link, call, |reply, _| epoch(reply).map(Ok)).await
     }
 
     /// As [`Opened::ask`], for reads.
@@ -101,13 +114,18 @@ impl OpenContainer for Opened {
     }
 
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
-        Reply::Pending(Box::pin(async move {
-            let tokens = change.tokens.map(|tokens| tokens.map(<[u8]>::to_vec));
-            let (request, bulk) = change::encode(&change, tokens.as_deref());
-            let request = Request::Container(self.handle, ContainerRequest::Write(request));
-            let call = Call { request, bulk, room: 0, tokens: None };
-            exchange(&self.link, call, |reply, _| epoch(reply).map(Ok)).await
-        }))
+        Reply::Pending(Box::pin(self.send_change(change, None)))
+    }
+
+    fn prepare<'a>(&'a self, commit: Commit, what: Preparation<'a>) -> Reply<'a, Epoch> {
+        match what {
+            Preparation::Change(change) => {
+                Reply::Pending(Box::pin(self.send_change(change, Some(commit))))
+            }
+            Preparation::Snapshot(name) => {
+                self.ask(ContainerRequest::PrepareSnapshot(commit, name), epoch)
+            }
+        }
     }
 
     fn fetch<'a, 'f, 'b>(

@@ -6,8 +6,8 @@ use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
-use esker_types::ops::ReadTokens;
-use esker_types::{Error, Result};
+use esker_types::ops::{Commit, Outcome, ReadTokens};
+use esker_types::{Epoch, Error, Result};
 use esker_wire::message::{self, MetadataRequest, PoolRequest, Request};
 use std::sync::Arc;
 
@@ -171,5 +171,31 @@ impl Pool for Remote {
             message::Reply::Containers(containers) => Some(containers),
             _ => None,
         })
+    }
+
+    fn commit(&self, commit: Commit, epoch: Epoch) -> Reply<'_, ()> {
+        self.ask(PoolRequest::Commit(commit, epoch), done)
+    }
+
+    fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
+        self.ask(PoolRequest::GiveUp(commit), done)
+    }
+
+    fn outcome(&self, commit: Commit, decide: bool) -> Reply<'_, Outcome> {
+        self.ask(PoolRequest::Outcome(commit, decide), |reply| match reply {
+            message::Reply::Outcome(outcome) => Some(outcome),
+            _ => None,
+        })
+    }
+
+    fn prepared(&self) -> Reply<'_, Vec<Commit>> {
+        self.ask(PoolRequest::Prepared, |reply| match reply {
+            message::Reply::Commits(commits) => Some(commits),
+            _ => None,
+        })
+    }
+
+    fn forget(&self, commit: Commit) -> Reply<'_, ()> {
+        self.ask(PoolRequest::Forget(commit), done)
     }
 }
