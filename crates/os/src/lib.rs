@@ -6,9 +6,11 @@ pub mod directory;
 pub mod executor;
 mod files;
 mod fork;
+mod sockets;
 
 pub use files::{is_read_only, open_plain, space_of};
 pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbed};
+pub use sockets::ClosedInChildren;
 
 use esker_types::{Error, ErrorKind, Result, Uuid};
 

@@ -14,6 +14,7 @@ mod peer_container;
 mod pool;
 mod runtime;
 mod slots;
+mod socket;
 mod spread;
 mod tagged;
 

@@ -116,7 +116,7 @@ impl Link {
         };
         // Requests leave at once: what belongs together was collected before.
         let _ = stream.set_nodelay(true);
-        let (from, to) = stream.into_split();
+        let (from, to) = crate::socket::split(stream);
         match tokio::time::timeout(
             CONNECT_TIMEOUT,
             Self::open(name, from, to, secret, pool, session),

@@ -1,0 +1,79 @@
+//! Sockets that a forked child must not keep open: the peer would not notice that the parent has died.
+#![allow(unsafe_code)]
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Sockets that are closed in children. Beyond this, children keep them.
+const SOCKETS_MAX: usize = 1024;
+
+/// No socket.
+const NONE: i32 = -1;
+
+static SOCKETS: [AtomicI32; SOCKETS_MAX] = [const { AtomicI32::new(NONE) }; SOCKETS_MAX];
+
+/// Closes in the child what its parent had registered. Only atomics and system calls: a handler of fork may do no more.
+pub(crate) fn close_inherited() {
+    for socket in &SOCKETS {
+        let descriptor = socket.swap(NONE, Ordering::Relaxed);
+        if descriptor != NONE {
+            // SAFETY: the descriptor was open when the parent registered it and until the fork. Its owner in this child's
+            // memory is never used nor dropped: it belongs to another generation.
+            unsafe { libc::close(descriptor) };
+        }
+    }
+}
+
+/// As long as it exists, a child made by fork closes the socket first. Drop it before the socket is closed.
+#[derive(Debug)]
+pub struct ClosedInChildren(Option<&'static AtomicI32>);
+
+impl ClosedInChildren {
+    /// Registers a socket.
+    #[must_use]
+    pub fn new(socket: BorrowedFd<'_>) -> Self {
+        crate::generation();
+        let (descriptor, order) = (socket.as_raw_fd(), Ordering::Relaxed);
+        let taken = SOCKETS
+            .iter()
+            .find(|slot| slot.compare_exchange(NONE, descriptor, order, order).is_ok());
+        Self(taken)
+    }
+}
+
+impl Drop for ClosedInChildren {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0 {
+            slot.store(NONE, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_peer_notices_the_end_of_a_parent_whose_child_lives() {
+        let (mine, mut peer) = UnixStream::pair().unwrap();
+        let (kept, mut go) = UnixStream::pair().unwrap();
+        let closed = ClosedInChildren::new(mine.as_fd());
+        // SAFETY: the child only makes system calls, and ends by one.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let mut byte = [0u8];
+            // SAFETY: the buffer is ours; this waits until the parent lets the child go.
+            unsafe {
+                libc::read(kept.as_raw_fd(), byte.as_mut_ptr().cast(), 1);
+                libc::_exit(0)
+            }
+        }
+        drop((closed, mine));
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+        std::io::Write::write_all(&mut go, b"!").unwrap();
+        // SAFETY: waits for the child made above.
+        assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+    }
+}
