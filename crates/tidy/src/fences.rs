@@ -5,7 +5,7 @@ use crate::{Finding, Tree};
 
 /// The only product code with unsafe blocks: code that accesses mapped memory, the C interface, and the memory of
 /// Python objects.
-const UNSAFE_PATHS: [&str; 4] = [
+const UNSAFE_PATHS: [&str; 5] = [
     "crates/store/src/io/",
     "crates/os/src/fork.rs",
     "crates/os/src/sockets.rs",
