@@ -28,6 +28,7 @@ pub mod paper;
 pub mod parallel;
 pub mod payload;
 pub mod pin;
+pub mod placement;
 pub mod plan;
 pub mod posix;
 pub mod rendezvous;

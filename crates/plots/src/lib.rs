@@ -11,6 +11,7 @@ pub mod chart;
 pub mod offsets;
 pub mod page;
 pub mod paper;
+pub mod placement;
 pub mod posix;
 pub mod results;
 pub mod sweep;
@@ -57,6 +58,9 @@ impl Figures {
             figures.extend(self.sweep(&sweep::OVERVIEW, &samples)?);
         }
         figures.extend(self.offsets(files)?);
+        for file in files {
+            figures.extend(self.placements(file)?);
+        }
         for file in files {
             figures.extend(self.timelines(file)?);
         }

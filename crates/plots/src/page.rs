@@ -2,6 +2,7 @@
 //!
 //! The page is XHTML, so that it can be parsed; it needs no network and no scripts to be read. `page.html` is its
 //! template.
+use crate::placement;
 use crate::results::{Measurement, Results};
 use crate::words::{bytes, short};
 use crate::{Figure, Figures};
@@ -95,10 +96,14 @@ impl Page {
         let count = |count: usize, name: &str| {
             format!("{count} {name}{}", if count == 1 { "" } else { "s" })
         };
+        let placements: usize = files.iter().map(|file| file.placements.len()).sum();
+        let of = match placements {
+            0 => count(runs, "measured phase"),
+            _ => count(placements, "simulated placement"),
+        };
         let about = format!(
-            "{} from {} in {}, by Esker {}.",
+            "{} from {of} in {}, by Esker {}.",
             count(figures.len(), "figure"),
-            count(runs, "measured phase"),
             count(files.len(), "result file"),
             env!("CARGO_PKG_VERSION")
         );
@@ -175,6 +180,7 @@ fn tables(file: &Results) -> Vec<Table> {
         Table::new(&format!("{}: {name}", file.name), &headings, &rows)
     };
     let tables = [
+        placement::table(file),
         of("bandwidth and rate", BANDWIDTHS, |_| true),
         of("repeats", SPREADS, |run| run.spread().is_some()),
         of("latency and offsets", TIMES, |run| run.latency_us.is_some()),

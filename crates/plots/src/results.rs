@@ -1,5 +1,6 @@
 //! Report files of benchmarks (docs/cli.md describes them). Members that a file lacks stay empty, so the files of all
 //! benchmarks, and of versions that measured less or more, can be drawn on one page.
+use crate::placement::Placed;
 use crate::words::bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ pub struct Results {
     pub settings: Map<String, Value>,
     /// What was measured.
     pub runs: Vec<Measurement>,
+    /// How objects were placed, in reports of `esker bench placement`.
+    pub placements: Vec<Placed>,
     /// The CSV file of traces beside the report, where there is one.
     pub traces: Option<PathBuf>,
 }
@@ -101,6 +104,8 @@ struct Document {
     host: Map<String, Value>,
     settings: Map<String, Value>,
     runs: Vec<Measurement>,
+    #[serde(default)]
+    placements: Vec<Placed>,
 }
 
 impl Measurement {
@@ -191,8 +196,8 @@ impl Results {
         for run in &mut runs {
             run.class_array = run.class_array.take().or_else(|| class.clone());
         }
-        let (host, settings) = (document.host, document.settings);
-        Ok(Self { name: name.to_owned(), host, settings, runs, traces: None })
+        let Document { host, settings, placements, .. } = document;
+        Ok(Self { name: name.to_owned(), host, settings, runs, placements, traces: None })
     }
 }
 

@@ -4,6 +4,7 @@ mod fields;
 mod ior;
 mod mdtest;
 mod parallel;
+mod placement;
 mod posix;
 mod rados;
 
@@ -24,6 +25,7 @@ use fields::Fields;
 use ior::Ior;
 use mdtest::Mdtest;
 use parallel::{FieldIo, Segments};
+use placement::Placement;
 use posix::Posix;
 use rados::Rados;
 use serde_json::{Value, json};
@@ -56,6 +58,7 @@ pub(crate) enum BenchCommand {
     Ior(Ior),
     Posix(Posix),
     Rados(Rados),
+    Placement(Placement),
     Compare(CompareCommand),
     Paper(PaperCommand),
     Report(ReportCommand),
@@ -242,6 +245,7 @@ impl BenchCommand {
             Self::Ior(ior) => ior.run(),
             Self::Posix(posix) => posix.run(),
             Self::Rados(rados) => rados.run(),
+            Self::Placement(placement) => placement.run(),
             Self::Limit(limit) => limit.run(),
             Self::Array(array) => array.common.run(&array.size, array.workload()),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),

@@ -1,0 +1,312 @@
+//! `esker bench placement`: places objects on the targets of pools that do not exist, by the placement of those that do.
+//!
+//! No data is moved. What is counted are dkeys: each object is an Array of some chunks or a Key-Value of some keys.
+mod count;
+mod ids;
+mod perfect;
+mod show;
+
+pub use ids::Ids;
+
+use crate::host::Host;
+use crate::load::class_of;
+use crate::report::{SCHEMA, Settings};
+use crate::units::rounded;
+use count::{Counts, Work};
+use esker::backend::Placement;
+use esker_types::info::Part;
+use esker_types::limits::{NODES_MAX, TARGETS_MAX};
+use esker_types::{Error, ErrorKind, ObjectClass, Result};
+use perfect::{Load, Perfect};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+/// Dkeys that one case may place: more would take hours.
+pub const PLACED_MAX: u64 = 1 << 40;
+
+/// Probabilities between which the fullest target of a perfect hash lies.
+const BAND: [f64; 2] = [0.01, 0.99];
+
+/// A case is uneven if its score is above this, which a perfect hash exceeds three times in a million.
+pub const SCORE_MAX: f64 = 4.5;
+
+/// The kind of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Arrays of some chunks: their dkeys are integers, which go round the targets of the object.
+    Array,
+    /// Key-Values of some keys: each key has its target by hash.
+    Kv,
+}
+
+/// What to place. All combinations are.
+#[derive(Clone, Debug)]
+pub struct PlacementPlan {
+    /// Numbers of nodes.
+    pub nodes: Vec<u32>,
+    /// Targets on each node.
+    pub targets: u32,
+    /// Kinds of objects.
+    pub kinds: Vec<Kind>,
+    /// Object classes. Those that need more targets than there are are left out.
+    pub classes: Vec<String>,
+    /// How ids are chosen.
+    pub ids: Vec<Ids>,
+    /// Number of objects.
+    pub objects: u64,
+    /// Chunks of an Array, or keys of a Key-Value.
+    pub dkeys: u32,
+    /// Number of threads.
+    pub threads: usize,
+    /// Seed of random ids.
+    pub seed: u64,
+    /// Report the count of each target and node.
+    pub counts: bool,
+}
+
+/// One combination.
+#[derive(Clone, Debug)]
+struct Case {
+    kind: Kind,
+    /// Name of the class, before it was fitted to the pool.
+    name: String,
+    class: ObjectClass,
+    ids: Ids,
+    nodes: u32,
+    objects: u64,
+    dkeys: u32,
+}
+
+/// The report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlacementReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The machine.
+    pub host: Host,
+    /// What was placed.
+    pub settings: Settings,
+    /// None: nothing was stored.
+    pub runs: Vec<()>,
+    /// One for each combination.
+    pub placements: Vec<Placed>,
+}
+
+/// How the objects of one combination were placed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Placed {
+    /// Arrays or Key-Values.
+    pub kind: Kind,
+    /// Object class.
+    pub class: String,
+    /// How ids were chosen.
+    pub ids: Ids,
+    /// Nodes.
+    pub nodes: u32,
+    /// Targets of all nodes.
+    pub targets: u32,
+    /// Objects.
+    pub objects: u64,
+    /// Chunks or keys of each.
+    pub dkeys: u32,
+    /// Processor time for one dkey in nanoseconds, counting included.
+    pub ns: f64,
+    /// Over targets.
+    pub over_targets: Evenness,
+    /// Over nodes.
+    pub over_nodes: Evenness,
+    /// Share of the examined objects of which no two shards are on the same node.
+    pub apart: f64,
+    /// Objects that were examined for that: the first ones.
+    pub examined: u64,
+}
+
+/// How evenly dkeys were spread over bins.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Evenness {
+    /// Mean count of a bin.
+    pub mean: f64,
+    /// Least count.
+    pub min: u64,
+    /// Greatest count.
+    pub max: u64,
+    /// Greatest count over the mean.
+    pub max_over_mean: f64,
+    /// The same with a perfect hash: not exceeded with a probability of 1%, and of 99%.
+    pub perfect_max_over_mean: [f64; 2],
+    /// Standard deviation of the counts.
+    pub stddev: f64,
+    /// The same with a perfect hash.
+    pub perfect_stddev: f64,
+    /// Distance of the two in standard deviations of what perfect hashes give; above 0 if counts are less even. None if
+    /// all counts must be equal.
+    pub score: Option<f64>,
+    /// All counts, if they were asked for.
+    pub counts: Option<Vec<u64>>,
+}
+
+impl Evenness {
+    fn of(counts: Vec<u64>, perfect: Perfect, keep: bool) -> Self {
+        let bins = counts.len().max(1) as f64;
+        let mean = counts.iter().sum::<u64>() as f64 / bins;
+        let squares: f64 = counts.iter().map(|&count| (count as f64 - mean).powi(2)).sum();
+        let max = counts.iter().copied().max().unwrap_or(0);
+        Self {
+            mean: rounded(mean),
+            min: counts.iter().copied().min().unwrap_or(0),
+            max,
+            max_over_mean: fine(max as f64 / mean),
+            perfect_max_over_mean: BAND.map(|probability| fine(perfect.fullest(probability))),
+            stddev: rounded((squares / bins).sqrt()),
+            perfect_stddev: rounded(perfect.stddev()),
+            score: perfect.score(squares).map(rounded),
+            counts: keep.then_some(counts),
+        }
+    }
+
+    /// True if a perfect hash would hardly ever be less even, or if counts differ that must be equal.
+    #[must_use]
+    pub fn is_uneven(&self) -> bool {
+        self.score.map_or(self.min != self.max, |score| score > SCORE_MAX)
+    }
+}
+
+impl Placed {
+    /// True if targets or nodes are uneven.
+    #[must_use]
+    pub fn is_uneven(&self) -> bool {
+        self.over_targets.is_uneven() || self.over_nodes.is_uneven()
+    }
+}
+
+impl PlacementPlan {
+    /// Objects of all combinations together.
+    ///
+    /// # Errors
+    /// If an option is invalid.
+    pub fn total(&self) -> Result<u64> {
+        Ok(self.cases()?.len() as u64 * self.objects)
+    }
+
+    /// Places all objects; `done` counts them.
+    ///
+    /// # Errors
+    /// If an option is invalid, or this process receives a signal to end.
+    pub fn run(&self, done: &AtomicU64) -> Result<PlacementReport> {
+        let placed = self.cases()?.into_iter().map(|case| self.place(&case, done));
+        let placements = placed.collect::<Result<Vec<_>>>()?;
+        let options = json!({
+            "nodes": self.nodes,
+            "targets_of_a_node": self.targets,
+            "classes": self.classes,
+            "objects": self.objects,
+            "dkeys": self.dkeys,
+            "threads": self.threads,
+        });
+        let settings = Settings::new(self.seed, options);
+        let host = Host::of(Path::new("/"))?;
+        Ok(PlacementReport { schema: SCHEMA, host, settings, runs: Vec::new(), placements })
+    }
+
+    fn place(&self, case: &Case, done: &AtomicU64) -> Result<Placed> {
+        let placement = self.placement(case.nodes);
+        let work = Work { case, placement, seed: self.seed, next: AtomicU64::new(0), done };
+        let mut counts = work.count(self.threads)?;
+        work.examine(&mut counts);
+        Ok(self.placed(case, placement, counts))
+    }
+
+    fn placed(&self, case: &Case, placement: Placement, counts: Counts) -> Placed {
+        let load = case.load(placement);
+        let perfect = |bins| Perfect::of(load, case.objects, bins);
+        let on_nodes = counts.nodes(placement, case.nodes);
+        let dkeys = case.objects as f64 * f64::from(case.dkeys);
+        Placed {
+            kind: case.kind,
+            class: case.name.clone(),
+            ids: case.ids,
+            nodes: case.nodes,
+            targets: placement.targets(),
+            objects: case.objects,
+            dkeys: case.dkeys,
+            ns: rounded(counts.busy.as_secs_f64() * 1e9 / dkeys),
+            apart: rounded(counts.apart as f64 / counts.examined as f64),
+            examined: counts.examined,
+            over_nodes: Evenness::of(on_nodes, perfect(case.nodes), self.counts),
+            over_targets: Evenness::of(counts.targets, perfect(placement.targets()), self.counts),
+        }
+    }
+
+    fn placement(&self, nodes: u32) -> Placement {
+        Placement::new(self.targets, Part { node: 0, nodes })
+    }
+
+    fn cases(&self) -> Result<Vec<Case>> {
+        self.check()?;
+        let mut cases = Vec::new();
+        for &kind in &self.kinds {
+            for name in &self.classes {
+                let class = class_of(name)?;
+                for &nodes in &self.nodes {
+                    let Ok(class) = class.fit(self.targets * nodes, 1) else { continue };
+                    let (objects, dkeys) = (self.objects, self.dkeys);
+                    let case = |&ids: &Ids| Case {
+                        kind,
+                        name: name.clone(),
+                        class,
+                        ids,
+                        nodes,
+                        objects,
+                        dkeys,
+                    };
+                    cases.extend(self.ids.iter().map(case));
+                }
+            }
+        }
+        Ok(cases)
+    }
+
+    fn check(&self) -> Result<()> {
+        let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
+        if !(1..=TARGETS_MAX as u32).contains(&self.targets) {
+            return refuse(format!("the number of targets of a node must be 1 to {TARGETS_MAX}"));
+        }
+        if !self.nodes.iter().all(|nodes| (1..=NODES_MAX).contains(nodes)) {
+            return refuse(format!("the number of nodes must be 1 to {NODES_MAX}"));
+        }
+        let placed = self.objects.checked_mul(u64::from(self.dkeys));
+        if !placed.is_some_and(|placed| (1..=PLACED_MAX).contains(&placed)) {
+            return refuse(format!("objects times chunks must be 1 to {PLACED_MAX}"));
+        }
+        if self.threads == 0 {
+            return refuse("the number of threads must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Case {
+    fn load(&self, placement: Placement) -> Load {
+        let groups = self.groups(placement);
+        match self.kind {
+            Kind::Array => Load::Array { groups, chunks: self.dkeys },
+            Kind::Kv => Load::Kv { groups, keys: self.dkeys },
+        }
+    }
+}
+
+/// Precise enough for ratios just above 1.
+fn fine(ratio: f64) -> f64 {
+    (ratio * 1e6).round() / 1e6
+}
+
+#[cold]
+fn died() -> Error {
+    Error::new(ErrorKind::Io, "a thread of the simulation ended early")
+}
+
+#[cfg(test)]
+mod tests;
