@@ -8,7 +8,7 @@ use esker_backend::{NewContainer, Placement, Pool};
 use esker_engine::Engine;
 use esker_nodes::{MAP_VERSION, Map, Node, Nodes};
 use esker_store::PoolSpec;
-use esker_testkit::conformance;
+use esker_testkit::{conformance, model};
 use esker_wire::handshake::Secret;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -117,7 +117,8 @@ fn own(folder: &Path) -> Arc<dyn Pool> {
 /// One test per topic.
 macro_rules! conformance {
     ($name:ident) => {
-        conformance!(@ $name, containers metadata single_values conditions query oids replies);
+        conformance!(@ $name, containers metadata single_values arrays conditions
+            punch listing long_keys query snapshots transactions oids leases replies threads);
     };
     (@ $name:ident, $($topic:ident)+) => {
         mod $name {
@@ -133,6 +134,13 @@ macro_rules! conformance {
 
 conformance!(away);
 conformance!(own);
+
+#[test]
+fn a_pool_over_nodes_agrees_with_the_model() {
+    let folder = Folder::new();
+    println!("{}={}", esker_testing::SEED_VARIABLE, esker_testing::seed());
+    model::run(esker_testing::seed(), esker_testing::rounds(1500), &|| away(&folder.0));
+}
 
 #[test]
 fn a_pool_is_opened_by_its_map_and_a_part_is_not() {

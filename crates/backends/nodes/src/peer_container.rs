@@ -133,7 +133,8 @@ impl OpenContainer for PeerContainer {
     fn close(&self) -> Reply<'_, ()> {
         Reply::Pending(Box::pin(async move {
             let Some(opened) = self.opened.get() else { return Ok(()) };
-            match opened.current.lock().await.take() {
+            // It is kept: leases that were taken by it may outlive it, and are ended by it.
+            match &*opened.current.lock().await {
                 // With a lost connection, everything on it is closed.
                 Some((remote, container)) if !remote.is_over() => container.close().await,
                 _ => Ok(()),
