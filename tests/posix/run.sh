@@ -3,7 +3,7 @@
 #
 # usage: run.sh [WAY...]
 #   WAY  memory, a plain directory, which shows that Linux passes; run, under `esker run`;
-#        mount, on a mount; default: all three
+#        mount, on a mount; default: all three. container, under `esker run` in ESKER_POSIX_CONTAINER
 #
 # environment: ESKER, the command; CC, the C compiler; ESKER_POSIX_ROUNDS, how often fsx goes round, 3
 #              without; ESKER_SEED, where all that is random begins, 1 without; ESKER_REFERENCE, the test `reference` of crates/dfs as cargo built it: where it is
@@ -50,6 +50,7 @@ way() {
     case $1 in
         memory) mkdir "$work/plain" && on memory "$work/plain" ;;
         run) WITHOUT=set_ids on run /esker "$ESKER" run "esker:$work/pool/tree" -- ;;
+        container) WITHOUT=set_ids on container /esker "$ESKER" run "$ESKER_POSIX_CONTAINER" -- ;;
         mount)
             [ -w /dev/fuse ] || { skip "mount: /dev/fuse is missing" && return; }
             command -v fusermount3 >/dev/null || { skip "mount: fusermount3 is missing" && return; }

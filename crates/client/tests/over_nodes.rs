@@ -135,6 +135,35 @@ macro_rules! conformance {
 conformance!(away);
 conformance!(own);
 
+/// URL of a pool over nodes for tests: everything in it is destroyed. Its tests are skipped if it is not set.
+const VARIABLE: &str = "ESKER_TEST_NODES";
+
+/// The pool that the environment names, emptied; `None`, after printing a message, if it names none.
+fn named_pool(url: &str) -> Arc<dyn Pool> {
+    let pool = esker::Pool::connect(url, OpenMode::ReadWrite).expect("the pool");
+    for container in pool.containers().wait().expect("its containers") {
+        pool.destroy_container(&container.uuid.to_string(), true).wait().expect("destroying");
+    }
+    Arc::clone(pool.backend())
+}
+
+/// All topics, one after the other: they share the pool.
+#[test]
+fn the_pool_of_the_environment() {
+    let Ok(url) = std::env::var(VARIABLE) else {
+        return esker_testing::skip(format_args!("{VARIABLE} names no pool over nodes"));
+    };
+    macro_rules! all {
+        ($($topic:ident)+) => {
+            $(conformance::$topic(&|| named_pool(&url));)+
+        };
+    }
+    all!(containers metadata single_values arrays conditions punch listing long_keys query
+        snapshots transactions oids leases replies threads);
+    println!("{}={}", esker_testing::SEED_VARIABLE, esker_testing::seed());
+    model::run(esker_testing::seed(), esker_testing::rounds(1500), &|| named_pool(&url));
+}
+
 #[test]
 fn a_pool_over_nodes_agrees_with_the_model() {
     let folder = Folder::new();
