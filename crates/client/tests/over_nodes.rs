@@ -1,12 +1,14 @@
 //! The conformance suite on pools over three nodes, whose engines run in this process: with no node of their own, and as
 //! on one of the nodes.
-use esker::types::info::{OpenMode, Part};
-use esker::types::ops::Cond;
-use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Uuid};
+use esker::types::info::{ContainerRef, OpenMode, Part};
+use esker::types::ops::{
+    Change, Commit, CommitId, Cond, Preparation, Source, Update, Value, Write, WriteOp,
+};
+use esker::types::{Epoch, ErrorKind, ObjectClass, ObjectId, ObjectType, Uuid};
 use esker::{Access, Container, Kv, Native, Wait, names};
 use esker_backend::{NewContainer, Placement, Pool};
 use esker_engine::Engine;
-use esker_nodes::{MAP_VERSION, Map, Node, Nodes};
+use esker_nodes::{MAP_VERSION, Map, Node, Nodes, Patience};
 use esker_store::PoolSpec;
 use esker_testkit::{conformance, model};
 use esker_wire::handshake::Secret;
@@ -186,6 +188,8 @@ fn a_pool_is_opened_by_its_map_and_a_part_is_not() {
     assert!(refused.message().contains("open the whole pool by its map"), "{refused}");
 }
 
+const IMPATIENT: Patience = Patience { reconnect: Duration::ZERO, undecided: Duration::ZERO };
+
 /// A Key-Value on each node.
 fn one_on_each(container: &Container) -> Vec<Kv> {
     let placement = Placement::new(2, Part { node: 0, nodes: NODES });
@@ -208,7 +212,7 @@ fn a_lost_node_is_named_and_the_others_work_until_it_is_back() {
     let (engine, address) = Stoppable::start("127.0.0.1:0", &map.nodes[2]);
     map.nodes[2].address = address.clone();
     let path = Map::path(&folder.0, &map.label);
-    let backend = Nodes::open_patiently(&map, &path, Vec::new(), Duration::ZERO).expect("the pool");
+    let backend = Nodes::open_with(&map, &path, Vec::new(), IMPATIENT).expect("the pool");
     let pool = esker::Pool::from_backend(Arc::new(backend), OpenMode::ReadWrite);
     pool.create_container(&NewContainer::named("c")).wait().expect("a container");
     let container = pool.open_container("c", OpenMode::ReadWrite).wait().expect("a container");
@@ -260,4 +264,55 @@ fn a_node_that_restarts_is_waited_for() {
     );
     drop((kvs, container, pool));
     engine.stop();
+}
+
+/// What a client does that dies in the middle of a commit over the first two nodes: it prepares a put of `value` on both,
+/// and, if it comes so far, makes the first commit.
+fn die_in_a_commit(map: &Map, container: Uuid, kvs: &[Kv], value: &[u8], decided: bool) {
+    let id = CommitId(Uuid::from_random([value[0]; 16]));
+    let commit = Commit { id, coordinator: 0 };
+    let mut clock = Epoch(0);
+    let parts: Vec<Native> = map.nodes[..2]
+        .iter()
+        .map(|node| Native::open(&node.directory, OpenMode::ReadWrite).expect("the part"))
+        .collect();
+    for (part, kv) in parts.iter().zip(kvs) {
+        let name = ContainerRef::Uuid(container);
+        let opened = part.open_container(name, OpenMode::ReadWrite).wait().expect("open");
+        let updates =
+            [Update { akey: b"0", value: Value::Single(Source::One(value)), cond: Cond::NONE }];
+        let op = WriteOp::Update { dkey: b"key", cond: Cond::NONE, updates: &updates };
+        let writes = [Write { oid: kv.oid(), op }];
+        let what = Preparation::Change(Change::of(&writes));
+        clock = clock.max(opened.prepare(commit, what).wait().expect("prepared"));
+        opened.close().wait().expect("closed");
+    }
+    if decided {
+        parts[0].commit(commit, clock).wait().expect("decided");
+    }
+}
+
+#[test]
+fn a_commit_that_its_client_left_is_given_up_or_carried_out() {
+    let folder = Folder::new();
+    let map = map(&folder.0);
+    let path = Map::path(&folder.0, &map.label);
+    let backend = Nodes::open_with(&map, &path, Vec::new(), IMPATIENT).expect("the pool");
+    let pool = esker::Pool::from_backend(Arc::new(backend), OpenMode::ReadWrite);
+    pool.create_container(&NewContainer::named("c")).wait().expect("a container");
+    let container = pool.open_container("c", OpenMode::ReadWrite).wait().expect("a container");
+    let kvs = one_on_each(&container);
+    let get = |kv: &Kv| kv.get(b"key", Access::Latest).wait().expect("a get");
+    for kv in &kvs {
+        kv.put(b"key", b"0", Cond::NONE, Access::Latest).wait().expect("a put");
+    }
+    let uuid = container.info().uuid;
+    for (decided, value, seen) in [(false, b"1", b"0"), (true, b"2", b"2"), (false, b"3", b"2")] {
+        die_in_a_commit(&map, uuid, &kvs, value, decided);
+        // The second node is asked first: it must ask the coordinator.
+        let found = [&kvs[1], &kvs[0], &kvs[2]].map(get);
+        let both = Some(seen.to_vec());
+        assert_eq!(found, [both.clone(), both, Some(b"0".to_vec())], "{decided}");
+    }
+    kvs[1].put(b"key", b"4", Cond::NONE, Access::Latest).wait().expect("a put");
 }

@@ -164,7 +164,7 @@ impl Doubt {
             return Err(self.failed.take().unwrap_or_else(|| error.clone()));
         }
         if waited >= ASK_AFTER {
-            self.resolve(shared, node, waited >= UNDECIDED_TIMEOUT).await?;
+            self.resolve(shared, node, waited >= shared.patience.undecided).await?;
         }
         self.pause = (self.pause * 2).clamp(PAUSES.0, PAUSES.1);
         pause(self.pause).await

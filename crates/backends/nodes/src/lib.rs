@@ -21,7 +21,7 @@ mod tagged;
 pub use commit::{DOUBT_TIMEOUT, UNDECIDED_TIMEOUT};
 pub use link::{CONNECT_TIMEOUT, Link, REQUEST_TIMEOUT, REQUESTS_MAX};
 pub use map::{MAP_SUFFIX, MAP_VERSION, Map, Node};
-pub use nodes::Nodes;
+pub use nodes::{Nodes, Patience};
 pub use peer::RECONNECT_TIMEOUT;
 pub use pool::Remote;
 pub use slots::CHANGES_MAX;

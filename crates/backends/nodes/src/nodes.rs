@@ -1,5 +1,5 @@
 //! A pool over nodes: its targets lie on all of them, its list of containers on the first.
-use crate::commit::Doubt;
+use crate::commit::{Doubt, UNDECIDED_TIMEOUT};
 use crate::map::Map;
 use crate::nodes_container::NodesContainer;
 use crate::peer::{Peer, RECONNECT_TIMEOUT};
@@ -30,6 +30,22 @@ pub(crate) struct Shared {
     url: String,
     pub(crate) placement: Placement,
     pub(crate) members: Vec<Member>,
+    pub(crate) patience: Patience,
+}
+
+/// How long a client waits for others.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For a node whose connection was lost to come back. By default [`RECONNECT_TIMEOUT`].
+    pub reconnect: Duration,
+    /// For a commit over several nodes to be decided, before it is given up. By default [`UNDECIDED_TIMEOUT`].
+    pub undecided: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { reconnect: RECONNECT_TIMEOUT, undecided: UNDECIDED_TIMEOUT }
+    }
 }
 
 /// One node of a pool.
@@ -107,24 +123,25 @@ impl Nodes {
     /// # Errors
     /// Why the catalog cannot be reached.
     pub fn open(map: &Map, path: &Path, own: Vec<(u32, Arc<dyn Pool>)>) -> Result<Self> {
-        Self::open_patiently(map, path, own, RECONNECT_TIMEOUT)
+        Self::open_with(map, path, own, Patience::default())
     }
 
-    /// As [`Nodes::open`], with another time than [`RECONNECT_TIMEOUT`] for a lost node to come back.
+    /// As [`Nodes::open`], with other times than usual.
     ///
     /// # Errors
     /// As [`Nodes::open`].
-    pub fn open_patiently(
+    pub fn open_with(
         map: &Map,
         path: &Path,
         own: Vec<(u32, Arc<dyn Pool>)>,
-        patience: Duration,
+        patience: Patience,
     ) -> Result<Self> {
         let placement =
             Placement::new(map.targets, Part { node: 0, nodes: map.nodes.len() as u32 });
         let away = |node: &crate::map::Node| {
             let capabilities = capabilities(map.targets);
-            let peer = Peer::new(node.clone(), map.secret.clone(), capabilities, patience);
+            let peer =
+                Peer::new(node.clone(), map.secret.clone(), capabilities, patience.reconnect);
             Member { name: node.name.clone(), access: MemberAccess::Away(Arc::new(peer)) }
         };
         let mut members: Vec<Member> = map.nodes.iter().map(away).collect();
@@ -135,7 +152,7 @@ impl Nodes {
         }
         let url = format!("nodes:{}", path.display());
         let (uuid, label) = (map.uuid, map.label.clone());
-        let pool = Self(Arc::new(Shared { uuid, label, url, placement, members }));
+        let pool = Self(Arc::new(Shared { uuid, label, url, placement, members, patience }));
         pool.0.catalog().info().wait()?;
         Ok(pool)
     }
