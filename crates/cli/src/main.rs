@@ -4,6 +4,8 @@
 mod args;
 mod commands;
 mod doctor;
+mod engine;
+mod nodes;
 mod open;
 mod output;
 mod shapes;

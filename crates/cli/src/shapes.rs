@@ -3,6 +3,7 @@ use esker::PosixPool;
 use esker::types::info::{ContainerInfo, Durability, Medium, PoolInfo, SnapshotInfo, Space};
 use esker::types::{Checksum, Epoch, ObjectId};
 use esker_bench::units::Bytes;
+use esker_nodes::Node;
 use esker_store::{HugePages, Superblock};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -94,6 +95,17 @@ pub(crate) fn posix(path: &std::path::Path, pool: &PosixPool) -> Value {
         "durability": durability(level),
         "size_bytes": null,
         "targets": null,
+    })
+}
+
+/// A node of a pool over nodes.
+pub(crate) fn node((number, node): (usize, &Node)) -> Value {
+    json!({
+        "node": number,
+        "name": node.name,
+        "address": node.address,
+        "uuid": node.uuid.to_string(),
+        "directory": node.directory.display().to_string(),
     })
 }
 

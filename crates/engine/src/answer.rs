@@ -1,5 +1,6 @@
 //! Answers requests by the pool and its containers.
 use crate::fetch::{self, Proof};
+use crate::host;
 use crate::kinds::RequestKind;
 use crate::limits::{self, check_change, check_fetch, listed};
 use crate::session::Session;
@@ -59,6 +60,11 @@ impl Session {
                 Reply::Done
             }
             PoolRequest::List => Reply::Containers(pool.list_containers().await?),
+            PoolRequest::ShutDown { remove } => {
+                host::of(self.host.as_deref())?.shut_down(remove)?;
+                Reply::Done
+            }
+            PoolRequest::Check => Reply::Checked(host::of(self.host.as_deref())?.check()?),
             about_commits => self.answer_commits(about_commits).await?,
         })
     }

@@ -22,8 +22,9 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let Shared { pool, metrics, life, .. } = engine;
-    let session = Arc::new(Session::new(Arc::clone(pool), Arc::clone(metrics)));
+    let Shared { pool, metrics, life, host, .. } = engine;
+    let session =
+        Arc::new(Session::new(Arc::clone(pool), Arc::clone(metrics), host.get().cloned()));
     let (replies, outbox) = mpsc::channel(REQUESTS_MAX);
     let mut writer = tokio::spawn(send_replies(to, outbox, Arc::clone(metrics)));
     let mut served = JoinSet::new();

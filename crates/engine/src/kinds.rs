@@ -57,7 +57,10 @@ impl RequestKind {
 
     fn of_pool(request: &PoolRequest<'_>) -> Self {
         match request {
-            PoolRequest::Capabilities | PoolRequest::Info => Self::Pool,
+            PoolRequest::Capabilities
+            | PoolRequest::Info
+            | PoolRequest::ShutDown { .. }
+            | PoolRequest::Check => Self::Pool,
             PoolRequest::Metadata(_) => Self::Metadata,
             PoolRequest::Create { .. }
             | PoolRequest::Open(..)

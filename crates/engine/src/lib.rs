@@ -4,6 +4,7 @@
 mod answer;
 mod connection;
 mod fetch;
+mod host;
 mod kinds;
 mod life;
 mod limits;
@@ -13,6 +14,7 @@ mod prometheus;
 mod session;
 mod strangers;
 
+pub use host::Host;
 pub use life::Phase;
 pub use limits::{FETCHES_MAX, HANDLES_MAX, LEASES_MAX, LIST_BYTES_MAX, LIST_ENTRIES_MAX};
 pub use strangers::{STRANGER_GRACE, STRANGERS_MAX};
@@ -24,7 +26,7 @@ use esker_wire::handshake::{self, Secret};
 use life::Life;
 use memory::Memory;
 use metrics::Metrics;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use strangers::{Place, Strangers};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -64,6 +66,7 @@ struct Shared {
     metrics: Arc<Metrics>,
     strangers: Strangers,
     life: Life,
+    host: OnceLock<Arc<dyn Host>>,
 }
 
 /// How an engine is.
@@ -97,7 +100,13 @@ impl Engine {
             metrics: Arc::default(),
             strangers: Strangers::new(),
             life: Life::new(),
+            host: OnceLock::new(),
         }))
+    }
+
+    /// Lets clients end the process that the engine is in. Only the first host counts.
+    pub fn set_host(&self, host: Arc<dyn Host>) {
+        let _ = self.0.host.set(host);
     }
 
     /// How it is.

@@ -1,4 +1,5 @@
 //! What one client has open: containers and leases. All of it ends with its connection.
+use crate::host::Host;
 use crate::limits::{HANDLES_MAX, LEASES_MAX, check};
 use crate::metrics::Metrics;
 use esker_backend::{OpenContainer, Pool};
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Session {
     pub(crate) pool: Arc<dyn Pool>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) host: Option<Arc<dyn Host>>,
     open: Mutex<Open>,
 }
 
@@ -31,8 +33,12 @@ struct Leased {
 }
 
 impl Session {
-    pub(crate) fn new(pool: Arc<dyn Pool>, metrics: Arc<Metrics>) -> Self {
-        Self { pool, metrics, open: Mutex::default() }
+    pub(crate) fn new(
+        pool: Arc<dyn Pool>,
+        metrics: Arc<Metrics>,
+        host: Option<Arc<dyn Host>>,
+    ) -> Self {
+        Self { pool, metrics, host, open: Mutex::default() }
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {

@@ -103,6 +103,13 @@ pub enum PoolRequest<'a> {
     Prepared,
     /// [`Reply::Done`].
     Forget(Commit),
+    /// The engine's process ends, once this is answered: [`Reply::Done`].
+    ShutDown {
+        /// Its part of the pool is destroyed first.
+        remove: bool,
+    },
+    /// Verifies the structures of the engine's part: [`Reply::Checked`].
+    Check,
 }
 
 /// Requests about an open container (the trait `OpenContainer` of the seam).
@@ -280,6 +287,23 @@ pub enum Reply {
     Outcome(Outcome),
     /// Commits that are prepared.
     Commits(Vec<Commit>),
+    /// What a check found, or `None` if it is not finished: ask again.
+    Checked(Option<Check>),
+}
+
+/// What a check of a part found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Problems, one message each; empty for a sound part.
+    pub problems: Vec<String>,
+    /// Number of index records verified.
+    pub records: u64,
+    /// Bytes of data that they refer to.
+    pub live_bytes: u64,
+    /// Bytes that are neither live, nor free, nor counted as dead.
+    pub lost_bytes: u64,
+    /// Where they are, one message per segment.
+    pub lost: Vec<String>,
 }
 
 impl Reply {

@@ -1,6 +1,7 @@
 //! The backend on targets of other nodes: each operation is a request to the engine of the node.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod change;
 mod commit;
 mod container;
@@ -18,9 +19,10 @@ mod socket;
 mod spread;
 mod tagged;
 
+pub use admin::{DESTROY_TIMEOUT, QUERY_TIMEOUT};
 pub use commit::{DOUBT_TIMEOUT, UNDECIDED_TIMEOUT};
 pub use link::{CONNECT_TIMEOUT, Link, REQUEST_TIMEOUT, REQUESTS_MAX};
-pub use map::{MAP_SUFFIX, MAP_VERSION, Map, Node};
+pub use map::{MAP_SUFFIX, MAP_VERSION, Map, Node, parse_secret, secret_text};
 pub use nodes::{Nodes, Patience};
 pub use peer::RECONNECT_TIMEOUT;
 pub use pool::Remote;

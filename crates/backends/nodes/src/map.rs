@@ -134,34 +134,43 @@ impl Map {
     }
 }
 
-/// The secret as hexadecimal digits.
-mod hex {
-    use super::Secret;
-    use serde::{Deserialize, Deserializer, Serializer};
+/// A secret as hexadecimal digits.
+#[must_use]
+pub fn secret_text(secret: &Secret) -> String {
     use std::fmt::Write as _;
+    let mut digits = String::new();
+    for byte in secret.bytes() {
+        let _ = write!(digits, "{byte:02x}");
+    }
+    digits
+}
+
+/// The secret that has these hexadecimal digits: 64 of them.
+#[must_use]
+pub fn parse_secret(digits: &str) -> Option<Secret> {
+    let mut bytes = [0; 32];
+    if digits.len() != 2 * bytes.len() {
+        return None;
+    }
+    for (byte, at) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
+        *byte = u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(Secret::new(bytes))
+}
+
+/// Secrets within the text of a map.
+mod hex {
+    use super::{Secret, parse_secret, secret_text};
+    use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(secret: &Secret, to: S) -> Result<S::Ok, S::Error> {
-        let mut digits = String::new();
-        for byte in secret.bytes() {
-            let _ = write!(digits, "{byte:02x}");
-        }
-        to.serialize_str(&digits)
+        to.serialize_str(&secret_text(secret))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
         let digits = String::deserialize(from)?;
-        parse(&digits).ok_or_else(|| serde::de::Error::custom("a secret has 64 hexadecimal digits"))
-    }
-
-    fn parse(digits: &str) -> Option<Secret> {
-        let mut bytes = [0; 32];
-        if digits.len() != 2 * bytes.len() {
-            return None;
-        }
-        for (byte, at) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
-            *byte = u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()?;
-        }
-        Some(Secret::new(bytes))
+        parse_secret(&digits)
+            .ok_or_else(|| serde::de::Error::custom("a secret has 64 hexadecimal digits"))
     }
 }
 

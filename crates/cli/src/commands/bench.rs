@@ -8,6 +8,7 @@ mod placement;
 mod posix;
 mod rados;
 
+use super::bench_start::Start;
 use super::compare::CompareCommand;
 use super::paper::PaperCommand;
 use super::pool::DurabilityArg;
@@ -59,6 +60,7 @@ pub(crate) enum BenchCommand {
     Posix(Posix),
     Rados(Rados),
     Placement(Placement),
+    Start(Start),
     Compare(CompareCommand),
     Paper(PaperCommand),
     Report(ReportCommand),
@@ -246,6 +248,7 @@ impl BenchCommand {
             Self::Posix(posix) => posix.run(),
             Self::Rados(rados) => rados.run(),
             Self::Placement(placement) => placement.run(),
+            Self::Start(start) => start.run(),
             Self::Limit(limit) => limit.run(),
             Self::Array(array) => array.common.run(&array.size, array.workload()),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),

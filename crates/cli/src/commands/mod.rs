@@ -2,10 +2,12 @@
 mod array;
 mod attributes;
 mod bench;
+mod bench_start;
 mod compare;
 mod cont;
 mod copy;
 mod drain;
+mod engine;
 mod fields;
 mod files;
 mod fs;
@@ -15,6 +17,8 @@ mod object;
 mod paper;
 mod pool;
 mod pool_check;
+mod pool_nodes;
+mod pool_over_nodes;
 mod pool_salvage;
 mod posix;
 mod properties;
@@ -49,6 +53,8 @@ pub(crate) enum Command {
     Fields(Group<fields::FieldsCommand>),
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    #[command(subcommand)]
+    Engine(engine::EngineCommand),
     Completions(shell::Completions),
     #[command(hide = true)]
     Man(shell::Man),
@@ -79,6 +85,7 @@ impl Command {
             Self::Umount(unmount) => unmount.run(),
             Self::Doctor(doctor) => doctor.run(),
             Self::Bench(command) => command.run(),
+            Self::Engine(command) => command.run(),
             Self::Completions(completions) => completions.run(),
             Self::Man(man) => man.run(),
         }
@@ -97,7 +104,11 @@ impl Command {
             Self::Mount(mount) => &mount.json,
             Self::Umount(unmount) => &unmount.json,
             Self::Doctor(doctor) => &doctor.json,
-            Self::Run(_) | Self::Bench(_) | Self::Completions(_) | Self::Man(_) => return false,
+            Self::Run(_)
+            | Self::Bench(_)
+            | Self::Engine(_)
+            | Self::Completions(_)
+            | Self::Man(_) => return false,
         };
         flag.json
     }

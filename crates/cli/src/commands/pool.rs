@@ -1,15 +1,18 @@
 //! `esker pool`: pools of this machine, of plain files and on Ceph.
 use super::attributes::AttributeCommand;
 use super::pool_check::{Check, Scrub};
+use super::pool_nodes::OverNodes;
+use super::pool_over_nodes::{self, Asked};
 use super::pool_salvage::Salvage;
 use crate::args::PoolArg;
+use crate::nodes::{NodesPool, PartSpec};
 use crate::output::{Answer, Bar, Table};
 use crate::shapes;
 use clap::{Args, Subcommand, ValueEnum};
 use esker::names::Named;
 use esker::types::info::{Durability, Medium, OpenMode, PoolInfo, Space};
 use esker::types::{Error, ErrorKind, Result, Uuid};
-use esker::{Pool, PosixPool, PosixUrl, Rados, RadosUrl, Wait, names};
+use esker::{Pool, PosixPool, PosixUrl, Rados, RadosUrl, Wait, check_label, names};
 use esker_bench::units::Bytes;
 use esker_store::{HugePages, PoolSpec, Superblock};
 use serde_json::json;
@@ -19,7 +22,7 @@ use std::sync::Arc;
 /// Create, inspect, check and destroy pools
 #[derive(Subcommand)]
 pub(crate) enum PoolCommand {
-    Create(Create),
+    Create(Box<Create>),
     List(List),
     Query(Query),
     Destroy(Destroy),
@@ -85,6 +88,8 @@ pub(crate) struct Create {
     /// Sync files and directories before each operation returns (posix: only)
     #[arg(long)]
     fsync: bool,
+    #[command(flatten)]
+    nodes: OverNodes,
 }
 
 /// Where a pool of this machine is created.
@@ -165,7 +170,7 @@ impl PoolCommand {
     pub(crate) fn run(self) -> Result<Answer> {
         match self {
             Self::Create(create) => create.run(),
-            Self::List(list) => Ok(list.run()),
+            Self::List(list) => list.run(),
             Self::Query(query) => query.run(),
             Self::Destroy(destroy) => destroy.run(),
             Self::Check(check) => check.run(),
@@ -184,6 +189,10 @@ impl Create {
         }
         if let Some(url) = RadosUrl::parse(self.label())? {
             return self.create_rados(&url);
+        }
+        if self.nodes.is_wanted() {
+            let part = self.part()?;
+            return self.nodes.create(part);
         }
         let (path, pool) = self.directory.create(&self.spec()?)?;
         let mut text = format!(
@@ -253,6 +262,28 @@ impl Create {
         Ok(Answer::new(response, text))
     }
 
+    /// The part of each node, for a pool over nodes.
+    fn part(&self) -> Result<PartSpec> {
+        let spec = self.spec()?;
+        if spec.group.is_some() {
+            let message = "a pool over nodes is for its owner only: leave out --group";
+            return Err(Error::new(ErrorKind::NotSupported, message));
+        }
+        check_label(&spec.label)?;
+        Ok(PartSpec {
+            label: spec.label,
+            directory: self.directory.absolute()?,
+            nodes: 1,
+            size_bytes: spec.size_bytes,
+            targets: spec.targets.unwrap_or(TARGETS),
+            durability: spec.durability,
+            guarded: spec.guarded,
+            index_percent: spec.index_percent,
+            segment_bytes: spec.segment_bytes,
+            huge_pages: spec.huge_pages,
+        })
+    }
+
     fn label(&self) -> &str {
         self.name.as_deref().or(self.label.as_deref()).unwrap_or_default()
     }
@@ -288,6 +319,9 @@ impl Create {
     }
 }
 
+/// Targets of each node of a pool over nodes, unless told otherwise: nodes may differ in their cores.
+const TARGETS: u32 = 4;
+
 /// Why some data is not in huge pages although it should be.
 const NO_MORE: &str = "the kernel made no more; this requires Linux 6.1 or later, transparent huge pages that are not \
                        disabled (PR_SET_THP_DISABLE), and contiguous free memory";
@@ -297,6 +331,13 @@ fn huge_pages(pool: &Path) -> Result<HugePages> {
 }
 
 impl PoolDirectory {
+    /// The directory as other processes can find it.
+    fn absolute(&self) -> Result<PathBuf> {
+        let directory = self.dir.clone().map_or_else(names::new_pool_directory, Ok)?;
+        let failed = |error| Error::io(format_args!("looking at {}", directory.display()), &error);
+        std::path::absolute(&directory).map_err(failed)
+    }
+
     /// Creates a pool, with a progress bar; returns its path as well.
     pub(super) fn create(&self, spec: &PoolSpec) -> Result<(PathBuf, Superblock)> {
         let directory = self.dir.clone().map_or_else(names::new_pool_directory, Ok)?;
@@ -346,7 +387,9 @@ fn is_looked_in(directory: &Path) -> bool {
 }
 
 impl List {
-    fn run(&self) -> Answer {
+    fn run(&self) -> Result<Answer> {
+        let over_nodes =
+            NodesPool::all().into_iter().map(Asked::ask).collect::<Result<Vec<_>>>()?;
         let headings = ["label", ">size", ">targets", "medium"].into_iter();
         let headings = headings.chain(self.verbose.then_some("uuid")).chain(["path"]);
         let mut table = Table::new(&headings.collect::<Vec<_>>());
@@ -355,7 +398,16 @@ impl List {
             table.row(cells.into_iter().chain(uuid).chain([path.display().to_string()]));
         };
         let mut response = Vec::new();
-        for (path, pool) in &names::list() {
+        for asked in &over_nodes {
+            for (cells, place) in asked.rows() {
+                add(cells, asked.pool.map.uuid, Path::new(&place));
+            }
+            response.push(asked.response());
+        }
+        let is_listed = |path: &Path, pool: &Superblock| {
+            over_nodes.iter().any(|asked| asked.pool.has_part(path, pool.uuid))
+        };
+        for (path, pool) in names::list().iter().filter(|(path, pool)| !is_listed(path, pool)) {
             let (size, targets) = (Bytes(pool.reserved_bytes()), pool.targets);
             let medium = shapes::medium(pool.medium).to_owned();
             let cells = [pool.label.clone(), size.to_string(), targets.to_string(), medium];
@@ -367,12 +419,16 @@ impl List {
             add(cells, pool.uuid, path);
             response.push(shapes::posix(path, pool));
         }
-        Answer::new(json!(response), table.text())
+        let trouble = over_nodes.iter().find_map(Asked::trouble);
+        Ok(Answer::new(json!(response), table.text()).with_trouble(trouble))
     }
 }
 
 impl Query {
     fn run(self) -> Result<Answer> {
+        if let Some(pool) = NodesPool::find(&self.pool.pool)? {
+            return Ok(Asked::ask(pool)?.answer());
+        }
         let pool = self.pool.open(OpenMode::ReadOnly)?;
         let info = pool.info().wait()?;
         let containers = pool.containers().wait()?.len();
@@ -424,12 +480,15 @@ fn table(targets: &[Space]) -> String {
 
 impl Destroy {
     fn run(self) -> Result<Answer> {
+        if let Some(pool) = NodesPool::find(&self.pool.pool)? {
+            return pool_over_nodes::destroy(pool, self.force);
+        }
         let url = match names::resolve(&self.pool.pool)? {
             Named::Posix(url) => {
                 PosixPool::destroy(&url.path)?;
                 format!("posix:{}", url.path.display())
             }
-            Named::Native(path) => {
+            Named::Native(path) | Named::Nodes(path) => {
                 esker_store::Pool::destroy(&path, self.force)?;
                 format!("esker:{}", path.display())
             }

@@ -1,5 +1,7 @@
 //! `esker pool check` and `esker pool scrub`: finding damage.
+use super::pool_over_nodes;
 use crate::args::PoolArg;
+use crate::nodes::NodesPool;
 use crate::output::{Answer, Bar};
 use crate::shapes::count;
 use clap::Args;
@@ -40,9 +42,12 @@ pub(crate) struct Scrub {
 
 impl Check {
     pub(super) fn run(self) -> Result<Answer> {
+        if let Some(pool) = NodesPool::find(&self.pool.pool)? {
+            return pool_over_nodes::check(pool, self.repair);
+        }
         let path = match names::resolve(&self.pool.pool)? {
             Named::Posix(url) => return check_posix(&url.path, self.repair),
-            Named::Native(path) => path,
+            Named::Native(path) | Named::Nodes(path) => path,
         };
         let bar = Bar::steps("checking");
         let report =

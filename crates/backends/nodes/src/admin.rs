@@ -1,0 +1,101 @@
+//! Requests to the engines of a pool as such, for administration.
+use crate::link::Link;
+use crate::map::{Map, Node};
+use crate::pool::{ask, done};
+use esker_types::info::PoolInfo;
+use esker_types::{Error, ErrorKind, Result};
+use esker_wire::message::{Check, PoolRequest, Reply, Request};
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How long a node may take to tell its state.
+pub const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a node may take to destroy its part.
+pub const DESTROY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often a node that checks its part is asked whether it has finished.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What a node will have answered.
+type Answer<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+
+impl Map {
+    /// Asks all nodes at a time what they are, within a tokio runtime. The answers are in the order of the nodes; one
+    /// that does not answer within [`QUERY_TIMEOUT`] has failed.
+    pub async fn query(&self) -> Vec<Result<PoolInfo>> {
+        self.ask_all(QUERY_TIMEOUT, |link| {
+            Box::pin(async move {
+                let request = Request::Pool(PoolRequest::Info);
+                let info = ask(&link, request, None, |reply| match reply {
+                    Reply::Pool(info) => Some(info),
+                    _ => None,
+                });
+                info.await
+            })
+        })
+        .await
+    }
+
+    /// Ends the engines of all nodes, within a tokio runtime. With `remove`, their parts are destroyed first.
+    pub async fn shut_down(&self, remove: bool) -> Vec<Result<()>> {
+        self.ask_all(DESTROY_TIMEOUT, move |link| {
+            Box::pin(async move {
+                let request = Request::Pool(PoolRequest::ShutDown { remove });
+                ask(&link, request, None, done).await
+            })
+        })
+        .await
+    }
+
+    /// Verifies the structures of all parts at a time, however long that takes, within a tokio runtime.
+    pub async fn check(&self) -> Vec<Result<Check>> {
+        self.ask_all(Duration::MAX, |link| {
+            Box::pin(async move {
+                loop {
+                    let request = Request::Pool(PoolRequest::Check);
+                    let found = ask(&link, request, None, |reply| match reply {
+                        Reply::Checked(found) => Some(found),
+                        _ => None,
+                    });
+                    match found.await? {
+                        Some(found) => return Ok(found),
+                        None => tokio::time::sleep(ASK_AGAIN).await,
+                    }
+                }
+            })
+        })
+        .await
+    }
+
+    async fn ask_all<T: Send + 'static>(
+        &self,
+        timeout: Duration,
+        ask: impl Fn(Link) -> Answer<T> + Copy + Send + Sync + 'static,
+    ) -> Vec<Result<T>> {
+        let mut asked = JoinSet::new();
+        for (number, node) in self.nodes.iter().cloned().enumerate() {
+            let secret = self.secret.clone();
+            asked.spawn(async move {
+                let answer = async {
+                    let session = u64::from_le_bytes(esker_os::random_bytes()?);
+                    let Node { name, address, uuid, .. } = &node;
+                    ask(Link::connect(name, address, &secret, *uuid, session).await?).await
+                };
+                let answer = tokio::time::timeout(timeout, answer).await;
+                (number, answer.unwrap_or_else(|_| Err(silent(&node, timeout))))
+            });
+        }
+        let mut answers = asked.join_all().await;
+        answers.sort_by_key(|(number, _)| *number);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+}
+
+#[cold]
+fn silent(node: &Node, timeout: Duration) -> Error {
+    let message = format!("node {} did not answer within {} s", node.name, timeout.as_secs());
+    Error::new(ErrorKind::TimedOut, message)
+}

@@ -1,0 +1,208 @@
+//! `esker engine`: the process that serves a node's part of a pool over nodes.
+use crate::args::parse_duration;
+use crate::engine::{Address, Ready, Service, interface_address, log_to};
+use crate::nodes::start_nodes;
+use crate::output::Answer;
+use clap::{Args, Subcommand};
+use esker::types::{Error, ErrorKind, Result};
+use esker_nodes::{Map, Node};
+use esker_store::Superblock;
+use esker_wire::handshake::Secret;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Serve a node's part of a pool over nodes
+#[derive(Subcommand)]
+pub(crate) enum EngineCommand {
+    Run(Box<Run>),
+    #[command(hide = true)]
+    Start(Start),
+}
+
+const ABOUT: &str = "\
+Serve a node's part of a pool over nodes
+
+`esker pool create --hosts` starts an engine on each node. This command starts one by hand, in the foreground: for \
+example again, after it was killed. Nothing that was acknowledged is lost then, and clients connect again.
+
+When clients can connect, the engine prints one line of JSON with its address, and logs to standard error. It ends on \
+SIGTERM and SIGINT, when its part is destroyed, and when --lifetime is over; then it finishes what is under way.";
+
+/// Serve a node's part of a pool over nodes
+#[derive(Args)]
+#[command(long_about = ABOUT, after_long_help = "Examples:
+  esker engine run --map /dev/shm/esker/scratch.map
+  esker engine run --map scratch.map --node n2 --log engine.log
+  esker engine run --part /dev/shm/esker/scratch.2 --secret-from-stdin --listen n2:0")]
+pub(crate) struct Run {
+    /// Map of the pool: where the engine listens and what its secret is
+    #[arg(long, value_name = "FILE", required_unless_present = "secret_from_stdin")]
+    map: Option<PathBuf>,
+    /// Node of the map to serve, by name or number [default: the one whose part is on this machine]
+    #[arg(long, value_name = "NODE", requires = "map", conflicts_with = "part")]
+    node: Option<String>,
+    /// Directory of the part
+    #[arg(long, value_name = "DIR", requires = "secret_from_stdin")]
+    part: Option<PathBuf>,
+    /// Read the secret of the pool from standard input: 64 hexadecimal digits
+    #[arg(long, requires = "part", requires = "listen", conflicts_with = "map")]
+    secret_from_stdin: bool,
+    /// Where to listen; port 0 is any that is free. A name stands for all addresses of this node
+    /// [default: the address in the map]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<Address>,
+    /// Listen on the address of this network interface only
+    #[arg(long, value_name = "IF", conflicts_with = "listen")]
+    interface: Option<String>,
+    /// Host that others connect to [default: that of --listen]
+    #[arg(long, value_name = "HOST")]
+    advertise: Option<String>,
+    /// Serve /metrics, for Prometheus, and /health over HTTP; PORT alone is on this machine only
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = parse_metrics)]
+    metrics: Option<Address>,
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    lifetime: Option<Duration>,
+    /// Number of threads [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Leave the session of whoever starts the engine, and its directory
+    #[arg(long, hide = true)]
+    detach: bool,
+    /// Append the log to this file [default: standard error]
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+}
+
+/// Start engines on this node and others, as standard input says
+///
+/// `esker pool create` starts this command on the nodes.
+#[derive(Args)]
+pub(crate) struct Start {}
+
+impl Start {
+    fn run(self) -> Result<Answer> {
+        start_nodes().map(|()| Answer::new(serde_json::Value::Null, ""))
+    }
+}
+
+impl EngineCommand {
+    pub(crate) fn run(self) -> Result<Answer> {
+        match self {
+            Self::Run(run) => run.run(),
+            Self::Start(start) => start.run(),
+        }
+    }
+}
+
+impl Run {
+    fn run(self) -> Result<Answer> {
+        log_to(self.log.as_deref())?;
+        if self.detach {
+            detach()?;
+        }
+        let served = self.service().and_then(|service| service.run(print_ready));
+        if let Err(error) = &served {
+            tracing::error!(%error, "failed");
+        }
+        served.map(|()| Answer::new(serde_json::Value::Null, ""))
+    }
+
+    fn service(&self) -> Result<Service> {
+        let (part, secret, address) = match &self.map {
+            Some(path) => {
+                let map = Map::read(path)?;
+                let node = chosen(&map, self.node.as_deref())?;
+                let address = node.address.parse().map_err(invalid)?;
+                (node.directory.clone(), map.secret.clone(), Some(address))
+            }
+            None => (self.part.clone().unwrap_or_default(), secret_from_stdin()?, None),
+        };
+        let listen = self.listen.clone().or_else(|| address.clone());
+        let mut listen =
+            listen.ok_or_else(|| invalid("say where to listen with --listen".into()))?;
+        if let Some(interface) = &self.interface {
+            listen.host = interface_address(interface)?.to_string();
+        }
+        let advertise = self.advertise.clone().or(address.map(|address| address.host));
+        let threads = self.threads.map(usize::from);
+        let (metrics, lifetime) = (self.metrics.clone(), self.lifetime);
+        Ok(Service {
+            part,
+            secret,
+            listen,
+            advertise,
+            metrics,
+            lifetime,
+            threads,
+            log: self.log.clone(),
+        })
+    }
+}
+
+/// For clap: where metrics are served.
+pub(super) fn parse_metrics(text: &str) -> std::result::Result<Address, String> {
+    match text.parse() {
+        Ok(port) => Ok(Address::on_loopback(port)),
+        Err(_) => text.parse(),
+    }
+}
+
+/// Nothing that happens to the caller's terminal or directory concerns the engine from now on.
+fn detach() -> Result<()> {
+    let failed = |error: std::io::Error| Error::io("leaving the session of the caller", &error);
+    rustix::process::setsid().map_err(|error| failed(error.into()))?;
+    std::env::set_current_dir("/").map_err(failed)
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, message)
+}
+
+/// The node of a map that this engine is to serve.
+fn chosen<'m>(map: &'m Map, name: Option<&str>) -> Result<&'m Node> {
+    let Some(name) = name else {
+        return only(map.nodes.iter().filter(|node| is_here(node)), &map.label);
+    };
+    if let Some(node) = name.parse().ok().and_then(|number: usize| map.nodes.get(number)) {
+        return Ok(node);
+    }
+    only(map.nodes.iter().filter(|node| node.name == name), &map.label)
+}
+
+fn only<'m>(mut nodes: impl Iterator<Item = &'m Node>, label: &str) -> Result<&'m Node> {
+    match (nodes.next(), nodes.next()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => {
+            let message = format!(
+                "no such node of pool {label} has its part here: `esker pool query {label}` lists its nodes"
+            );
+            Err(Error::new(ErrorKind::NotFound, message))
+        }
+        _ => Err(invalid(format!(
+            "several nodes of pool {label} are meant: give the number of one with --node"
+        ))),
+    }
+}
+
+fn is_here(node: &Node) -> bool {
+    Superblock::read(&node.directory).is_ok_and(|found| found.uuid == node.uuid)
+}
+
+fn secret_from_stdin() -> Result<Secret> {
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line);
+    read.map_err(|error| Error::io("reading the secret from standard input", &error))?;
+    esker_nodes::parse_secret(line.trim()).ok_or_else(|| {
+        invalid("standard input is no secret: it has 64 hexadecimal digits".to_owned())
+    })
+}
+
+/// Tells whoever started the engine that it is ready. If nobody listens any more, the engine serves all the same.
+fn print_ready(ready: &Ready) -> Result<()> {
+    let line = serde_json::to_string(ready).unwrap_or_default();
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    Ok(())
+}

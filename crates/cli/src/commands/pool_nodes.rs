@@ -1,0 +1,217 @@
+//! `esker pool create` over nodes.
+use super::engine::parse_metrics;
+use crate::args::parse_duration;
+use crate::engine::Address;
+use crate::nodes::{EngineSpec, Launch, Launcher, PartSpec, of_job, parse_list, read_file};
+use crate::output::{Answer, Bar};
+use crate::shapes;
+use clap::{Args, ValueEnum};
+use esker::names;
+use esker::types::{Error, ErrorKind, Result};
+use esker_bench::units::Bytes;
+use esker_nodes::Map;
+use serde_json::json;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Words by which `ssh` starts a program, unless others are given: it must not ask for a password.
+const SSH: &str = "ssh -T -o BatchMode=yes -o ConnectTimeout=15";
+
+/// In which Slurm tells when the job ends, in seconds since 1970.
+const SLURM_END: &str = "SLURM_JOB_END_TIME";
+
+/// Which nodes a pool is created on, and how.
+#[derive(Args)]
+#[command(next_help_heading = "Over nodes")]
+pub(crate) struct OverNodes {
+    /// Create the pool over these nodes: n1,n2 or n[001-016]
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["hostfile", "job"])]
+    hosts: Option<String>,
+    /// ... over the nodes in this file: a host file of MPI, or a host per line
+    #[arg(long, value_name = "FILE", conflicts_with = "job")]
+    hostfile: Option<PathBuf>,
+    /// ... over the nodes of this job, of Slurm, PBS, LSF, Grid Engine or OAR
+    #[arg(long)]
+    job: bool,
+    /// Use only the first N nodes; with --launcher local alone, start N engines on this machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    nodes: Option<u32>,
+    /// How to start engines [default: srun in a job of Slurm that has it, else ssh]
+    #[arg(long, value_name = "WHAT", value_enum)]
+    launcher: Option<LauncherName>,
+    /// Command that takes the name of a node and a command line, as ssh does: blaunch, pbs_tmrsh
+    #[arg(long, value_name = "COMMAND", env = "ESKER_SSH", default_value = SSH, hide_env_values = true)]
+    ssh: String,
+    /// Write the map of the pool here [default: DIR/NAME.map]
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+    /// Let engines listen on this network interface only [default: all; others connect to the name of the node]
+    #[arg(long, value_name = "IF")]
+    interface: Option<String>,
+    /// End the engines after this time [default: with a job of Slurm; otherwise never]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    lifetime: Option<Duration>,
+    /// Number of threads of an engine [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Serve /metrics, for Prometheus, and /health of each engine over HTTP; PORT alone is on its node only
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = parse_metrics)]
+    metrics: Option<Address>,
+    /// How long to wait for the nodes [default: 1m, and 2s for each GiB of a node]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+}
+
+/// How engines are started.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LauncherName {
+    /// As a tree: each node starts several others
+    Ssh,
+    /// As a step of the Slurm job, which lasts as long as the engines
+    Srun,
+    /// As processes of this machine
+    Local,
+}
+
+impl OverNodes {
+    /// True if the pool is to be created over nodes.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.hosts.is_some()
+            || self.hostfile.is_some()
+            || self.job
+            || self.nodes.is_some()
+            || self.launcher.is_some()
+    }
+
+    /// Creates the pool.
+    pub(super) fn create(self, part: PartSpec) -> Result<Answer> {
+        let (launcher, hosts) = (self.launcher(), self.chosen_hosts()?);
+        let part = PartSpec { nodes: hosts.len() as u32, ..part };
+        let map = self.map.clone().unwrap_or_else(|| Map::path(&part.directory, &part.label));
+        refuse_taken(&map)?;
+        let lifetime = self.lifetime.or_else(rest_of_job);
+        let engine = EngineSpec {
+            interface: self.interface,
+            lifetime_seconds: lifetime.map(|lifetime| lifetime.as_secs_f64()),
+            threads: self.threads,
+            metrics: self.metrics.map(|address| address.to_string()),
+        };
+        let (bar, all) = (Bar::steps("starting nodes"), hosts.len() as u64);
+        bar.update(0, all);
+        let launch =
+            Launch { part, engine, hosts, launcher, map: map.clone(), timeout: self.timeout };
+        let size = launch.part.size_bytes;
+        let made = launch.run(&mut |ready| bar.update(ready as u64, all))?;
+        drop(bar);
+        Ok(created(&made, &map, size))
+    }
+
+    fn launcher(&self) -> Launcher {
+        let in_slurm = || std::env::var_os("SLURM_JOB_ID").is_some() && is_on_path("srun");
+        match self.launcher {
+            Some(LauncherName::Srun) => Launcher::Srun,
+            Some(LauncherName::Local) => Launcher::Local,
+            None if in_slurm() => Launcher::Srun,
+            Some(LauncherName::Ssh) | None => {
+                Launcher::Ssh(self.ssh.split_whitespace().map(str::to_owned).collect())
+            }
+        }
+    }
+
+    fn chosen_hosts(&self) -> Result<Vec<String>> {
+        let is_local = self.launcher == Some(LauncherName::Local);
+        let mut hosts = match (&self.hosts, &self.hostfile) {
+            (Some(list), _) => parse_list(list)?,
+            (None, Some(file)) => read_file(file)?,
+            (None, None) if is_local => {
+                vec!["localhost".to_owned(); self.nodes.unwrap_or(1) as usize]
+            }
+            (None, None) => of_job(|name| std::env::var(name).ok())?,
+        };
+        let wanted = self.nodes.map_or(hosts.len(), |nodes| nodes as usize);
+        if hosts.is_empty() || hosts.len() < wanted {
+            return Err(invalid(format!(
+                "{} are named, and {} wanted",
+                shapes::count(hosts.len(), "host"),
+                wanted.max(1)
+            )));
+        }
+        hosts.truncate(wanted);
+        let mut seen = HashSet::new();
+        match hosts.iter().find(|host| !seen.insert(host.as_str())) {
+            Some(twice) if !is_local => Err(invalid(format!(
+                "node {twice} is named twice: only --launcher local starts several engines on one machine"
+            ))),
+            _ => Ok(hosts),
+        }
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, message)
+}
+
+fn refuse_taken(map: &Path) -> Result<()> {
+    if map.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let map = map.display();
+    let message = format!(
+        "the map {map} already exists: choose another label or --map, or remove its pool with `esker pool destroy nodes:{map}`"
+    );
+    Err(Error::new(ErrorKind::Exists, message))
+}
+
+/// How long the job of Slurm still runs.
+fn rest_of_job() -> Option<Duration> {
+    let end: u64 = std::env::var(SLURM_END).ok()?.parse().ok()?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(Duration::from_secs(end).saturating_sub(now))
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+/// What is said of a pool that was created, and what to do next.
+fn created(map: &Map, path: &Path, size_bytes: u64) -> Answer {
+    let nodes: Vec<_> = map.nodes.iter().enumerate().map(shapes::node).collect();
+    let url = format!("nodes:{}", path.display());
+    let response = json!({
+        "uuid": map.uuid.to_string(),
+        "label": map.label,
+        "url": url,
+        "size_bytes": size_bytes * map.nodes.len() as u64,
+        "targets": map.targets as usize * map.nodes.len(),
+        "nodes": nodes,
+    });
+    let mut text = format!(
+        "created pool {} over {}, each with {} and {}\nmap: {}\n",
+        map.label,
+        shapes::count(map.nodes.len(), "node"),
+        Bytes(size_bytes),
+        shapes::count(map.targets, "target"),
+        path.display(),
+    );
+    text += &next_steps(map, path);
+    Answer::new(response, text)
+}
+
+fn next_steps(map: &Map, path: &Path) -> String {
+    let directory = map.nodes.first().and_then(|node| node.directory.parent());
+    let is_known = directory
+        .is_some_and(|directory| names::pool_directories().iter().any(|known| known == directory));
+    match directory {
+        Some(_) if is_known => format!("use it as {} on all of its nodes", map.label),
+        Some(directory) => format!(
+            "use it as {} on all of its nodes: export {}={}\nor as nodes:{} here",
+            map.label,
+            names::POOLS_VARIABLE,
+            directory.display(),
+            path.display()
+        ),
+        None => String::new(),
+    }
+}

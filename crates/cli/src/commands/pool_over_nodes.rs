@@ -1,0 +1,269 @@
+//! `esker pool list`, `query` and `destroy` of pools over nodes.
+use crate::nodes::{NodesPool, launcher_log, talk};
+use crate::output::{Answer, Table};
+use crate::shapes;
+use esker::types::info::{PoolInfo, Space};
+use esker::types::{Error, ErrorKind, Result};
+use esker_bench::units::Bytes;
+use esker_nodes::{Map, Node};
+use esker_wire::message::Check;
+use serde_json::{Value, json};
+
+/// A pool over nodes, and what its nodes answered.
+pub(super) struct Asked {
+    pub(super) pool: NodesPool,
+    answers: Vec<Result<PoolInfo>>,
+}
+
+impl Asked {
+    /// Asks the nodes of a pool.
+    pub(super) fn ask(pool: NodesPool) -> Result<Self> {
+        let answers = talk(pool.map.query())?;
+        Ok(Self { pool, answers })
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = (usize, &Node, &Result<PoolInfo>)> {
+        let nodes = self.pool.map.nodes.iter().zip(&self.answers).enumerate();
+        nodes.map(|(number, (node, answer))| (number, node, answer))
+    }
+
+    fn infos(&self) -> impl Iterator<Item = &PoolInfo> {
+        self.answers.iter().filter_map(|answer| answer.as_ref().ok())
+    }
+
+    fn spaces(&self) -> Vec<Space> {
+        self.infos().flat_map(|info| info.targets.iter().copied()).collect()
+    }
+
+    /// The pool in JSON. Nodes that do not answer do not count for its space.
+    pub(super) fn response(&self) -> Value {
+        let (map, first) = (&self.pool.map, self.infos().next());
+        let space = shapes::sum(&self.spaces());
+        json!({
+            "uuid": map.uuid.to_string(),
+            "label": map.label,
+            "url": self.pool.url(),
+            "medium": first.map(|info| shapes::medium(info.medium)),
+            "durability": first.map(|info| shapes::durability(info.durability)),
+            "size_bytes": space.data_total + space.index_total,
+            "targets": map.targets as usize * map.nodes.len(),
+            "space": shapes::space(&space),
+            "nodes": self.nodes().map(node_response).collect::<Vec<_>>(),
+        })
+    }
+
+    /// The rows of `esker pool list`: label, size, targets, medium, and where it is.
+    pub(super) fn rows(&self) -> Vec<([String; 4], String)> {
+        let map = &self.pool.map;
+        let space = shapes::sum(&self.spaces());
+        let medium = self.infos().next().map_or("-", |info| shapes::medium(info.medium));
+        let size = Bytes(space.data_total + space.index_total).to_string();
+        let targets = map.targets as usize * map.nodes.len();
+        let whole = [map.label.clone(), size, targets.to_string(), medium.to_owned()];
+        let mut rows = vec![(whole, self.pool.url())];
+        rows.extend(self.nodes().map(|(number, node, answer)| row(map, number, node, answer)));
+        rows
+    }
+
+    /// An error if nodes do not answer: why the first does not, how many others, and the remedy.
+    pub(super) fn trouble(&self) -> Option<Error> {
+        let mut failed =
+            self.nodes().filter_map(|(number, _, answer)| Some((number, answer.as_ref().err()?)));
+        let (number, first) = failed.next()?;
+        let others = match failed.count() {
+            0 => String::new(),
+            others => format!(", and {others} more do not answer"),
+        };
+        let message = format!(
+            "{}{others}; remedy: `esker engine run --map {} --node {number}` on the node starts its engine again",
+            first.message(),
+            self.pool.path.display()
+        );
+        Some(Error::new(first.kind(), message))
+    }
+
+    fn describe(&self) -> String {
+        let (map, space) = (&self.pool.map, shapes::sum(&self.spaces()));
+        let up = self.infos().count();
+        format!(
+            "pool        {}\nuuid        {}\nurl         {}\nnodes       {up} of {} answer\n\
+             data        {}\nindex       {}\n",
+            map.label,
+            map.uuid,
+            self.pool.url(),
+            map.nodes.len(),
+            shapes::free(space.data_free, space.data_total),
+            shapes::free(space.index_free, space.index_total),
+        )
+    }
+
+    fn table(&self) -> String {
+        let headings =
+            [">node", "name", "state", ">targets", ">data free", ">of", "address", "problem"];
+        let mut table = Table::new(&headings);
+        for (number, node, answer) in self.nodes() {
+            let (state, [targets, free, total], problem) = cells(answer);
+            let (name, address) = (node.name.clone(), node.address.clone());
+            let state = state.to_owned();
+            table.row([number.to_string(), name, state, targets, free, total, address, problem]);
+        }
+        table.text()
+    }
+
+    /// The answer of `esker pool query`.
+    pub(super) fn answer(&self) -> Answer {
+        let text = format!("{}\n{}", self.describe(), self.table());
+        Answer::new(self.response(), text).with_trouble(self.trouble())
+    }
+}
+
+/// State, targets, free and total space of a node, and what is wrong with it.
+fn cells(answer: &Result<PoolInfo>) -> (&'static str, [String; 3], String) {
+    match answer {
+        Ok(info) => {
+            let space = shapes::sum(&info.targets);
+            let sizes = [space.data_free, space.data_total].map(|size| Bytes(size).to_string());
+            let [free, total] = sizes;
+            ("up", [info.targets.len().to_string(), free, total], String::new())
+        }
+        Err(error) => ("down", ["-", "-", "-"].map(str::to_owned), error.message().to_owned()),
+    }
+}
+
+fn row(map: &Map, number: usize, node: &Node, answer: &Result<PoolInfo>) -> ([String; 4], String) {
+    let label = format!("{}.{number}", map.label);
+    match answer {
+        Ok(info) => {
+            let space = shapes::sum(&info.targets);
+            let size = Bytes(space.data_total + space.index_total).to_string();
+            let (targets, medium) = (info.targets.len().to_string(), shapes::medium(info.medium));
+            ([label, size, targets, medium.to_owned()], format!("{}, up", node.address))
+        }
+        Err(error) => {
+            let cells = [label, "-".to_owned(), "-".to_owned(), "-".to_owned()];
+            (cells, format!("{}, down: {}", node.address, error.message()))
+        }
+    }
+}
+
+fn node_response((number, node, answer): (usize, &Node, &Result<PoolInfo>)) -> Value {
+    let mut response = shapes::node((number, node));
+    let info = answer.as_ref().ok();
+    response["state"] = json!(if info.is_some() { "up" } else { "down" });
+    response["problem"] = json!(answer.as_ref().err().map(Error::message));
+    response["targets"] = json!(info.map(|info| info.targets.len()));
+    response["space"] = json!(info.map(|info| shapes::space(&shapes::sum(&info.targets))));
+    response
+}
+
+/// Checks the parts of all nodes, each by its engine.
+pub(super) fn check(pool: NodesPool, repair: bool) -> Result<Answer> {
+    if repair {
+        let message = "a pool over nodes is repaired part by part, on each node: end its engine, and use \
+                       `esker pool check esker:DIR --repair` with the directory that `esker pool query` shows";
+        return Err(Error::new(ErrorKind::NotSupported, message));
+    }
+    let found = talk(pool.map.check())?;
+    let nodes = || pool.map.nodes.iter().zip(&found).enumerate();
+    let mut table = Table::new(&[">node", "name", ">records", ">data", ">problems", "problem"]);
+    for (number, (node, found)) in nodes() {
+        let (numbers, problem) = check_cells(found);
+        let cells = [number.to_string(), node.name.clone()].into_iter().chain(numbers);
+        table.row(cells.chain([problem]));
+    }
+    let response = nodes().map(|(number, (node, found))| check_response(number, node, found));
+    let response = json!({"nodes": response.collect::<Vec<_>>()});
+    let trouble = nodes().find_map(|(_, (node, found))| check_trouble(node, found));
+    Ok(Answer::new(response, table.text()).with_trouble(trouble))
+}
+
+/// Records, data and problems of a part, and the first of the problems.
+fn check_cells(found: &Result<Check>) -> ([String; 3], String) {
+    match found {
+        Ok(found) => {
+            let (data, problems) = (Bytes(found.live_bytes).to_string(), found.problems.len());
+            let first = found.problems.first().cloned().unwrap_or_default();
+            ([found.records.to_string(), data, problems.to_string()], first)
+        }
+        Err(error) => (["-", "-", "-"].map(str::to_owned), error.message().to_owned()),
+    }
+}
+
+fn check_response(number: usize, node: &Node, found: &Result<Check>) -> Value {
+    let mut response = shapes::node((number, node));
+    let done = found.as_ref().ok();
+    response["problem"] = json!(found.as_ref().err().map(Error::message));
+    response["problems"] = json!(done.map(|found| &found.problems));
+    response["records"] = json!(done.map(|found| found.records));
+    response["live_bytes"] = json!(done.map(|found| found.live_bytes));
+    response["lost_bytes"] = json!(done.map(|found| found.lost_bytes));
+    response["lost"] = json!(done.map(|found| &found.lost));
+    response
+}
+
+fn check_trouble(node: &Node, found: &Result<Check>) -> Option<Error> {
+    match found {
+        Err(error) => Some(error.clone()),
+        Ok(found) => found.problems.first().map(|problem| {
+            let message = format!(
+                "node {}: {problem}; remedy: end its engine, then `esker pool check esker:{} --repair` there",
+                node.name,
+                node.directory.display()
+            );
+            Error::new(ErrorKind::Corrupt, message)
+        }),
+    }
+}
+
+/// Destroys a pool over nodes. Unless forced, all of its nodes must answer, so that nothing is left of it.
+pub(super) fn destroy(pool: NodesPool, force: bool) -> Result<Answer> {
+    let asked = Asked::ask(pool)?;
+    if let Some(trouble) = asked.trouble().filter(|_| !force) {
+        let message = format!(
+            "{}; or destroy the rest of the pool with --force, which leaves the part of such a node where it is",
+            trouble.message()
+        );
+        return Err(Error::new(trouble.kind(), message));
+    }
+    let pool = asked.pool;
+    let destroyed = talk(pool.map.shut_down(true))?;
+    remove_map(&pool)?;
+    let nodes = pool.map.nodes.iter().zip(&destroyed).enumerate();
+    let nodes = nodes.map(|(number, (node, destroyed))| {
+        let mut response = shapes::node((number, node));
+        response["problem"] = json!(destroyed.as_ref().err().map(Error::message));
+        response
+    });
+    let response = json!({"url": pool.url(), "nodes": nodes.collect::<Vec<_>>()});
+    let text = format!("destroyed pool {}", pool.url());
+    Ok(Answer::new(response, text).with_trouble(left(&pool, &destroyed)))
+}
+
+/// A node on this machine may have removed it already.
+fn remove_map(pool: &NodesPool) -> Result<()> {
+    // There is one only if a launcher started the engines from here.
+    let _ = std::fs::remove_file(launcher_log(&pool.path));
+    match std::fs::remove_file(&pool.path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(format_args!("removing {}", pool.path.display()), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An error that names the parts that are left.
+fn left(pool: &NodesPool, destroyed: &[Result<()>]) -> Option<Error> {
+    let nodes = pool.map.nodes.iter().zip(destroyed);
+    let left: Vec<String> = nodes
+        .filter(|(_, destroyed)| destroyed.is_err())
+        .map(|(node, _)| format!("{} on {}", node.directory.display(), node.name))
+        .collect();
+    if left.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "these parts may be left: {}; remove them there with `esker pool destroy esker:DIR --force`",
+        left.join(", ")
+    );
+    Some(Error::new(ErrorKind::Io, message))
+}

@@ -1,0 +1,126 @@
+//! Where an engine listens, and by which address others reach it.
+use esker::types::{Error, ErrorKind, Result};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use tokio::net::TcpListener;
+
+/// The name of this machine for itself.
+const LOCALHOST: &str = "localhost";
+
+/// A host, by name or number, and a port; port 0 stands for any that is free.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let wrong = || format!("{text:?} is no address: write HOST:PORT, or [HOST]:PORT for IPv6");
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let port = port.parse().map_err(|_| wrong())?;
+        match bare.unwrap_or(host) {
+            "" => Err(wrong()),
+            host if bare.is_none() && host.contains(':') => Err(wrong()),
+            host => Ok(Self { host: host.to_owned(), port }),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl Address {
+    /// Any free port of a host.
+    pub(crate) fn any_port(host: &str) -> Self {
+        Self { host: host.to_owned(), port: 0 }
+    }
+
+    /// A port of loopback.
+    pub(crate) fn on_loopback(port: u16) -> Self {
+        Self { host: LOCALHOST.to_owned(), port }
+    }
+
+    /// Listens here. A host that is a name is how others find this node, which may itself know the name as one of its
+    /// loopback: then the engine listens on all addresses of the node.
+    pub(crate) async fn listen(&self) -> Result<TcpListener> {
+        let bound = match self.host.parse::<IpAddr>() {
+            Ok(number) => TcpListener::bind((number, self.port)).await,
+            Err(_) if self.host == LOCALHOST => {
+                TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await
+            }
+            Err(_) => self.listen_everywhere().await,
+        };
+        bound.map_err(|error| Error::io(format_args!("listening on {self}"), &error))
+    }
+
+    /// Some nodes have no IPv6.
+    async fn listen_everywhere(&self) -> std::io::Result<TcpListener> {
+        match TcpListener::bind((Ipv6Addr::UNSPECIFIED, self.port)).await {
+            Ok(listener) => Ok(listener),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Err(error),
+            Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, self.port)).await,
+        }
+    }
+}
+
+/// The address of a network interface of this node: of several, an IPv4 address if there is one.
+///
+/// # Errors
+/// `NotFound` if there is no such interface, or if it has no address.
+pub(crate) fn interface_address(name: &str) -> Result<IpAddr> {
+    let failed = |error: nix::Error| Error::io("listing network interfaces", &error.into());
+    let interfaces = nix::ifaddrs::getifaddrs().map_err(failed)?;
+    let addresses: Vec<IpAddr> = interfaces
+        .filter(|interface| interface.interface_name == name)
+        .filter_map(|interface| interface.address.and_then(|address| ip_of(&address)))
+        .collect();
+    let first = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
+    first.copied().ok_or_else(|| {
+        let message =
+            format!("there is no network interface {name:?} with an address: `ip addr` lists them");
+        Error::new(ErrorKind::NotFound, message)
+    })
+}
+
+/// Without those of a link alone, which are of no use without its name.
+fn ip_of(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
+    let four = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+    let six = || address.as_sockaddr_in6().map(|address| address.ip());
+    four.or_else(|| six().filter(|six| !six.is_unicast_link_local()).map(IpAddr::V6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_back() {
+        for (text, host, port) in
+            [("n1:7000", "n1", 7000), ("10.0.0.1:0", "10.0.0.1", 0), ("[::1]:80", "::1", 80)]
+        {
+            let address: Address = text.parse().unwrap();
+            assert_eq!((address.host.as_str(), address.port), (host, port));
+            assert_eq!(address.to_string(), text);
+        }
+        for wrong in ["", "n1", ":7", "n1:", "n1:70000", "::1:80", "[]:1"] {
+            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn loopback_has_an_address_and_nothing_else_is_found() {
+        assert!(interface_address("lo").unwrap().is_loopback());
+        assert_eq!(interface_address("none").unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}

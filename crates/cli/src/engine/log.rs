@@ -1,0 +1,20 @@
+//! The log of an engine.
+use esker::types::{Error, Result};
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use tracing::Level;
+
+/// Writes structured log lines to the end of a file that only its owner may read, or to standard error.
+pub(crate) fn log_to(file: Option<&Path>) -> Result<()> {
+    let builder = tracing_subscriber::fmt().with_max_level(Level::INFO).with_ansi(false);
+    let Some(path) = file else {
+        builder.with_writer(std::io::stderr).init();
+        return Ok(());
+    };
+    let opened = File::options().append(true).create(true).mode(0o600).open(path);
+    let file = opened
+        .map_err(|error| Error::io(format_args!("opening the log {}", path.display()), &error))?;
+    builder.with_writer(file).init();
+    Ok(())
+}

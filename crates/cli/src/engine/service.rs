@@ -1,0 +1,216 @@
+//! Serves a part until the process is told to end.
+use super::{Address, claim, map_beside, web};
+use esker::Native;
+use esker::types::info::OpenMode;
+use esker::types::{Error, ErrorKind, Result, Uuid};
+use esker_engine::{Engine, Host};
+use esker_store::{CheckReport, Pool, Superblock};
+use esker_wire::handshake::Secret;
+use esker_wire::message::Check;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+
+/// How often an engine looks whether its part is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// What an engine serves, and where.
+pub(crate) struct Service {
+    pub(crate) part: PathBuf,
+    pub(crate) secret: Secret,
+    pub(crate) listen: Address,
+    /// The host by which others reach it, if that is not the one where it listens.
+    pub(crate) advertise: Option<String>,
+    /// Where metrics and health are served.
+    pub(crate) metrics: Option<Address>,
+    pub(crate) lifetime: Option<Duration>,
+    pub(crate) threads: Option<usize>,
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// What an engine says once it serves.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Ready {
+    /// Where others reach it.
+    pub(crate) address: String,
+    pub(crate) uuid: Uuid,
+    pub(crate) part: PathBuf,
+    pub(crate) pid: u32,
+    /// Where its metrics are.
+    #[serde(default)]
+    pub(crate) metrics: Option<String>,
+}
+
+/// The process of an engine, as its clients may control it.
+struct Process {
+    part: PathBuf,
+    superblock: Superblock,
+    /// Its log, which is removed with the part.
+    log: Option<PathBuf>,
+    end: Notify,
+    checking: Mutex<Option<JoinHandle<Result<CheckReport>>>>,
+}
+
+impl Host for Process {
+    fn shut_down(&self, remove: bool) -> Result<()> {
+        if remove {
+            self.remove()?;
+        }
+        self.end.notify_one();
+        Ok(())
+    }
+
+    fn check(&self) -> Result<Option<Check>> {
+        let mut checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = self.part.clone();
+        let begin = || std::thread::spawn(move || Pool::check(&part, false, &mut |_, _| ()));
+        if !checking.get_or_insert_with(begin).is_finished() {
+            return Ok(None);
+        }
+        let Some(report) = checking.take().map(JoinHandle::join) else { return Ok(None) };
+        let defect = |_| Error::new(ErrorKind::Corrupt, "the check met a defect of the program");
+        report.map_err(defect)?.map(|report| Some(found(report)))
+    }
+}
+
+fn found(report: CheckReport) -> Check {
+    let CheckReport { problems, records, live_bytes, lost_bytes, lost, .. } = report;
+    Check { problems, records, live_bytes, lost_bytes, lost }
+}
+
+impl Process {
+    fn remove(&self) -> Result<()> {
+        let map = map_beside(&self.part, &self.superblock);
+        Pool::destroy(&self.part, true)?;
+        let map = map.map(|(path, _)| path);
+        for path in map.iter().chain(&self.log) {
+            // Of several nodes with one directory, another one may have removed the map.
+            let _ = std::fs::remove_file(path);
+        }
+        Ok(())
+    }
+
+    /// False once the part was destroyed, or its directory is that of another pool.
+    fn has_part(&self) -> bool {
+        Superblock::read(&self.part).is_ok_and(|found| found.uuid == self.superblock.uuid)
+    }
+
+    /// Returns when the part is gone.
+    async fn part_gone(&self) {
+        while self.has_part() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+impl Service {
+    /// Serves until the process is told to end. Calls `ready` once clients can connect.
+    ///
+    /// # Errors
+    /// `Busy` if another engine serves the part; those of opening it and of listening.
+    pub(crate) fn run(self, ready: impl FnOnce(&Ready) -> Result<()>) -> Result<()> {
+        let part = self.part.canonicalize().map_err(|error| {
+            Error::io(format_args!("looking for the part {}", self.part.display()), &error)
+        })?;
+        let superblock = Superblock::read(&part)?;
+        let _claim = claim(&part)?;
+        let pool = Arc::new(Native::open(&part, OpenMode::ReadWrite)?);
+        let (log, end, checking) = (self.log.clone(), Notify::new(), Mutex::default());
+        let process = Arc::new(Process { part, superblock, log, end, checking });
+        let engine = Engine::new(pool, process.superblock.uuid, self.secret.clone());
+        engine.set_host(Arc::clone(&process) as Arc<dyn Host>);
+        self.runtime()?.block_on(self.serve(&engine, &process, ready))
+    }
+
+    fn runtime(&self) -> Result<tokio::runtime::Runtime> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        if let Some(threads) = self.threads {
+            builder.worker_threads(threads);
+        }
+        let made = builder.enable_all().build();
+        made.map_err(|error| Error::io("starting the threads of the engine", &error))
+    }
+
+    async fn serve(
+        &self,
+        engine: &Engine,
+        process: &Process,
+        ready: impl FnOnce(&Ready) -> Result<()>,
+    ) -> Result<()> {
+        let mut signals = Signals::new()?;
+        let listener = self.listen.listen().await?;
+        let mut said = self.said(&listener, process)?;
+        said.metrics = self.serve_metrics(engine).await?;
+        tracing::info!(part = %said.part.display(), address = said.address, metrics = said.metrics, "ready");
+        ready(&said)?;
+        let why = tokio::select! {
+            () = engine.listen(listener) => "no more clients",
+            why = signals.first() => why,
+            () = process.end.notified() => "a client asked for it",
+            () = process.part_gone() => "the part is gone",
+            () = expired(self.lifetime) => "its lifetime is over",
+        };
+        tracing::info!(why, "ending");
+        // Clients that had to be disconnected are in the log.
+        let _ = engine.drain().await;
+        Ok(())
+    }
+
+    /// Serves metrics and health, if that is wanted, as long as the runtime lives. Returns where.
+    async fn serve_metrics(&self, engine: &Engine) -> Result<Option<String>> {
+        let Some(address) = &self.metrics else { return Ok(None) };
+        let listener = address.listen().await?;
+        let port = port_of(&listener)?;
+        tokio::spawn(web::serve(listener, engine.clone()));
+        Ok(Some(Address { host: address.host.clone(), port }.to_string()))
+    }
+
+    fn said(&self, listener: &TcpListener, process: &Process) -> Result<Ready> {
+        let port = port_of(listener)?;
+        let host = self.advertise.clone().unwrap_or_else(|| self.listen.host.clone());
+        let address = Address { host, port }.to_string();
+        let (uuid, part) = (process.superblock.uuid, process.part.clone());
+        Ok(Ready { address, uuid, part, pid: std::process::id(), metrics: None })
+    }
+}
+
+fn port_of(listener: &TcpListener) -> Result<u16> {
+    let address = listener.local_addr().map_err(|error| Error::io("listening", &error))?;
+    Ok(address.port())
+}
+
+async fn expired(lifetime: Option<Duration>) {
+    match lifetime {
+        Some(lifetime) => tokio::time::sleep(lifetime).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The signals that end an engine.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let on =
+            |kind| signal(kind).map_err(|error| Error::io("setting up a signal handler", &error));
+        Ok(Self {
+            terminate: on(SignalKind::terminate())?,
+            interrupt: on(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn first(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

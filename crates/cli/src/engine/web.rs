@@ -1,0 +1,84 @@
+//! Metrics and health of an engine over HTTP: two pages to read, and nothing else.
+use esker_engine::Engine;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// Connections that are answered at a time; others wait.
+const CONNECTIONS_MAX: usize = 8;
+
+/// Most bytes of a request.
+const REQUEST_BYTES_MAX: u64 = 8 << 10;
+
+/// How long a client may take for its request and the response.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long to wait before accepting again after that failed.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// What a path is answered with.
+struct Page {
+    status: &'static str,
+    kind: &'static str,
+    text: String,
+}
+
+/// Answers everybody who asks, until it is dropped.
+pub(super) async fn serve(listener: TcpListener, engine: Engine) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_AGAIN).await;
+            continue;
+        };
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            // A client that is slow or gone has nobody to hear of it.
+            let _ = tokio::time::timeout(TIMEOUT, answer(stream, &engine)).await;
+            drop(place);
+        });
+    }
+}
+
+/// Answers one request, and closes the connection.
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    engine: &Engine,
+) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let first = request(&mut stream).await?;
+    let Page { status, kind, text } = page(&first, engine);
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        text.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(text.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+/// The first line of a request. The others are read, as the client may wait until they are.
+async fn request(stream: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<String> {
+    let mut lines = stream.take(REQUEST_BYTES_MAX).lines();
+    let first = lines.next_line().await?.unwrap_or_default();
+    while lines.next_line().await?.is_some_and(|line| !line.is_empty()) {}
+    Ok(first)
+}
+
+fn page(request: &str, engine: &Engine) -> Page {
+    let mut words = request.split(' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let text = |status, text: &str| Page { status, kind: "text/plain", text: text.to_owned() };
+    match (method, path.split('?').next().unwrap_or_default()) {
+        ("GET", "/metrics") => {
+            Page { status: "200 OK", kind: "text/plain; version=0.0.4", text: engine.metrics() }
+        }
+        ("GET", "/health") if engine.health().is_ready() => text("200 OK", "ready\n"),
+        ("GET", "/health") => text("503 Service Unavailable", "draining\n"),
+        ("GET", _) => text("404 Not Found", "there are /metrics and /health\n"),
+        _ => text("405 Method Not Allowed", "only GET is answered\n"),
+    }
+}

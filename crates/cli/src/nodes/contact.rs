@@ -1,0 +1,53 @@
+//! A pool over nodes that exists: its map, and what its nodes answer.
+use esker::names::{self, Named};
+use esker::types::{Error, Result};
+use esker_nodes::Map;
+use std::path::{Path, PathBuf};
+
+/// A pool over nodes, and where its map is.
+pub(crate) struct NodesPool {
+    pub(crate) path: PathBuf,
+    pub(crate) map: Map,
+}
+
+impl NodesPool {
+    /// The pool over nodes of this name; `None` if the name stands for something else, or for nothing.
+    ///
+    /// # Errors
+    /// Those of reading a map.
+    pub(crate) fn find(name: &str) -> Result<Option<Self>> {
+        match names::resolve(name) {
+            Ok(Named::Nodes(path)) => Self::read(path).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn read(path: PathBuf) -> Result<Self> {
+        let path = path.canonicalize().unwrap_or(path);
+        let map = Map::read(&path)?;
+        Ok(Self { path, map })
+    }
+
+    /// All pools whose maps are in the pool directories and can be read, sorted by path.
+    pub(crate) fn all() -> Vec<Self> {
+        names::list_nodes().into_iter().map(|(path, map)| Self { path, map }).collect()
+    }
+
+    /// The name by which every program of this machine can open the pool.
+    pub(crate) fn url(&self) -> String {
+        format!("nodes:{}", self.path.display())
+    }
+
+    /// True if this directory is the part of one of its nodes.
+    pub(crate) fn has_part(&self, part: &Path, uuid: esker::types::Uuid) -> bool {
+        self.map.nodes.iter().any(|node| node.uuid == uuid && node.directory == part)
+    }
+}
+
+/// Runs a future that talks to nodes.
+pub(crate) fn talk<T>(work: impl Future<Output = T>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Error::io("preparing to talk to the nodes of a pool", &error))?;
+    Ok(runtime.block_on(work))
+}

@@ -1,0 +1,302 @@
+//! Creates a pool over nodes: starts all of them, hands the map round, and leaves them running; or leaves nothing.
+use super::order::{
+    Down, EngineSpec, ORDER_VERSION, Order, Own, PartSpec, Place, Reach, State, Up,
+};
+use super::tree::Tree;
+use esker::types::{Error, ErrorKind, Result, Uuid};
+use esker_nodes::{MAP_VERSION, Map, Node, secret_text};
+use esker_wire::handshake::Secret;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Starters that one starter starts.
+pub(crate) const FANOUT: usize = 8;
+
+/// How long nodes may take to start, to take the map, or to be cleaned up.
+pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How much longer they may take to start for each GiB, since all space is reserved.
+const TIMEOUT_PER_GIB: Duration = Duration::from_secs(2);
+
+/// Nodes that a message names.
+const NAMED_MAX: usize = 4;
+
+/// How starters come to the nodes.
+#[derive(Clone, Debug)]
+pub(crate) enum Launcher {
+    /// As a tree, by these words and the name of a node.
+    Ssh(Vec<String>),
+    /// All at once, as a step of a Slurm job.
+    Srun,
+    /// As processes of this machine.
+    Local,
+}
+
+/// A pool that is to be created.
+pub(crate) struct Launch {
+    pub(crate) part: PartSpec,
+    pub(crate) engine: EngineSpec,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) launcher: Launcher,
+    /// Where its map is written here.
+    pub(crate) map: PathBuf,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Called with the number of nodes that are ready.
+pub(crate) type Progress<'p> = &'p mut dyn FnMut(usize);
+
+impl Launch {
+    /// Creates the pool. If that fails, nothing is left of it.
+    ///
+    /// # Errors
+    /// Names the nodes that failed, and why.
+    pub(crate) fn run(self, progress: Progress<'_>) -> Result<Map> {
+        let secret = Secret::new(esker_os::random_bytes()?);
+        let uuid = esker_os::random_uuid()?;
+        let order = self.order(&secret)?;
+        let mut nodes = Nodes::start(order, &self.launcher, &self.map);
+        let started = self.start(&mut nodes, uuid, secret, progress);
+        match &started {
+            Ok(_) => nodes.leave(&self.launcher),
+            Err(_) => {
+                let _ = std::fs::remove_file(&self.map);
+                nodes.abandon();
+                let _ = std::fs::remove_file(launcher_log(&self.map));
+            }
+        }
+        started
+    }
+
+    fn start(
+        &self,
+        nodes: &mut Nodes,
+        uuid: Uuid,
+        secret: Secret,
+        progress: Progress<'_>,
+    ) -> Result<Map> {
+        nodes.all_report(self.start_timeout(), progress)?;
+        let map = Map {
+            version: MAP_VERSION,
+            label: self.part.label.clone(),
+            uuid,
+            secret,
+            targets: self.part.targets,
+            nodes: nodes.found(),
+        };
+        write_here(&map, &self.map)?;
+        nodes.tree.tell(&Down::Publish(Box::new(map.clone())));
+        nodes.all_report(STEP_TIMEOUT, &mut |_| ())?;
+        nodes.tree.tell(&Down::Keep);
+        nodes.all_report(STEP_TIMEOUT, &mut |_| ())?;
+        Ok(map)
+    }
+
+    fn start_timeout(&self) -> Duration {
+        let gib = (self.part.size_bytes >> 30).min(1 << 20) as u32;
+        self.timeout.unwrap_or(STEP_TIMEOUT + TIMEOUT_PER_GIB * gib)
+    }
+
+    fn order(&self, secret: &Secret) -> Result<Order> {
+        let program = std::env::current_exe()
+            .map_err(|error| Error::io("looking for the program of the engines", &error))?;
+        let (own, reach) = match &self.launcher {
+            Launcher::Ssh(words) => (Own::First, Reach::Shell(words.clone())),
+            Launcher::Local => (Own::First, Reach::Local),
+            Launcher::Srun => (Own::Ranked, Reach::Local),
+        };
+        Ok(Order {
+            version: ORDER_VERSION,
+            secret: secret_text(secret),
+            part: self.part.clone(),
+            engine: self.engine.clone(),
+            places: places(&self.hosts),
+            own,
+            reach,
+            program,
+            fanout: FANOUT,
+        })
+    }
+}
+
+/// Where a launcher that outlives this process writes what it says, beside the map.
+pub(crate) fn launcher_log(map: &Path) -> PathBuf {
+    map.with_extension("launch.log")
+}
+
+/// The places of hosts. A host that is there several times gets a name for each.
+fn places(hosts: &[String]) -> Vec<Place> {
+    let mut times: HashMap<&str, u32> = HashMap::new();
+    hosts.iter().for_each(|host| *times.entry(host).or_default() += 1);
+    let place = |(number, host): (usize, &String)| {
+        let number = number as u32;
+        let name = match times.get(host.as_str()) {
+            Some(1) | None => host.clone(),
+            _ => format!("{host}.{number}"),
+        };
+        Place { number, name, host: host.clone() }
+    };
+    hosts.iter().enumerate().map(place).collect()
+}
+
+fn write_here(map: &Map, path: &Path) -> Result<()> {
+    if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(directory)
+            .map_err(|error| Error::io(format_args!("making {}", directory.display()), &error))?;
+    }
+    map.write(path)
+}
+
+/// The nodes that are being started.
+struct Nodes {
+    order: Order,
+    tree: Tree,
+    reports: Receiver<Up>,
+    ready: BTreeMap<u32, (String, Uuid)>,
+    failed: BTreeMap<u32, (ErrorKind, String)>,
+    /// Of which nothing more is reported.
+    over: BTreeSet<u32>,
+}
+
+impl Nodes {
+    fn start(order: Order, launcher: &Launcher, map: &Path) -> Self {
+        let (to, reports) = channel();
+        let tree = match command(launcher, &order) {
+            None => Tree::grow(&order, &order.places, &to),
+            Some(command) => Tree::by_launcher(command, &launcher_log(map), order.clone(), &to),
+        };
+        let (ready, failed, over) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { order, tree, reports, ready, failed, over }
+    }
+
+    /// Waits until each node has reported once more.
+    fn all_report(&mut self, timeout: Duration, progress: Progress<'_>) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        let mut silent: BTreeSet<u32> =
+            self.order.places.iter().map(|place| place.number).collect();
+        while !silent.is_empty() {
+            match self.reports.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(up) => {
+                    silent.remove(&up.node);
+                    self.take(up);
+                    progress(self.ready.len());
+                }
+                Err(why) => {
+                    let why = silence(why, timeout);
+                    let failed = silent.iter().map(|node| (*node, why.clone()));
+                    self.failed.extend(failed);
+                    break;
+                }
+            }
+        }
+        self.refuse_failed()
+    }
+
+    fn take(&mut self, Up { node, state }: Up) {
+        if state.is_last() {
+            self.over.insert(node);
+        }
+        match state {
+            State::Ready { address, uuid } => {
+                self.ready.insert(node, (address, uuid));
+            }
+            State::Failed { kind, message } => {
+                self.failed.insert(node, (kind, message));
+            }
+            State::Published | State::Kept | State::Removed => {}
+        }
+    }
+
+    /// Fails if a node has.
+    fn refuse_failed(&self) -> Result<()> {
+        let Some((kind, _)) = self.failed.values().next() else { return Ok(()) };
+        let named = self.failed.iter().take(NAMED_MAX);
+        let mut reasons: Vec<String> =
+            named.map(|(node, (_, why))| format!("node {}: {why}", self.name(*node))).collect();
+        if self.failed.len() > NAMED_MAX {
+            reasons.push(format!("and {} more nodes", self.failed.len() - NAMED_MAX));
+        }
+        let all_same = self.failed.values().all(|(other, _)| other == kind);
+        let message =
+            format!("pool {} was not created: {}", self.order.part.label, reasons.join("; "));
+        Err(Error::new(if all_same { *kind } else { ErrorKind::Io }, message))
+    }
+
+    fn name(&self, node: u32) -> &str {
+        self.order.places.get(node as usize).map_or("?", |place| &place.name)
+    }
+
+    /// The nodes of the map.
+    fn found(&self) -> Vec<Node> {
+        let node = |place: &Place| {
+            let (address, uuid) = self.ready.get(&place.number)?.clone();
+            let directory = self.order.part.part(place.number);
+            Some(Node { name: place.name.clone(), address, uuid, directory })
+        };
+        self.order.places.iter().filter_map(node).collect()
+    }
+
+    /// Stops and removes everything, as far as that takes no longer than it may.
+    fn abandon(mut self) {
+        self.tree.tell(&Down::Abandon);
+        let deadline = Instant::now() + STEP_TIMEOUT;
+        while self.over.len() < self.order.places.len() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(up) = self.reports.recv_timeout(left) else { break };
+            self.take(up);
+        }
+        self.tree.leave();
+    }
+
+    /// Leaves everything running.
+    fn leave(self, launcher: &Launcher) {
+        match launcher {
+            Launcher::Ssh(_) | Launcher::Local => self.tree.end(),
+            // It stays as long as the engines.
+            Launcher::Srun => self.tree.leave(),
+        }
+    }
+}
+
+fn silence(why: RecvTimeoutError, timeout: Duration) -> (ErrorKind, String) {
+    match why {
+        RecvTimeoutError::Timeout => {
+            let message = format!("no answer within {} s (--timeout)", timeout.as_secs());
+            (ErrorKind::TimedOut, message)
+        }
+        RecvTimeoutError::Disconnected => (ErrorKind::Io, "its starter ended".to_owned()),
+    }
+}
+
+/// The command of a launcher that starts a starter on each node.
+fn command(launcher: &Launcher, order: &Order) -> Option<Command> {
+    let hosts: Vec<&str> = order.places.iter().map(|place| place.host.as_str()).collect();
+    let (count, list) = (hosts.len().to_string(), hosts.join(","));
+    let mut command = match launcher {
+        Launcher::Ssh(_) | Launcher::Local => return None,
+        Launcher::Srun => {
+            let mut command = Command::new("srun");
+            command.args(["--nodes", &count, "--ntasks", &count, "--ntasks-per-node=1"]);
+            command.args(["--nodelist", &list, "--overlap", "--mem=0", "--input=all"]);
+            command.args(["--kill-on-bad-exit=0", "--job-name=esker", "--unbuffered"]);
+            command
+        }
+    };
+    command.arg(&order.program).args(["engine", "start"]);
+    Some(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_repeat_get_names_of_their_own() {
+        let hosts = ["n1", "n2", "n1"].map(str::to_owned);
+        let names: Vec<_> = places(&hosts).into_iter().map(|place| place.name).collect();
+        assert_eq!(names, ["n1.0", "n2", "n1.2"]);
+    }
+}

@@ -1,0 +1,16 @@
+//! Pools over nodes: starting their engines, and asking them.
+mod contact;
+mod hosts;
+mod launch;
+mod model;
+mod order;
+mod raise;
+mod starter;
+mod tree;
+
+pub(crate) use contact::{NodesPool, talk};
+pub(crate) use hosts::{of_job, parse_list, read_file};
+pub(crate) use launch::{FANOUT, Launch, Launcher, launcher_log};
+pub(crate) use model::{Outcome, Steps};
+pub(crate) use order::{EngineSpec, PartSpec};
+pub(crate) use starter::run as start_nodes;

@@ -1,0 +1,78 @@
+//! A model of the start of a pool over nodes: how long the tree of starters takes, given how long each step takes.
+use super::tree::bounds;
+use std::time::Duration;
+
+/// How long the steps of a start take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steps {
+    /// Making a process of this program, of which a starter makes one after the other.
+    pub(crate) fork: Duration,
+    /// From there until a starter on another node runs: connection, authentication, shell.
+    pub(crate) connect: Duration,
+    /// From there until the node is ready: its part is created, its engine started.
+    pub(crate) node: Duration,
+    /// A message to another node and its reply.
+    pub(crate) round_trip: Duration,
+    /// Once all nodes are ready, until one node has the map and is to be kept, without messages.
+    pub(crate) publish: Duration,
+}
+
+/// What the model says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Starters, one below the other.
+    pub(crate) depth: u32,
+    /// Until whoever creates the pool knows that all nodes are ready.
+    pub(crate) ready: Duration,
+    /// Until the command returns.
+    pub(crate) total: Duration,
+}
+
+impl Steps {
+    /// A start of so many nodes, with so many starters below each.
+    pub(crate) fn start(&self, nodes: usize, fanout: usize) -> Outcome {
+        let (depth, ready) = self.below(nodes, fanout);
+        // The map goes down and is acknowledged; then all are told to stay, and acknowledge that.
+        let rounds = 2 * depth;
+        let total = ready + self.publish + self.round_trip * rounds;
+        Outcome { depth, ready, total }
+    }
+
+    /// Depth of the starters below one, and the time from its start until it knows that all of them are ready.
+    fn below(&self, nodes: usize, fanout: usize) -> (u32, Duration) {
+        let mut deepest = (0, Duration::ZERO);
+        for (turn, range) in (1..).zip(bounds(nodes, fanout)) {
+            if range.is_empty() {
+                continue;
+            }
+            let (depth, others) = self.below(range.len() - 1, fanout);
+            let begun = self.fork * turn + self.connect;
+            let ready = begun + self.node.max(others) + self.round_trip / 2;
+            deepest = (deepest.0.max(depth + 1), deepest.1.max(ready));
+        }
+        deepest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps() -> Steps {
+        let ms = Duration::from_millis;
+        Steps { fork: ms(1), connect: ms(100), node: ms(30), round_trip: ms(2), publish: ms(5) }
+    }
+
+    #[test]
+    fn a_tree_is_as_long_as_its_deepest_branch() {
+        let ms = Duration::from_millis;
+        let one = steps().start(1, 8);
+        assert_eq!(one, Outcome { depth: 1, ready: ms(132), total: ms(141) });
+        assert_eq!(steps().start(8, 8).ready, ms(132 + 7));
+        let nine = steps().start(9, 8);
+        // The last branch, begun after 8 ms, has two nodes, one below the other.
+        assert_eq!((nine.depth, nine.ready), (2, ms(8 + 100 + 132 + 1)));
+        assert_eq!(steps().start(512, 8).depth, 3);
+        assert!(steps().start(512, 512).ready > steps().start(512, 8).ready);
+    }
+}

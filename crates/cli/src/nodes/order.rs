@@ -1,0 +1,197 @@
+//! What a starter is told and what it reports: lines of JSON on its standard input and output.
+use esker::types::info::{Durability, Part};
+use esker::types::{Error, ErrorKind, Result, Uuid};
+use esker_nodes::Map;
+use esker_store::PoolSpec;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Version of these messages.
+pub(crate) const ORDER_VERSION: u32 = 1;
+
+/// A node that is to be started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) number: u32,
+    /// For messages.
+    pub(crate) name: String,
+    /// By which it is reached.
+    pub(crate) host: String,
+}
+
+/// How starters are started on other nodes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Reach {
+    /// By these words, the name of the node and a command line for its shell, as `ssh` takes them.
+    Shell(Vec<String>),
+    /// As processes of this machine.
+    Local,
+}
+
+/// Which node of an order a starter is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Own {
+    /// The first. It starts those for the others, and ends once all engines are to stay.
+    First,
+    /// The one of its rank: a launcher has started all of them. It stays as long as its engine, and with it the
+    /// launcher.
+    Ranked,
+}
+
+/// The part of a pool that each node gets.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PartSpec {
+    /// Label of the pool.
+    pub(crate) label: String,
+    /// Directory for the part on each node.
+    pub(crate) directory: PathBuf,
+    pub(crate) nodes: u32,
+    pub(crate) size_bytes: u64,
+    pub(crate) targets: u32,
+    pub(crate) durability: Option<Durability>,
+    pub(crate) guarded: bool,
+    pub(crate) index_percent: Option<u32>,
+    pub(crate) segment_bytes: Option<u64>,
+    pub(crate) huge_pages: bool,
+}
+
+impl PartSpec {
+    /// Label of a node's part, which is the name of its directory too.
+    pub(crate) fn part_label(&self, number: u32) -> String {
+        format!("{}.{number}", self.label)
+    }
+
+    /// Directory of a node's part.
+    pub(crate) fn part(&self, number: u32) -> PathBuf {
+        self.directory.join(self.part_label(number))
+    }
+
+    /// Log of a node's engine.
+    pub(crate) fn log(&self, number: u32) -> PathBuf {
+        self.directory.join(format!("{}.{number}.log", self.label))
+    }
+
+    /// The pool that is the part of a node.
+    pub(crate) fn spec(&self, number: u32) -> PoolSpec {
+        PoolSpec {
+            targets: Some(self.targets),
+            durability: self.durability,
+            guarded: self.guarded,
+            index_percent: self.index_percent,
+            segment_bytes: self.segment_bytes,
+            huge_pages: self.huge_pages,
+            part: Part { node: number, nodes: self.nodes },
+            ..PoolSpec::new(&self.part_label(number), self.size_bytes)
+        }
+    }
+}
+
+/// How engines are started.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct EngineSpec {
+    /// Network interface to listen on.
+    pub(crate) interface: Option<String>,
+    /// When they end, in seconds from their start.
+    pub(crate) lifetime_seconds: Option<f64>,
+    pub(crate) threads: Option<u16>,
+    /// Where metrics are served.
+    pub(crate) metrics: Option<String>,
+}
+
+/// What a starter is to do.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// [`ORDER_VERSION`].
+    pub(crate) version: u32,
+    /// The secret of the pool, as hexadecimal digits.
+    pub(crate) secret: String,
+    pub(crate) part: PartSpec,
+    pub(crate) engine: EngineSpec,
+    pub(crate) places: Vec<Place>,
+    pub(crate) own: Own,
+    pub(crate) reach: Reach,
+    /// This program, on all nodes.
+    pub(crate) program: PathBuf,
+    /// Starters that one starter starts.
+    pub(crate) fanout: usize,
+}
+
+/// What a starter is told.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Down {
+    /// Create the part, and start its engine. The first message, and only that.
+    Start(Box<Order>),
+    /// Put the map of the pool beside the part.
+    Publish(Box<Map>),
+    /// Leave everything as it is. The last message.
+    Keep,
+    /// Stop and remove everything. The same happens if the input ends before it is to be kept.
+    Abandon,
+}
+
+/// What a starter reports of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Up {
+    /// The number of the node.
+    pub(crate) node: u32,
+    pub(crate) state: State,
+}
+
+/// What became of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// Its engine can be reached at `address`.
+    Ready { address: String, uuid: Uuid },
+    /// It has the map.
+    Published,
+    /// It stays as it is. Nothing more is reported.
+    Kept,
+    /// Nothing is left on it. Nothing more is reported.
+    Removed,
+    /// It could not be started or removed, for this reason. Nothing more is reported.
+    Failed { kind: ErrorKind, message: String },
+}
+
+impl State {
+    /// True if nothing more is reported of the node.
+    pub(crate) fn is_last(&self) -> bool {
+        matches!(self, Self::Kept | Self::Removed | Self::Failed { .. })
+    }
+
+    pub(crate) fn failed(error: &Error) -> Self {
+        Self::Failed { kind: error.kind(), message: error.message().to_owned() }
+    }
+}
+
+/// A message as a line.
+pub(crate) fn to_line(message: &impl Serialize) -> String {
+    // Messages have nothing that cannot be written as JSON.
+    serde_json::to_string(message).unwrap_or_default() + "\n"
+}
+
+/// The order in the first line of a starter's input.
+pub(crate) fn read_order(line: &str) -> Result<Order> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    #[derive(Deserialize)]
+    struct First {
+        start: Versioned,
+    }
+    let wrong = |why: String| Error::new(ErrorKind::Incompatible, why);
+    let unknown =
+        |error: serde_json::Error| wrong(format!("not an order to start a node: {error}"));
+    let First { start: Versioned { version } } = serde_json::from_str(line).map_err(unknown)?;
+    if version != ORDER_VERSION {
+        return Err(wrong(format!(
+            "an order of version {version}, this release takes {ORDER_VERSION}: use the same release of Esker on all nodes"
+        )));
+    }
+    match serde_json::from_str(line).map_err(unknown)? {
+        Down::Start(order) => Ok(*order),
+        _ => Err(wrong("a starter was told something else before its order".to_owned())),
+    }
+}

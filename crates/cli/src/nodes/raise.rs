@@ -1,0 +1,132 @@
+//! One node: creates its part and starts the engine that serves it.
+use super::order::{Order, Place};
+use crate::engine::{Address, Ready};
+use esker::types::{Error, ErrorKind, Result};
+use esker_nodes::Map;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The part and the engine of this node.
+pub(crate) struct Raised {
+    pub(crate) ready: Ready,
+    engine: Child,
+    log: PathBuf,
+    map: Option<PathBuf>,
+}
+
+impl Raised {
+    /// Creates the part and starts its engine. If that fails, nothing is left.
+    pub(crate) fn raise(order: &Order, place: &Place, detach: bool) -> Result<Self> {
+        let (spec, number) = (&order.part, place.number);
+        let (part, log) = (spec.part(number), spec.log(number));
+        refuse_existing(&part)?;
+        esker_store::Pool::create(&spec.directory, &spec.spec(number), &mut |_, _| ())?;
+        let started = start(order, place, &log, detach);
+        let (engine, ready) = started.inspect_err(|_| remove(&part, &log))?;
+        Ok(Self { ready, engine, log, map: None })
+    }
+
+    /// Puts the map beside the part.
+    pub(crate) fn publish(&mut self, map: &Map, directory: &Path) -> Result<()> {
+        let path = Map::path(directory, &map.label);
+        map.write(&path)?;
+        self.map = Some(path);
+        Ok(())
+    }
+
+    /// Waits until the engine has ended.
+    pub(crate) fn wait(mut self) {
+        let _ = self.engine.wait();
+    }
+
+    /// Ends the engine, and removes everything.
+    pub(crate) fn abandon(mut self) -> Result<()> {
+        // Nobody has worked with it yet.
+        let _ = self.engine.kill();
+        let _ = self.engine.wait();
+        if let Some(map) = &self.map {
+            let _ = std::fs::remove_file(map);
+        }
+        let _ = std::fs::remove_file(&self.log);
+        esker_store::Pool::destroy(&self.ready.part, true)
+    }
+}
+
+fn refuse_existing(part: &Path) -> Result<()> {
+    if part.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let part = part.display();
+    let message = format!(
+        "{part} already exists: choose another label, or remove it with `esker pool destroy esker:{part} --force`"
+    );
+    Err(Error::new(ErrorKind::Exists, message))
+}
+
+/// Removes what is of no use. What cannot be removed now is in the way of the next attempt, and named there.
+fn remove(part: &Path, log: &Path) {
+    let _ = esker_store::Pool::destroy(part, true);
+    let _ = std::fs::remove_file(log);
+}
+
+/// Starts the engine of a part, and waits until it is ready.
+fn start(order: &Order, place: &Place, log: &Path, detach: bool) -> Result<(Child, Ready)> {
+    let failed = |error| Error::io("starting the engine", &error);
+    let mut options = File::options();
+    let errors = options.append(true).create(true).mode(0o600).open(log).map_err(failed)?;
+    let mut command = engine_command(order, place, log, detach)?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+    let mut engine = command.spawn().map_err(failed)?;
+    if let Some(mut input) = engine.stdin.take() {
+        // An engine that has ended already has said why.
+        let _ = writeln!(input, "{}", order.secret);
+    }
+    let mut line = String::new();
+    if let Some(out) = engine.stdout.take() {
+        BufReader::new(out).read_line(&mut line).map_err(failed)?;
+    }
+    match serde_json::from_str(&line) {
+        Ok(ready) => Ok((engine, ready)),
+        Err(_) => {
+            let _ = engine.kill();
+            let _ = engine.wait();
+            Err(Error::new(ErrorKind::Io, last_words(log)))
+        }
+    }
+}
+
+fn engine_command(order: &Order, place: &Place, log: &Path, detach: bool) -> Result<Command> {
+    let program = std::env::current_exe()
+        .map_err(|error| Error::io("looking for the program of the engine", &error))?;
+    let mut command = Command::new(program);
+    command.args(["engine", "run", "--secret-from-stdin", "--part"]);
+    command.arg(order.part.part(place.number)).arg("--log").arg(log);
+    let (address, spec) = (Address::any_port(&place.host), &order.engine);
+    command.args(["--listen", &address.to_string()]);
+    if let Some(interface) = &spec.interface {
+        command.args(["--interface", interface]);
+    }
+    if let Some(seconds) = spec.lifetime_seconds {
+        command.args(["--lifetime", &seconds.to_string()]);
+    }
+    if let Some(threads) = spec.threads {
+        command.args(["--threads", &threads.to_string()]);
+    }
+    if let Some(metrics) = &spec.metrics {
+        command.args(["--metrics", metrics]);
+    }
+    if detach {
+        command.arg("--detach");
+    }
+    Ok(command)
+}
+
+/// What an engine that failed said last.
+fn last_words(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let said = text.lines().rev().find_map(|line| line.strip_prefix("esker: "));
+    said.map_or_else(|| "the engine ended before it was ready".to_owned(), str::to_owned)
+}

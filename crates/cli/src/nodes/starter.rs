@@ -1,0 +1,155 @@
+//! A starter: the process that starts a node, and those below it, for as long as the pool is being created.
+use super::order::{Down, Order, Own, Place, State, Up, read_order, to_line};
+use super::raise::Raised;
+use super::tree::Tree;
+use esker::types::{Error, ErrorKind, Result};
+use std::io::{BufRead, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// Variables in which launchers tell a process its rank.
+const RANKS: [&str; 4] = ["SLURM_PROCID", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"];
+
+/// In which Slurm tells a process the name of its node.
+const SLURM_NODE: &str = "SLURMD_NODENAME";
+
+/// Does what comes on standard input, and reports on standard output.
+pub(crate) fn run() -> Result<()> {
+    let mut lines = std::io::stdin().lock().lines().map_while(std::io::Result::ok);
+    let order = read_order(&lines.next().unwrap_or_default())?;
+    let (reports, reported) = channel();
+    let writer = std::thread::spawn(move || write_reports(&reported));
+    let own = own_place(&order)?;
+    let others = if order.own == Own::First { order.places.get(1..) } else { None };
+    let tree = Tree::grow(&order, others.unwrap_or_default(), &reports);
+    let mut starter = Starter { own: Node::start(order, own, &reports), tree };
+    let kept = starter.obey(lines.filter_map(|line| serde_json::from_str(&line).ok()));
+    let Starter { own, tree } = starter;
+    let raised = own.end(kept);
+    tree.end();
+    drop(reports);
+    let _ = writer.join();
+    if let Some(raised) = raised {
+        raised.wait();
+    }
+    Ok(())
+}
+
+fn write_reports(reported: &Receiver<Up>) {
+    let mut out = std::io::stdout();
+    for up in reported {
+        // Whoever started this sees the end of the input too, and then everything is removed.
+        let _ = out.write_all(to_line(&up).as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+/// The node that this starter is for.
+fn own_place(order: &Order) -> Result<Place> {
+    let variable = |name| std::env::var(name).ok();
+    let by_name = || {
+        let name = variable(SLURM_NODE)?;
+        order.places.iter().find(|place| place.host == name)
+    };
+    let by_rank = || {
+        let rank: usize = RANKS.iter().find_map(|name| variable(name))?.parse().ok()?;
+        order.places.get(rank)
+    };
+    let own = match order.own {
+        Own::First => order.places.first(),
+        Own::Ranked => by_name().or_else(by_rank),
+    };
+    own.cloned().ok_or_else(|| {
+        let message = "the launcher did not say which node this is: use --launcher ssh";
+        Error::new(ErrorKind::NotSupported, message)
+    })
+}
+
+struct Starter {
+    own: Node,
+    tree: Tree,
+}
+
+impl Starter {
+    /// Does what it is told. True if everything is to stay.
+    fn obey(&mut self, told: impl Iterator<Item = Down>) -> bool {
+        for down in told {
+            self.tree.tell(&down);
+            match down {
+                Down::Start(_) => {}
+                Down::Publish(map) => self.own.publish(&map),
+                Down::Keep => return true,
+                Down::Abandon => return false,
+            }
+        }
+        // Whoever started this is gone.
+        self.tree.tell(&Down::Abandon);
+        false
+    }
+}
+
+/// The starter's own node. It is started beside those below it.
+struct Node {
+    place: Place,
+    order: Order,
+    starting: Option<JoinHandle<Option<Raised>>>,
+    raised: Option<Raised>,
+    reports: Sender<Up>,
+}
+
+impl Node {
+    fn start(order: Order, place: Place, reports: &Sender<Up>) -> Self {
+        let (theirs, node) = (order.clone(), place.clone());
+        let to = reports.clone();
+        let starting = std::thread::spawn(move || {
+            let raised = Raised::raise(&theirs, &node, theirs.own == Own::First);
+            let state = match &raised {
+                Ok(Raised { ready, .. }) => {
+                    State::Ready { address: ready.address.clone(), uuid: ready.uuid }
+                }
+                Err(error) => State::failed(error),
+            };
+            let _ = to.send(Up { node: node.number, state });
+            raised.ok()
+        });
+        Self { place, order, starting: Some(starting), raised: None, reports: reports.clone() }
+    }
+
+    fn report(&self, state: State) {
+        let _ = self.reports.send(Up { node: self.place.number, state });
+    }
+
+    /// Waits until it has started, or failed.
+    fn settle(&mut self) {
+        if let Some(starting) = self.starting.take() {
+            self.raised = starting.join().ok().flatten();
+        }
+    }
+
+    fn publish(&mut self, map: &esker_nodes::Map) {
+        self.settle();
+        let Some(raised) = &mut self.raised else { return };
+        match raised.publish(map, &self.order.part.directory) {
+            Ok(()) => self.report(State::Published),
+            Err(error) => {
+                let why = State::failed(&error);
+                let _ = self.raised.take().map(Raised::abandon);
+                self.report(why);
+            }
+        }
+    }
+
+    /// Leaves everything as it is, or removes it. Returns an engine that is to be waited for.
+    fn end(mut self, keep: bool) -> Option<Raised> {
+        self.settle();
+        let raised = self.raised.take()?;
+        if keep {
+            self.report(State::Kept);
+            return (self.order.own == Own::Ranked).then_some(raised);
+        }
+        match raised.abandon() {
+            Ok(()) => self.report(State::Removed),
+            Err(error) => self.report(State::failed(&error)),
+        }
+        None
+    }
+}

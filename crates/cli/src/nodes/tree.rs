@@ -1,0 +1,219 @@
+//! Starters on other nodes. Each starts several more, so that many nodes take little longer than one.
+use super::order::{Down, Order, Own, Place, Reach, State, Up, to_line};
+use esker::types::ErrorKind;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::Range;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// Most bytes of what a starter says on standard error that are kept for a message.
+const SAID_MAX: u64 = 1 << 16;
+
+/// Starters that were started from here.
+pub(crate) struct Tree(Vec<Branch>);
+
+/// A starter, and those that it has started.
+struct Branch {
+    to: Sender<String>,
+    threads: [JoinHandle<()>; 2],
+}
+
+impl Tree {
+    /// Starts starters for all of `places`: at most [`Order::fanout`] directly. What they report goes to `reports`.
+    pub(crate) fn grow(order: &Order, places: &[Place], reports: &Sender<Up>) -> Self {
+        let branches = split(places, order.fanout).into_iter().filter_map(|places| {
+            let first = places.first()?;
+            let order = Order { places: places.to_vec(), own: Own::First, ..order.clone() };
+            let open = Open::of(places, reports, None);
+            Branch::start(command(&order, first), Stdio::piped(), order, open)
+        });
+        Self(branches.collect())
+    }
+
+    /// One launcher that starts a starter on each node. What it says on standard error goes to `log`, as it outlives
+    /// this process.
+    pub(crate) fn by_launcher(
+        launcher: Command,
+        log: &Path,
+        order: Order,
+        reports: &Sender<Up>,
+    ) -> Self {
+        let open = Open::of(&order.places, reports, Some(log.to_owned()));
+        let errors = File::create(log).map_or_else(|_| Stdio::null(), Stdio::from);
+        Self(Branch::start(launcher, errors, order, open).into_iter().collect())
+    }
+
+    /// Tells all starters.
+    pub(crate) fn tell(&self, what: &Down) {
+        let line = to_line(what);
+        for branch in &self.0 {
+            // A starter that has ended reports that itself.
+            let _ = branch.to.send(line.clone());
+        }
+    }
+
+    /// Tells the starters no more, and waits until they have ended.
+    pub(crate) fn end(self) {
+        let threads: Vec<_> = self.0.into_iter().map(|Branch { threads, .. }| threads).collect();
+        for thread in threads.into_iter().flatten() {
+            let _ = thread.join();
+        }
+    }
+
+    /// Tells the starters no more, and leaves them.
+    pub(crate) fn leave(self) {}
+}
+
+impl Branch {
+    /// Runs a command that is to become a starter. If it cannot be run, its nodes are reported to have failed.
+    fn start(mut command: Command, errors: Stdio, order: Order, mut open: Open) -> Option<Self> {
+        // An interrupt from the terminal is for this process alone, which then ends the starters in order.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).process_group(0);
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                let program = command.get_program().to_string_lossy().into_owned();
+                open.fail(&format!("running {program}: {error}"));
+                return None;
+            }
+        };
+        let (to, lines) = channel::<String>();
+        let _ = to.send(to_line(&Down::Start(Box::new(order))));
+        let input = child.stdin.take();
+        let writer = std::thread::spawn(move || write_lines(input, &lines));
+        let reader = std::thread::spawn(move || relay(child, open));
+        Some(Self { to, threads: [writer, reader] })
+    }
+}
+
+/// The command that starts a starter for the first place of an order.
+fn command(order: &Order, first: &Place) -> Command {
+    let mut command = match &order.reach {
+        Reach::Local => Command::new(&order.program),
+        Reach::Shell(words) => {
+            let program = words.first().map_or("ssh", String::as_str);
+            let mut command = Command::new(program);
+            command.args(words.iter().skip(1)).arg(&first.host);
+            // The other side's shell reads this.
+            command.arg(quoted(&order.program.to_string_lossy()));
+            command
+        }
+    };
+    command.args(["engine", "start"]);
+    command
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Places in at most `parts` parts of nearly the same size.
+fn split(places: &[Place], parts: usize) -> Vec<&[Place]> {
+    bounds(places.len(), parts).map(|range| &places[range]).collect()
+}
+
+/// The same, as ranges of `count` places.
+pub(super) fn bounds(count: usize, parts: usize) -> impl Iterator<Item = Range<usize>> {
+    let parts = parts.clamp(1, count.max(1));
+    (0..parts).map(move |part| count * part / parts..count * (part + 1) / parts)
+}
+
+fn write_lines(input: Option<impl Write>, lines: &Receiver<String>) {
+    let Some(mut input) = input else { return };
+    for line in lines {
+        if input.write_all(line.as_bytes()).and_then(|()| input.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Passes on what a starter reports. When it ends, so have those of its nodes of which the last was not heard.
+fn relay(mut child: Child, mut open: Open) {
+    let errors = child.stderr.take();
+    let errors = std::thread::spawn(move || errors.map(said).unwrap_or_default());
+    let out = child.stdout.take().map(BufReader::new);
+    let mut others = String::new();
+    for line in out.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
+        match serde_json::from_str(&line) {
+            Ok(up) => open.report(up),
+            // What the other side's shell prints when it starts.
+            Err(_) => others = line,
+        }
+    }
+    let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+    let mut errors = errors.join().unwrap_or_default();
+    if let Some(log) = &open.log {
+        errors = std::fs::read_to_string(log).unwrap_or_default();
+    }
+    let why = [last_line(&errors), &others].into_iter().find(|why| !why.is_empty());
+    open.fail(why.unwrap_or(&format!("its starter ended: {status}")));
+}
+
+fn said(errors: impl Read) -> String {
+    let mut text = Vec::new();
+    let _ = errors.take(SAID_MAX).read_to_end(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn last_line(text: &str) -> &str {
+    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    line.trim_start_matches("esker: ")
+}
+
+/// Nodes of a branch of which more is to be reported.
+struct Open {
+    nodes: BTreeSet<u32>,
+    reports: Sender<Up>,
+    /// Where the launcher writes what it says on standard error.
+    log: Option<PathBuf>,
+}
+
+impl Open {
+    fn of(places: &[Place], reports: &Sender<Up>, log: Option<PathBuf>) -> Self {
+        let nodes = places.iter().map(|place| place.number).collect();
+        Self { nodes, reports: reports.clone(), log }
+    }
+
+    fn report(&mut self, up: Up) {
+        if up.state.is_last() {
+            self.nodes.remove(&up.node);
+        }
+        let _ = self.reports.send(up);
+    }
+
+    fn fail(&mut self, message: &str) {
+        for node in std::mem::take(&mut self.nodes) {
+            let state = State::Failed { kind: ErrorKind::Io, message: message.to_owned() };
+            let _ = self.reports.send(Up { node, state });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_split_evenly() {
+        let places: Vec<_> = (0..20)
+            .map(|number| Place { number, name: String::new(), host: String::new() })
+            .collect();
+        let sizes = |parts| split(&places, parts).iter().map(|part| part.len()).collect::<Vec<_>>();
+        assert_eq!(sizes(8), [2, 3, 2, 3, 2, 3, 2, 3]);
+        assert_eq!(sizes(100), [1; 20]);
+        assert_eq!(split(&places, 3).concat(), places);
+        assert!(split(&places[..0], 8).concat().is_empty());
+    }
+
+    #[test]
+    fn words_reach_the_other_shell_as_they_are() {
+        assert_eq!(quoted("/a b/c"), "'/a b/c'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}
