@@ -63,7 +63,7 @@ on() {
     local pid
     pid=$(<"$ESKER_HOSTS/$1.pid")
     shift
-    nsenter --target "$pid" --net --mount --uts "$@"
+    timeout 600 nsenter --target "$pid" --net --mount --uts "$@"
 }
 
 # hosts_down: ends everything that runs on the hosts.

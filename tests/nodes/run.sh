@@ -3,7 +3,8 @@
 # fields, MPI, and what happens when engines and the network fail.
 #
 # environment: ESKER, the command; ESKER_OVER_NODES, the test `over_nodes` of crates/client as cargo built it;
-#              ESKER_REFERENCE, the test `reference` of crates/dfs; CC, the C compiler
+#              ESKER_REFERENCE, the test `reference` of crates/dfs; ESKER_LIB, the directory of libdaos, and
+#              ESKER_INCLUDE, that of the headers; CC, the C compiler
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 : "${ESKER:?names the command}"
@@ -27,7 +28,7 @@ export ESKER_POOLS=$dir ESKER_SSH=$here/ssh
 check() {
     local what=$1
     shift
-    if timeout 600 "$@" >"$work/log" 2>&1; then
+    if "$@" >"$work/log" 2>&1; then
         echo "ok      $what"
         passed=$((passed + 1))
     else
@@ -60,11 +61,15 @@ esker_on() {
     on "$host" "$ESKER" "$@"
 }
 
+# engine_of HOST: the processes of engines there.
 engine_of() {
-    on "$1" sh -c 'for at in /proc/[0-9]*; do
-        [ "$(readlink $at/ns/net)" = "$(readlink /proc/self/ns/net)" ] && tr "\0" " " <$at/cmdline | grep -q " engine run" &&
-            echo ${at#/proc/}
-    done 2>/dev/null'
+    local held at
+    held=$(readlink "/proc/$(<"$ESKER_HOSTS/$1.pid")/ns/net")
+    for at in /proc/[0-9]*; do
+        [ "$(readlink "$at/ns/net")" = "$held" ] && [ "$(readlink "$at/exe")" = "$(realpath "$ESKER")" ] &&
+            tr '\0' ' ' <"$at/cmdline" | grep -q '^[^ ]* engine ' && echo "${at#/proc/}"
+    done 2>/dev/null
+    true
 }
 
 # A client's host has nothing but the map.
@@ -82,6 +87,81 @@ values_come_back() {
         prints from-h4 esker_on h2 kv get tank/values first key
 }
 
+# An engine that was killed is started again by hand, as the how-to says.
+restart_engine() {
+    on "$1" setsid "$ESKER" engine run --map $dir/tank.map </dev/null >"$work/engine.$1" 2>&1 &
+    until grep -q address "$work/engine.$1"; do
+        kill -0 $! || { cat "$work/engine.$1" && return 1; }
+    done
+}
+
+kill_engine() {
+    local pids
+    pids=$(engine_of "$1") && [ -n "$pids" ] || { echo "no engine on $1" && return 1; }
+    # shellcheck disable=SC2086 # One or more numbers.
+    kill "-$2" $pids
+}
+
+# Values on every host: puts and gets go on while one is lost, and its own are there again afterwards.
+a_killed_engine() {
+    local number
+    for number in $(seq 30); do
+        esker_on h4 kv put tank/values many "key $number" "$number" || return
+    done
+    kill_engine h2 KILL &&
+        says h2 esker_on h4 pool query tank &&
+        restart_engine h2 &&
+        for number in $(seq 30); do
+            prints "$number" esker_on h4 kv get tank/values many "key $number" || return
+        done
+}
+
+a_stopped_engine() {
+    local reader
+    kill_engine h3 STOP || return
+    esker_on h4 kv list tank/values many >"$work/listed" 2>&1 &
+    reader=$!
+    kill_engine h3 CONT
+    wait $reader && [ "$(wc -l <"$work/listed")" = 30 ]
+}
+
+a_partition() {
+    local reader
+    ip link set h3 down
+    esker_on h4 kv list tank/values many >"$work/listed" 2>&1 &
+    reader=$!
+    ip link set h3 up
+    wait $reader && [ "$(wc -l <"$work/listed")" = 30 ]
+}
+
+strangers() {
+    on h4 sh -c "sed 's/\"secret\": \"../\"secret\": \"00/' $dir/tank.map >$dir/other.map && chmod 600 $dir/other.map" &&
+        says secret esker_on h4 cont list "nodes:$dir/other.map" &&
+        on h4 chmod 644 $dir/other.map && says "chmod 600" esker_on h4 cont list "nodes:$dir/other.map" &&
+        on h4 rm $dir/other.map
+}
+
+mpi_handles() {
+    "mpicc.mpich" -std=gnu11 -O1 -Wall -I"$ESKER_INCLUDE" -o "$work/handles" "$here/handles.c" -L"$ESKER_LIB" -ldaos -luuid &&
+        esker_on h4 cont create tank mpi &&
+        prints "all ranks have read" on h1 env HYDRA_LAUNCHER_EXEC="$here/ssh" LD_LIBRARY_PATH="$ESKER_LIB" \
+            mpirun.mpich -launcher ssh -hosts h1,h2,h3,h4 -np 4 "$work/handles" tank mpi
+}
+
+files_on() {
+    WITHOUT=set_ids on "$1" env ESKER_POSIX_CONTAINER=tank/tree ESKER_POSIX_ROUNDS=1 ESKER_REFERENCE_ROUNDS=5 \
+        "$here/../posix/run.sh" container
+}
+
+destroyed() {
+    local host
+    esker_on h4 pool destroy tank || return
+    for host in h1 h2 h3; do
+        [ -z "$(engine_of $host)" ] || { echo "an engine runs on $host" && return 1; }
+        [ -z "$(on $host ls $dir)" ] || { on $host ls -l $dir && return 1; }
+    done
+}
+
 hosts_up 4
 check "a pool over three hosts is created" create_pool
 check "the map is carried to a fourth" carry_map
@@ -91,5 +171,21 @@ done
 check "what one host puts, another gets" values_come_back
 [ -z "${ESKER_OVER_NODES:-}" ] ||
     check "the conformance suite" on h4 env ESKER_TEST_NODES="nodes:$dir/tank.map" "$ESKER_OVER_NODES" the_pool_of_the_environment
+check "strangers get nothing" strangers
+check "an engine that is killed and started again" a_killed_engine
+check "an engine that is stopped for a while" a_stopped_engine
+check "a host that is cut off for a while" a_partition
+check "a file system" esker_on h4 cont create tank tree --type posix
+check "files, from a host of the pool" files_on h1
+check "files, from another host" files_on h4
+if [ -n "${ESKER_LIB:-}" ]; then
+    check "the C programs" on h4 env ESKER_TEST_POOL=tank "$here/../c/run.sh"
+    if command -v mpicc.mpich >/dev/null; then
+        check "handles cross hosts under MPI" mpi_handles
+    else
+        echo "skipped handles cross hosts under MPI: MPICH is missing" && skipped=$((skipped + 1))
+    fi
+fi
+check "a destroyed pool leaves nothing" destroyed
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
