@@ -38,7 +38,9 @@ zig_build() {
 
 local_wheel() {
     local built=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}
-    cargo build --quiet --locked --profile "$profile" -p esker-cli -p esker-preload
+    echo "building the command and the Python module, which takes some minutes the first time"
+    # The same packages as `make build`: cargo compiles dependencies again for a set that it optimises otherwise.
+    cargo build --quiet --locked --profile "$profile" -p esker-cli -p esker-libdaos -p esker-preload
     stage_command "$built"
     build_wheel --profile "$profile" --compatibility linux
 }

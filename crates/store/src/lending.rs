@@ -19,7 +19,7 @@ use crate::reserved_pages;
 use crate::segment::{SegmentState, claim};
 use crate::sync::patiently;
 use crate::target::Target;
-use crate::walk::Usage;
+use crate::walk::{self, Usage};
 use blocks::{block_key, inside, not_reserved, value_len};
 use esker_types::{Error, ErrorKind, Result};
 use std::cell::Cell;
@@ -55,14 +55,8 @@ fn lent_key(segment: u32) -> Key {
 
 /// Numbers of the segments that are lent.
 pub(crate) fn lent_segments(txn: &Txn) -> Result<Vec<u32>> {
-    let prefix = Key::table(Table::Lent);
-    let mut cursor = txn.cursor()?;
     let mut found = Vec::new();
-    let mut entry = cursor.seek(&prefix)?;
-    while let Some((key, _)) = entry.filter(|(key, _)| key.starts_with(&prefix)) {
-        found.extend(key[prefix.len()..].try_into().map(u32::from_be_bytes));
-        entry = cursor.next()?;
-    }
+    walk::table(txn, Table::Lent, |key, _| found.extend(walk::segment_of(key)))?;
     Ok(found)
 }
 

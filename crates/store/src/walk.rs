@@ -66,6 +66,12 @@ pub(crate) fn table(txn: &Txn, table: Table, mut visit: impl FnMut(&[u8], &[u8])
     Ok(())
 }
 
+/// The segment that a key of [`Table::Segment`] or [`Table::Lent`] names.
+pub(crate) fn segment_of(key: &[u8]) -> Option<u32> {
+    let (_table, number) = key.split_first()?;
+    number.try_into().ok().map(u32::from_be_bytes)
+}
+
 /// Counts the data of each segment: that of records, and of commits that are prepared on the pool.
 pub(crate) fn usage(target: &Target, prepared: &[Prepared]) -> Result<Usage> {
     let txn = target.index.read()?;

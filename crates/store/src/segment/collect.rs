@@ -16,16 +16,12 @@ pub(crate) fn dead_bytes(value: &[u8]) -> u64 {
 
 /// Number of dead bytes of all segments that have any.
 pub(crate) fn all_dead(txn: &Txn) -> Result<HashMap<u32, u64>> {
-    let prefix = Key::table(Table::Segment);
     let mut dead = HashMap::new();
-    let mut cursor = txn.cursor()?;
-    let mut entry = cursor.seek(&prefix)?;
-    while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(&prefix)) {
-        if let Ok(number) = key[prefix.len()..].try_into() {
-            dead.insert(u32::from_be_bytes(number), dead_bytes(value));
+    walk::table(txn, Table::Segment, |key, value| {
+        if let Some(number) = walk::segment_of(key) {
+            dead.insert(number, dead_bytes(value));
         }
-        entry = cursor.next()?;
-    }
+    })?;
     Ok(dead)
 }
 
