@@ -67,9 +67,9 @@ def message(points, param, step, member, pressure=None):
     return esker.make_grib(sample, keys, model(points, param, step, member, pressure or 1000).ravel())
 
 
-def fields(points, step):
+def fields(points, step, members=MEMBERS):
     """All fields of a step."""
-    for member in MEMBERS:
+    for member in members:
         for param in NEAR_GROUND:
             yield message(points, param, step, member)
         for param in ALOFT:

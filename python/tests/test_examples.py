@@ -29,6 +29,16 @@ def test_forecast(shared, tmp_path):
     assert picture.exists() == ("no map" not in shown)
 
 
+def test_ensemble(shared, tmp_path):
+    pytest.importorskip("xarray")
+    picture = tmp_path / "ensemble.png"
+    for member in ("1", "2"):
+        assert run("ensemble.py", "archive", shared.name, member) == f"member {member}: 50 fields archived\n"
+    shown = run("ensemble.py", "draw", shared.name, picture)
+    assert "2 members read" in shown
+    assert picture.exists() == ("no map" not in shown)
+
+
 def test_maps_of_files_with_several_products(shared, tmp_path):
     pytest.importorskip("xarray")
     path, picture = tmp_path / "several.grib", tmp_path / "maps.png"
