@@ -95,13 +95,17 @@ impl Container {
         }
     }
 
-    pub(super) fn create_snapshot(&mut self, name: &str, epoch: Epoch) -> Result<()> {
-        if self.snapshots.len() >= SNAPSHOTS_MAX {
-            return Err(Error::new(
-                ErrorKind::Overflow,
-                format!("a container has at most {SNAPSHOTS_MAX} snapshots (SNAPSHOTS_MAX)"),
-            ));
+    /// Fails if there is no room for another snapshot.
+    pub(super) fn check_snapshots(&self) -> Result<()> {
+        if self.snapshots.len() < SNAPSHOTS_MAX {
+            return Ok(());
         }
+        let message = format!("a container has at most {SNAPSHOTS_MAX} snapshots (SNAPSHOTS_MAX)");
+        Err(Error::new(ErrorKind::Overflow, message))
+    }
+
+    pub(super) fn create_snapshot(&mut self, name: &str, epoch: Epoch) -> Result<()> {
+        self.check_snapshots()?;
         self.snapshots.insert(epoch, name.to_owned());
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! with, and a backend for data that need not outlive the process.
 #![forbid(unsafe_code)]
 
+mod commits;
 mod container;
 mod state;
 
@@ -10,11 +11,11 @@ use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
 use esker_types::info::{
-    ContainerId, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
+    ContainerId, ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
-    StoredExtent,
+    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, Outcome,
+    Preparation, ReadAt, StoredExtent,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 use state::PoolState;
@@ -37,8 +38,16 @@ impl Memory {
     /// An empty pool of `targets` targets (at least 1), each in its own fault domain.
     #[must_use]
     pub fn new(targets: u32) -> Self {
+        Self::part(targets, Part::WHOLE)
+    }
+
+    /// As [`Memory::new`], for one node's part of a pool over several. It takes part in their commits, which stay in
+    /// doubt as long as the pool lasts.
+    #[must_use]
+    pub fn part(targets: u32, part: Part) -> Self {
         let targets = targets.max(1);
-        Self { targets, state: Arc::new(Mutex::new(PoolState::new(targets))) }
+        let over_nodes = targets * part.nodes;
+        Self { targets: over_nodes, state: Arc::new(Mutex::new(PoolState::new(targets, part))) }
     }
 
     /// The pool with this name. It is created on first use and lasts as long as the process.
@@ -115,6 +124,26 @@ impl Pool for Memory {
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
         self.with(|state| Ok(state.list_containers()))
     }
+
+    fn commit(&self, commit: Commit, epoch: Epoch) -> Reply<'_, ()> {
+        self.with(|state| state.commit(commit, epoch))
+    }
+
+    fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
+        self.with(|state| state.give_up(commit))
+    }
+
+    fn outcome(&self, commit: Commit, decide: bool) -> Reply<'_, Outcome> {
+        self.with(|state| state.outcome(commit, decide))
+    }
+
+    fn prepared(&self) -> Reply<'_, Vec<Commit>> {
+        self.with(|state| Ok(state.commits.prepared()))
+    }
+
+    fn forget(&self, commit: Commit) -> Reply<'_, ()> {
+        self.with(|state| state.forget(commit))
+    }
 }
 
 /// An open container in memory.
@@ -168,6 +197,10 @@ impl OpenContainer for Opened {
 
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
         self.pool.with(|state| state.write(self.id, &change))
+    }
+
+    fn prepare<'a>(&'a self, commit: Commit, what: Preparation<'a>) -> Reply<'a, Epoch> {
+        self.pool.with(|state| state.prepare(self.id, commit, what))
     }
 
     fn fetch<'a, 'f, 'b>(
@@ -236,11 +269,11 @@ impl OpenContainer for Opened {
     }
 
     fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
-        self.pool.with(|state| Ok(state.container(self.id)?.list_snapshots()))
+        self.pool.with(|state| Ok(state.settled()?.container(self.id)?.list_snapshots()))
     }
 
     fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
-        self.pool.with(|state| state.container(self.id)?.destroy_snapshot(epoch))
+        self.pool.with(|state| state.settled()?.container(self.id)?.destroy_snapshot(epoch))
     }
 
     fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {

@@ -1,13 +1,15 @@
 //! The state of a pool: containers, metadata, the clock, and the versions of what transactions have read.
+use super::commits::Commits;
 use super::container::{Container, Metadata};
 use esker_backend::leases::Leases;
 use esker_backend::object::conflicts::{Conflicts, Watched};
 use esker_backend::object::overlay::Overlay;
 use esker_backend::object::read::Reader;
+use esker_backend::object::records::Stored;
 use esker_backend::object::tree::{AkeyPath, encode_dkey};
 use esker_backend::{MetadataChanges, NewContainer};
 use esker_types::info::{
-    ContainerId, ContainerInfo, ContainerRef, Durability, Medium, OpenMode, PoolInfo, Space,
+    ContainerId, ContainerInfo, ContainerRef, Durability, Medium, OpenMode, Part, PoolInfo, Space,
 };
 use esker_types::limits::CHANGE_IDS_MAX;
 use esker_types::ops::{Change, ChangeId, ReadAt, View, Write, WriteOp};
@@ -25,6 +27,8 @@ pub(super) struct PoolState {
     containers: BTreeMap<ContainerId, Container>,
     conflicts: Conflicts,
     replies: Replies,
+    /// Commits over several nodes.
+    pub(super) commits: Commits,
 }
 
 /// The last change of each slot of each session: its sequence number and epoch.
@@ -58,7 +62,7 @@ impl Replies {
 }
 
 impl PoolState {
-    pub(super) fn new(targets: u32) -> Self {
+    pub(super) fn new(targets: u32, part: Part) -> Self {
         Self {
             uuid: random_uuid(),
             targets,
@@ -68,6 +72,7 @@ impl PoolState {
             containers: BTreeMap::new(),
             conflicts: Conflicts::default(),
             replies: Replies::default(),
+            commits: Commits::new(part),
         }
     }
 
@@ -83,9 +88,23 @@ impl PoolState {
         }
     }
 
-    fn tick(&mut self) -> Epoch {
+    pub(super) fn tick(&mut self) -> Epoch {
         self.clock = Epoch::after(self.clock);
         self.clock
+    }
+
+    /// Ensures that later epochs are later than `epoch`.
+    pub(super) fn pass(&mut self, epoch: Epoch) {
+        self.clock = self.clock.max(epoch);
+    }
+
+    /// The pool, if no commit is in doubt.
+    ///
+    /// # Errors
+    /// `InDoubt`.
+    pub(super) fn settled(&mut self) -> Result<&mut Self> {
+        self.commits.expect_settled()?;
+        Ok(self)
     }
 
     pub(super) fn create_container(&mut self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
@@ -164,7 +183,7 @@ impl PoolState {
     }
 
     pub(super) fn create_snapshot(&mut self, id: ContainerId, name: &str) -> Result<Epoch> {
-        let epoch = self.tick();
+        let epoch = self.settled()?.tick();
         self.container(id)?.create_snapshot(name, epoch)?;
         Ok(epoch)
     }
@@ -176,6 +195,7 @@ impl PoolState {
         oid: ObjectId,
         at: ReadAt<'a>,
     ) -> Result<Reader<'a>> {
+        self.commits.expect_settled()?;
         let container = self.containers.get(&id).ok_or_else(destroyed)?;
         Ok(Reader {
             id,
@@ -192,46 +212,62 @@ impl PoolState {
         if let Some(epoch) = self.replies.find(change.id)? {
             return Ok(epoch);
         }
-        change.tokens.map_or(Ok(()), |tokens| self.conflicts.check(tokens))?;
-        let epoch = self.tick();
-        let mut overlay = Overlay::new(&self.container_ref(id)?.tree, epoch);
-        change.writes.iter().try_for_each(|write| overlay.write(write))?;
-        let changed = overlay.finish();
-        self.apply(id, epoch, changed)?;
-        change.writes.iter().try_for_each(|write| self.note_change(id, write))?;
+        let edits = self.edits(id, change)?;
+        let epoch = edits.epoch;
+        self.apply(id, edits)?;
         if let Some(id) = change.id {
             self.replies.remember(id, epoch);
         }
         Ok(epoch)
     }
 
-    fn apply(
-        &mut self,
-        id: ContainerId,
-        epoch: Epoch,
-        changed: BTreeMap<AkeyPath, Option<esker_backend::object::records::Stored>>,
-    ) -> Result<()> {
-        let container = self.container(id)?;
-        for (path, value) in changed {
-            container.tree.put(path, epoch, value, &container.snapshots);
-        }
-        Ok(())
+    /// What a change comes to, if nothing has changed that was read.
+    pub(super) fn edits(&mut self, id: ContainerId, change: &Change<'_>) -> Result<Edits> {
+        self.settled()?;
+        change.tokens.map_or(Ok(()), |tokens| self.conflicts.check(tokens))?;
+        let epoch = self.tick();
+        let mut overlay = Overlay::new(&self.container_ref(id)?.tree, epoch);
+        change.writes.iter().try_for_each(|write| overlay.write(write))?;
+        let touched = change.writes.iter().map(touched).collect::<Result<_>>()?;
+        Ok(Edits { epoch, values: overlay.finish(), touched })
     }
 
-    fn note_change(&mut self, id: ContainerId, write: &Write<'_>) -> Result<()> {
-        let oid = write.oid;
-        self.conflicts.changed(id, Watched::Objects);
-        self.conflicts.changed(id, Watched::Object(oid));
-        match write.op {
-            WriteOp::PunchObject { .. } => self.conflicts.punched(id, oid),
-            WriteOp::Update { dkey, .. }
-            | WriteOp::PunchDkey { dkey, .. }
-            | WriteOp::PunchAkeys { dkey, .. } => {
-                self.conflicts.changed(id, Watched::Dkey(oid, encode_dkey(oid, dkey)?));
+    pub(super) fn apply(&mut self, id: ContainerId, edits: Edits) -> Result<()> {
+        let container = self.container(id)?;
+        for (path, value) in edits.values {
+            container.tree.put(path, edits.epoch, value, &container.snapshots);
+        }
+        for (oid, dkey) in edits.touched {
+            self.conflicts.changed(id, Watched::Objects);
+            self.conflicts.changed(id, Watched::Object(oid));
+            match dkey {
+                None => self.conflicts.punched(id, oid),
+                Some(dkey) => self.conflicts.changed(id, Watched::Dkey(oid, dkey)),
             }
         }
         Ok(())
     }
+}
+
+/// A change that is ready to be applied.
+pub(super) struct Edits {
+    pub(super) epoch: Epoch,
+    /// New values; `None` for those that go.
+    values: BTreeMap<AkeyPath, Option<Stored>>,
+    /// Objects that change, and which dkey; `None` for all of them.
+    touched: Vec<(ObjectId, Option<Vec<u8>>)>,
+}
+
+/// The object that a write changes, and its dkey, encoded, if that is one.
+fn touched(write: &Write<'_>) -> Result<(ObjectId, Option<Vec<u8>>)> {
+    let oid = write.oid;
+    let dkey = match write.op {
+        WriteOp::PunchObject { .. } => None,
+        WriteOp::Update { dkey, .. }
+        | WriteOp::PunchDkey { dkey, .. }
+        | WriteOp::PunchAkeys { dkey, .. } => Some(encode_dkey(oid, dkey)?),
+    };
+    Ok((oid, dkey))
 }
 
 pub(super) fn change_metadata(metadata: &mut Metadata, changes: &MetadataChanges<'_>) {

@@ -18,7 +18,6 @@ use crate::pool::OpenPool;
 use crate::read_version::ReadVersion;
 use crate::snapshots;
 use crate::target::Target;
-use esker_types::info::Part;
 use esker_types::ops::{Commit, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
@@ -36,16 +35,7 @@ struct Preparing<'p> {
 impl OpenPool {
     /// Refuses commits over several nodes in a pool that lies on one.
     pub(super) fn expect_part(&self, commit: Commit) -> Result<()> {
-        let part = self.superblock.part;
-        let message = match part {
-            Part::WHOLE => "this pool lies on one node: it takes no part in commits over several",
-            _ if commit.coordinator >= part.nodes => {
-                "the coordinator of a commit is no node of the pool"
-            }
-            _ => return Ok(()),
-        };
-        let kind = if part == Part::WHOLE { ErrorKind::NotSupported } else { ErrorKind::Invalid };
-        Err(Error::new(kind, message))
+        commit.check(self.superblock.part)
     }
 
     /// Prepares this node's part of a change: all of `writes`, each to the targets that come with it, if nothing has

@@ -81,11 +81,7 @@ impl OpenPool {
     /// `Invalid` if another node decides.
     pub fn outcome(&self, commit: Commit, decide: bool) -> Result<Outcome> {
         self.expect_part(commit)?;
-        if !self.decides(commit) {
-            let (here, there) = (self.superblock.part.node, commit.coordinator);
-            let message = format!("node {there} decides about the commit, and this is node {here}");
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
+        commit.check_decided_by(self.superblock.part)?;
         while let Some(found) = self.find_prepared(commit.id)? {
             if !decide {
                 return Ok(Outcome::Undecided);

@@ -1,0 +1,148 @@
+//! Commits over several nodes: what is prepared, and what was decided. One at a time is prepared, and puts all data of the
+//! pool in doubt.
+use super::state::{Edits, PoolState};
+use esker_types::info::{ContainerId, Part};
+use esker_types::ops::{Commit, CommitId, Outcome, Preparation};
+use esker_types::{Epoch, Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+
+pub(super) struct Commits {
+    part: Part,
+    prepared: Option<Prepared>,
+    /// Decisions of this node; `None` if others than its client have given a commit up.
+    decisions: BTreeMap<CommitId, Option<Epoch>>,
+}
+
+struct Prepared {
+    commit: Commit,
+    epoch: Epoch,
+    container: ContainerId,
+    work: Work,
+}
+
+enum Work {
+    Change(Edits),
+    Snapshot(String),
+}
+
+impl Commits {
+    pub(super) fn new(part: Part) -> Self {
+        Self { part, prepared: None, decisions: BTreeMap::new() }
+    }
+
+    /// Fails with `InDoubt` if a commit is prepared.
+    pub(super) fn expect_settled(&self) -> Result<()> {
+        let Some(Prepared { commit: Commit { id, coordinator }, .. }) = &self.prepared else {
+            return Ok(());
+        };
+        let message = format!(
+            "the pool in memory waits for commit {}, which node {coordinator} decides: retry, or open the pool by its \
+             map, which resolves it",
+            id.0
+        );
+        Err(Error::new(ErrorKind::InDoubt, message))
+    }
+
+    pub(super) fn prepared(&self) -> Vec<Commit> {
+        self.prepared.iter().map(|prepared| prepared.commit).collect()
+    }
+
+    /// Takes a commit that is prepared.
+    fn take(&mut self, commit: Commit) -> Option<Prepared> {
+        self.prepared.take_if(|prepared| prepared.commit.id == commit.id)
+    }
+
+    /// The epoch of a commit that is prepared or committed already.
+    fn prepared_before(&self, commit: Commit) -> Result<Option<Epoch>> {
+        if let Some(prepared) = self.prepared.as_ref().filter(|it| it.commit.id == commit.id) {
+            return Ok(Some(prepared.epoch));
+        }
+        match self.decisions.get(&commit.id) {
+            None => Ok(None),
+            Some(Some(epoch)) => Ok(Some(*epoch)),
+            Some(None) => Err(given_up()),
+        }
+    }
+}
+
+fn given_up() -> Error {
+    Error::new(ErrorKind::TxRestart, "others have given up the commit: restart the transaction")
+}
+
+impl PoolState {
+    pub(super) fn prepare(
+        &mut self,
+        container: ContainerId,
+        commit: Commit,
+        what: Preparation<'_>,
+    ) -> Result<Epoch> {
+        commit.check(self.commits.part)?;
+        if let Some(epoch) = self.commits.prepared_before(commit)? {
+            return Ok(epoch);
+        }
+        let (epoch, work) = match what {
+            Preparation::Change(change) => {
+                let edits = self.edits(container, &change)?;
+                (edits.epoch, Work::Change(edits))
+            }
+            Preparation::Snapshot(name) => {
+                self.settled()?.container(container)?.check_snapshots()?;
+                (self.tick(), Work::Snapshot(name.to_owned()))
+            }
+        };
+        self.commits.prepared = Some(Prepared { commit, epoch, container, work });
+        Ok(epoch)
+    }
+
+    pub(super) fn commit(&mut self, commit: Commit, epoch: Epoch) -> Result<()> {
+        commit.check(self.commits.part)?;
+        let decides = commit.coordinator == self.commits.part.node;
+        // One that was prepared later is a copy that was late.
+        if let Some(prepared) = self.commits.take(commit).filter(|it| it.epoch <= epoch) {
+            if decides {
+                self.commits.decisions.insert(commit.id, Some(epoch));
+            }
+            self.pass(epoch);
+            return self.finish(prepared, epoch);
+        }
+        match self.commits.decisions.get(&commit.id) {
+            Some(Some(_)) => Ok(()),
+            _ if !decides => Ok(()),
+            _ => Err(given_up()),
+        }
+    }
+
+    /// A container that was destroyed since needs nothing any more.
+    fn finish(&mut self, prepared: Prepared, epoch: Epoch) -> Result<()> {
+        let Ok(container) = self.container(prepared.container) else { return Ok(()) };
+        match prepared.work {
+            Work::Snapshot(name) => container.create_snapshot(&name, epoch),
+            Work::Change(edits) => self.apply(prepared.container, edits),
+        }
+    }
+
+    pub(super) fn give_up(&mut self, commit: Commit) -> Result<()> {
+        commit.check(self.commits.part)?;
+        self.commits.take(commit);
+        Ok(())
+    }
+
+    pub(super) fn outcome(&mut self, commit: Commit, decide: bool) -> Result<Outcome> {
+        commit.check(self.commits.part)?;
+        commit.check_decided_by(self.commits.part)?;
+        if decide && self.commits.take(commit).is_some() {
+            self.commits.decisions.insert(commit.id, None);
+        }
+        Ok(match self.commits.decisions.get(&commit.id) {
+            Some(Some(epoch)) => Outcome::Committed(*epoch),
+            None if self.commits.prepared().contains(&commit) => Outcome::Undecided,
+            _ => Outcome::GivenUp,
+        })
+    }
+
+    pub(super) fn forget(&mut self, commit: Commit) -> Result<()> {
+        commit.check(self.commits.part)?;
+        self.commits.decisions.remove(&commit.id);
+        Ok(())
+    }
+}
