@@ -209,7 +209,7 @@ impl OpenPool {
             self.control.use_container(info.id, None)?;
         }
         removed?;
-        crate::destroyed::empty(self, info.id)
+        crate::destroyed::or_later(self, crate::destroyed::empty(self, info.id))
     }
 
     /// All containers, sorted by label.

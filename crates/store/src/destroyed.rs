@@ -34,6 +34,26 @@ pub(crate) fn empty_all(pool: &OpenPool) -> Result<()> {
     })
 }
 
+/// The result of a destruction, which is done once it is recorded: if a target waits for a commit over several nodes, what
+/// is left there is freed after that, by [`resume`].
+pub(crate) fn or_later(pool: &OpenPool, emptied: Result<()>) -> Result<()> {
+    match emptied {
+        Err(error) if error.kind() == ErrorKind::InDoubt => {
+            pool.is_left_over.store(true, Ordering::Release);
+            Ok(())
+        }
+        emptied => emptied,
+    }
+}
+
+/// Frees what could not be freed when it was destroyed.
+pub(crate) fn resume(pool: &OpenPool) {
+    if pool.is_left_over.swap(false, Ordering::AcqRel) {
+        // Only space depends on it.
+        let _ = or_later(pool, empty_all(pool));
+    }
+}
+
 /// Frees everything a destroyed container left behind. Handles that are still open are invalidated first.
 pub(crate) fn empty(pool: &OpenPool, container: ContainerId) -> Result<()> {
     pool.control.destroyed_containers().fetch_add(1, Ordering::AcqRel);

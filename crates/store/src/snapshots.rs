@@ -110,7 +110,7 @@ impl OpenPool {
             let message = || format!("no snapshot at epoch {}", epoch.0);
             if there { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message())) }
         })?;
-        self.purge_history(container.id())
+        crate::destroyed::or_later(self, self.purge_history(container.id()))
     }
 
     /// Removes the history that no snapshot of the container shows.

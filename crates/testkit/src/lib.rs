@@ -1,7 +1,9 @@
 //! Tests for backends: [`conformance`], checks that panic if a requirement is violated, and [`model`], random
-//! operations compared with the in-memory reference. [`gate`] is a backend whose operations wait, for tests of waiting.
+//! operations compared with the in-memory reference. [`gate`] is a backend whose operations wait, for tests of waiting;
+//! [`parts`] a client of all parts of a pool over nodes.
 #![forbid(unsafe_code)]
 
 pub mod conformance;
 pub mod gate;
 pub mod model;
+pub mod parts;

@@ -178,6 +178,8 @@ impl Doubt {
             };
             match coordinator.pool().outcome(commit, decide).await {
                 Ok(Outcome::Undecided) => {}
+                // The coordinator has followed its own decision, and may have forgotten it by now.
+                Ok(_) if commit.coordinator as usize == node => {}
                 Ok(Outcome::Committed(epoch)) => member.pool().commit(commit, epoch).await?,
                 Ok(Outcome::GivenUp) => member.pool().give_up(commit).await?,
                 Err(error) => self.failed = Some(about(member, coordinator, &error)),

@@ -152,11 +152,15 @@ impl OpenPool {
             return Err(Error::new(ErrorKind::Corrupt, "a prepared commit is of another pool"));
         };
         let resolving = Resolving { pool: self, found, targets, verdict };
-        let _alone = self.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
-        self.control.expect_file()?;
-        while_held(&resolving.targets, &mut || {
-            with_room(&resolving.targets, || resolving.attempt(WriteTxn::commit))
-        })
+        let resolved = {
+            let _alone = self.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
+            self.control.expect_file()?;
+            while_held(&resolving.targets, &mut || {
+                with_room(&resolving.targets, || resolving.attempt(WriteTxn::commit))
+            })
+        };
+        crate::destroyed::resume(self);
+        resolved
     }
 }
 

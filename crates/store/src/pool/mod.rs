@@ -47,6 +47,8 @@ pub struct OpenPool {
     pub(crate) coordinating: Mutex<()>,
     handles: Mutex<Handles>,
     pub(crate) leases: Leases,
+    /// What was destroyed could not be emptied, because of a commit over several nodes.
+    pub(crate) is_left_over: AtomicBool,
     generation: u64,
     /// The last stamp of the indexes that it recorded.
     stamped: AtomicU64,
@@ -195,6 +197,7 @@ impl OpenPool {
             coordinating: Mutex::default(),
             handles: Mutex::default(),
             leases: Leases::default(),
+            is_left_over: AtomicBool::new(false),
             generation: fork::generation(),
             stamped: AtomicU64::new(0),
             closed: Closed(Arc::default()),

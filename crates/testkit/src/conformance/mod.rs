@@ -13,6 +13,7 @@
 //! each check a container. A pool of 200 MiB is large enough if it takes single values of 4 MiB. Checks of capabilities
 //! that a backend does not declare ([`esker_backend::Capabilities`]) are skipped.
 mod arrays;
+mod commits;
 mod conditions;
 mod containers;
 mod extents;
@@ -33,6 +34,7 @@ mod transactions;
 pub(crate) use extents::joined;
 
 pub use arrays::arrays;
+pub use commits::{MakePart, commits, takes_no_part};
 pub use conditions::conditions;
 pub use containers::containers;
 pub use leases::leases;
@@ -57,7 +59,7 @@ pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Pool>;
 /// A topic: a group of related checks.
 pub type Topic = fn(Make<'_>);
 
-/// All topics with their names.
+/// All topics with their names, but for [`commits`], which is about parts of pools over several nodes.
 pub const TOPICS: [(&str, Topic); 15] = [
     ("containers", containers),
     ("metadata", metadata),

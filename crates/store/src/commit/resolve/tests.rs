@@ -347,6 +347,31 @@ fn a_snapshot_has_the_epoch_of_its_commit() {
 }
 
 #[test]
+fn what_is_destroyed_beside_a_doubt_is_freed_after_it() {
+    let scratch = part(0);
+    let pool = scratch.opened();
+    let before = free(&pool);
+    for whole in [true, false] {
+        let container = container(&pool);
+        let other = ContainerSpec { label: Some("other"), ..ContainerSpec::default() };
+        pool.create_container(&other).unwrap();
+        let other = pool.open_container(ContainerRef::Label("other"), OpenMode::ReadWrite).unwrap();
+        write(&pool, &other, 1, 1).unwrap();
+        write(&pool, &other, 2, 2).unwrap();
+        prepare(&pool, &container, commit(1, 1), &[2], (7, LARGE)).unwrap();
+        pool.destroy_container(ContainerRef::Label("other"), true).unwrap();
+        assert_eq!(kind(other.check_alive(&pool)), ErrorKind::NoHandle);
+        match whole {
+            true => pool.give_up(commit(1, 1)).unwrap(),
+            false => pool.commit_prepared(commit(1, 1), Epoch::after(Epoch::now())).unwrap(),
+        }
+        pool.destroy_container(ContainerRef::Label("c"), true).unwrap();
+        assert_eq!(free(&pool), before);
+    }
+    expect_sound(&scratch);
+}
+
+#[test]
 fn a_damaged_commit_is_reported_and_repaired() {
     let mut scratch = part(0);
     let keys = [prepared_key(commit(1, 0).id), decision_key(commit(2, 0).id)];

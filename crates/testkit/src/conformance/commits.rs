@@ -1,0 +1,259 @@
+//! Commits over several nodes, in two phases, on backends that can be one node's part of a pool.
+use super::store::refused;
+use crate::parts::Parts;
+use esker_backend::Pool;
+use esker_types::info::Part;
+use esker_types::ops::{Change, Outcome, Preparation, ReadAt, ReadTokens, View};
+use esker_types::{Epoch, ErrorKind, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Creates an empty pool that is this part.
+pub type MakePart<'a> = &'a dyn Fn(Part) -> Arc<dyn Pool>;
+
+type Check = (&'static str, fn(&Parts) -> Result<()>);
+
+macro_rules! checks {
+    ($($check:ident),+ $(,)?) => { [$((stringify!($check), $check as fn(&Parts) -> Result<()>)),+] };
+}
+
+/// Checks commits over two nodes.
+///
+/// # Panics
+/// If the backend violates a requirement.
+pub fn commits(make: MakePart<'_>) {
+    let checks: [Check; 9] = checks![
+        what_is_prepared_is_in_doubt_until_it_is_resolved,
+        what_is_given_up_has_no_effect,
+        the_coordinator_decides_once,
+        what_others_have_given_up_cannot_be_committed,
+        a_preparation_that_is_late_has_no_effect,
+        what_was_read_must_not_change,
+        what_a_dead_client_left_is_resolved,
+        a_snapshot_is_one_moment_on_all_nodes,
+        a_snapshot_shows_no_half_of_a_commit,
+    ];
+    for (name, check) in checks {
+        let pools = (0..2).map(|node| make(Part { node, nodes: 2 })).collect();
+        let outcome = Parts::open(pools, 7).and_then(|parts| check(&parts));
+        assert!(outcome.is_ok(), "commits: {name}: unexpected error: {outcome:?}");
+    }
+}
+
+/// The pool takes no part in commits over several nodes.
+///
+/// # Panics
+/// If it does.
+pub fn takes_no_part(pool: Arc<dyn Pool>) {
+    let parts = Parts::open(vec![pool], 7).expect("a container");
+    let commit = parts.new_commit(0);
+    refused(parts.prepare_put(commit, (0, 0, 1), None), ErrorKind::NotSupported);
+    refused(parts.pool(0).commit(commit, Epoch(1)).wait(), ErrorKind::NotSupported);
+    refused(parts.pool(0).give_up(commit).wait(), ErrorKind::NotSupported);
+    refused(parts.pool(0).outcome(commit, true).wait(), ErrorKind::NotSupported);
+    refused(parts.pool(0).forget(commit).wait(), ErrorKind::NotSupported);
+}
+
+fn what_is_prepared_is_in_doubt_until_it_is_resolved(parts: &Parts) -> Result<()> {
+    parts.put(1, 0, 1)?;
+    let commit = parts.new_commit(0);
+    let epochs = [0, 1].map(|node| parts.prepare_put(commit, (node, 0, 7), None));
+    let [first, second] = epochs;
+    let epoch = first?.max(second?);
+    for node in [0, 1] {
+        assert_eq!(parts.pool(node).prepared().wait()?, [commit]);
+        refused(parts.try_get(node, 0, ReadAt::LATEST), ErrorKind::InDoubt);
+        refused(parts.try_put(node, 0, 2), ErrorKind::InDoubt);
+        let other = parts.new_commit(node);
+        refused(parts.prepare_put(other, (node, 0, 2), None), ErrorKind::InDoubt);
+        let snapshot = parts.container(node).prepare(other, Preparation::Snapshot("s"));
+        refused(snapshot.wait(), ErrorKind::InDoubt);
+        refused(parts.container(node).create_snapshot("s").wait(), ErrorKind::InDoubt);
+    }
+    for node in [0, 1] {
+        parts.pool(node).commit(commit, epoch).wait()?;
+        assert_eq!(parts.try_get(node, 0, ReadAt::LATEST)?, 7);
+        assert_eq!(parts.pool(node).prepared().wait()?, []);
+        assert!(parts.try_put(node, 0, 8)? > epoch, "the clock has passed the commit");
+    }
+    Ok(())
+}
+
+fn what_is_given_up_has_no_effect(parts: &Parts) -> Result<()> {
+    parts.put(1, 0, 1)?;
+    let commit = parts.new_commit(0);
+    for node in [0, 1] {
+        parts.prepare_put(commit, (node, 0, 7), None)?;
+    }
+    for node in [1, 0, 1, 0] {
+        parts.pool(node).give_up(commit).wait()?;
+    }
+    assert_eq!(parts.try_get(0, 0, ReadAt::LATEST)?, 0);
+    assert_eq!(parts.try_get(1, 0, ReadAt::LATEST)?, 1);
+    let late = Epoch::after(parts.try_put(0, 1, 1)?);
+    refused(parts.pool(0).commit(commit, late).wait(), ErrorKind::TxRestart);
+    parts.pool(1).commit(commit, late).wait()?;
+    assert_eq!(parts.try_get(1, 0, ReadAt::LATEST)?, 1);
+    Ok(())
+}
+
+fn the_coordinator_decides_once(parts: &Parts) -> Result<()> {
+    let commit = parts.new_commit(0);
+    let pool = parts.pool(0);
+    assert_eq!(pool.outcome(commit, false).wait()?, Outcome::GivenUp);
+    let epoch = parts.prepare_put(commit, (0, 0, 7), None)?;
+    assert_eq!(parts.prepare_put(commit, (0, 0, 7), None)?, epoch, "prepared again");
+    assert_eq!(pool.outcome(commit, false).wait()?, Outcome::Undecided);
+    for _ in 0..2 {
+        pool.commit(commit, epoch).wait()?;
+        pool.give_up(commit).wait()?;
+        assert_eq!(pool.outcome(commit, true).wait()?, Outcome::Committed(epoch));
+    }
+    assert_eq!(parts.try_get(0, 0, ReadAt::LATEST)?, 7);
+    parts.try_put(0, 0, 8)?;
+    parts.prepare_put(commit, (0, 0, 7), None)?;
+    assert_eq!(parts.try_get(0, 0, ReadAt::LATEST)?, 8, "a late copy of the preparation");
+    for _ in 0..2 {
+        pool.forget(commit).wait()?;
+        assert_eq!(pool.outcome(commit, true).wait()?, Outcome::GivenUp);
+    }
+    refused(parts.pool(1).outcome(commit, true).wait(), ErrorKind::Invalid);
+    let nowhere = parts.new_commit(2);
+    refused(parts.prepare_put(nowhere, (0, 0, 7), None), ErrorKind::Invalid);
+    Ok(())
+}
+
+fn what_others_have_given_up_cannot_be_committed(parts: &Parts) -> Result<()> {
+    let commit = parts.new_commit(0);
+    let epoch = parts.prepare_put(commit, (0, 0, 7), None)?;
+    assert_eq!(parts.pool(0).outcome(commit, true).wait()?, Outcome::GivenUp);
+    let late = Epoch(epoch.0 + (1 << 40));
+    refused(parts.pool(0).commit(commit, late).wait(), ErrorKind::TxRestart);
+    refused(parts.prepare_put(commit, (0, 0, 7), None), ErrorKind::TxRestart);
+    refused(parts.pool(0).commit(commit, late).wait(), ErrorKind::TxRestart);
+    parts.pool(0).forget(commit).wait()?;
+    refused(parts.pool(0).commit(commit, late).wait(), ErrorKind::TxRestart);
+    assert_eq!(parts.try_get(0, 0, ReadAt::LATEST)?, 0);
+    Ok(())
+}
+
+fn a_preparation_that_is_late_has_no_effect(parts: &Parts) -> Result<()> {
+    let commit = parts.new_commit(0);
+    let prepare = |node| parts.prepare_put(commit, (node, 0, 7), None);
+    let epoch = prepare(0)?.max(prepare(1)?);
+    for node in [0, 1] {
+        parts.pool(node).commit(commit, epoch).wait()?;
+    }
+    parts.try_put(1, 0, 8)?;
+    prepare(1)?;
+    refused(parts.try_get(1, 0, ReadAt::LATEST), ErrorKind::InDoubt);
+    // The coordinator still says that it was committed, which is true of the first copy.
+    parts.resolve(1, true)?;
+    assert_eq!(parts.try_get(1, 0, ReadAt::LATEST)?, 8);
+    parts.pool(0).forget(commit).wait()?;
+    prepare(1)?;
+    parts.resolve(1, true)?;
+    assert_eq!(parts.try_get(1, 0, ReadAt::LATEST)?, 8);
+    Ok(())
+}
+
+fn what_was_read_must_not_change(parts: &Parts) -> Result<()> {
+    parts.put(1, 0, 1)?;
+    let tokens = ReadTokens::default();
+    let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
+    parts.try_get(1, 0, at)?;
+    let reads = Change { tokens: Some(&tokens), ..Change::of(&[]) };
+    let commit = parts.new_commit(0);
+    let prepare = || parts.container(1).prepare(commit, Preparation::Change(reads)).wait();
+    prepare()?;
+    refused(parts.try_put(1, 0, 2), ErrorKind::InDoubt);
+    parts.pool(1).give_up(commit).wait()?;
+    parts.try_put(1, 0, 2)?;
+    refused(prepare(), ErrorKind::TxRestart);
+    assert_eq!(parts.pool(1).prepared().wait()?, []);
+    let tokens = ReadTokens::default();
+    let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
+    parts.try_get(1, 0, at)?;
+    parts.transfer([0, 0], 0, (1, 1))?;
+    let stale = Change { tokens: Some(&tokens), ..Change::of(&[]) };
+    refused(parts.container(1).write(stale).wait(), ErrorKind::TxRestart);
+    Ok(())
+}
+
+fn what_a_dead_client_left_is_resolved(parts: &Parts) -> Result<()> {
+    for (decided, expected) in [(false, 1), (true, 7)] {
+        for node in [0, 1] {
+            parts.put(node, 0, 1)?;
+        }
+        let commit = parts.new_commit(0);
+        let prepare = |node| parts.prepare_put(commit, (node, 0, 7), None);
+        let epoch = prepare(0)?.max(prepare(1)?);
+        if decided {
+            parts.pool(0).commit(commit, epoch).wait()?;
+        }
+        for node in [1, 0] {
+            assert_eq!(parts.get(node, 0, ReadAt::LATEST)?, expected, "node {node}");
+        }
+    }
+    Ok(())
+}
+
+fn at(epoch: Epoch) -> ReadAt<'static> {
+    ReadAt { view: View::Snapshot(epoch), tokens: None }
+}
+
+/// What `read` makes of snapshots that are taken while `write` goes on.
+fn snapshots_beside(
+    parts: &Parts,
+    write: impl Fn(u64) -> Result<()> + Sync,
+    read: impl Fn(Epoch) -> Result<()>,
+) -> Result<()> {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let writer = threads.spawn(|| {
+            let mut numbers = 1..;
+            while !over.load(Ordering::Relaxed) {
+                write(numbers.next().unwrap_or_default())?;
+            }
+            Ok(())
+        });
+        let taken = (0..20).try_for_each(|_| {
+            let epoch = parts.snapshot("moment")?;
+            read(epoch)?;
+            for node in [0, 1] {
+                let destroy = || parts.container(node).destroy_snapshot(epoch).wait();
+                parts.settled(node, destroy)?;
+            }
+            Ok(())
+        });
+        over.store(true, Ordering::Relaxed);
+        let written = writer.join().unwrap_or_else(|_| Err(ErrorKind::Io.into()));
+        taken.and(written)
+    })
+}
+
+/// One number is written on node 0, then on node 1: no snapshot shows the second without the first.
+fn a_snapshot_is_one_moment_on_all_nodes(parts: &Parts) -> Result<()> {
+    let write = |number| {
+        parts.put(0, 0, number)?;
+        parts.put(1, 0, number).map(drop)
+    };
+    snapshots_beside(parts, write, |epoch| {
+        let [first, second] = [0, 1].map(|node| parts.get(node, 0, at(epoch)));
+        let (first, second) = (first?, second?);
+        assert!(first == second || first == second + 1, "{first} on node 0, {second} on node 1");
+        Ok(())
+    })
+}
+
+fn a_snapshot_shows_no_half_of_a_commit(parts: &Parts) -> Result<()> {
+    parts.put(0, 0, 1_000_000)?;
+    parts.put(1, 0, 0)?;
+    let write = |number| parts.transfer([0, 0], number % 5, (1, number)).map(drop);
+    snapshots_beside(parts, write, |epoch| {
+        let read = |node, number| parts.get(node, number, at(epoch));
+        assert_eq!(read(0, 0)? + read(1, 0)?, 1_000_000);
+        assert_eq!(read(0, 1)?, read(1, 1)?);
+        Ok(())
+    })
+}
