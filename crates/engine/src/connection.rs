@@ -29,12 +29,14 @@ where
     let mut writer = tokio::spawn(send_replies(to, outbox, Arc::clone(metrics)));
     let mut served = JoinSet::new();
     let received = tokio::select! {
+            biased;
         received = receive(&session, engine, from, &replies, &mut served) => received,
         () = life.reached(Phase::Draining) => Ok(()),
         // Nobody takes the replies any more; the writer says why.
         () = replies.closed() => Ok(()),
     };
     let finished = tokio::select! {
+            biased;
         finished = finish(served, replies, &mut writer, life, metrics) => finished,
         () = life.reached(Phase::Ended) => {
             writer.abort();

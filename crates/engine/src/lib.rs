@@ -134,8 +134,9 @@ impl Engine {
     /// Serves every client that connects to `listener`, each in a task of its own, until [`Engine::drain`] is called.
     pub async fn listen(&self, listener: TcpListener) {
         tokio::select! {
-            () = self.accept(&listener) => {}
+            biased;
             () = self.0.life.reached(Phase::Draining) => {}
+            () = self.accept(&listener) => {}
         }
     }
 
@@ -231,6 +232,7 @@ impl Engine {
         let shaken = handshake::accept(from, to, secret, *uuid, nonce);
         let ended = |kind, why| Err(Error::new(kind, why));
         tokio::select! {
+            biased;
             shaken = shaken => shaken,
             () = tokio::time::sleep(HANDSHAKE_TIMEOUT) => {
                 ended(ErrorKind::TimedOut, "a client did not finish the handshake in time")

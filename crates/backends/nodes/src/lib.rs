@@ -5,6 +5,7 @@ mod admin;
 mod change;
 mod commit;
 mod container;
+mod dial;
 mod fetch;
 mod link;
 mod map;
@@ -21,6 +22,7 @@ mod tagged;
 
 pub use admin::{DESTROY_TIMEOUT, QUERY_TIMEOUT};
 pub use commit::{DOUBT_TIMEOUT, UNDECIDED_TIMEOUT};
+pub use dial::{Dial, Tcp};
 pub use link::{CONNECT_TIMEOUT, Link, REQUEST_TIMEOUT, REQUESTS_MAX};
 pub use map::{MAP_SUFFIX, MAP_VERSION, Map, Node, parse_secret, secret_text};
 pub use nodes::{Nodes, Patience};

@@ -1,5 +1,6 @@
 //! A pool over nodes: its targets lie on all of them, its list of containers on the first.
 use crate::commit::{Doubt, UNDECIDED_TIMEOUT};
+use crate::dial::{Dial, Tcp};
 use crate::map::Map;
 use crate::nodes_container::NodesContainer;
 use crate::peer::{Peer, RECONNECT_TIMEOUT};
@@ -7,7 +8,7 @@ use crate::peer_container::PeerContainer;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Placement, Pool, Reply,
 };
-use esker_os::executor::{side_by_side, task};
+use esker_os::executor::{Wait, side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, Space};
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::path::Path;
@@ -136,12 +137,26 @@ impl Nodes {
         own: Vec<(u32, Arc<dyn Pool>)>,
         patience: Patience,
     ) -> Result<Self> {
+        Self::open_by(map, path, own, patience, Arc::new(Tcp)).wait()
+    }
+
+    /// As [`Nodes::open_patiently`], with connections that `dial` makes.
+    ///
+    /// # Errors
+    /// As [`Nodes::open`].
+    pub async fn open_by(
+        map: &Map,
+        path: &Path,
+        own: Vec<(u32, Arc<dyn Pool>)>,
+        patience: Patience,
+        dial: Arc<dyn Dial>,
+    ) -> Result<Self> {
         let placement =
             Placement::new(map.targets, Part { node: 0, nodes: map.nodes.len() as u32 });
         let away = |node: &crate::map::Node| {
             let capabilities = capabilities(map.targets);
-            let peer =
-                Peer::new(node.clone(), map.secret.clone(), capabilities, patience.reconnect);
+            let (secret, dial) = (map.secret.clone(), Arc::clone(&dial));
+            let peer = Peer::new(node.clone(), secret, capabilities, patience.reconnect, dial);
             Member { name: node.name.clone(), access: MemberAccess::Away(Arc::new(peer)) }
         };
         let mut members: Vec<Member> = map.nodes.iter().map(away).collect();
@@ -153,7 +168,7 @@ impl Nodes {
         let url = format!("nodes:{}", path.display());
         let (uuid, label) = (map.uuid, map.label.clone());
         let pool = Self(Arc::new(Shared { uuid, label, url, placement, members, patience }));
-        pool.0.catalog().info().wait()?;
+        pool.0.catalog().info().await?;
         Ok(pool)
     }
 }

@@ -1,8 +1,7 @@
 //! The part of a pool on another node: its connection comes back after it was lost, and what was under way is done once.
-use crate::link::Link;
+use crate::dial::Dial;
 use crate::map::Node;
 use crate::pool::Remote;
-use crate::runtime::{on_runtime, pause};
 use crate::slots::Slots;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
@@ -13,7 +12,8 @@ use esker_types::ops::{Commit, Outcome};
 use esker_types::{Epoch, Error, ErrorKind, Result, Uuid};
 use esker_wire::handshake::Secret;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long a node whose connection was lost may take to come back before what needs it fails.
 pub const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,6 +34,7 @@ pub(crate) struct Peer {
     capabilities: Capabilities,
     /// How long it may take to come back.
     patience: Duration,
+    dial: Arc<dyn Dial>,
     connection: PerProcess<Connection>,
 }
 
@@ -67,8 +68,9 @@ impl Peer {
         secret: Secret,
         capabilities: Capabilities,
         patience: Duration,
+        dial: Arc<dyn Dial>,
     ) -> Self {
-        Self { node, secret, capabilities, patience, connection: PerProcess::empty() }
+        Self { node, secret, capabilities, patience, dial, connection: PerProcess::empty() }
     }
 
     fn connection(&self) -> Result<&Connection> {
@@ -118,16 +120,14 @@ impl Peer {
     async fn connect(&self, session: u64, patience: Duration) -> Result<Arc<Remote>> {
         let until = Instant::now() + patience;
         loop {
-            let (node, secret) = (self.node.clone(), self.secret.clone());
-            let connected = on_runtime(async move {
-                let Node { name, address, uuid, .. } = &node;
-                let link = Link::connect(name, address, &secret, *uuid, session).await?;
-                Remote::open(link).await
-            });
-            match connected.await {
+            let connected = match self.dial.dial(&self.node, &self.secret, session).await {
+                Ok(link) => Remote::open(link).await,
+                Err(error) => Err(error),
+            };
+            match connected {
                 Ok(remote) => return Ok(Arc::new(remote)),
                 Err(error) if Instant::now() >= until || !may_pass(&error) => return Err(error),
-                Err(_) => pause(TRY_EVERY).await?,
+                Err(_) => self.dial.pause(TRY_EVERY).await?,
             }
         }
     }

@@ -20,6 +20,8 @@ pub(crate) enum Fault {
     None,
     /// A write is acknowledged but not applied.
     LostWrite,
+    /// Changes that are sent again are applied again.
+    ForgottenIds,
     /// A fetch returns a wrong byte.
     FlippedBit,
     /// Snapshots show the latest state.
@@ -181,7 +183,8 @@ impl OpenContainer for FaultyContainer {
             return Reply::Ready(Err(esker::types::ErrorKind::TxRestart.into()));
         }
         let tokens = change.tokens.filter(|_| way.fault != Fault::MissedConflicts);
-        self.inner.write(Change { tokens, ..change })
+        let id = change.id.filter(|_| way.fault != Fault::ForgottenIds);
+        self.inner.write(Change { tokens, id, ..change })
     }
 
     fn fetch<'a, 'f, 'b>(

@@ -1,0 +1,88 @@
+//! A deterministic simulation of clients, engines and the network between them. All run on one thread with a simulated
+//! clock; delays, cut connections, partitions, engines that die and come back, and clients that die are drawn from a seed.
+//! What the clients saw must be linearizable. A failure prints the seed that replays it (`ESKER_SEED`).
+#[path = "../faulty/mod.rs"]
+mod faulty;
+mod linear;
+mod network;
+mod world;
+
+use esker_testing::{Random, seed};
+use faulty::Fault;
+use linear::Register;
+use world::{Plan, simulate};
+
+/// Environment variable with the number of simulations of each kind.
+const ROUNDS_VARIABLE: &str = "ESKER_SIMULATION_ROUNDS";
+
+/// Simulations of each kind in `make test`.
+const ROUNDS: u64 = 10;
+
+/// Simulations within which a fault must be found.
+const ROUNDS_TO_FIND: u64 = 30;
+
+fn rounds() -> u64 {
+    let given = std::env::var(ROUNDS_VARIABLE).ok().and_then(|rounds| rounds.parse().ok());
+    given.unwrap_or(ROUNDS)
+}
+
+/// The registers whose history cannot be explained.
+fn unexplained(registers: &[Register]) -> Vec<&Register> {
+    registers.iter().filter(|register| !register.is_linearizable()).collect()
+}
+
+fn histories_are_linearizable(engines: usize) {
+    let mut random = Random::new(seed(), engines as u64);
+    let (mut known, mut unknown, mut troubles) = (0, 0, 0);
+    for round in 0..rounds() {
+        let plan = Plan { seed: random.draw(), engines, fault: Fault::None };
+        let outcome = simulate(plan);
+        let wrong = unexplained(&outcome.registers);
+        assert!(wrong.is_empty(), "round {round}: {wrong:#?}");
+        known += outcome.count(true);
+        unknown += outcome.count(false);
+        troubles += outcome.troubles;
+    }
+    println!("{known} operations with a result, {unknown} without, {troubles} troubles");
+    // A network in which nothing works, or nothing fails, would show nothing.
+    assert!(known > 100 * rounds() && unknown > 0 && troubles > rounds(), "{known} {unknown}");
+}
+
+#[test]
+fn histories_on_one_engine_are_linearizable() {
+    histories_are_linearizable(1);
+}
+
+#[test]
+fn histories_on_a_pool_over_three_engines_are_linearizable() {
+    histories_are_linearizable(3);
+}
+
+#[test]
+fn a_seed_replays() {
+    let plan = Plan { seed: seed(), engines: 3, fault: Fault::None };
+    let [first, second] = [simulate(plan), simulate(plan)];
+    assert_eq!(first.registers, second.registers);
+    let other = simulate(Plan { seed: !seed(), ..plan });
+    assert_ne!(first.registers, other.registers);
+}
+
+/// Without these a simulation or a checker that sees nothing would pass as well.
+fn is_found(fault: Fault) {
+    let mut random = Random::new(seed(), 7);
+    let found = (0..ROUNDS_TO_FIND).any(|_| {
+        let outcome = simulate(Plan { seed: random.draw(), engines: 1, fault });
+        !unexplained(&outcome.registers).is_empty()
+    });
+    assert!(found, "{fault:?} was not found");
+}
+
+#[test]
+fn a_change_that_is_forgotten_is_found() {
+    is_found(Fault::LostWrite);
+}
+
+#[test]
+fn a_change_that_is_done_twice_is_found() {
+    is_found(Fault::ForgottenIds);
+}

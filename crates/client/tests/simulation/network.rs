@@ -1,0 +1,210 @@
+//! The network of a simulation: streams that delay what they carry, break, or carry nothing for a while.
+use esker_backend::Pool;
+use esker_engine::Engine;
+use esker_nodes::{CONNECT_TIMEOUT, Dial, Link, Node};
+use esker_os::executor::{Task, task};
+use esker_testing::Random;
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use esker_wire::handshake::Secret;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Bytes that a stream holds; more than is under way at a time.
+const STREAM: usize = 1 << 20;
+
+/// All nodes with an engine, and what is between them and the clients.
+pub(crate) struct Network {
+    random: Mutex<Random>,
+    secret: Secret,
+    nodes: Vec<Host>,
+}
+
+/// One node.
+struct Host {
+    pool: Arc<dyn Pool>,
+    uuid: Uuid,
+    /// Nothing reaches the node, and nothing leaves it.
+    is_apart: watch::Sender<bool>,
+    running: Mutex<Running>,
+}
+
+/// What ends when a node dies.
+#[derive(Default)]
+struct Running {
+    engine: Option<Engine>,
+    served: Vec<JoinHandle<Result<()>>>,
+    streams: Vec<Cut>,
+}
+
+/// Breaks a connection.
+type Cut = Arc<watch::Sender<bool>>;
+
+impl Host {
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().expect("no panic")
+    }
+}
+
+impl Network {
+    /// Nodes that serve these pools.
+    pub(crate) fn new(random: Random, secret: Secret, pools: Vec<(Arc<dyn Pool>, Uuid)>) -> Self {
+        let host = |(pool, uuid)| {
+            let (is_apart, running) = (watch::Sender::new(false), Mutex::default());
+            Host { pool, uuid, is_apart, running }
+        };
+        let nodes = pools.into_iter().map(host).collect();
+        let network = Self { random: Mutex::new(random), secret, nodes };
+        (0..network.nodes.len()).for_each(|node| network.start(node));
+        network
+    }
+
+    fn below(&self, limit: u64) -> u64 {
+        self.random.lock().expect("no panic").below(limit)
+    }
+
+    /// How long something is under way: mostly less than a millisecond, at times as long as TCP takes to send what was
+    /// lost again.
+    fn delay(&self) -> Duration {
+        match self.below(200) {
+            0 => Duration::from_millis(1000 + self.below(3000)),
+            1..6 => Duration::from_millis(200 + self.below(200)),
+            _ => Duration::from_micros(50 + self.below(500)),
+        }
+    }
+
+    /// Starts the engine of a node.
+    pub(crate) fn start(&self, node: usize) {
+        let Host { pool, uuid, .. } = &self.nodes[node];
+        let engine = Engine::new(Arc::clone(pool), *uuid, self.secret.clone());
+        self.nodes[node].running().engine.get_or_insert(engine);
+    }
+
+    /// Kills the engine of a node: what it was doing ends at once, and so do its connections.
+    pub(crate) fn kill(&self, node: usize) {
+        let Running { served, streams, .. } = std::mem::take(&mut *self.nodes[node].running());
+        served.iter().for_each(JoinHandle::abort);
+        for cut in streams {
+            cut.send_replace(true);
+        }
+    }
+
+    /// Stops the engine of a node in good order.
+    pub(crate) async fn drain(&self, node: usize) {
+        let engine = self.nodes[node].running().engine.take();
+        if let Some(engine) = engine {
+            // Clients that cannot be reached do not take their replies in time.
+            let _ = engine.drain().await;
+        }
+    }
+
+    /// Breaks one connection of a node.
+    pub(crate) fn cut(&self, node: usize) {
+        let mut running = self.nodes[node].running();
+        running.streams.retain(|cut| !*cut.borrow());
+        let count = running.streams.len() as u64;
+        if count > 0 {
+            running.streams[self.below(count) as usize].send_replace(true);
+        }
+    }
+
+    /// Parts a node from all clients, or reunites them.
+    pub(crate) fn part(&self, node: usize, apart: bool) {
+        self.nodes[node].is_apart.send_replace(apart);
+    }
+
+    /// A stream to the engine of a node; `None` if it does not run.
+    async fn connect(self: &Arc<Self>, node: usize) -> Option<DuplexStream> {
+        self.travel(node).await;
+        let (client, near) = duplex(STREAM);
+        let (far, server) = duplex(STREAM);
+        let mut running = self.nodes[node].running();
+        let engine = running.engine.clone()?;
+        let cut = Cut::new(watch::Sender::new(false));
+        running.served.push(tokio::spawn(async move {
+            let (from, to) = split(server);
+            engine.serve(from, to).await
+        }));
+        running.streams.push(Arc::clone(&cut));
+        let ((near_from, near_to), (far_from, far_to)) = (split(near), split(far));
+        tokio::spawn(Arc::clone(self).carry(node, near_from, far_to, Arc::clone(&cut)));
+        tokio::spawn(Arc::clone(self).carry(node, far_from, near_to, cut));
+        Some(client)
+    }
+
+    /// Takes as long as a message to or from a node.
+    async fn travel(&self, node: usize) {
+        tokio::time::sleep(self.delay()).await;
+        // The sender lives as long as this does.
+        let _ = self.nodes[node].is_apart.subscribe().wait_for(|apart| !apart).await;
+    }
+
+    /// Carries bytes in one direction until the stream ends or is cut. Then what was under way is lost.
+    async fn carry(
+        self: Arc<Self>,
+        node: usize,
+        from: ReadHalf<DuplexStream>,
+        to: WriteHalf<DuplexStream>,
+        cut: Cut,
+    ) {
+        let mut is_cut = cut.subscribe();
+        tokio::select! {
+            biased;
+            _ = is_cut.wait_for(|cut| *cut) => {}
+            () = self.carry_all(node, from, to) => {}
+        }
+    }
+
+    async fn carry_all(
+        &self,
+        node: usize,
+        mut from: ReadHalf<DuplexStream>,
+        mut to: WriteHalf<DuplexStream>,
+    ) {
+        let mut bytes = vec![0; STREAM];
+        while let Ok(count @ 1..) = from.read(&mut bytes).await {
+            self.travel(node).await;
+            if to.write_all(&bytes[..count]).await.is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown().await;
+    }
+}
+
+/// Connects to the nodes of a network. The address of a node is its number.
+pub(crate) struct Wires(pub(crate) Arc<Network>);
+
+impl Wires {
+    async fn open(&self, node: &Node, secret: &Secret, session: u64) -> Result<Link> {
+        let number = node.address.parse().expect("a number");
+        let refused = || Error::new(ErrorKind::Io, "the engine does not run");
+        let stream = self.0.connect(number).await.ok_or_else(refused)?;
+        let (from, to) = split(stream);
+        Link::open(&node.name, from, to, secret, node.uuid, session).await
+    }
+}
+
+impl Dial for Wires {
+    fn dial<'a>(
+        &'a self,
+        node: &'a Node,
+        secret: &'a Secret,
+        session: u64,
+    ) -> Task<'a, Result<Link>> {
+        task(async move {
+            let opening = self.open(node, secret, session);
+            let opened = tokio::time::timeout(CONNECT_TIMEOUT, opening).await;
+            opened.unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, "no reply in time")))
+        })
+    }
+
+    fn pause(&self, duration: Duration) -> Task<'_, Result<()>> {
+        task(async move {
+            tokio::time::sleep(duration).await;
+            Ok(())
+        })
+    }
+}

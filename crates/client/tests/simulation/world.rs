@@ -1,0 +1,367 @@
+//! One simulation: clients that read and write registers, and what happens to them.
+use crate::faulty::{Fault, Faulty};
+use crate::linear::{Action, Operation, Register};
+use crate::network::{Network, Wires};
+use esker_backend::{NewContainer, OpenContainer, Pool};
+use esker_memory::Memory;
+use esker_nodes::{MAP_VERSION, Map, Node, Nodes, RECONNECT_TIMEOUT};
+use esker_testing::Random;
+use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::ops::{
+    Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
+};
+use esker_types::{Error, ErrorKind, Extent, ObjectClass, ObjectId, ObjectType, Result, Uuid};
+use esker_wire::handshake::Secret;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// Clients at a time.
+const CLIENTS: u64 = 6;
+
+/// Operations of each.
+const OPERATIONS: u64 = 60;
+
+/// Single values, and pieces of an array.
+const VALUES: u64 = 8;
+const PIECES: u64 = 4;
+
+/// Records of a piece, one byte each.
+const PIECE: usize = 8;
+
+/// Longest value in bytes.
+const VALUE_MAX: usize = 20_000;
+
+/// Longer than any simulation takes on its own clock.
+const HANG: Duration = Duration::from_secs(24 * 3600);
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) engines: usize,
+    pub(crate) fault: Fault,
+}
+
+/// What came of it.
+pub(crate) struct Outcome {
+    pub(crate) registers: Vec<Register>,
+    pub(crate) troubles: u64,
+}
+
+impl Outcome {
+    /// Operations whose result is known, or not known.
+    pub(crate) fn count(&self, known: bool) -> u64 {
+        let all = self.registers.iter().flat_map(|register| &register.operations);
+        all.filter(|operation| operation.end.is_some() == known).count() as u64
+    }
+}
+
+/// What the clients saw.
+#[derive(Default)]
+struct History {
+    moment: u64,
+    registers: Vec<Register>,
+    /// An error that no trouble explains.
+    wrong: Option<String>,
+}
+
+/// What clients share.
+struct World {
+    map: Map,
+    network: Arc<Network>,
+    history: Mutex<History>,
+}
+
+/// Simulates a plan. The same plan gives the same outcome.
+///
+/// # Panics
+/// If a client meets an error that nothing explains, or hangs.
+pub(crate) fn simulate(plan: Plan) -> Outcome {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
+    let (troubles, history) = runtime.block_on(async {
+        let world = Arc::new(World::new(plan));
+        let lived = tokio::time::timeout(HANG, live(&world, plan.seed)).await;
+        let troubles = lived.expect("a simulation that ends");
+        (troubles, std::mem::take(&mut *world.history()))
+    });
+    assert_eq!(history.wrong, None, "{plan:?}");
+    Outcome { registers: history.registers, troubles }
+}
+
+/// Lets clients work while trouble happens, then reads everything. Returns the number of troubles.
+async fn live(world: &Arc<World>, seed: u64) -> u64 {
+    world.create().await.expect("the container");
+    let mut random = Random::new(seed, 2);
+    let mut clients: Vec<_> = (0..CLIENTS).map(|client| world.spawn(client, seed)).collect();
+    let (mut last, mut troubles) = (CLIENTS, 0);
+    while clients.iter().any(|client| !client.is_finished()) {
+        tokio::time::sleep(Duration::from_millis(random.within(20..800))).await;
+        troubles += 1;
+        if random.one_in(8) {
+            let client = &mut clients[random.below(CLIENTS) as usize];
+            if !client.is_finished() {
+                client.abort();
+                *client = world.spawn(last, seed);
+                last += 1;
+            }
+        } else {
+            trouble(&world.network, &mut random, world.map.nodes.len() as u64).await;
+        }
+    }
+    let reader = world.client(last, Random::new(seed, 3)).await;
+    for register in 0..VALUES + PIECES {
+        reader.read(register).await;
+    }
+    troubles
+}
+
+/// Something that clients must survive. It is over when this returns.
+async fn trouble(network: &Network, random: &mut Random, nodes: u64) {
+    let node = random.below(nodes) as usize;
+    let time = Duration::from_millis(random.within(10..5000));
+    match random.below(8) {
+        0 => {
+            network.kill(node);
+            tokio::time::sleep(time).await;
+            network.start(node);
+        }
+        1 => {
+            network.drain(node).await;
+            network.start(node);
+        }
+        2 => {
+            network.part(node, true);
+            // At times for longer than a request may take.
+            tokio::time::sleep(time * if random.one_in(3) { 10 } else { 1 }).await;
+            network.part(node, false);
+        }
+        _ => network.cut(node),
+    }
+}
+
+impl World {
+    fn new(plan: Plan) -> Self {
+        let secret = Secret::new([1; 32]);
+        let uuid = |node: usize| Uuid([node as u8 + 1; 16]);
+        let pool = |node| {
+            let memory: Arc<dyn Pool> = Arc::new(Memory::new(2));
+            (Arc::new(Faulty::on(memory, plan.fault)) as Arc<dyn Pool>, uuid(node))
+        };
+        let pools = (0..plan.engines).map(pool).collect();
+        let network = Network::new(Random::new(plan.seed, 1), secret.clone(), pools);
+        let node = |node: usize| Node {
+            name: format!("n{node}"),
+            address: node.to_string(),
+            uuid: uuid(node),
+            directory: "/".into(),
+        };
+        let map = Map {
+            version: MAP_VERSION,
+            label: "pool".to_owned(),
+            uuid: Uuid([9; 16]),
+            secret,
+            targets: 2,
+            nodes: (0..plan.engines).map(node).collect(),
+        };
+        let named = |register: u64| Register { name: name(register), ..Register::default() };
+        let registers = (0..VALUES + PIECES).map(named).collect();
+        let history = Mutex::new(History { registers, ..History::default() });
+        Self { map, network: Arc::new(network), history }
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().expect("no panic")
+    }
+
+    async fn pool(&self) -> Result<Nodes> {
+        let dial = Arc::new(Wires(Arc::clone(&self.network)));
+        let path = Path::new("/pool.map");
+        Nodes::open_by(&self.map, path, Vec::new(), RECONNECT_TIMEOUT, dial).await
+    }
+
+    async fn create(&self) -> Result<()> {
+        self.pool().await?.create_container(&NewContainer::named("c")).await.map(drop)
+    }
+
+    /// A client of its own that has the container open, however long that takes.
+    async fn client(self: &Arc<Self>, number: u64, random: Random) -> Client {
+        loop {
+            let opened = async {
+                let pool = self.pool().await?;
+                pool.open_container(ContainerRef::Label("c"), OpenMode::ReadWrite).await
+            };
+            match opened.await {
+                Ok(container) => {
+                    return Client { world: Arc::clone(self), number, container, random, made: 0 };
+                }
+                Err(error) => self.note(&error),
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    fn spawn(self: &Arc<Self>, number: u64, seed: u64) -> JoinHandle<()> {
+        let world = Arc::clone(self);
+        tokio::spawn(async move {
+            let mut client = world.client(number, Random::new(seed, 100 + number)).await;
+            for _ in 0..OPERATIONS {
+                client.work().await;
+            }
+        })
+    }
+
+    /// Errors other than those of lost connections are defects.
+    fn note(&self, error: &Error) {
+        if !matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut) {
+            self.history().wrong.get_or_insert_with(|| format!("{:?}: {error}", error.kind()));
+        }
+    }
+
+    /// An operation begins, of which nothing is known yet. Returns its place in the history.
+    fn begin(&self, client: u64, register: u64, action: Action) -> usize {
+        let mut history = self.history();
+        history.moment += 1;
+        let operation = Operation { client, action, begin: history.moment, end: None };
+        let operations = &mut history.registers[register as usize].operations;
+        operations.push(operation);
+        operations.len() - 1
+    }
+
+    /// An operation has ended with a result.
+    fn end(&self, register: u64, place: usize, action: Action) {
+        let mut history = self.history();
+        history.moment += 1;
+        let end = Some(history.moment);
+        let operation = &mut history.registers[register as usize].operations[place];
+        (operation.action, operation.end) = (action, end);
+    }
+}
+
+fn name(register: u64) -> String {
+    match register < VALUES {
+        true => format!("value {register}"),
+        false => format!("piece {}", register - VALUES),
+    }
+}
+
+/// The object of a register. Objects lie on different nodes.
+fn oid(register: u64) -> ObjectId {
+    let number = if register < VALUES { register / 2 } else { VALUES };
+    ObjectId::generate(0, number, ObjectType::MultiHashed, ObjectClass::S1)
+}
+
+/// The records of a piece.
+fn extent(register: u64) -> Extent {
+    Extent::new((register - VALUES) * PIECE as u64, PIECE as u64)
+}
+
+struct Client {
+    world: Arc<World>,
+    number: u64,
+    container: Box<dyn OpenContainer>,
+    random: Random,
+    made: u64,
+}
+
+impl Client {
+    /// Thinks, then does something.
+    async fn work(&mut self) {
+        tokio::time::sleep(Duration::from_millis(self.random.below(300))).await;
+        let register = self.random.below(VALUES + PIECES);
+        self.made += 1;
+        let value = self.number << 32 | self.made;
+        match self.random.below(8) {
+            0..3 => self.change(register, Action::Put(value)).await,
+            3 if register < VALUES => self.change(register, Action::Insert(value, true)).await,
+            4 => self.change(register, Action::Remove).await,
+            _ => self.read(register).await,
+        }
+    }
+
+    async fn change(&self, register: u64, action: Action) {
+        let place = self.world.begin(self.number, register, action);
+        match (self.write(register, action).await, action) {
+            (Ok(()), _) => self.world.end(register, place, action),
+            (Err(error), Action::Insert(value, _)) if error.kind() == ErrorKind::Exists => {
+                self.world.end(register, place, Action::Insert(value, false));
+            }
+            (Err(error), _) => self.world.note(&error),
+        }
+    }
+
+    async fn write(&self, register: u64, action: Action) -> Result<()> {
+        let (mut bytes, extents) = (Vec::new(), [extent(register.max(VALUES))]);
+        if let Action::Put(value) | Action::Insert(value, _) = action {
+            let copies = if register < VALUES { 1 + value % 3 * 1000 } else { 1 };
+            bytes = value.to_le_bytes().repeat(copies as usize);
+        }
+        let data = Source::One(&bytes);
+        let is_removal = action == Action::Remove;
+        let value = match (register < VALUES, is_removal) {
+            (true, _) => Value::Single(data),
+            (false, true) => Value::PunchExtents(&extents),
+            (false, false) => Value::Array { record_size: 1, extents: &extents, data },
+        };
+        let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+        let dkey = [b'k', register as u8];
+        let dkey = if register < VALUES { &dkey[..] } else { b"array" };
+        let insert = matches!(action, Action::Insert(..));
+        let cond = if insert { Cond::DKEY_INSERT } else { Cond::NONE };
+        let op = match register < VALUES && is_removal {
+            true => WriteOp::PunchDkey { dkey, cond },
+            false => WriteOp::Update { dkey, cond, updates: &updates },
+        };
+        let writes = [Write { oid: oid(register), op }];
+        self.container.write(Change::of(&writes)).await.map(drop)
+    }
+
+    /// Reads a register. A read without a result says nothing, and is no part of the history.
+    async fn read(&self, register: u64) {
+        let begin = {
+            let mut history = self.world.history();
+            history.moment += 1;
+            history.moment
+        };
+        match self.fetch(register).await {
+            Ok(seen) => {
+                let mut history = self.world.history();
+                history.moment += 1;
+                let (client, action, end) = (self.number, Action::Get(seen), Some(history.moment));
+                let operation = Operation { client, action, begin, end };
+                history.registers[register as usize].operations.push(operation);
+            }
+            Err(error) => self.world.note(&error),
+        }
+    }
+
+    async fn fetch(&self, register: u64) -> Result<Option<u64>> {
+        let mut buffer = vec![0; VALUE_MAX];
+        let extents = [extent(register.max(VALUES))];
+        let dkey = [b'k', register as u8];
+        let is_value = register < VALUES;
+        let dkey = if is_value { &dkey[..] } else { b"array" };
+        let mut akeys = [match is_value {
+            true => Fetch::single(b"a", Sink::One(&mut buffer)),
+            false => Fetch::array(b"a", 1, &extents, Sink::One(&mut buffer[..PIECE])),
+        }];
+        let mut dkeys = [DkeyFetch { dkey, cond: Cond::NONE, akeys: &mut akeys }];
+        self.container.fetch(oid(register), &mut dkeys, ReadAt::LATEST).await?;
+        let filled = akeys[0].reply.filled_bytes as usize;
+        number(&buffer[..filled])
+    }
+}
+
+/// The number of which these bytes are copies; `None` for no bytes.
+fn number(bytes: &[u8]) -> Result<Option<u64>> {
+    let mut copies = bytes.chunks(PIECE);
+    let Some(first) = copies.next() else { return Ok(None) };
+    let torn = || Error::new(ErrorKind::Corrupt, "a torn value");
+    let number = u64::from_le_bytes(first.try_into().map_err(|_| torn())?);
+    match copies.all(|copy| copy == first) {
+        true => Ok(Some(number)),
+        false => Err(torn()),
+    }
+}
