@@ -5,13 +5,13 @@
 # usage: soak.sh [--minutes N | --rounds N] [WHAT...]
 #   --minutes N  starts no round after N minutes (default 30)
 #   --rounds N   runs N rounds, however long they take
-#   WHAT         in rounds: torture model files fields parse daos posix; once: miri loom threads (default: all)
+#   WHAT         in rounds: torture model simulation files fields parse daos posix; once: miri loom threads (default: all)
 #
 # environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, the length of each torture test
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
-drawn=(torture model files fields parse daos posix)
+drawn=(torture model simulation files fields parse daos posix)
 tools=(miri loom threads)
 minutes=30 rounds=0 wanted=()
 place=build/soak
@@ -43,6 +43,11 @@ torture() {
 
 model() {
     tests -p esker --lib --tests && tests -p esker-store --lib
+}
+
+# Clients, engines and the network between them, many times more often than in `make test`.
+simulation() {
+    ESKER_SIMULATION_ROUNDS=500 tests -p esker --test simulation
 }
 
 files() {

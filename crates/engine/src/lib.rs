@@ -99,7 +99,7 @@ impl Engine {
             memory: Memory::new(MEMORY_MAX),
             metrics: Arc::default(),
             strangers: Strangers::new(),
-            life: Life::new(),
+            life: Life::default(),
             host: OnceLock::new(),
         }))
     }

@@ -1,5 +1,6 @@
 //! The life of an engine: it serves, it drains, it ends.
-use tokio::sync::watch;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 
 /// What an engine is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,9 +14,25 @@ pub enum Phase {
 }
 
 /// The phase of an engine, and how many clients are connected.
+#[derive(Default)]
 pub(crate) struct Life {
-    phase: watch::Sender<Phase>,
-    connections: watch::Sender<u64>,
+    now: Mutex<Now>,
+    /// Told of each phase.
+    aged: Notify,
+    /// Told when the last client has gone.
+    deserted: Notify,
+}
+
+#[derive(Clone, Copy)]
+struct Now {
+    phase: Phase,
+    connections: u64,
+}
+
+impl Default for Now {
+    fn default() -> Self {
+        Self { phase: Phase::Ready, connections: 0 }
+    }
 }
 
 /// A client that is connected, until it is dropped.
@@ -23,42 +40,61 @@ pub(crate) struct Connected<'l>(&'l Life);
 
 impl Drop for Connected<'_> {
     fn drop(&mut self) {
-        self.0.connections.send_modify(|count| *count -= 1);
+        let mut now = self.0.now();
+        now.connections -= 1;
+        let is_deserted = now.connections == 0;
+        drop(now);
+        if is_deserted {
+            self.0.deserted.notify_waiters();
+        }
     }
 }
 
 impl Life {
-    pub(crate) fn new() -> Self {
-        Self { phase: watch::Sender::new(Phase::Ready), connections: watch::Sender::new(0) }
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits, in the order of those who wait.
+    async fn until(&self, told: &Notify, is_so: impl Fn(&Now) -> bool) {
+        loop {
+            let told = told.notified();
+            if is_so(&self.now()) {
+                return;
+            }
+            told.await;
+        }
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        *self.phase.borrow()
+        self.now().phase
     }
 
     pub(crate) fn connections(&self) -> u64 {
-        *self.connections.borrow()
+        self.now().connections
     }
 
     /// Counts a client.
     pub(crate) fn connect(&self) -> Connected<'_> {
-        self.connections.send_modify(|count| *count += 1);
+        self.now().connections += 1;
         Connected(self)
     }
 
     /// Goes on to `phase`; an engine never goes back.
     pub(crate) fn enter(&self, phase: Phase) {
-        self.phase.send_modify(|present| *present = phase.max(*present));
+        let mut now = self.now();
+        now.phase = phase.max(now.phase);
+        drop(now);
+        self.aged.notify_waiters();
     }
 
     /// Waits until the engine is in `phase` or a later one.
     pub(crate) async fn reached(&self, phase: Phase) {
-        // The sender lives as long as this does.
-        let _ = self.phase.subscribe().wait_for(|present| *present >= phase).await;
+        self.until(&self.aged, |now| now.phase >= phase).await;
     }
 
     /// Waits until no client is connected.
     pub(crate) async fn alone(&self) {
-        let _ = self.connections.subscribe().wait_for(|count| *count == 0).await;
+        self.until(&self.deserted, |now| now.connections == 0).await;
     }
 }

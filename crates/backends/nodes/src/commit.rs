@@ -4,12 +4,12 @@
 //! is the coordinator: its commit decides. Then the others commit, side by side. Nobody else takes part: if the client
 //! dies, whoever meets what it has prepared asks the coordinator, and commits or gives up in its place.
 use crate::nodes::{Member, SIDE_BY_SIDE, Shared, settled};
-use crate::runtime::pause;
 use esker_backend::OpenContainer;
 use esker_os::executor::{side_by_side, task};
 use esker_types::ops::{Change, Commit, CommitId, Outcome, Preparation, ReadTokens, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long a commit may stay undecided before those who wait for it give it up.
 pub const UNDECIDED_TIMEOUT: Duration = Duration::from_secs(3);
@@ -167,7 +167,7 @@ impl Doubt {
             self.resolve(shared, node, waited >= shared.patience.undecided).await?;
         }
         self.pause = (self.pause * 2).clamp(PAUSES.0, PAUSES.1);
-        pause(self.pause).await
+        shared.dial.pause(self.pause).await
     }
 
     async fn resolve(&mut self, shared: &Shared, node: usize, decide: bool) -> Result<()> {

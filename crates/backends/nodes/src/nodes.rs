@@ -32,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) placement: Placement,
     pub(crate) members: Vec<Member>,
     pub(crate) patience: Patience,
+    pub(crate) dial: Arc<dyn Dial>,
 }
 
 /// How long a client waits for others.
@@ -167,7 +168,8 @@ impl Nodes {
         }
         let url = format!("nodes:{}", path.display());
         let (uuid, label) = (map.uuid, map.label.clone());
-        let pool = Self(Arc::new(Shared { uuid, label, url, placement, members, patience }));
+        let pool =
+            Self(Arc::new(Shared { uuid, label, url, placement, members, patience, dial }));
         pool.0.catalog().info().await?;
         Ok(pool)
     }

@@ -6,10 +6,11 @@ use esker_os::executor::{Task, task};
 use esker_testing::Random;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::handshake::Secret;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 /// Bytes that a stream holds; more than is under way at a time.
@@ -27,7 +28,7 @@ struct Host {
     pool: Arc<dyn Pool>,
     uuid: Uuid,
     /// Nothing reaches the node, and nothing leaves it.
-    is_apart: watch::Sender<bool>,
+    is_apart: Flag,
     running: Mutex<Running>,
 }
 
@@ -40,7 +41,32 @@ struct Running {
 }
 
 /// Breaks a connection.
-type Cut = Arc<watch::Sender<bool>>;
+type Cut = Arc<Flag>;
+
+/// Something that is so or not. Those who wait for it go on in the order in which they came; those of
+/// `tokio::sync::watch` do not.
+#[derive(Default)]
+struct Flag {
+    set: AtomicBool,
+    changed: Notify,
+}
+
+impl Flag {
+    fn get(&self) -> bool {
+        self.set.load(Ordering::Relaxed)
+    }
+
+    fn put(&self, set: bool) {
+        self.set.store(set, Ordering::Relaxed);
+        self.changed.notify_waiters();
+    }
+
+    async fn becomes(&self, wanted: bool) {
+        while self.get() != wanted {
+            self.changed.notified().await;
+        }
+    }
+}
 
 impl Host {
     fn running(&self) -> MutexGuard<'_, Running> {
@@ -52,7 +78,7 @@ impl Network {
     /// Nodes that serve these pools.
     pub(crate) fn new(random: Random, secret: Secret, pools: Vec<(Arc<dyn Pool>, Uuid)>) -> Self {
         let host = |(pool, uuid)| {
-            let (is_apart, running) = (watch::Sender::new(false), Mutex::default());
+            let (is_apart, running) = (Flag::default(), Mutex::default());
             Host { pool, uuid, is_apart, running }
         };
         let nodes = pools.into_iter().map(host).collect();
@@ -87,7 +113,7 @@ impl Network {
         let Running { served, streams, .. } = std::mem::take(&mut *self.nodes[node].running());
         served.iter().for_each(JoinHandle::abort);
         for cut in streams {
-            cut.send_replace(true);
+            cut.put(true);
         }
     }
 
@@ -103,16 +129,16 @@ impl Network {
     /// Breaks one connection of a node.
     pub(crate) fn cut(&self, node: usize) {
         let mut running = self.nodes[node].running();
-        running.streams.retain(|cut| !*cut.borrow());
+        running.streams.retain(|cut| !cut.get());
         let count = running.streams.len() as u64;
         if count > 0 {
-            running.streams[self.below(count) as usize].send_replace(true);
+            running.streams[self.below(count) as usize].put(true);
         }
     }
 
     /// Parts a node from all clients, or reunites them.
     pub(crate) fn part(&self, node: usize, apart: bool) {
-        self.nodes[node].is_apart.send_replace(apart);
+        self.nodes[node].is_apart.put(apart);
     }
 
     /// A stream to the engine of a node; `None` if it does not run.
@@ -122,56 +148,71 @@ impl Network {
         let (far, server) = duplex(STREAM);
         let mut running = self.nodes[node].running();
         let engine = running.engine.clone()?;
-        let cut = Cut::new(watch::Sender::new(false));
+        let cut = Cut::default();
         running.served.push(tokio::spawn(async move {
             let (from, to) = split(server);
             engine.serve(from, to).await
         }));
         running.streams.push(Arc::clone(&cut));
         let ((near_from, near_to), (far_from, far_to)) = (split(near), split(far));
-        tokio::spawn(Arc::clone(self).carry(node, near_from, far_to, Arc::clone(&cut)));
-        tokio::spawn(Arc::clone(self).carry(node, far_from, near_to, cut));
+        let requests = Direction { from: near_from, to: far_to, may_be_late: true };
+        let replies = Direction { from: far_from, to: near_to, may_be_late: false };
+        tokio::spawn(Arc::clone(self).carry(node, requests, Arc::clone(&cut)));
+        tokio::spawn(Arc::clone(self).carry(node, replies, cut));
         Some(client)
     }
 
     /// Takes as long as a message to or from a node.
     async fn travel(&self, node: usize) {
         tokio::time::sleep(self.delay()).await;
-        // The sender lives as long as this does.
-        let _ = self.nodes[node].is_apart.subscribe().wait_for(|apart| !apart).await;
+        self.nodes[node].is_apart.becomes(false).await;
     }
 
-    /// Carries bytes in one direction until the stream ends or is cut. Then what was under way is lost.
-    async fn carry(
-        self: Arc<Self>,
-        node: usize,
-        from: ReadHalf<DuplexStream>,
-        to: WriteHalf<DuplexStream>,
-        cut: Cut,
-    ) {
-        let mut is_cut = cut.subscribe();
-        tokio::select! {
-            biased;
-            _ = is_cut.wait_for(|cut| *cut) => {}
-            () = self.carry_all(node, from, to) => {}
-        }
-    }
-
-    async fn carry_all(
-        &self,
-        node: usize,
-        mut from: ReadHalf<DuplexStream>,
-        mut to: WriteHalf<DuplexStream>,
-    ) {
+    /// Carries bytes in one direction until the stream ends or is cut.
+    async fn carry(self: Arc<Self>, node: usize, direction: Direction, cut: Cut) {
+        let Direction { mut from, mut to, may_be_late } = direction;
         let mut bytes = vec![0; STREAM];
-        while let Ok(count @ 1..) = from.read(&mut bytes).await {
-            self.travel(node).await;
+        loop {
+            let read = tokio::select! {
+                biased;
+                () = cut.becomes(true) => break,
+                read = from.read(&mut bytes) => read,
+            };
+            let Ok(count @ 1..) = read else { break };
+            let whole = tokio::select! {
+                biased;
+                () = cut.becomes(true) => false,
+                () = self.travel(node) => true,
+            };
+            if !whole {
+                drop(from);
+                if may_be_late && self.below(2) == 0 {
+                    self.deliver_late(node, &bytes[..count], &mut to).await;
+                }
+                break;
+            }
             if to.write_all(&bytes[..count]).await.is_err() {
                 break;
             }
         }
         let _ = to.shutdown().await;
     }
+
+    /// Delivers requests whose client has long been connected anew.
+    async fn deliver_late(&self, node: usize, bytes: &[u8], to: &mut WriteHalf<DuplexStream>) {
+        tokio::time::sleep(Duration::from_millis(self.below(5000))).await;
+        self.travel(node).await;
+        // The engine may have died meanwhile.
+        let _ = to.write_all(bytes).await;
+    }
+}
+
+/// One direction of a stream.
+struct Direction {
+    from: ReadHalf<DuplexStream>,
+    to: WriteHalf<DuplexStream>,
+    /// What was under way when the stream was cut may arrive later.
+    may_be_late: bool,
 }
 
 /// Connects to the nodes of a network. The address of a node is its number.
