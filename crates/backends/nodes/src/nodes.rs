@@ -168,8 +168,7 @@ impl Nodes {
         }
         let url = format!("nodes:{}", path.display());
         let (uuid, label) = (map.uuid, map.label.clone());
-        let pool =
-            Self(Arc::new(Shared { uuid, label, url, placement, members, patience, dial }));
+        let pool = Self(Arc::new(Shared { uuid, label, url, placement, members, patience, dial }));
         pool.0.catalog().info().await?;
         Ok(pool)
     }

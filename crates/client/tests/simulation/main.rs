@@ -1,6 +1,7 @@
 //! A deterministic simulation of clients, engines and the network between them. All run on one thread with a simulated
 //! clock; delays, cut connections, partitions, engines that die and come back, and clients that die are drawn from a seed.
 //! What the clients saw must be linearizable. A failure prints the seed that replays it (`ESKER_SEED`).
+mod clock;
 #[path = "../faulty/mod.rs"]
 mod faulty;
 mod linear;

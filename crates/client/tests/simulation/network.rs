@@ -1,4 +1,5 @@
 //! The network of a simulation: streams that delay what they carry, break, or carry nothing for a while.
+use crate::clock::pass;
 use esker_backend::Pool;
 use esker_engine::Engine;
 use esker_nodes::{CONNECT_TIMEOUT, Dial, Link, Node};
@@ -164,7 +165,7 @@ impl Network {
 
     /// Takes as long as a message to or from a node.
     async fn travel(&self, node: usize) {
-        tokio::time::sleep(self.delay()).await;
+        pass(self.delay()).await;
         self.nodes[node].is_apart.becomes(false).await;
     }
 
@@ -200,7 +201,7 @@ impl Network {
 
     /// Delivers requests whose client has long been connected anew.
     async fn deliver_late(&self, node: usize, bytes: &[u8], to: &mut WriteHalf<DuplexStream>) {
-        tokio::time::sleep(Duration::from_millis(self.below(5000))).await;
+        pass(Duration::from_millis(self.below(5000))).await;
         self.travel(node).await;
         // The engine may have died meanwhile.
         let _ = to.write_all(bytes).await;
@@ -244,7 +245,7 @@ impl Dial for Wires {
 
     fn pause(&self, duration: Duration) -> Task<'_, Result<()>> {
         task(async move {
-            tokio::time::sleep(duration).await;
+            pass(duration).await;
             Ok(())
         })
     }

@@ -1,10 +1,11 @@
 //! One simulation: clients that read and write registers, and what happens to them.
+use crate::clock::pass;
 use crate::faulty::{Fault, Faulty};
 use crate::linear::{Action, Operation, Register};
 use crate::network::{Network, Wires};
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_memory::Memory;
-use esker_nodes::{MAP_VERSION, Map, Node, Nodes, RECONNECT_TIMEOUT};
+use esker_nodes::{MAP_VERSION, Map, Node, Nodes, Patience};
 use esker_testing::Random;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -98,7 +99,7 @@ async fn live(world: &Arc<World>, seed: u64) -> u64 {
     let mut clients: Vec<_> = (0..CLIENTS).map(|client| world.spawn(client, seed)).collect();
     let (mut last, mut troubles) = (CLIENTS, 0);
     while clients.iter().any(|client| !client.is_finished()) {
-        tokio::time::sleep(Duration::from_millis(random.within(20..800))).await;
+        pass(Duration::from_millis(random.within(20..800))).await;
         troubles += 1;
         if random.one_in(8) {
             let client = &mut clients[random.below(CLIENTS) as usize];
@@ -125,7 +126,7 @@ async fn trouble(network: &Network, random: &mut Random, nodes: u64) {
     match random.below(8) {
         0 => {
             network.kill(node);
-            tokio::time::sleep(time).await;
+            pass(time).await;
             network.start(node);
         }
         1 => {
@@ -135,7 +136,7 @@ async fn trouble(network: &Network, random: &mut Random, nodes: u64) {
         2 => {
             network.part(node, true);
             // At times for longer than a request may take.
-            tokio::time::sleep(time * if random.one_in(3) { 10 } else { 1 }).await;
+            pass(time * if random.one_in(3) { 10 } else { 1 }).await;
             network.part(node, false);
         }
         _ => network.cut(node),
@@ -179,7 +180,7 @@ impl World {
     async fn pool(&self) -> Result<Nodes> {
         let dial = Arc::new(Wires(Arc::clone(&self.network)));
         let path = Path::new("/pool.map");
-        Nodes::open_by(&self.map, path, Vec::new(), RECONNECT_TIMEOUT, dial).await
+        Nodes::open_by(&self.map, path, Vec::new(), Patience::default(), dial).await
     }
 
     async fn create(&self) -> Result<()> {
@@ -199,7 +200,7 @@ impl World {
                 }
                 Err(error) => self.note(&error),
             }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            pass(Duration::from_secs(1)).await;
         }
     }
 
@@ -269,7 +270,7 @@ struct Client {
 impl Client {
     /// Thinks, then does something.
     async fn work(&mut self) {
-        tokio::time::sleep(Duration::from_millis(self.random.below(300))).await;
+        pass(Duration::from_millis(self.random.below(300))).await;
         let register = self.random.below(VALUES + PIECES);
         self.made += 1;
         let value = self.number << 32 | self.made;
