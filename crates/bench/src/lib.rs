@@ -12,6 +12,7 @@
 
 pub mod buffer;
 pub mod clock;
+pub mod engine;
 pub mod field_io;
 pub mod fields;
 pub mod fleet;

@@ -89,6 +89,28 @@ fn arrays_and_keys_are_measured_beside_the_limit() {
 }
 
 #[test]
+fn an_engine_is_measured_beside_raw_tcp() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let sizes = ["--size", "300K", "--value", "64", "--procs", "2", "--in-flight", "3"];
+    let short = ["--ops", "20", "--rounds", "2", "--targets", "2", "--verify", "--iperf3", "0"];
+    let place = ["bench", "engine", "--path", &dir, "--json", "-"];
+    let report = site.ok(&[&place[..], &sizes, &short].concat());
+    let report: Value = serde_json::from_str(&report).unwrap();
+    check_shape(&report);
+    let phases: Vec<_> = runs(&report).into_iter().map(|run| (run.0, run.1)).collect();
+    let of = |workload: &str, phases: [&str; 4]| phases.map(|phase| (workload.into(), phase.into()));
+    let arrays = of("array x3", ["tcp send", "write", "tcp receive", "read"]);
+    let keys = of("kv x3", ["tcp echo", "write", "tcp echo", "read"]);
+    assert_eq!(phases, [arrays, keys].concat());
+    for run in report["runs"].as_array().unwrap() {
+        assert_eq!(run["ops"], json!(2 * 20 * 2), "{run}");
+    }
+    assert_eq!(report["settings"]["verified"], json!(true));
+    assert_clean(&site);
+}
+
+#[test]
 fn a_pool_of_the_user_s_is_left_as_it_was() {
     let site = Site::new();
     site.create_pool();
@@ -109,6 +131,7 @@ fn nonsense_is_refused_and_leaves_nothing() {
     assert_eq!(kind(&["bench", "kv", "--procs", "0"]), "invalid");
     assert_eq!(kind(&["bench", "kv", "--ops", "0"]), "invalid");
     assert_eq!(kind(&["bench", "kv", "--class", "ODD"]), "invalid");
+    assert_eq!(kind(&["bench", "engine", "--in-flight", "0"]), "invalid");
     assert_eq!(kind(&["bench", "kv", "--ops", "5", "--targets", "2", "--class", "RP_2G1"]), "io");
     assert_eq!(site.fails(&["bench", "limit", "--path", "/no/such"]).0, "not_found");
     assert_clean(&site);

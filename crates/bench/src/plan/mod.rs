@@ -1,7 +1,9 @@
 //! The benchmarks, from their settings to their reports.
 pub mod arena;
 pub mod compare;
+pub mod engine;
 pub mod fields;
+mod iperf;
 pub mod limit;
 pub mod parallel;
 pub mod posix;
@@ -11,6 +13,7 @@ mod site;
 pub mod store;
 
 pub use compare::Comparison;
+pub use engine::EnginePlan;
 pub use fields::FieldsPlan;
 pub use limit::LimitPlan;
 pub use parallel::{Fields, ParallelPlan, Subject};

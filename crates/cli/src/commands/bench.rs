@@ -1,5 +1,6 @@
 //! `esker bench`: measuring this machine and the store on it.
 mod beside;
+mod engine;
 mod fields;
 mod ior;
 mod mdtest;
@@ -15,6 +16,7 @@ use super::pool::DurabilityArg;
 use super::report::ReportCommand;
 use crate::output::{Answer, with_spinner};
 use clap::{Args, Subcommand};
+use engine::EngineArgs;
 use esker::types::{Error, Result};
 use esker_bench::fleet::Launcher;
 use esker_bench::job::{Index, Workload};
@@ -52,6 +54,7 @@ pub(crate) enum BenchCommand {
     Limit(Limit),
     Array(Array),
     Kv(Kv),
+    Engine(EngineArgs),
     FieldIo(FieldIo),
     Fields(Fields),
     Segments(Segments),
@@ -73,6 +76,9 @@ pub(crate) enum BenchCommand {
     /// Serve as one process of fields
     #[command(hide = true)]
     FieldsWorker,
+    /// Serve as one process of engine
+    #[command(hide = true)]
+    EngineWorker,
     /// Serve as one process of mdtest or ior
     #[command(hide = true)]
     PosixWorker,
@@ -234,7 +240,11 @@ impl BenchCommand {
     pub(crate) fn run(self) -> Result<Answer> {
         match &self {
             Self::Janitor { .. } => {}
-            Self::Worker | Self::FieldWorker | Self::FieldsWorker | Self::PosixWorker => {
+            Self::Worker
+            | Self::EngineWorker
+            | Self::FieldWorker
+            | Self::FieldsWorker
+            | Self::PosixWorker => {
                 worker::end_with_parent()?;
             }
             _ => interrupt::listen()?,
@@ -251,6 +261,8 @@ impl BenchCommand {
             Self::Start(start) => start.run(),
             Self::Limit(limit) => limit.run(),
             Self::Array(array) => array.common.run(&array.size, array.workload()),
+            Self::Engine(engine) => engine.run(),
+            Self::EngineWorker => serve::<esker_bench::engine::worker::Worker>(),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
             Self::Compare(compare) => compare.run(),
             Self::Paper(paper) => paper.run(),

@@ -1,0 +1,108 @@
+//! The work of `esker bench engine`: one process serves a pool over TCP, others work on it, and both measure the raw
+//! connection.
+mod client;
+mod data;
+mod raw;
+mod server;
+pub mod worker;
+
+use esker_types::Uuid;
+use serde::{Deserialize, Serialize};
+
+/// Where an engine and the other end of raw connections are found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// Address of the engine, as `host:port`.
+    pub engine: String,
+    /// Address of the raw connections.
+    pub raw: String,
+}
+
+/// What all processes of a benchmark know of its pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shared {
+    /// URL of the pool.
+    pub pool: String,
+    /// UUID of the pool.
+    pub uuid: Uuid,
+    /// The secret of engine and clients.
+    pub secret: [u8; 32],
+}
+
+/// The kind of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Chunks of an Array.
+    Array,
+    /// Keys of a Key-Value.
+    Kv,
+}
+
+impl Kind {
+    /// Name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Array => "array",
+            Self::Kv => "kv",
+        }
+    }
+}
+
+/// The job of a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientJob {
+    /// Number of the process, from 0.
+    pub rank: u32,
+    /// Number of clients.
+    pub procs: u32,
+    /// The pool.
+    pub shared: Shared,
+    /// Its engine.
+    pub site: Site,
+    /// Container in it.
+    pub container: String,
+    /// The kind of data.
+    pub kind: Kind,
+    /// Bytes of one operation.
+    pub size_bytes: u64,
+    /// Operations of each phase.
+    pub ops: u64,
+    /// Operations under way at a time.
+    pub in_flight: u32,
+    /// Seed of the data.
+    pub seed: u64,
+}
+
+/// What a process is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Job {
+    /// It serves the pool.
+    Serve(Shared),
+    /// It works on the pool.
+    Client(ClientJob),
+}
+
+/// One phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Says where the engine is.
+    Locate,
+    /// Sends blocks over a raw connection.
+    Send,
+    /// Receives blocks over a raw connection.
+    Receive,
+    /// Sends blocks, which come back.
+    Echo,
+    /// Stores the data of a round.
+    Write(u32),
+    /// Reads the data that the next process stored in a round.
+    Read(u32),
+    /// Reads and compares that data; not measured.
+    Verify(u32),
+    /// Removes the data that this process stored in a round.
+    Remove(u32),
+}

@@ -1,0 +1,172 @@
+//! Raw TCP connections, the limit of what an engine can do: blocks in one direction, or there and back.
+use crate::buffer::Buffer;
+use crate::measure::{Measured, Meter};
+use esker_types::{Error, Result};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+/// Most bytes that are sent or received at a time.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// What flows over a raw connection.
+#[derive(Clone, Copy)]
+pub(super) enum Flow {
+    /// Blocks to the server, which confirms the last one.
+    Send,
+    /// Blocks from the server.
+    Receive,
+    /// Blocks to the server and back.
+    Echo,
+}
+
+/// What a client tells the server first.
+#[derive(Clone, Copy)]
+pub(super) struct Order {
+    pub(super) flow: Flow,
+    pub(super) block_bytes: u64,
+    pub(super) blocks: u64,
+}
+
+const ORDER_LEN: usize = 17;
+
+impl Order {
+    fn encode(self) -> [u8; ORDER_LEN] {
+        let mut bytes = [self.flow as u8; ORDER_LEN];
+        bytes[1..9].copy_from_slice(&self.block_bytes.to_le_bytes());
+        bytes[9..].copy_from_slice(&self.blocks.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: [u8; ORDER_LEN]) -> Option<Self> {
+        let flows = [Flow::Send, Flow::Receive, Flow::Echo];
+        let number = |at: usize| bytes[at..at + 8].try_into().ok().map(u64::from_le_bytes);
+        let flow = *flows.get(usize::from(bytes[0]))?;
+        Some(Self { flow, block_bytes: number(1)?, blocks: number(9)? })
+    }
+
+    fn total(self) -> u64 {
+        self.block_bytes.saturating_mul(self.blocks)
+    }
+}
+
+fn lost(error: &std::io::Error) -> Error {
+    Error::io("talking over a raw connection", error)
+}
+
+/// Serves raw connections, each in a thread of its own, until the process ends. Returns its address.
+pub(super) fn listen() -> Result<String> {
+    let failed = |error| Error::io("listening for raw connections", &error);
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?.to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // How a connection ended is seen by its client.
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    Ok(address)
+}
+
+fn serve(mut stream: TcpStream) -> Result<()> {
+    let _ = stream.set_nodelay(true);
+    let mut order = [0; ORDER_LEN];
+    stream.read_exact(&mut order).map_err(|error| lost(&error))?;
+    let Some(order) = Order::decode(order) else { return Ok(()) };
+    let mut piece = Buffer::new(order.total().min(PIECE_BYTES))?;
+    let done = match order.flow {
+        Flow::Send => take(&mut stream, &mut piece, order).and_then(|()| stream.write_all(&[1])),
+        Flow::Receive => give(&mut stream, &piece, order),
+        Flow::Echo => echo(&mut stream, &mut piece),
+    };
+    done.map_err(|error| lost(&error))
+}
+
+fn take(stream: &mut TcpStream, piece: &mut [u8], order: Order) -> std::io::Result<()> {
+    let mut left = order.total();
+    while left > 0 {
+        match stream.read(piece)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            count => left = left.saturating_sub(count as u64),
+        }
+    }
+    Ok(())
+}
+
+fn give(stream: &mut TcpStream, piece: &[u8], order: Order) -> std::io::Result<()> {
+    let mut left = order.total();
+    while left > 0 {
+        let len = left.min(piece.len() as u64);
+        stream.write_all(&piece[..len as usize])?;
+        left -= len;
+    }
+    Ok(())
+}
+
+fn echo(stream: &mut TcpStream, piece: &mut [u8]) -> std::io::Result<()> {
+    loop {
+        match stream.read(piece)? {
+            0 => return Ok(()),
+            count => stream.write_all(&piece[..count])?,
+        }
+    }
+}
+
+/// Opens a connection and measures what flows over it. Of an echo, `in_flight` blocks are under way at a time.
+pub(super) fn measure(address: &str, order: Order, in_flight: u32) -> Result<Measured> {
+    let stream = TcpStream::connect(address);
+    let mut stream = stream.map_err(|error| lost(&error))?;
+    let _ = stream.set_nodelay(true);
+    let mut block = Buffer::new(order.block_bytes.saturating_mul(u64::from(in_flight.max(1))))?;
+    stream.write_all(&order.encode()).map_err(|error| lost(&error))?;
+    let mut meter = Meter::start();
+    match order.flow {
+        Flow::Echo => exchange(&mut stream, &mut block, order, &mut meter)?,
+        flow => one_way(&mut stream, &mut block[..order.block_bytes as usize], flow, order, &mut meter)?,
+    }
+    Ok(meter.finish())
+}
+
+fn one_way(
+    stream: &mut TcpStream,
+    block: &mut [u8],
+    flow: Flow,
+    order: Order,
+    meter: &mut Meter,
+) -> Result<()> {
+    for left in (0..order.blocks).rev() {
+        let moved = match flow {
+            Flow::Receive => stream.read_exact(block),
+            _ if left > 0 => stream.write_all(block),
+            _ => stream.write_all(block).and_then(|()| stream.read_exact(&mut [0])),
+        };
+        moved.map_err(|error| lost(&error))?;
+        meter.tick(1, order.block_bytes)?;
+    }
+    Ok(())
+}
+
+/// Sends a block for each one that has come back.
+fn exchange(
+    stream: &mut TcpStream,
+    blocks: &mut [u8],
+    order: Order,
+    meter: &mut Meter,
+) -> Result<()> {
+    let size = order.block_bytes.max(1);
+    let (total, mut came) = (order.total(), 0);
+    let mut sent = total.min(blocks.len() as u64);
+    stream.write_all(&blocks[..sent as usize]).map_err(|error| lost(&error))?;
+    while came < total {
+        let count = stream.read(blocks).map_err(|error| lost(&error))? as u64;
+        if count == 0 {
+            return Err(lost(&std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        let whole = (came + count) / size - came / size;
+        came += count;
+        meter.tick(whole, whole * size)?;
+        let more = (whole * size).min(total - sent);
+        stream.write_all(&blocks[..more as usize]).map_err(|error| lost(&error))?;
+        sent += more;
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! The process that serves the pool.
+use super::{Shared, Site, raw};
+use esker::Pool;
+use esker::types::info::OpenMode;
+use esker_engine::Engine;
+use esker_types::{Error, Result};
+use esker_wire::handshake::Secret;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+
+/// An engine that runs as long as this value.
+pub(super) struct Server {
+    _runtime: Runtime,
+    pub(super) site: Site,
+}
+
+impl Server {
+    /// Serves the pool `shared` on loopback.
+    pub(super) fn start(shared: &Shared) -> Result<Self> {
+        let pool = Pool::connect(&shared.pool, OpenMode::ReadWrite)?;
+        let engine = Engine::new(Arc::clone(pool.backend()), shared.uuid, secret(shared));
+        let runtime = Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::io("starting the threads of an engine", &error))?;
+        let failed = |error| Error::io("listening on loopback", &error);
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?.to_string();
+        runtime.spawn(async move { engine.listen(listener).await });
+        Ok(Self { _runtime: runtime, site: Site { engine: address, raw: raw::listen()? } })
+    }
+}
+
+pub(super) fn secret(shared: &Shared) -> Secret {
+    Secret::new(shared.secret)
+}

@@ -1,0 +1,261 @@
+//! `esker bench engine`: a pool through an engine beside raw TCP.
+use super::{Note, check, iperf};
+use crate::engine::worker::Done;
+use crate::engine::{ClientJob, Job, Kind, Shared, Site, Step};
+use crate::fleet::{Fleet, Launcher};
+use crate::host::Host;
+use crate::job::WARM_UP;
+use crate::measure::Tally;
+use crate::plan::scratch::OwnPool;
+use crate::plan::site;
+use crate::report::{Report, Run, RunName, Settings};
+use esker::Wait;
+use esker_types::{Error, ErrorKind, Result};
+use serde_json::json;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct EnginePlan {
+    /// How to start processes.
+    pub launcher: Launcher,
+    /// The pool.
+    pub own: OwnPool,
+    /// Bytes of a chunk of an Array.
+    pub chunk_bytes: u64,
+    /// Bytes of a value of a Key-Value.
+    pub value_bytes: u64,
+    /// Numbers of clients.
+    pub procs: Vec<u32>,
+    /// Numbers of operations under way at a time.
+    pub in_flight: Vec<u32>,
+    /// Operations of each client in each phase; chosen by size if not given.
+    pub ops: Option<u64>,
+    /// Number of repetitions.
+    pub rounds: u32,
+    /// Duration of iperf3 in each of them in seconds; 0 leaves it out.
+    pub iperf_seconds: u32,
+    /// Compare all data that is read with what was written, in a separate phase.
+    pub verify: bool,
+    /// Seed of the data.
+    pub seed: u64,
+}
+
+/// Payload of one client in one phase if the number of operations is not given.
+const DEFAULT_BYTES: u64 = 512 << 20;
+const DEFAULT_OPS_MAX: u64 = 50_000;
+/// Most operations of a client under way at a time.
+const IN_FLIGHT_MAX: u32 = 1024;
+
+/// The container that clients work in.
+const CONTAINER: &str = "bench";
+
+/// One combination of settings.
+#[derive(Clone, Copy)]
+struct Case {
+    kind: Kind,
+    procs: u32,
+    in_flight: u32,
+    size: u64,
+    ops: u64,
+}
+
+/// The phases of a case, each with its limit.
+#[derive(Default)]
+struct Tallies {
+    write_limit: Tally,
+    write: Tally,
+    read_limit: Tally,
+    read: Tally,
+    iperf: Option<Tally>,
+}
+
+impl EnginePlan {
+    /// Runs the benchmark.
+    ///
+    /// # Errors
+    /// If the pool cannot be created or served, or an option is invalid; with [`EnginePlan::verify`],
+    /// [`ErrorKind::Corrupt`] if the data read is not that written.
+    pub fn run(&self, note: Note<'_>) -> Result<Report> {
+        check(&[self.chunk_bytes, self.value_bytes], &self.procs)?;
+        self.check()?;
+        let scratch = self.own.make(&self.launcher, self.needs(), note)?;
+        let place = site::Site::open(&scratch.url(), Some(self.own.folder.clone()), Some(scratch))?;
+        place.create_container(CONTAINER)?;
+        let shared = Shared {
+            pool: place.url.clone(),
+            uuid: place.pool()?.info().wait()?.uuid,
+            secret: esker_os::random_bytes()?,
+        };
+        let (_engine, site) = self.serve(&shared)?;
+        let mut runs = Vec::new();
+        for case in self.cases() {
+            let tallies = self.measure(case, &shared, &site, note)?;
+            runs.extend(runs_of(case, &tallies));
+        }
+        Ok(Report::new(Host::of(&place.folder)?, self.settings(&place)?, runs))
+    }
+
+    fn check(&self) -> Result<()> {
+        let in_flight = &self.in_flight;
+        if in_flight.is_empty() || !in_flight.iter().all(|n| (1..=IN_FLIGHT_MAX).contains(n)) {
+            let message = format!("operations under way at a time must be 1 to {IN_FLIGHT_MAX}");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        if self.rounds == 0 || self.ops == Some(0) {
+            return Err(Error::new(ErrorKind::Invalid, "rounds and operations must be at least 1"));
+        }
+        Ok(())
+    }
+
+    fn cases(&self) -> impl Iterator<Item = Case> {
+        let kinds = [(Kind::Array, self.chunk_bytes), (Kind::Kv, self.value_bytes)];
+        let each = self.procs.iter().flat_map(|&procs| self.in_flight.iter().map(move |&n| (procs, n)));
+        let each: Vec<_> = each.collect();
+        kinds.into_iter().flat_map(move |(kind, size)| {
+            let ops = self.ops.unwrap_or((DEFAULT_BYTES / size).clamp(1, DEFAULT_OPS_MAX));
+            let case = move |(procs, in_flight)| Case { kind, procs, in_flight, size, ops };
+            each.clone().into_iter().map(case)
+        })
+    }
+
+    /// Payload and index entries of the largest case: a round, and what is being freed of the one before.
+    fn needs(&self) -> (u64, u64) {
+        let ops = |case: &Case| u64::from(case.procs) * case.ops;
+        let bytes = self.cases().map(|case| ops(&case) * case.size).max();
+        let entries = self.cases().map(|case| ops(&case)).max();
+        (bytes.unwrap_or(0), entries.unwrap_or(0) * 2)
+    }
+
+    /// Starts the engine.
+    fn serve(&self, shared: &Shared) -> Result<(Fleet, Site)> {
+        let mut engine = Fleet::start(&self.launcher, &[Job::Serve(shared.clone())])?;
+        let found: Vec<Done> = engine.ask(&[Step::Locate])?;
+        let site = found.into_iter().find_map(|done| done.site);
+        let site = site.ok_or_else(|| Error::new(ErrorKind::Io, "the engine has no address"))?;
+        Ok((engine, site))
+    }
+
+    fn clients(&self, case: Case, shared: &Shared, site: &Site) -> Result<Fleet> {
+        let job = |rank| ClientJob {
+            rank,
+            procs: case.procs,
+            shared: shared.clone(),
+            site: site.clone(),
+            container: CONTAINER.to_owned(),
+            kind: case.kind,
+            size_bytes: case.size,
+            ops: case.ops,
+            in_flight: case.in_flight,
+            seed: self.seed,
+        };
+        let jobs: Vec<_> = (0..case.procs).map(|rank| Job::Client(job(rank))).collect();
+        Fleet::start(&self.launcher, &jobs)
+    }
+
+    /// Store and limit alternate, so that other load on the machine affects both.
+    fn measure(&self, case: Case, shared: &Shared, site: &Site, note: Note<'_>) -> Result<Tallies> {
+        let mut tallies = Tallies::default();
+        let mut clients = self.clients(case, shared, site)?;
+        let name = workload(case);
+        note(&format!("{name}, {} clients: warming up", case.procs));
+        step(&mut clients, case, Step::Write(WARM_UP))?;
+        step(&mut clients, case, Step::Remove(WARM_UP))?;
+        for round in 1..=self.rounds {
+            note(&format!("{name}, {} clients: round {round} of {}", case.procs, self.rounds));
+            self.round(&mut clients, case, round, &mut tallies)?;
+        }
+        Ok(tallies)
+    }
+
+    fn round(
+        &self,
+        clients: &mut Fleet,
+        case: Case,
+        round: u32,
+        tallies: &mut Tallies,
+    ) -> Result<()> {
+        let (write_limit, read_limit) = limits(case.kind);
+        tallies.write_limit.add_round(&step(clients, case, write_limit)?);
+        tallies.write.add_round(&step(clients, case, Step::Write(round))?);
+        if case.kind == Kind::Array
+            && self.iperf_seconds > 0
+            && let Some(found) = iperf::measure(self.iperf_seconds, case.size)?
+        {
+            let iperf = tallies.iperf.get_or_insert_default();
+            iperf.ops += found.ops;
+            iperf.bytes += found.bytes;
+            iperf.seconds += found.seconds;
+        }
+        tallies.read_limit.add_round(&step(clients, case, read_limit)?);
+        tallies.read.add_round(&step(clients, case, Step::Read(round))?);
+        if self.verify {
+            step(clients, case, Step::Verify(round))?;
+        }
+        step(clients, case, Step::Remove(round)).map(drop)
+    }
+
+    fn settings(&self, place: &site::Site) -> Result<Settings> {
+        let options = json!({
+            "rounds": self.rounds,
+            "ops": self.ops,
+            "in_flight": self.in_flight,
+            "class": "SX",
+            "targets": place.targets()?,
+            "durability": if place.durable { "commit" } else { "process" },
+            "verified": self.verify,
+            "huge_pages": place.huge_pages()?,
+        });
+        Ok(Settings::new(self.seed, options))
+    }
+}
+
+/// The limits of writing and reading.
+fn limits(kind: Kind) -> (Step, Step) {
+    match kind {
+        Kind::Array => (Step::Send, Step::Receive),
+        Kind::Kv => (Step::Echo, Step::Echo),
+    }
+}
+
+fn step(
+    clients: &mut Fleet,
+    case: Case,
+    step: Step,
+) -> Result<Vec<crate::measure::Measured>> {
+    let done: Vec<Done> = clients.ask(&vec![step; case.procs as usize])?;
+    Ok(done.into_iter().map(|done| done.measured).collect())
+}
+
+fn workload(case: Case) -> String {
+    format!("{} x{}", case.kind.name(), case.in_flight)
+}
+
+fn runs_of(case: Case, tallies: &Tallies) -> Vec<Run> {
+    let workload = workload(case);
+    let name = |store, phase| RunName {
+        store,
+        workload: &workload,
+        phase,
+        procs: case.procs,
+        size_bytes: case.size,
+    };
+    let (write_limit, read_limit) = limits(case.kind);
+    let limit = |phase, tally| Run::new(&name("medium", phase), tally, None);
+    let iperf = tallies.iperf.as_ref().map(|tally| Run::new(&name("medium", "iperf3"), tally, None));
+    let runs = [
+        limit(step_name(write_limit), &tallies.write_limit),
+        Run::new(&name("esker", "write"), &tallies.write, Some(&tallies.write_limit)),
+        limit(step_name(read_limit), &tallies.read_limit),
+        Run::new(&name("esker", "read"), &tallies.read, Some(&tallies.read_limit)),
+    ];
+    iperf.into_iter().chain(runs).collect()
+}
+
+/// Name of a limit in reports.
+fn step_name(step: Step) -> &'static str {
+    match step {
+        Step::Receive => "tcp receive",
+        Step::Echo => "tcp echo",
+        _ => "tcp send",
+    }
+}

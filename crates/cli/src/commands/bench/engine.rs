@@ -1,0 +1,76 @@
+//! `esker bench engine`: a pool through an engine beside raw TCP.
+use super::{JsonFile, OwnArgs, launcher};
+use crate::output::{Answer, with_spinner};
+use clap::Args;
+use esker::types::Result;
+use esker_bench::plan::EnginePlan;
+use esker_bench::units::Bytes;
+
+const ABOUT: &str = "\
+One process serves a temporary pool on loopback. The others are its clients: none of them opens the pool itself. They \
+write and read chunks of Arrays, and put and get values of a Key-Value; each reads what another wrote. The limit is \
+raw TCP between the same processes, alternating with the store: blocks in one direction for Arrays, and blocks that \
+come back for Key-Values, as many under way at a time as operations of the store. If iperf3 is installed, what it \
+reaches in the same run is shown too.
+
+Examples:
+  esker bench engine
+  esker bench engine --procs 2 --in-flight 16 --json engine.json";
+
+/// Measure a pool through an engine, over TCP on loopback
+#[derive(Args)]
+#[command(after_long_help = ABOUT)]
+pub(crate) struct EngineArgs {
+    #[command(flatten)]
+    own: OwnArgs,
+    /// Size of a chunk of an Array
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    size: Bytes,
+    /// Size of a value of a Key-Value
+    #[arg(long, value_name = "SIZE", default_value = "64")]
+    value: Bytes,
+    /// Number of clients, or several numbers, separated by commas
+    #[arg(long, value_name = "N", default_value = "1,2", value_delimiter = ',')]
+    procs: Vec<u32>,
+    /// Operations of a client that are under way at a time, or several numbers, separated by commas
+    #[arg(long, value_name = "N", default_value = "1,16", value_delimiter = ',')]
+    in_flight: Vec<u32>,
+    /// Operations of each client in each phase [default: 512 MiB, at most 50000 operations]
+    #[arg(long, value_name = "N")]
+    ops: Option<u64>,
+    /// Number of rounds of writing and reading; figures are over all rounds
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    rounds: u32,
+    /// Duration of iperf3 in each round in seconds; 0 leaves it out
+    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    iperf3: u32,
+    /// Compare what is read with what was written, in an unmeasured phase
+    #[arg(long)]
+    verify: bool,
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    json: JsonFile,
+}
+
+impl EngineArgs {
+    pub(crate) fn run(self) -> Result<Answer> {
+        self.json.check()?;
+        let plan = EnginePlan {
+            launcher: launcher("engine-worker")?,
+            own: self.own.pool(),
+            chunk_bytes: self.size.0,
+            value_bytes: self.value.0,
+            procs: self.procs,
+            in_flight: self.in_flight,
+            ops: self.ops,
+            rounds: self.rounds,
+            iperf_seconds: self.iperf3,
+            verify: self.verify,
+            seed: self.seed,
+        };
+        let report = with_spinner(|note| plan.run(note))?;
+        self.json.answer(&report)
+    }
+}
