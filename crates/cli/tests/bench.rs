@@ -99,7 +99,8 @@ fn an_engine_is_measured_beside_raw_tcp() {
     let report: Value = serde_json::from_str(&report).unwrap();
     check_shape(&report);
     let phases: Vec<_> = runs(&report).into_iter().map(|run| (run.0, run.1)).collect();
-    let of = |workload: &str, phases: [&str; 4]| phases.map(|phase| (workload.into(), phase.into()));
+    let of =
+        |workload: &str, phases: [&str; 4]| phases.map(|phase| (workload.into(), phase.into()));
     let arrays = of("array x3", ["tcp send", "write", "tcp receive", "read"]);
     let keys = of("kv x3", ["tcp echo", "write", "tcp echo", "read"]);
     assert_eq!(phases, [arrays, keys].concat());

@@ -1,5 +1,7 @@
 //! What a connection to an engine promises beside the operations: leases end with it, failures name the node, strangers
 //! get nothing, and what is too long is refused.
+mod faulty;
+
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_engine::Engine;
 use esker_memory::Memory;
@@ -12,6 +14,7 @@ use esker_types::ops::{
 use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result, Uuid};
 use esker_wire::frame::BULK_MAX;
 use esker_wire::handshake::Secret;
+use faulty::{Fault, Faulty};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -31,9 +34,12 @@ fn secret(byte: u8) -> Secret {
 
 impl Node {
     fn start() -> Self {
+        Self::serving(Arc::new(Memory::new(4)))
+    }
+
+    fn serving(pool: Arc<dyn Pool>) -> Self {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().build().expect("a runtime");
-        let pool: Arc<dyn Pool> = Arc::new(Memory::new(4));
         let engine = Engine::new(Arc::clone(&pool), POOL, secret(1));
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -172,5 +178,28 @@ fn requests_beyond_the_limits_wait_their_turn() {
         for read in reads.collect::<Vec<_>>() {
             assert_eq!(read.await.expect("a task").expect("reading"), 5);
         }
+    });
+}
+
+/// More writes wait than the engine has threads, all of one client.
+#[test]
+fn requests_that_wait_keep_no_others_from_being_answered() {
+    let pool = Faulty::new(Fault::Waits);
+    let (node, client) = (Node::serving(Arc::new(pool.clone())), client());
+    run(&client, async {
+        let remote = connect(&node, &secret(1)).await.expect("connecting");
+        let container: Arc<dyn OpenContainer> = opened(&remote).await.expect("a container").into();
+        let write = |_| {
+            let container = Arc::clone(&container);
+            tokio::spawn(async move { put(&*container, b"value").await })
+        };
+        let writes: Vec<_> = (0..5).map(write).collect();
+        wait_for("all writes wait", || pool.waiting() == 5);
+        assert_eq!(get(&*container, 10).await.expect("reading"), 0);
+        pool.let_go();
+        for write in writes {
+            write.await.expect("a task").expect("writing");
+        }
+        assert_eq!(get(&*container, 10).await.expect("reading"), 5);
     });
 }

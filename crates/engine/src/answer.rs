@@ -12,21 +12,25 @@ use esker_wire::message::{
     ContainerRequest, Failure, Handle, MetadataRequest, PoolRequest, Reply, Request, Response,
     decode,
 };
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// What became of a request.
+pub(crate) struct Answered {
+    pub(crate) kind: RequestKind,
+    pub(crate) took: Duration,
+    pub(crate) response: Response,
+    pub(crate) data: Bytes,
+}
 
 impl Session {
     /// The response to a request, and its data: at most `room` bytes.
-    pub(crate) async fn answer(
-        &self,
-        message: &[u8],
-        bulk: Bytes,
-        room: u32,
-    ) -> (Response, Vec<u8>) {
+    pub(crate) async fn answer(&self, message: &[u8], bulk: Bytes, room: u32) -> Answered {
         let (begin, proof) = (Instant::now(), Proof::default());
         let decoded = decode(message);
         let kind = decoded.as_ref().map_or(RequestKind::Malformed, RequestKind::of);
         let answered = match decoded {
-            Ok(Request::Pool(request)) => self.answer_pool(request).await.map(plain),
+            // What is rare has a place of its own, so that the future of the others is small.
+            Ok(Request::Pool(request)) => Box::pin(self.answer_pool(request)).await.map(plain),
             Ok(Request::Container(handle, request)) => {
                 self.answer_container(handle, request, &bulk, room, &proof).await
             }
@@ -34,8 +38,8 @@ impl Session {
         };
         let (reply, data) =
             answered.unwrap_or_else(|error| plain(Reply::Failed(Failure::from(&error))));
-        self.metrics.answered(kind, begin.elapsed(), reply.failure());
-        (Response { reply, tokens: proof.into_tokens() }, data)
+        let (took, response) = (begin.elapsed(), Response { reply, tokens: proof.into_tokens() });
+        Answered { kind, took, response, data }
     }
 
     async fn answer_pool(&self, request: PoolRequest<'_>) -> Result<Reply> {
@@ -91,7 +95,7 @@ impl Session {
         bulk: &[u8],
         room: u32,
         proof: &Proof,
-    ) -> Result<(Reply, Vec<u8>)> {
+    ) -> Result<(Reply, Bytes)> {
         if let ContainerRequest::Release(oid) = request {
             return self.release(handle, oid).await.map(|last| plain(Reply::Flag(last)));
         }
@@ -99,7 +103,8 @@ impl Session {
         Ok(plain(match request {
             ContainerRequest::Fetch(oid, dkeys, at) => {
                 check_fetch(&dkeys)?;
-                return fetch::fetch(&*container, oid, &dkeys, room, proof.read_at(at)).await;
+                let at = proof.read_at(at);
+                return fetch::fetch(&*container, oid, &dkeys, room, at, &self.spare).await;
             }
             ContainerRequest::Write(change) => {
                 check_change(&change)?;
@@ -113,20 +118,20 @@ impl Session {
                 Reply::Epoch(container.prepare(commit, Preparation::Snapshot(name)).await?)
             }
             ContainerRequest::Close => {
-                self.forget(handle)?.close().await?;
+                self.close(handle).await?;
                 Reply::Done
             }
             ContainerRequest::Lease(oid) => {
                 self.lease(handle, oid, &container).await?;
                 Reply::Done
             }
-            other => answer_any(&*container, other, proof).await?,
+            other => Box::pin(answer_any(&*container, other, proof)).await?,
         }))
     }
 }
 
-fn plain(reply: Reply) -> (Reply, Vec<u8>) {
-    (reply, Vec::new())
+fn plain(reply: Reply) -> (Reply, Bytes) {
+    (reply, Bytes::new())
 }
 
 async fn metadata<M: Metadata + ?Sized>(of: &M, request: MetadataRequest<'_>) -> Result<Reply> {

@@ -1,70 +1,242 @@
-//! One connection: receives requests, serves them side by side, sends the replies as they come.
-use crate::life::{Life, Phase};
+//! One connection: receives requests, serves them, sends the replies as they come. What can be answered at once is
+//! answered in place, without a task of its own; requests that wait are served side by side, and those that would keep
+//! their thread waiting, on other threads.
+use crate::answer::Answered;
+use crate::kinds::RequestKind;
+use crate::life::Phase;
 use crate::memory::Share;
-use crate::metrics::Metrics;
+use crate::replies::{Answer, Replies};
 use crate::session::Session;
-use crate::{RECEIVE_TIMEOUT, REQUESTS_MAX, SEND_TIMEOUT, Shared};
+use crate::{RECEIVE_TIMEOUT, REQUESTS_MAX, Shared};
 use bytes::Bytes;
+use esker_backend::Pool;
+use esker_os::executor::{block_on, without_waiting};
+use esker_types::info::{Durability, Medium};
 use esker_types::{Error, ErrorKind, Result};
-use esker_wire::frame::{BULK_MAX, Frame, Kind, Limits, MESSAGE_MAX, Receiver, Sender};
-use esker_wire::message::{Failure, Reply, Response, encode};
-use std::sync::Arc;
+use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
+use esker_wire::message::{Request, decode};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::sync::Notify;
+use tokio::task::{JoinError, JoinSet};
 
-/// A reply, and the memory that it gives back once it is sent.
-type Outgoing = (Frame, Share);
+/// Replies of this many bytes are sent before more requests are served.
+const SEND_AT: usize = 64 << 10;
 
 /// Serves requests until the client closes the connection or the engine drains. Then what the client had open is ended.
 pub(crate) async fn serve<R, W>(engine: &Shared, from: Receiver<R>, to: Sender<W>) -> Result<()>
 where
     R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin,
 {
-    let Shared { pool, metrics, life, host, .. } = engine;
-    let session =
-        Arc::new(Session::new(Arc::clone(pool), Arc::clone(metrics), host.get().cloned()));
-    let (replies, outbox) = mpsc::channel(REQUESTS_MAX);
-    let mut writer = tokio::spawn(send_replies(to, outbox, Arc::clone(metrics)));
-    let mut served = JoinSet::new();
+    let connection = Connection::new(engine, to).await;
     let received = tokio::select! {
-            biased;
-        received = receive(&session, engine, from, &replies, &mut served) => received,
-        () = life.reached(Phase::Draining) => Ok(()),
-        // Nobody takes the replies any more; the writer says why.
-        () = replies.closed() => Ok(()),
+        biased;
+        received = connection.receive(from) => received,
+        // Nobody takes the replies any more.
+        lost = connection.lost() => Err(lost),
+        () = engine.life.reached(Phase::Draining) => Ok(()),
     };
     let finished = tokio::select! {
-            biased;
-        finished = finish(served, replies, &mut writer, life, metrics) => finished,
-        () = life.reached(Phase::Ended) => {
-            writer.abort();
+        biased;
+        finished = connection.finish() => finished,
+        () = engine.life.reached(Phase::Ended) => {
             Err(Error::new(ErrorKind::Canceled, "the engine did not wait for requests any longer"))
         }
     };
-    session.end().await;
+    connection.state().served.abort_all();
+    connection.session.end().await;
     received.and(finished)
 }
 
-/// Finishes what was begun, so that no change takes effect after the leases have ended. Sends the replies.
-async fn finish(
-    mut served: JoinSet<()>,
-    replies: mpsc::Sender<Outgoing>,
-    writer: &mut JoinHandle<Result<()>>,
-    life: &Life,
-    metrics: &Metrics,
-) -> Result<()> {
-    while let Some(ended) = served.join_next().await {
-        note(&ended, metrics);
+struct Connection<'e, W> {
+    engine: &'e Shared,
+    session: Arc<Session>,
+    slow: Slow,
+    state: Mutex<State<W>>,
+    /// Told when fewer requests are under way.
+    room: Notify,
+}
+
+/// Only the task of the connection uses it.
+struct State<W> {
+    replies: Replies<W>,
+    /// Requests that could not be answered at once.
+    served: JoinSet<Answer>,
+}
+
+impl<W> State<W> {
+    fn under_way(&self) -> usize
+    where
+        W: AsyncWrite + Unpin,
+    {
+        self.served.len() + self.replies.count()
     }
-    if life.phase() != Phase::Ready {
-        // A client that is gone has nobody to hear of it.
-        let _ = replies.send((goodbye(), None)).await;
+}
+
+impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
+    async fn new(engine: &'e Shared, to: Sender<W>) -> Self {
+        let Shared { pool, spare, host, .. } = engine;
+        let session = Session::new(Arc::clone(pool), spare.clone(), host.get().cloned());
+        let session = Arc::new(session);
+        let slow = Slow::of(&**pool).await;
+        let state = State { replies: Replies::new(to), served: JoinSet::new() };
+        Self { engine, session, slow, state: Mutex::new(state), room: Notify::new() }
     }
-    drop(replies);
-    writer.await.unwrap_or_else(|error| {
-        Err(Error::new(ErrorKind::Io, format!("the task that sends replies ended: {error}")))
+
+    fn state(&self) -> MutexGuard<'_, State<W>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn receive<R: AsyncRead + Unpin>(&self, mut from: Receiver<R>) -> Result<()> {
+        let Shared { memory, metrics, .. } = self.engine;
+        while let Some(announced) = from.announced(Limits::KNOWN).await? {
+            // What is not received yet stays in the network, and the client waits.
+            while self.state().under_way() >= REQUESTS_MAX {
+                self.room.notified().await;
+            }
+            let share = memory.take(announced.memory()).await;
+            let rest = tokio::time::timeout(RECEIVE_TIMEOUT, from.rest(announced)).await;
+            let request = rest.map_err(|_| late())??;
+            metrics.received(&request);
+            match request.kind {
+                Kind::Request => self.begin(request, share).await,
+                Kind::Goodbye => return Ok(()),
+                Kind::Handshake | Kind::Reply => return Err(out_of_turn(request.kind)),
+            }
+            if !from.has_more() || self.state().replies.len() >= SEND_AT {
+                poll_fn(|context| Poll::Ready(self.poll(context))).await.is_ready();
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a request, or begins to.
+    async fn begin(&self, request: Frame, share: Share) {
+        if self.slow.is_slow(&request) {
+            return self.serve_apart(request, share);
+        }
+        let session = Arc::clone(&self.session);
+        let mut answer = Box::pin(answer(session, request.clone(), share));
+        let mut attempt = |context: &mut Context<'_>| {
+            catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)))
+        };
+        let polled = poll_fn(|context| Poll::Ready(without_waiting(|| attempt(context))));
+        match polled.await {
+            (Ok(Poll::Ready(answer)), true)
+                if answer.answered.response.reply.failure().is_some() =>
+            {
+                self.serve_apart(request, answer.share);
+            }
+            (Ok(Poll::Ready(answer)), _) => self.add(&mut self.state(), answer),
+            (Ok(Poll::Pending), _) => {
+                self.state().served.spawn(answer);
+            }
+            (Err(_), _) => self.note_defect(&"it panicked"),
+        }
+    }
+
+    /// Serves a request on a thread that may wait.
+    fn serve_apart(&self, request: Frame, share: Share) {
+        let answer = answer(Arc::clone(&self.session), request, share);
+        self.state().served.spawn_blocking(move || block_on(answer));
+    }
+
+    fn add(&self, state: &mut State<W>, answer: Answer) {
+        let (metrics, Answered { kind, took, response, .. }) =
+            (&self.engine.metrics, &answer.answered);
+        metrics.answered(*kind, *took, response.reply.failure());
+        metrics.sent(state.replies.add(answer));
+    }
+
+    /// Counts a request that was not answered because of a defect.
+    fn note_defect(&self, error: &dyn std::fmt::Display) {
+        self.engine.metrics.panics.add(1);
+        tracing::error!(%error, "a request was not answered");
+    }
+
+    fn note(&self, state: &mut State<W>, ended: std::result::Result<Answer, JoinError>) {
+        match ended {
+            Ok(answer) => self.add(state, answer),
+            Err(error) => self.note_defect(&error),
+        }
+    }
+
+    /// Takes the answers that have come, and sends all replies. Ready if nothing is under way.
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let state = &mut *self.state();
+        let served = loop {
+            match state.served.poll_join_next(context) {
+                Poll::Ready(Some(ended)) => self.note(state, ended),
+                other => break other.is_ready(),
+            }
+        };
+        let sent = state.replies.poll_send(context);
+        if state.under_way() < REQUESTS_MAX {
+            self.room.notify_waiters();
+        }
+        match served {
+            true => sent,
+            false => Poll::Pending,
+        }
+    }
+
+    /// Sends replies until that fails.
+    async fn lost(&self) -> Error {
+        poll_fn(|context| match self.poll(context) {
+            Poll::Ready(Err(error)) => Poll::Ready(error),
+            _ => Poll::Pending,
+        })
+        .await
+    }
+
+    /// Finishes what was begun, so that no change takes effect after the leases have ended. Sends the replies.
+    async fn finish(&self) -> Result<()> {
+        let served = poll_fn(|context| self.poll(context)).await;
+        if self.engine.life.phase() == Phase::Ready || served.is_err() {
+            return served;
+        }
+        self.state().replies.add_frame(&goodbye())?;
+        poll_fn(|context| self.poll(context)).await
+    }
+}
+
+/// Requests that wait for the medium. Those that are served side by side share a sync, or have several reads under way.
+#[derive(Clone, Copy)]
+enum Slow {
+    None,
+    Changes,
+    All,
+}
+
+impl Slow {
+    async fn of(pool: &dyn Pool) -> Self {
+        match pool.info().await {
+            Ok(info) if info.medium == Medium::Block => Self::All,
+            Ok(info) if info.durability == Durability::Commit => Self::Changes,
+            _ => Self::None,
+        }
+    }
+
+    fn is_slow(self, request: &Frame) -> bool {
+        match self {
+            Self::None => false,
+            Self::Changes => !is_read(request),
+            Self::All => true,
+        }
+    }
+}
+
+fn is_read(request: &Frame) -> bool {
+    let decoded = decode(&request.message);
+    decoded.is_ok_and(|request: Request<'_>| {
+        matches!(
+            RequestKind::of(&request),
+            RequestKind::Fetch | RequestKind::List | RequestKind::Query
+        )
     })
 }
 
@@ -72,44 +244,6 @@ async fn finish(
 fn goodbye() -> Frame {
     let message = Bytes::from_static(b"the engine is being stopped");
     Frame { kind: Kind::Goodbye, call: 0, room: 0, message, bulk: Bytes::new() }
-}
-
-/// Counts a request that was not answered because of a defect.
-fn note(ended: &std::result::Result<(), JoinError>, metrics: &Metrics) {
-    if let Err(error) = ended {
-        metrics.panics.add(1);
-        tracing::error!(%error, "a request was not answered");
-    }
-}
-
-async fn receive<R: AsyncRead + Unpin>(
-    session: &Arc<Session>,
-    Shared { memory, metrics, .. }: &Shared,
-    mut from: Receiver<R>,
-    replies: &mpsc::Sender<Outgoing>,
-    served: &mut JoinSet<()>,
-) -> Result<()> {
-    while let Some(announced) = from.announced(Limits::KNOWN).await? {
-        // What is not received yet stays in the network, and the client waits.
-        while served.len() >= REQUESTS_MAX {
-            served.join_next().await.iter().for_each(|ended| note(ended, metrics));
-        }
-        let share = memory.take(announced.memory()).await;
-        let rest = tokio::time::timeout(RECEIVE_TIMEOUT, from.rest(announced)).await;
-        let request = rest.map_err(|_| late())??;
-        metrics.received(&request);
-        match request.kind {
-            Kind::Request => {
-                served.spawn(answer(Arc::clone(session), request, share, replies.clone()))
-            }
-            Kind::Goodbye => return Ok(()),
-            Kind::Handshake | Kind::Reply => return Err(out_of_turn(request.kind)),
-        };
-        while let Some(ended) = served.try_join_next() {
-            note(&ended, metrics);
-        }
-    }
-    Ok(())
 }
 
 #[cold]
@@ -123,70 +257,8 @@ fn out_of_turn(kind: Kind) -> Error {
     Error::new(ErrorKind::Corrupt, message)
 }
 
-async fn answer(
-    session: Arc<Session>,
-    request: Frame,
-    share: Share,
-    replies: mpsc::Sender<Outgoing>,
-) {
+async fn answer(session: Arc<Session>, request: Frame, share: Share) -> Answer {
     let Frame { call, room, message, bulk, .. } = request;
-    let (response, data) = session.answer(&message, bulk, room).await;
-    let encoded = encode(&response).and_then(|message| checked(message, &data));
-    let (message, bulk) = match encoded {
-        Ok(message) => (message.into(), data.into()),
-        Err(error) => (failed(&error), Bytes::new()),
-    };
-    let reply = Frame { kind: Kind::Reply, call, room: 0, message, bulk };
-    // A connection that is lost has nobody to hear of it.
-    let _ = replies.send((reply, share)).await;
-}
-
-/// Refuses a reply that no frame holds.
-fn checked(message: Vec<u8>, data: &[u8]) -> Result<Vec<u8>> {
-    if message.len() <= MESSAGE_MAX && data.len() <= BULK_MAX {
-        return Ok(message);
-    }
-    let len = message.len() + data.len();
-    let why = format!("the reply has {len} bytes, more than fit one: ask for less at a time");
-    Err(Error::new(ErrorKind::Overflow, why))
-}
-
-/// The message of a reply that says why there is no other.
-fn failed(error: &Error) -> Bytes {
-    let reply = Reply::Failed(Failure::from(error));
-    let response = Response { reply, tokens: Vec::new() };
-    // It holds a text and two numbers, which can always be encoded.
-    encode(&response).unwrap_or_default().into()
-}
-
-/// Sends replies; those that are ready together leave together.
-async fn send_replies<W: AsyncWrite + Unpin>(
-    mut to: Sender<W>,
-    mut outbox: mpsc::Receiver<Outgoing>,
-    metrics: Arc<Metrics>,
-) -> Result<()> {
-    while let Some(first) = outbox.recv().await {
-        let sending = send_together(&mut to, first, &mut outbox, &metrics);
-        tokio::time::timeout(SEND_TIMEOUT, sending).await.map_err(|_| {
-            Error::new(ErrorKind::TimedOut, "a client did not receive its replies in time")
-        })??;
-    }
-    Ok(())
-}
-
-async fn send_together<W: AsyncWrite + Unpin>(
-    to: &mut Sender<W>,
-    first: Outgoing,
-    outbox: &mut mpsc::Receiver<Outgoing>,
-    metrics: &Metrics,
-) -> Result<()> {
-    let mut next = Some(first);
-    let mut shares = Vec::new();
-    while let Some((reply, share)) = next {
-        to.send(&reply).await?;
-        metrics.sent(&reply);
-        shares.push(share);
-        next = outbox.try_recv().ok();
-    }
-    to.flush().await
+    let answered = session.answer(&message, bulk, room).await;
+    Answer { call, answered, share }
 }

@@ -1,14 +1,16 @@
 //! Fetches and changes, turned from messages into operations of the seam and back.
+use bytes::Bytes;
 use esker_backend::OpenContainer;
 use esker_types::ops::{
-    Change, Commit, DkeyFetch, Fetch, Preparation, ReadAt, ReadTokens, Sink, Source, Update, Value,
-    Wanted, Write, WriteOp,
+    AkeyRef, Change, Commit, DkeyFetch, Fetch, Preparation, ReadAt, ReadTokens, Sink, Source,
+    Update, Value, Wanted, Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use esker_wire::message::{
     AkeyReply, AkeyRequest, At, ChangeRequest, DkeyRequest, Failure, Reply, ValueRequest,
     WriteRequest, filled_ranges,
 };
+use esker_wire::spare::Spare;
 
 /// Where the engine collects proof of what a request reads.
 #[derive(Default)]
@@ -24,16 +26,54 @@ impl Proof {
     }
 }
 
-/// Buffers for all akeys, which together have at most the `room` that the client announced.
-fn buffers(dkeys: &[DkeyRequest<'_>], room: u32) -> Result<Vec<Vec<Option<Vec<u8>>>>> {
+/// Checks that the buffers of all akeys together have at most the `room` that the client announced.
+fn check_room(dkeys: &[DkeyRequest<'_>], room: u32) -> Result<()> {
     let akeys = dkeys.iter().flat_map(|dkey| &dkey.akeys);
     let total = akeys.filter_map(|akey| akey.room).fold(0, u64::saturating_add);
     if total > u64::from(room) {
         let message = format!("a fetch of {total} bytes was announced as one of {room}");
         return Err(Error::new(ErrorKind::Corrupt, message));
     }
-    let buffer = |akey: &AkeyRequest<'_>| akey.room.map(|room| vec![0; room as usize]);
-    Ok(dkeys.iter().map(|dkey| dkey.akeys.iter().map(buffer).collect()).collect())
+    Ok(())
+}
+
+/// Buffers for all akeys.
+fn buffers(dkeys: &[DkeyRequest<'_>], spare: &Spare) -> Vec<Vec<Option<Vec<u8>>>> {
+    let buffer = |akey: &AkeyRequest<'_>| akey.room.map(|room| spare.filled(room as usize));
+    dkeys.iter().map(|dkey| dkey.akeys.iter().map(buffer).collect()).collect()
+}
+
+/// Data from this length on is sent from where it lies in the pool, if it lies there in one piece.
+const VIEW_MIN: u64 = 32 << 10;
+
+/// The answer to a fetch of one long value or extent, without a copy; `None` if there is none.
+async fn view(
+    container: &dyn OpenContainer,
+    oid: ObjectId,
+    dkeys: &[DkeyRequest<'_>],
+    at: ReadAt<'_>,
+) -> Option<(Reply, Bytes)> {
+    let [of] = dkeys else { return None };
+    let [akey] = &of.akeys[..] else { return None };
+    let (wanted, count) = match akey.extents.as_deref() {
+        None => (Wanted::Single, 1),
+        Some(extents @ [extent]) => (Wanted::Array(extents), extent.count),
+        Some(_) => return None,
+    };
+    let room = akey.room.filter(|room| *room >= VIEW_MIN)?;
+    if at.tokens.is_some() || !(of.cond | akey.cond).is_empty() {
+        return None;
+    }
+    let key = AkeyRef { dkey: of.dkey, akey: akey.akey };
+    // A fetch says what is wrong.
+    let found = container.view(oid, key, wanted, at).await.ok()??;
+    let len = found.len() as u64;
+    let size = len.checked_div(count)?;
+    if len > room || ![0, size].contains(&akey.record_size) {
+        return None;
+    }
+    let filled = akey.extents.clone().unwrap_or_default();
+    Some((Reply::Fetched(vec![AkeyReply { size, filled_bytes: len, filled }]), found))
 }
 
 fn fetch_of<'f>(akey: &'f AkeyRequest<'f>, buffer: &'f mut Option<Vec<u8>>) -> Fetch<'f> {
@@ -54,8 +94,13 @@ pub(crate) async fn fetch(
     dkeys: &[DkeyRequest<'_>],
     room: u32,
     at: ReadAt<'_>,
-) -> Result<(Reply, Vec<u8>)> {
-    let mut buffers = buffers(dkeys, room)?;
+    spare: &Spare,
+) -> Result<(Reply, Bytes)> {
+    check_room(dkeys, room)?;
+    if let Some(viewed) = view(container, oid, dkeys, at).await {
+        return Ok(viewed);
+    }
+    let mut buffers = buffers(dkeys, spare);
     let mut fetches: Vec<Vec<Fetch<'_>>> = dkeys
         .iter()
         .zip(&mut buffers)
@@ -73,14 +118,14 @@ pub(crate) async fn fetch(
     let found: Vec<AkeyReply> = fetches.iter_mut().flatten().map(reply_of).collect();
     drop(fetches);
     if let Err(error) = fetched {
-        return Ok((Reply::FetchFailed(Failure::from(&error), found), Vec::new()));
+        return Ok((Reply::FetchFailed(Failure::from(&error), found), Bytes::new()));
     }
     let akeys = dkeys.iter().flat_map(|dkey| &dkey.akeys);
     let mut bulk = Vec::new();
     for ((akey, reply), buffer) in akeys.zip(&found).zip(buffers.iter_mut().flatten()) {
         add_found(akey, reply, buffer.take().unwrap_or_default(), &mut bulk)?;
     }
-    Ok((Reply::Fetched(found), bulk))
+    Ok((Reply::Fetched(found), spare.keep(bulk)))
 }
 
 fn reply_of(fetch: &mut Fetch<'_>) -> AkeyReply {

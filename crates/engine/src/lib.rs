@@ -11,6 +11,7 @@ mod limits;
 mod memory;
 mod metrics;
 mod prometheus;
+mod replies;
 mod session;
 mod strangers;
 
@@ -23,6 +24,7 @@ use esker_backend::Pool;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::frame::{Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
+use esker_wire::spare::Spare;
 use life::Life;
 use memory::Memory;
 use metrics::Metrics;
@@ -63,6 +65,7 @@ struct Shared {
     uuid: Uuid,
     secret: Secret,
     memory: Memory,
+    spare: Spare,
     metrics: Arc<Metrics>,
     strangers: Strangers,
     life: Life,
@@ -97,6 +100,7 @@ impl Engine {
             uuid,
             secret,
             memory: Memory::new(MEMORY_MAX),
+            spare: Spare::default(),
             metrics: Arc::default(),
             strangers: Strangers::new(),
             life: Life::default(),
@@ -189,8 +193,8 @@ impl Engine {
         from: impl AsyncRead + Unpin,
         to: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<()> {
-        let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
-        let Shared { metrics, life, .. } = &*self.0;
+        let Shared { metrics, life, spare, .. } = &*self.0;
+        let (mut from, mut to) = (Receiver::with_spare(from, spare.clone()), Sender::new(to));
         let client = match self.shake(&place, &mut from, &mut to).await {
             Ok(client) => client,
             Err(error) => {

@@ -126,8 +126,8 @@ impl Metrics {
         self.received_bytes.add(wire_bytes(frame));
     }
 
-    pub(crate) fn sent(&self, frame: &Frame) {
-        self.sent_bytes.add(wire_bytes(frame));
+    pub(crate) fn sent(&self, bytes: u64) {
+        self.sent_bytes.add(bytes);
     }
 
     /// A request was answered, perhaps by an error.

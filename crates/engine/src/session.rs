@@ -1,19 +1,20 @@
 //! What one client has open: containers and leases. All of it ends with its connection.
 use crate::host::Host;
 use crate::limits::{HANDLES_MAX, LEASES_MAX, check};
-use crate::metrics::Metrics;
 use esker_backend::{OpenContainer, Pool};
 use esker_types::ops::{Change, Cond, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use esker_wire::message::Handle;
+use esker_wire::spare::Spare;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What one client has open.
 pub(crate) struct Session {
     pub(crate) pool: Arc<dyn Pool>,
-    pub(crate) metrics: Arc<Metrics>,
     pub(crate) host: Option<Arc<dyn Host>>,
+    /// Memory for replies.
+    pub(crate) spare: Spare,
     open: Mutex<Open>,
 }
 
@@ -33,12 +34,8 @@ struct Leased {
 }
 
 impl Session {
-    pub(crate) fn new(
-        pool: Arc<dyn Pool>,
-        metrics: Arc<Metrics>,
-        host: Option<Arc<dyn Host>>,
-    ) -> Self {
-        Self { pool, metrics, host, open: Mutex::default() }
+    pub(crate) fn new(pool: Arc<dyn Pool>, spare: Spare, host: Option<Arc<dyn Host>>) -> Self {
+        Self { pool, host, spare, open: Mutex::default() }
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -69,9 +66,14 @@ impl Session {
         self.open().containers.get(&handle).cloned().ok_or_else(not_open)
     }
 
-    /// Forgets a container, which the caller closes.
-    pub(crate) fn forget(&self, handle: Handle) -> Result<Arc<dyn OpenContainer>> {
-        self.open().containers.remove(&handle).ok_or_else(not_open)
+    /// Closes a container of the client. It stays open if that fails.
+    pub(crate) async fn close(&self, handle: Handle) -> Result<()> {
+        let container = self.open().containers.remove(&handle).ok_or_else(not_open)?;
+        let closed = container.close().await;
+        if closed.is_err() {
+            self.open().containers.insert(handle, container);
+        }
+        closed
     }
 
     /// Takes a lease for the client.
@@ -105,10 +107,12 @@ impl Session {
 
     /// Ends a lease of the client. True if the client is to remove the object.
     pub(crate) async fn release(&self, handle: Handle, oid: ObjectId) -> Result<bool> {
-        match self.released(handle, oid) {
-            Some(container) => container.release(oid).await,
-            None => Ok(false),
+        let Some(container) = self.released(handle, oid) else { return Ok(false) };
+        let released = container.release(oid).await;
+        if released.is_err() {
+            self.leased(handle, oid, &container)?;
         }
+        released
     }
 
     /// Counts one lease less; `None` if the client had none.

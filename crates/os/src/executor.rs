@@ -1,5 +1,5 @@
 //! Runs futures on the thread that waits for them, without a runtime.
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -43,14 +43,56 @@ fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     loop {
         match poll_waiting(future.as_mut(), &mut context) {
             Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
+            Poll::Pending => {
+                do_deferred();
+                std::thread::park();
+            }
         }
+    }
+}
+
+/// Work that is left to do before the thread sleeps: requests that leave together, for example.
+pub trait Deferred: Send + Sync {
+    /// Does it. It must not wait.
+    fn run(&self);
+}
+
+thread_local! {
+    static DEFERRED: RefCell<Vec<Arc<dyn Deferred>>> = const { RefCell::new(Vec::new()) };
+    static IS_POLLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Leaves work to the executor of this thread, which does it once, after it has polled all its futures, before the
+/// thread sleeps or goes on. False if the future is polled by another executor: then the caller does it.
+pub fn defer(work: &Arc<impl Deferred + 'static>) -> bool {
+    if !IS_POLLING.get() {
+        return false;
+    }
+    DEFERRED.with_borrow_mut(|deferred| {
+        let known =
+            deferred.iter().any(|known| Arc::as_ptr(known).addr() == Arc::as_ptr(work).addr());
+        if !known {
+            deferred.push(Arc::clone(work) as Arc<dyn Deferred>);
+        }
+    });
+    true
+}
+
+fn do_deferred() {
+    while let Some(work) = DEFERRED.with_borrow_mut(Vec::pop) {
+        work.run();
     }
 }
 
 /// Polls on a thread that only waits for this future.
 fn poll_waiting<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
-    on_waiting_thread(true, || future.poll(context))
+    let outer = IS_POLLING.replace(true);
+    let polled = on_waiting_thread(true, || future.poll(context));
+    IS_POLLING.set(outer);
+    if polled.is_ready() && !outer {
+        do_deferred();
+    }
+    polled
 }
 
 /// Polls, recording whether a future may block the thread ([`may_block`]).
@@ -70,6 +112,30 @@ thread_local! {
 #[must_use]
 pub fn may_block() -> bool {
     MAY_BLOCK.get()
+}
+
+thread_local! {
+    static IS_URGENT: Cell<bool> = const { Cell::new(false) };
+    static WOULD_WAIT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work` on a thread that has others to serve: what would have to wait for somebody else fails. Returns true
+/// beside the result if something did; then the work can be done again on a thread that may wait.
+pub fn without_waiting<T>(work: impl FnOnce() -> T) -> (T, bool) {
+    let outer = (IS_URGENT.replace(true), WOULD_WAIT.replace(false));
+    let done = work();
+    IS_URGENT.set(outer.0);
+    (done, WOULD_WAIT.replace(outer.1))
+}
+
+/// True if the caller must fail instead of waiting for somebody else ([`without_waiting`]), which is noted.
+#[must_use]
+pub fn must_not_wait() -> bool {
+    let urgent = IS_URGENT.get();
+    if urgent {
+        WOULD_WAIT.set(true);
+    }
+    urgent
 }
 
 /// A future that runs concurrently with others.

@@ -13,13 +13,28 @@ pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(not(all(loom, test)))]
 pub(crate) use std::thread::yield_now;
 
-use esker_types::Result;
+use esker_os::executor::must_not_wait;
+use esker_types::{Error, ErrorKind, Result};
 use std::time::Duration;
 
 /// Time between two attempts.
-pub(crate) const MOMENT: Duration = Duration::from_millis(1);
+const MOMENT: Duration = Duration::from_millis(1);
 /// Attempts: two seconds in total, since a thousand processes may take turns on one processor.
 const LOOKS: u32 = 2000;
+
+/// Sleeps for a moment.
+///
+/// # Errors
+/// `Busy` on a thread that must not wait.
+pub(crate) fn pause() -> Result<()> {
+    if must_not_wait() {
+        let message =
+            "others use what the operation needs, and this thread cannot wait for them: retry";
+        return Err(Error::new(ErrorKind::Busy, message));
+    }
+    std::thread::sleep(MOMENT);
+    Ok(())
+}
 
 /// Calls `look` until it finds something, or `None` after two seconds. It never sleeps on a lock, whose owner may
 /// wait for what this thread holds.
@@ -28,7 +43,7 @@ pub(crate) fn patiently<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Resul
         if let Some(found) = look()? {
             return Ok(Some(found));
         }
-        std::thread::sleep(MOMENT);
+        pause()?;
     }
     Ok(None)
 }

@@ -48,9 +48,13 @@ const ARROWS: [(&str, &[&str]); 28] = [
         "esker-bench",
         &[
             "esker-types",
+            "esker-os",
             "esker-librados",
             "esker-store",
             "esker-memory",
+            "esker-wire",
+            "esker-engine",
+            "esker-nodes",
             "esker",
             "esker-dfs",
             "esker-fields",

@@ -85,6 +85,29 @@ impl Checksum {
     }
 }
 
+/// A CRC-32C of bytes that come in pieces.
+#[derive(Debug)]
+pub struct Crc32c(Digest);
+
+impl Default for Crc32c {
+    fn default() -> Self {
+        Self(Digest::new(CrcAlgorithm::Crc32Iscsi))
+    }
+}
+
+impl Crc32c {
+    /// Adds the next piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The checksum of everything that was added.
+    #[must_use]
+    pub fn value(&self) -> u32 {
+        self.0.finalize() as u32
+    }
+}
+
 /// Computes the checksums of data that arrives in pieces.
 pub struct Summing<'t, T> {
     checksum: Checksum,

@@ -1,7 +1,11 @@
 //! Frames: what travels in one piece. A prefix of 40 bytes with checksums, a message, and bulk bytes that nobody encodes.
-use bytes::Bytes;
+use crate::outbox::Outbox;
+use crate::spare::Spare;
+use bytes::{Bytes, BytesMut};
+use esker_types::checksum::Crc32c;
 use esker_types::{Checksum, Error, ErrorKind, Result};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
+use std::future::poll_fn;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 /// Longest message of a frame in bytes: a batch of the longest keys.
 pub const MESSAGE_MAX: usize = 64 << 20;
@@ -56,24 +60,24 @@ fn refused(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Corrupt, message)
 }
 
-fn sum(bytes: &[u8]) -> u32 {
+pub(crate) fn sum(bytes: &[u8]) -> u32 {
     u32::try_from(Checksum::Crc32c.sum(bytes)).unwrap_or(u32::MAX)
 }
 
 /// The prefix of a frame.
-struct Prefix {
-    kind: Kind,
-    sequence: u32,
-    call: u64,
-    room: u32,
-    message_len: u32,
-    bulk_len: u32,
-    message_sum: u32,
-    bulk_sum: u32,
+pub(crate) struct Prefix {
+    pub(crate) kind: Kind,
+    pub(crate) sequence: u32,
+    pub(crate) call: u64,
+    pub(crate) room: u32,
+    pub(crate) message_len: u32,
+    pub(crate) bulk_len: u32,
+    pub(crate) message_sum: u32,
+    pub(crate) bulk_sum: u32,
 }
 
 impl Prefix {
-    fn encode(&self) -> [u8; PREFIX_LEN] {
+    pub(crate) fn encode(&self) -> [u8; PREFIX_LEN] {
         let mut bytes = [0; PREFIX_LEN];
         bytes[..2].copy_from_slice(b"EK");
         bytes[2] = self.kind as u8;
@@ -121,19 +125,40 @@ impl Prefix {
     }
 }
 
+/// Data that travels beside a message, with its checksum.
+#[derive(Clone, Debug, Default)]
+pub struct Bulk {
+    pub(crate) bytes: Bytes,
+    pub(crate) sum: u32,
+}
+
+impl Bulk {
+    /// Bytes whose checksum is known.
+    #[must_use]
+    pub fn with_sum(bytes: Bytes, sum: &Crc32c) -> Self {
+        Self { bytes, sum: sum.value() }
+    }
+}
+
+impl From<Bytes> for Bulk {
+    fn from(bytes: Bytes) -> Self {
+        Self { sum: sum(&bytes), bytes }
+    }
+}
+
 /// Bytes that are collected before they are sent, so that small frames travel together.
-const SEND_BUFFER: usize = 64 << 10;
+const SEND_AT: usize = 64 << 10;
 
 /// The sending half of a connection. Each frame has the number after that of the frame before.
 pub struct Sender<W> {
-    to: BufWriter<W>,
-    sequence: u32,
+    to: W,
+    outbox: Outbox,
 }
 
 impl<W: AsyncWrite + Unpin> Sender<W> {
     /// Sends frames to `to`.
     pub fn new(to: W) -> Self {
-        Self { to: BufWriter::with_capacity(SEND_BUFFER, to), sequence: 0 }
+        Self { to, outbox: Outbox::default() }
     }
 
     /// Sends a frame. It may stay in buffers until [`Sender::flush`].
@@ -141,21 +166,11 @@ impl<W: AsyncWrite + Unpin> Sender<W> {
     /// # Errors
     /// `Overflow` if it is too long, in which case nothing was sent; `Io` if the connection is lost.
     pub async fn send(&mut self, frame: &Frame) -> Result<()> {
-        let prefix = Prefix {
-            kind: frame.kind,
-            sequence: self.sequence,
-            call: frame.call,
-            room: frame.room,
-            message_len: checked_len(&frame.message, MESSAGE_MAX)?,
-            bulk_len: checked_len(&frame.bulk, BULK_MAX)?,
-            message_sum: sum(&frame.message),
-            bulk_sum: sum(&frame.bulk),
-        };
-        self.sequence = self.sequence.wrapping_add(1);
-        for part in [&prefix.encode()[..], &frame.message, &frame.bulk] {
-            self.to.write_all(part).await.map_err(|error| lost(&error))?;
+        self.outbox.add(frame)?;
+        match self.outbox.len() >= SEND_AT {
+            true => self.flush().await,
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Hands everything to the network.
@@ -163,23 +178,23 @@ impl<W: AsyncWrite + Unpin> Sender<W> {
     /// # Errors
     /// `Io` if the connection is lost.
     pub async fn flush(&mut self) -> Result<()> {
-        self.to.flush().await.map_err(|error| lost(&error))
+        poll_fn(|context| self.outbox.poll_send(&mut self.to, context)).await
+    }
+
+    /// The connection, and the frames that wait for it.
+    pub fn into_parts(self) -> (W, Outbox) {
+        (self.to, self.outbox)
     }
 }
 
-fn checked_len(bytes: &[u8], most: usize) -> Result<u32> {
-    let len = u32::try_from(bytes.len()).ok().filter(|len| *len as usize <= most);
-    len.ok_or_else(|| {
-        let message = format!(
-            "a request or reply of {} bytes exceeds the {most} that a frame holds",
-            bytes.len()
-        );
-        Error::new(ErrorKind::Overflow, message)
-    })
-}
+/// Bytes that are received at a time, if they are there.
+const RECEIVE_BUFFER: usize = 128 << 10;
 
-/// Bytes that are received at a time, if they are there. Longer parts of frames are received in place.
-const RECEIVE_BUFFER: usize = 64 << 10;
+/// Parts of frames that are longer are received in place.
+const SHORT_PART: usize = 32 << 10;
+
+/// Most bytes that are received before they are added to the checksum, so that they still are in the cache.
+const PIECE: usize = 256 << 10;
 
 /// Most bytes of memory that a byte of a message takes once it is decoded: lists of empty keys take most.
 pub const DECODED_FACTOR: u64 = 24;
@@ -198,14 +213,22 @@ impl Announced {
 
 /// The receiving half of a connection.
 pub struct Receiver<R> {
-    from: BufReader<R>,
+    from: R,
+    /// What was received and not taken yet.
+    buffer: BytesMut,
     sequence: u32,
+    spare: Spare,
 }
 
 impl<R: AsyncRead + Unpin> Receiver<R> {
     /// Receives frames from `from`.
     pub fn new(from: R) -> Self {
-        Self { from: BufReader::with_capacity(RECEIVE_BUFFER, from), sequence: 0 }
+        Self::with_spare(from, Spare::default())
+    }
+
+    /// The same; memory for long parts comes from `spare`, and returns there.
+    pub fn with_spare(from: R, spare: Spare) -> Self {
+        Self { from, buffer: BytesMut::new(), sequence: 0, spare }
     }
 
     /// The next frame; `None` if the peer has closed the connection between two frames. The future must not be dropped
@@ -225,7 +248,12 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
     /// # Errors
     /// As [`Receiver::receive`].
     pub async fn announced(&mut self, limits: Limits) -> Result<Option<Announced>> {
-        let Some(prefix) = self.prefix().await? else { return Ok(None) };
+        if !self.gather(PREFIX_LEN).await? {
+            return Ok(None);
+        }
+        let mut bytes = [0; PREFIX_LEN];
+        bytes.copy_from_slice(&self.buffer.split_to(PREFIX_LEN));
+        let prefix = Prefix::decode(&bytes)?;
         if prefix.sequence != self.sequence {
             let (found, expected) = (prefix.sequence, self.sequence);
             return Err(refused(format_args!("number {found} in place of {expected}")));
@@ -242,40 +270,67 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
     /// # Errors
     /// As [`Receiver::receive`].
     pub async fn rest(&mut self, Announced(prefix): Announced) -> Result<Frame> {
-        let message = self.part(prefix.message_len, prefix.message_sum).await?;
-        let bulk = self.part(prefix.bulk_len, prefix.bulk_sum).await?;
+        let message = self.part(prefix.message_len as usize, prefix.message_sum).await?;
+        let bulk = self.part(prefix.bulk_len as usize, prefix.bulk_sum).await?;
         Ok(Frame { kind: prefix.kind, call: prefix.call, room: prefix.room, message, bulk })
     }
 
-    async fn prefix(&mut self) -> Result<Option<Prefix>> {
-        let mut bytes = [0; PREFIX_LEN];
-        let mut filled = 0;
-        while filled < PREFIX_LEN {
-            match self.from.read(&mut bytes[filled..]).await.map_err(|error| lost(&error))? {
-                0 if filled == 0 => return Ok(None),
-                0 => return Err(lost(&std::io::ErrorKind::UnexpectedEof.into())),
-                count => filled += count,
-            }
-        }
-        Prefix::decode(&bytes).map(Some)
+    /// True if the beginning of another frame was received already.
+    pub fn has_more(&self) -> bool {
+        self.buffer.len() >= PREFIX_LEN
     }
 
-    /// Memory is taken as bytes arrive, so that a length alone costs nothing.
-    async fn part(&mut self, len: u32, expected: u32) -> Result<Bytes> {
-        let len = len as usize;
-        let mut bytes = Vec::with_capacity(len.min(ROOM_AT_ONCE));
-        while bytes.len() < len {
-            bytes.reserve_exact((len - bytes.len()).min(ROOM_AT_ONCE.max(bytes.len())));
-            let room = (bytes.capacity() - bytes.len()).min(len - bytes.len());
-            let mut limited = (&mut self.from).take(room as u64);
-            if limited.read_buf(&mut bytes).await.map_err(|error| lost(&error))? == 0 {
-                return Err(lost(&std::io::ErrorKind::UnexpectedEof.into()));
+    /// Receives until `len` bytes are in the buffer; false if the peer closed the connection before the first.
+    async fn gather(&mut self, len: usize) -> Result<bool> {
+        while self.buffer.len() < len {
+            if self.buffer.capacity() < len.max(RECEIVE_BUFFER / 2) {
+                self.buffer.reserve(RECEIVE_BUFFER - self.buffer.len());
+            }
+            match self.from.read_buf(&mut self.buffer).await.map_err(|error| lost(&error))? {
+                0 if self.buffer.is_empty() => return Ok(false),
+                0 => return Err(cut()),
+                _ => {}
             }
         }
-        match sum(&bytes) == expected {
-            true => Ok(bytes.into()),
+        Ok(true)
+    }
+
+    async fn part(&mut self, len: usize, expected: u32) -> Result<Bytes> {
+        let (bytes, found) = match len {
+            ..=SHORT_PART => {
+                if !self.gather(len).await? {
+                    return Err(cut());
+                }
+                let bytes =
+                    if len == 0 { Bytes::new() } else { self.buffer.split_to(len).freeze() };
+                let found = sum(&bytes);
+                (bytes, found)
+            }
+            _ => self.long_part(len).await?,
+        };
+        match found == expected {
+            true => Ok(bytes),
             false => Err(refused("it was changed on its way: its checksum differs")),
         }
+    }
+
+    /// A part and its checksum. Memory is taken as bytes arrive, so that a length alone costs nothing.
+    async fn long_part(&mut self, len: usize) -> Result<(Bytes, u32)> {
+        let mut bytes = self.spare.empty(len.min(ROOM_AT_ONCE));
+        let begun = self.buffer.split_to(self.buffer.len().min(len));
+        bytes.extend_from_slice(&begun);
+        let mut found = Crc32c::default();
+        found.add(&begun);
+        while bytes.len() < len {
+            bytes.reserve_exact((len - bytes.len()).min(ROOM_AT_ONCE.max(bytes.len())));
+            let room = (bytes.capacity() - bytes.len()).min(len - bytes.len()).min(PIECE);
+            let (begin, mut piece) = (bytes.len(), (&mut self.from).take(room as u64));
+            if piece.read_buf(&mut bytes).await.map_err(|error| lost(&error))? == 0 {
+                return Err(cut());
+            }
+            found.add(&bytes[begin..]);
+        }
+        Ok((self.spare.keep(bytes), found.value()))
     }
 }
 
@@ -299,6 +354,11 @@ impl Limits {
 }
 
 #[cold]
-fn lost(cause: &std::io::Error) -> Error {
+fn cut() -> Error {
+    lost(&std::io::ErrorKind::UnexpectedEof.into())
+}
+
+#[cold]
+pub(crate) fn lost(cause: &std::io::Error) -> Error {
     Error::io("talking to a node", cause)
 }

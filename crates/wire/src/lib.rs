@@ -4,3 +4,5 @@
 pub mod frame;
 pub mod handshake;
 pub mod message;
+pub mod outbox;
+pub mod spare;

@@ -14,9 +14,36 @@ use std::ops::Range;
 /// # Errors
 /// `Overflow` if it cannot be encoded.
 pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
-    postcard::to_stdvec(message).map_err(|error| {
+    let mut bytes = Vec::new();
+    encode_to(message, &mut bytes).map(|()| bytes)
+}
+
+/// Encodes a message behind what is in `bytes`.
+pub(crate) fn encode_to(message: &impl Serialize, bytes: &mut Vec<u8>) -> Result<()> {
+    postcard::serialize_with_flavor(message, Append(bytes)).map_err(|error| {
         Error::new(ErrorKind::Overflow, format!("a message cannot be encoded: {error}"))
     })
+}
+
+/// Lets postcard write behind what is there.
+struct Append<'b>(&'b mut Vec<u8>);
+
+impl postcard::ser_flavors::Flavor for Append<'_> {
+    type Output = ();
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
 }
 
 /// Decodes a message that must take all of `bytes`.

@@ -15,6 +15,7 @@ mod peer;
 mod peer_container;
 mod pool;
 mod runtime;
+mod sending;
 mod slots;
 mod socket;
 mod spread;

@@ -1,16 +1,18 @@
 //! A connection to an engine: many requests under way at a time, each with a deadline.
+use crate::sending::Sending;
 use bytes::Bytes;
 use esker_types::{Error, ErrorKind, Result, Uuid};
-use esker_wire::frame::{BULK_MAX, Frame, Kind, Limits, Receiver, Sender};
+use esker_wire::frame::{BULK_MAX, Bulk, Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
-use esker_wire::message::{Request, Response, decode, encode};
+use esker_wire::message::{Request, Response, decode};
+use esker_wire::spare::Spare;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 /// Requests under way on one connection; others wait their turn.
@@ -28,7 +30,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A connection to an engine.
 pub struct Link {
     name: String,
-    outbox: mpsc::Sender<Frame>,
+    sending: Arc<Sending>,
+    spare: Spare,
     turns: Semaphore,
     waiting: Arc<Waiting>,
     last_call: AtomicU64,
@@ -145,17 +148,19 @@ impl Link {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
+        let spare = Spare::default();
+        let mut from = Receiver::with_spare(from, spare.clone());
+        let mut to = Sender::new(to);
         let nonce = esker_os::random_bytes()?;
         handshake::connect(&mut from, &mut to, secret, pool, session, nonce).await?;
-        let (outbox, requests) = mpsc::channel(REQUESTS_MAX);
+        let sending = Arc::new(Sending::new(to));
         let waiting = Arc::new(Waiting::default());
         let node = name.to_owned();
-        tokio::spawn(send_requests(to, requests, Arc::clone(&waiting), node.clone()));
+        tokio::spawn(send_requests(Arc::clone(&sending), Arc::clone(&waiting), node.clone()));
         tokio::spawn(receive_replies(from, Arc::clone(&waiting), node.clone()));
         tokio::spawn(watch_deadlines(Arc::downgrade(&waiting), node));
         let (turns, last_call) = (Semaphore::new(REQUESTS_MAX), AtomicU64::new(0));
-        Ok(Self { name: name.to_owned(), outbox, turns, waiting, last_call })
+        Ok(Self { name: name.to_owned(), sending, spare, turns, waiting, last_call })
     }
 
     /// Sends a request and waits for its reply, which has at most `room` bytes of data.
@@ -165,17 +170,15 @@ impl Link {
     pub async fn call(
         &self,
         request: &Request<'_>,
-        bulk: Bytes,
+        bulk: impl Into<Bulk>,
         room: u64,
     ) -> Result<(Response, Bytes)> {
-        let message: Bytes = encode(request)?.into();
         let Ok(_turn) = self.turns.acquire().await else { return Err(self.gone()) };
         let number = self.last_call.fetch_add(1, Ordering::Relaxed);
         let reply = self.waiting.add(number, Instant::now() + REQUEST_TIMEOUT)?;
         let _under = Under(&self.waiting, number);
         let room = checked_room(room)?;
-        let frame = Frame { kind: Kind::Request, call: number, room, message, bulk };
-        self.outbox.send(frame).await.map_err(|_| self.gone())?;
+        self.sending.send((Kind::Request, number, room), request, bulk.into())?;
         let frame = reply.await.map_err(|_| self.gone())??;
         Ok((decode(&frame.message)?, frame.bulk))
     }
@@ -183,6 +186,11 @@ impl Link {
     /// True if no reply will come any more.
     pub(crate) fn is_over(&self) -> bool {
         self.waiting.calls().over.is_some()
+    }
+
+    /// Memory for the data of requests.
+    pub(crate) fn spare(&self) -> &Spare {
+        &self.spare
     }
 
     /// What is said of a reply that does not fit its request.
@@ -196,6 +204,12 @@ impl Link {
     fn gone(&self) -> Error {
         let why = self.waiting.calls().over.clone();
         why.unwrap_or_else(|| gone(&self.name, &"the connection was closed"))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.sending.close();
     }
 }
 
@@ -222,35 +236,10 @@ fn gone(name: &str, why: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("node {name} cannot be reached: {why}"))
 }
 
-async fn send_requests<W: AsyncWrite + Unpin>(
-    mut to: Sender<W>,
-    mut requests: mpsc::Receiver<Frame>,
-    waiting: Arc<Waiting>,
-    name: String,
-) {
-    while let Some(request) = requests.recv().await {
-        if let Err(error) = send_together(&mut to, request, &mut requests).await {
-            return waiting.end(&gone(&name, &error));
-        }
+async fn send_requests(sending: Arc<Sending>, waiting: Arc<Waiting>, name: String) {
+    if let Err(error) = sending.run().await {
+        waiting.end(&gone(&name, &error));
     }
-    let goodbye =
-        Frame { kind: Kind::Goodbye, call: 0, room: 0, message: Bytes::new(), bulk: Bytes::new() };
-    // The engine sees the end of the stream in any case.
-    let _ = to.send(&goodbye).await;
-    let _ = to.flush().await;
-}
-
-/// Sends a request with those that are ready too.
-async fn send_together<W: AsyncWrite + Unpin>(
-    to: &mut Sender<W>,
-    first: Frame,
-    requests: &mut mpsc::Receiver<Frame>,
-) -> Result<()> {
-    to.send(&first).await?;
-    while let Ok(next) = requests.try_recv() {
-        to.send(&next).await?;
-    }
-    to.flush().await
 }
 
 async fn receive_replies<R: AsyncRead + Unpin>(

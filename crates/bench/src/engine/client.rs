@@ -36,11 +36,13 @@ enum Deed {
 impl Client {
     pub(super) fn new(job: ClientJob) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.map_err(|error| Error::io("starting the thread of a client", &error))?;
+        let runtime =
+            runtime.map_err(|error| Error::io("starting the thread of a client", &error))?;
         let (secret, uuid) = (secret(&job.shared), job.shared.uuid);
         let remote = runtime.block_on(async {
             let session = u64::from(job.rank);
-            Remote::open(Link::connect("engine", &job.site.engine, &secret, uuid, session).await?).await
+            Remote::open(Link::connect("engine", &job.site.engine, &secret, uuid, session).await?)
+                .await
         })?;
         let pool = Pool::from_backend(Arc::new(remote), OpenMode::ReadWrite);
         let container = pool.open_container(&job.container, OpenMode::ReadWrite).wait()?;
@@ -69,7 +71,11 @@ impl Client {
 
     fn raw(&self, flow: Flow) -> Result<Measured> {
         let (block_bytes, blocks) = (self.job.size_bytes, self.job.ops);
-        raw::measure(&self.job.site.raw, raw::Order { flow, block_bytes, blocks }, self.job.in_flight)
+        raw::measure(
+            &self.job.site.raw,
+            raw::Order { flow, block_bytes, blocks },
+            self.job.in_flight,
+        )
     }
 
     fn each(&mut self, rank: u32, round: u32, deed: Deed) -> Result<Measured> {

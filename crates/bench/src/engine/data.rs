@@ -13,9 +13,15 @@ pub(super) enum Object {
 
 impl Object {
     /// The object of a process in a round. It need not exist.
-    pub(super) fn of(container: &Container, job: &ClientJob, rank: u32, round: u32) -> Result<Self> {
+    pub(super) fn of(
+        container: &Container,
+        job: &ClientJob,
+        rank: u32,
+        round: u32,
+    ) -> Result<Self> {
         let number = Slot { rank, round, op: 0 }.number();
-        let oid = |upper, otype, class| container.generate_oid(upper, number, otype, Some(class), 0);
+        let oid =
+            |upper, otype, class| container.generate_oid(upper, number, otype, Some(class), 0);
         Ok(match job.kind {
             Kind::Array => {
                 let chunk_size = job.size_bytes.max(1);

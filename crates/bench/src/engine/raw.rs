@@ -121,7 +121,9 @@ pub(super) fn measure(address: &str, order: Order, in_flight: u32) -> Result<Mea
     let mut meter = Meter::start();
     match order.flow {
         Flow::Echo => exchange(&mut stream, &mut block, order, &mut meter)?,
-        flow => one_way(&mut stream, &mut block[..order.block_bytes as usize], flow, order, &mut meter)?,
+        flow => {
+            one_way(&mut stream, &mut block[..order.block_bytes as usize], flow, order, &mut meter)?
+        }
     }
     Ok(meter.finish())
 }

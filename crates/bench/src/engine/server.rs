@@ -21,7 +21,8 @@ impl Server {
         let pool = Pool::connect(&shared.pool, OpenMode::ReadWrite)?;
         let engine = Engine::new(Arc::clone(pool.backend()), shared.uuid, secret(shared));
         let runtime = Builder::new_multi_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Error::io("starting the threads of an engine", &error))?;
+        let runtime =
+            runtime.map_err(|error| Error::io("starting the threads of an engine", &error))?;
         let failed = |error| Error::io("listening on loopback", &error);
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?.to_string();

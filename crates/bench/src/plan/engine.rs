@@ -109,7 +109,8 @@ impl EnginePlan {
 
     fn cases(&self) -> impl Iterator<Item = Case> {
         let kinds = [(Kind::Array, self.chunk_bytes), (Kind::Kv, self.value_bytes)];
-        let each = self.procs.iter().flat_map(|&procs| self.in_flight.iter().map(move |&n| (procs, n)));
+        let each =
+            self.procs.iter().flat_map(|&procs| self.in_flight.iter().map(move |&n| (procs, n)));
         let each: Vec<_> = each.collect();
         kinds.into_iter().flat_map(move |(kind, size)| {
             let ops = self.ops.unwrap_or((DEFAULT_BYTES / size).clamp(1, DEFAULT_OPS_MAX));
@@ -217,11 +218,7 @@ fn limits(kind: Kind) -> (Step, Step) {
     }
 }
 
-fn step(
-    clients: &mut Fleet,
-    case: Case,
-    step: Step,
-) -> Result<Vec<crate::measure::Measured>> {
+fn step(clients: &mut Fleet, case: Case, step: Step) -> Result<Vec<crate::measure::Measured>> {
     let done: Vec<Done> = clients.ask(&vec![step; case.procs as usize])?;
     Ok(done.into_iter().map(|done| done.measured).collect())
 }
@@ -241,7 +238,8 @@ fn runs_of(case: Case, tallies: &Tallies) -> Vec<Run> {
     };
     let (write_limit, read_limit) = limits(case.kind);
     let limit = |phase, tally| Run::new(&name("medium", phase), tally, None);
-    let iperf = tallies.iperf.as_ref().map(|tally| Run::new(&name("medium", "iperf3"), tally, None));
+    let iperf =
+        tallies.iperf.as_ref().map(|tally| Run::new(&name("medium", "iperf3"), tally, None));
     let runs = [
         limit(step_name(write_limit), &tallies.write_limit),
         Run::new(&name("esker", "write"), &tallies.write, Some(&tallies.write_limit)),

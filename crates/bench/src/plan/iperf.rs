@@ -39,8 +39,7 @@ fn free_port() -> Result<u16> {
 fn serve(port: &str) -> std::io::Result<Child> {
     let options = ["-s", "-1", "-B", "127.0.0.1", "-p", port, "--forceflush"];
     let mut command = Command::new("iperf3");
-    let mut server =
-        command.args(options).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut server = command.args(options).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let said = server.stdout.take().map(BufReader::new);
     let mut lines = said.into_iter().flat_map(BufRead::lines).map_while(std::io::Result::ok);
     match lines.any(|line| line.contains("listening")) {

@@ -10,13 +10,14 @@ use esker_backend::{
 };
 use esker_memory::Memory;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The fault, which shows now and then.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(dead_code, reason = "each test file uses a part of it")]
 pub(crate) enum Fault {
     /// No fault.
+    #[default]
     None,
     /// A write is acknowledged but not applied.
     LostWrite,
@@ -36,6 +37,8 @@ pub(crate) enum Fault {
     Full,
     /// Writes never complete.
     NoAnswer,
+    /// Writes wait on their thread until [`Faulty::let_go`].
+    Waits,
 }
 
 /// The reference backend, or another, with a fault.
@@ -46,10 +49,30 @@ pub(crate) struct Faulty {
 }
 
 /// The fault, and how many times it could have shown.
+#[derive(Default)]
 struct Way {
     fault: Fault,
     calls: AtomicU64,
     listed: AtomicU64,
+    waiting: AtomicU64,
+    let_go: AtomicBool,
+}
+
+impl Way {
+    /// False on a thread that must not wait.
+    fn wait(&self) -> bool {
+        let mut noted = false;
+        while !self.let_go.load(Ordering::Acquire) {
+            if esker_os::executor::must_not_wait() {
+                return false;
+            }
+            if !std::mem::replace(&mut noted, true) {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+            }
+            esker_testing::pause(100);
+        }
+        true
+    }
 }
 
 /// One of its containers.
@@ -65,8 +88,18 @@ impl Faulty {
     }
 
     pub(crate) fn on(inner: Arc<dyn Pool>, fault: Fault) -> Self {
-        let way = Way { fault, calls: AtomicU64::new(1), listed: AtomicU64::new(0) };
+        let way = Way { fault, calls: AtomicU64::new(1), ..Way::default() };
         Self { inner, way: Arc::new(way) }
+    }
+
+    /// Number of writes that wait on their thread.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.way.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Lets all writes go on.
+    pub(crate) fn let_go(&self) {
+        self.way.let_go.store(true, Ordering::Release);
     }
 
     /// Number of calls that list or search keys and extents, and of the entries they returned, since the last call of
@@ -175,6 +208,9 @@ impl OpenContainer for FaultyContainer {
         }
         if way.strikes(Fault::Full) {
             return Reply::Ready(Err(esker::types::ErrorKind::NoSpace.into()));
+        }
+        if way.fault == Fault::Waits && !way.wait() {
+            return Reply::Ready(Err(esker::types::ErrorKind::Busy.into()));
         }
         if way.fault == Fault::NoAnswer {
             return Reply::Pending(Box::pin(std::future::pending()));

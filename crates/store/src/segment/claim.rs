@@ -3,7 +3,7 @@ use super::SegmentState;
 use super::compact::MadeRoom;
 use super::table::{RESERVE, Segments};
 use crate::control::ProcessSlot;
-use crate::sync::{AtomicUsize, MOMENT, Mutex, MutexGuard};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, pause};
 use crate::target::Target;
 use esker_types::{Error, ErrorKind, Result};
 use std::hash::{BuildHasher, Hasher};
@@ -270,7 +270,7 @@ impl SpaceWait {
         if !may_come(target, need)? {
             return Ok(false);
         }
-        std::thread::sleep(MOMENT);
+        pause()?;
         if made == MadeRoom::None && !is_anybody_at_it(target) {
             self.rounds_alone += 1;
             return Ok(self.rounds_alone <= ROUNDS_ALONE_MAX);

@@ -1,0 +1,138 @@
+//! Requests on their way to an engine. Callers add them to one place; those that are there together leave together.
+use esker_os::executor::{Deferred, defer};
+use esker_types::Result;
+use esker_wire::frame::{Bulk, Frame, Kind, Sender};
+use esker_wire::outbox::Outbox;
+use serde::Serialize;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::task::{Context, Poll, Waker};
+use tokio::io::AsyncWrite;
+use tokio::sync::Notify;
+
+/// The sending half of a connection, for many callers.
+pub(crate) struct Sending {
+    queue: Mutex<Queue>,
+    writer: Mutex<Writer>,
+    /// Told when the task has something to do.
+    wake: Notify,
+}
+
+/// More bytes are sent by the task of the connection at once, while the caller prepares what comes next.
+const AT_ONCE: usize = 256 << 10;
+
+/// What was not handed to the writer yet.
+struct Queue {
+    outbox: Outbox,
+    closed: bool,
+}
+
+struct Writer {
+    to: Box<dyn AsyncWrite + Send + Unpin>,
+    outbox: Outbox,
+    /// The task waits until it can send more. Nobody else may: the connection wakes only who tried last.
+    is_taken: bool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sending {
+    pub(crate) fn new<W: AsyncWrite + Send + Unpin + 'static>(to: Sender<W>) -> Self {
+        let (to, outbox) = to.into_parts();
+        let writer = Writer { to: Box::new(to), outbox: Outbox::default(), is_taken: false };
+        let queue = Queue { outbox, closed: false };
+        Self { queue: Mutex::new(queue), writer: Mutex::new(writer), wake: Notify::new() }
+    }
+
+    /// Sends a message. A thread that only waits for replies sends what it has before it sleeps; for others, the task of
+    /// the connection does.
+    ///
+    /// # Errors
+    /// `Overflow` if it is too long.
+    pub(crate) fn send(
+        self: &Arc<Self>,
+        head: (Kind, u64, u32),
+        message: &impl Serialize,
+        bulk: Bulk,
+    ) -> Result<()> {
+        let waiting = {
+            let outbox = &mut locked(&self.queue).outbox;
+            outbox.add_message(head, message, bulk)?;
+            outbox.len()
+        };
+        if waiting > AT_ONCE || !defer(self) {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Ends the connection once everything was sent.
+    pub(crate) fn close(&self) {
+        locked(&self.queue).closed = true;
+        self.wake.notify_one();
+    }
+
+    /// Sends what callers left to it, until the connection is closed or lost.
+    pub(crate) async fn run(&self) -> Result<()> {
+        loop {
+            self.send_all().await?;
+            if locked(&self.queue).closed {
+                return self.say_goodbye().await;
+            }
+            self.wake.notified().await;
+        }
+    }
+
+    /// The engine sees the end of the stream in any case.
+    async fn say_goodbye(&self) -> Result<()> {
+        let (message, bulk) = Default::default();
+        let goodbye = Frame { kind: Kind::Goodbye, call: 0, room: 0, message, bulk };
+        locked(&self.queue).outbox.add(&goodbye)?;
+        let _ = self.send_all().await;
+        Ok(())
+    }
+
+    async fn send_all(&self) -> Result<()> {
+        poll_fn(|context| {
+            let mut writer = locked(&self.writer);
+            let sent = self.poll(&mut writer, context);
+            writer.is_taken = sent.is_pending();
+            sent
+        })
+        .await
+    }
+
+    /// Sends everything that is there.
+    fn poll(&self, writer: &mut Writer, context: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            if writer.outbox.is_empty() {
+                locked(&self.queue).outbox.move_to(&mut writer.outbox);
+            }
+            if writer.outbox.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            match writer.outbox.poll_send(&mut writer.to, context) {
+                Poll::Ready(Ok(())) => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+impl Deferred for Sending {
+    /// Sends from the thread that calls. What does not fit is left to the task, and so are errors.
+    fn run(&self) {
+        let mut context = Context::from_waker(Waker::noop());
+        let done = match self.writer.try_lock() {
+            // The task sends what is there now, too.
+            Ok(writer) if writer.is_taken => true,
+            Ok(mut writer) => matches!(self.poll(&mut writer, &mut context), Poll::Ready(Ok(()))),
+            Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => false,
+        };
+        if !done {
+            self.wake.notify_one();
+        }
+    }
+}

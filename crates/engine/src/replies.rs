@@ -1,0 +1,107 @@
+//! Replies on their way to a client, with the memory that each gives back once it is sent.
+use crate::SEND_TIMEOUT;
+use crate::answer::Answered;
+use crate::memory::Share;
+use esker_types::{Error, ErrorKind, Result};
+use esker_wire::frame::{Bulk, Frame, Kind, Sender};
+use esker_wire::message::{Failure, Reply, Response};
+use esker_wire::outbox::Outbox;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::AsyncWrite;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// The reply to one request.
+pub(crate) struct Answer {
+    pub(crate) call: u64,
+    pub(crate) answered: Answered,
+    pub(crate) share: Share,
+}
+
+/// Replies that were not sent yet.
+pub(crate) struct Replies<W> {
+    to: W,
+    outbox: Outbox,
+    /// Where each reply ends, in bytes of the connection.
+    unsent: VecDeque<(u64, Share)>,
+    /// Bytes of all replies so far.
+    added: u64,
+    /// When the client is too late, while it must take something, and what it had taken by the last look.
+    late: Option<Pin<Box<Sleep>>>,
+    taken: u64,
+    /// Why nothing can be sent any more.
+    lost: Option<Error>,
+}
+
+impl<W: AsyncWrite + Unpin> Replies<W> {
+    pub(crate) fn new(to: Sender<W>) -> Self {
+        let (to, outbox) = to.into_parts();
+        let unsent = VecDeque::new();
+        Self { to, outbox, unsent, added: 0, late: None, taken: 0, lost: None }
+    }
+
+    /// Number of replies that were not sent yet.
+    pub(crate) fn count(&self) -> usize {
+        self.unsent.len()
+    }
+
+    /// Bytes that were not sent yet.
+    pub(crate) fn len(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// Adds a reply. Returns its bytes on the wire.
+    pub(crate) fn add(&mut self, answer: Answer) -> u64 {
+        let Answer { call, answered: Answered { response, data, .. }, share } = answer;
+        let head = (Kind::Reply, call, 0);
+        let added = self.outbox.add_message(head, &response, data.into()).or_else(|error| {
+            // It is too long to be sent.
+            let reply = Reply::Failed(Failure::from(&error));
+            let response = Response { reply, tokens: Vec::new() };
+            self.outbox.add_message(head, &response, Bulk::default())
+        });
+        self.note(added.unwrap_or(0), share)
+    }
+
+    /// Adds a frame that is no reply.
+    pub(crate) fn add_frame(&mut self, frame: &Frame) -> Result<u64> {
+        self.outbox.add(frame).map(|len| self.note(len, None))
+    }
+
+    fn note(&mut self, len: usize, share: Share) -> u64 {
+        self.added += len as u64;
+        self.unsent.push_back((self.added, share));
+        len as u64
+    }
+
+    /// Sends all replies.
+    pub(crate) fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Some(error) = &self.lost {
+            return Poll::Ready(Err(error.clone()));
+        }
+        let sending = self.outbox.poll_send(&mut self.to, context);
+        let sent = self.added - self.outbox.len() as u64;
+        while self.unsent.front().is_some_and(|(end, _)| *end <= sent) {
+            self.unsent.pop_front();
+        }
+        let done = match sending {
+            Poll::Ready(done) => done,
+            Poll::Pending => Err(ready!(self.poll_late(sent, context))),
+        };
+        self.late = None;
+        self.lost = done.as_ref().err().cloned();
+        Poll::Ready(done)
+    }
+
+    /// Ready once the client has taken nothing for too long.
+    fn poll_late(&mut self, taken: u64, context: &mut Context<'_>) -> Poll<Error> {
+        let late = self.late.get_or_insert_with(|| Box::pin(sleep(SEND_TIMEOUT)));
+        if std::mem::replace(&mut self.taken, taken) != taken {
+            late.as_mut().reset(Instant::now() + SEND_TIMEOUT);
+        }
+        late.as_mut().poll(context).map(|()| {
+            Error::new(ErrorKind::TimedOut, "a client did not receive its replies in time")
+        })
+    }
+}
