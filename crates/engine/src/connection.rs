@@ -141,7 +141,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
 
     /// Serves a request on a thread that may wait.
     fn serve_apart(&self, request: Frame, share: Share) {
-        let answer = answer(Arc::clone(&self.session), request, share);
+        let answer = answer(Arc::clone(&self.session), request.detached(), share);
         self.state().served.spawn_blocking(move || block_on(answer));
     }
 

@@ -53,6 +53,18 @@ pub struct Frame {
     pub bulk: Bytes,
 }
 
+impl Frame {
+    /// The same frame without the memory of those that were received with it, to be kept for longer.
+    #[must_use]
+    pub fn detached(self) -> Self {
+        let bulk = match self.bulk.len() {
+            ..=SHORT_PART => Bytes::copy_from_slice(&self.bulk),
+            _ => self.bulk,
+        };
+        Self { message: Bytes::copy_from_slice(&self.message), bulk, ..self }
+    }
+}
+
 /// A frame that cannot be accepted.
 fn refused(what: impl std::fmt::Display) -> Error {
     let message =
