@@ -99,6 +99,7 @@ python_package() {
 }
 
 suite "files, each way they are reached" scripts/posix.sh
+suite "a pool over hosts" scripts/nodes.sh
 suite "Python" python_package
 suite "programs under esker run" programs
 
