@@ -153,6 +153,43 @@ files_on() {
         "$here/../posix/run.sh" container
 }
 
+# Two hosts archive the samples of ecCodes, a third retrieves all of them.
+fields_cross_hosts() {
+    local files half archived=0 host
+    mapfile -t files < <("$here/../../scripts/samples.sh")
+    half=$((${#files[@]} / 2))
+    for host in h1 h2; do
+        esker_on $host fields archive --store tank/archive "${files[@]:archived:half}" || return
+        archived=$((archived + half))
+    done
+    esker_on h4 fields retrieve --store tank/archive class=all,date=all,step=all,param=all -o "$work/all.grib" &&
+        [ -s "$work/all.grib" ] &&
+        prints fields esker_on h3 fields status --store tank/archive
+}
+
+# The data of files is copied into the pool and out again, from hosts side by side.
+staging() {
+    local host importing=()
+    head -c 20000000 /dev/urandom >"$work/staged"
+    for host in h1 h2 h3 h4; do
+        esker_on $host fs import "$work/staged" tank/tree:/staged.$host &
+        importing+=($!)
+    done
+    wait "${importing[@]}" || return
+    for host in h1 h2 h3 h4; do
+        esker_on h1 fs export tank/tree:/staged.$host "$work/back.$host" && cmp "$work/staged" "$work/back.$host" || return
+    done
+}
+
+copies() {
+    esker_on h1 pool create own --size 200M --dir $dir &&
+        esker_on h1 cont copy tank/values own/values &&
+        prints 7 esker_on h1 kv get own/values many "key 7" &&
+        esker_on h1 cont copy own/values tank/again &&
+        prints 7 esker_on h3 kv get tank/again many "key 7" &&
+        esker_on h1 pool destroy own
+}
+
 destroyed() {
     local host
     esker_on h4 pool destroy tank || return
@@ -185,6 +222,13 @@ if [ -n "${ESKER_LIB:-}" ]; then
     else
         echo "skipped handles cross hosts under MPI: MPICH is missing" && skipped=$((skipped + 1))
     fi
+fi
+check "files are staged from all hosts" staging
+check "containers are copied to other pools and back" copies
+if [ -n "$("$here/../../scripts/samples.sh" 2>/dev/null | head -n 1)" ]; then
+    check "fields of two hosts are retrieved on a third" fields_cross_hosts
+else
+    echo "skipped fields: ecCodes' samples are missing" && skipped=$((skipped + 1))
 fi
 check "a destroyed pool leaves nothing" destroyed
 echo "$passed passed, $failed failed, $skipped skipped"
