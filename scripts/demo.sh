@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Archives a forecast from Python, lists its axes, retrieves part of it and draws a map. Archives and retrieves GRIB
-# files by key and draws maps of them. Then a C program stores their fields with an index, and another process reads
+# Archives a forecast from Python, lists its axes, retrieves part of it and draws a map. Archives an ensemble on two nodes
+# of a pool and draws it on a third. Archives and retrieves GRIB files by key and draws maps of them. Then a C program stores their fields with an index, and another process reads
 # them. Then Field I/O runs on a local pool and, if its packages are installed, on Ceph.
 # usage: demo.sh ESKER LIBDAOS [FILE or FOLDER...]; default: the samples of ecCodes
 set -euo pipefail
@@ -44,6 +44,17 @@ tools=build/python/bin
     --constraint python/requirements.txt xarray matplotlib build/demo/wheels/esker-*.whl
 python=build/demo/python/bin/python
 $python examples/python/forecast.py demo/forecast build/demo/map.png 0.25
+
+say "a pool over three nodes, all on this machine: two archive a member of an ensemble, the third reads both and draws them"
+"$esker" pool create job --dir "$work" --size 256M --launcher local --nodes 3
+trap '"$esker" pool destroy --force job >/dev/null 2>&1; scripts/ceph.sh down "$work/ceph" >/dev/null 2>&1; rm -rf "$work"' EXIT
+"$esker" cont create job ensemble
+ESKER_NODE=localhost.0 $python examples/python/ensemble.py archive job/ensemble 1 &
+ESKER_NODE=localhost.1 $python examples/python/ensemble.py archive job/ensemble 2
+wait $!
+ESKER_NODE=localhost.2 $python examples/python/ensemble.py draw job/ensemble build/demo/ensemble.png
+"$esker" pool query job
+"$esker" pool destroy job
 
 say "archiving the fields of ${#files[@]} files by the keys of their GRIB messages"
 "$esker" fields archive "${files[@]}" || say "the messages reported above could not be archived; all others were"
