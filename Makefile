@@ -25,7 +25,7 @@ $(BUILT) &: $(SOURCES)
 	cargo build --release -p esker-cli -p esker-libdaos -p esker-preload
 	touch $(BUILT)
 
-demo: build ## Run a demo: a forecast from Python with a map, GRIB files, a C program, Field I/O here and on Ceph (FILES="a.grib folder" for your own)
+demo: build ## Run a demo: a forecast from Python with a map, an ensemble over three nodes, GRIB files, a C program, Field I/O here and on Ceph (FILES="a.grib folder" for your own)
 	scripts/setup.sh samples fields python
 	scripts/setup.sh ceph || echo "continuing without Ceph"
 	scripts/wheel.sh build/demo/wheels release

@@ -27,7 +27,12 @@ roomy() {
 place=/dev/shm
 roomy $place || place=${TMPDIR:-/tmp}
 work=$(mktemp -d "$place/esker-demo.XXXXXX")
-trap 'scripts/ceph.sh down "$work/ceph" >/dev/null 2>&1; rm -rf "$work"' EXIT
+clean_up() {
+    ESKER_POOLS=$work "$esker" pool destroy --force job
+    scripts/ceph.sh down "$work/ceph"
+    rm -rf "$work"
+}
+trap 'clean_up >/dev/null 2>&1' EXIT
 
 say() {
     echo "--- $*"
@@ -46,8 +51,7 @@ python=build/demo/python/bin/python
 $python examples/python/forecast.py demo/forecast build/demo/map.png 0.25
 
 say "a pool over three nodes, all on this machine: two archive a member of an ensemble, the third reads both and draws them"
-"$esker" pool create job --dir "$work" --size 256M --launcher local --nodes 3
-trap '"$esker" pool destroy --force job >/dev/null 2>&1; scripts/ceph.sh down "$work/ceph" >/dev/null 2>&1; rm -rf "$work"' EXIT
+"$esker" pool create job --dir "$work" --size 128M --launcher local --nodes 3
 "$esker" cont create job ensemble
 ESKER_NODE=localhost.0 $python examples/python/ensemble.py archive job/ensemble 1 &
 ESKER_NODE=localhost.1 $python examples/python/ensemble.py archive job/ensemble 2
