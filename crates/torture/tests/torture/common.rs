@@ -2,7 +2,7 @@
 use esker::{Native, Pool};
 use esker_store::{CheckReport, PoolSpec};
 use esker_torture::wait_for;
-use esker_types::info::{Durability, OpenMode};
+use esker_types::info::{Durability, OpenMode, Part};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -95,7 +95,18 @@ impl Shape {
 
 /// Creates a pool; returns its path.
 pub(crate) fn make(folder: &Folder, label: &str, sort: Sort, shape: Shape) -> PathBuf {
-    let spec = shape.spec(label, sort);
+    make_part(folder, label, sort, shape, Part::WHOLE)
+}
+
+/// As [`make`], one node's part of a pool over nodes.
+pub(crate) fn make_part(
+    folder: &Folder,
+    label: &str,
+    sort: Sort,
+    shape: Shape,
+    part: Part,
+) -> PathBuf {
+    let spec = PoolSpec { part, ..shape.spec(label, sort) };
     esker_store::Pool::create(folder.path(), &spec, &mut |_, _| {}).expect("creating a pool");
     folder.path().join(label)
 }

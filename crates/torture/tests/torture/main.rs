@@ -15,6 +15,7 @@ mod leases;
 mod machine;
 mod mutation;
 mod namespace;
+mod parts;
 mod resent;
 mod salvage;
 mod simple;
@@ -51,6 +52,7 @@ fn job() {
         Ok("namespace-listed") => namespace::dirs::listed(),
         Ok("namespace-shuffle") => namespace::dirs::shuffle(),
         Ok("namespace-mix") => namespace::kills::mix(),
+        Ok("parts") => parts::run(),
         Ok("resent") => resent::run(),
         Ok("space-hold") => space::hold_view(),
         Ok("space-idle") => space::idle(),
