@@ -1,8 +1,8 @@
 //! A backend with one injected fault, to verify that tests detect it. It also counts what it lists.
 use esker::types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo};
 use esker::types::ops::{
-    AkeyRef, Anchor, Change, DkeyFetch, FetchReply, KeyFound, KeyQuery, KeyScope, ListLimit,
-    ReadAt, Sink, StoredExtent, View,
+    AkeyRef, Anchor, Change, Commit, DkeyFetch, FetchReply, KeyFound, KeyQuery, KeyScope,
+    ListLimit, Outcome, Preparation, ReadAt, Sink, StoredExtent, View,
 };
 use esker::types::{Epoch, KeyBatch, ObjectId};
 use esker_backend::{
@@ -184,6 +184,26 @@ impl Pool for Faulty {
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
         self.inner.list_containers()
     }
+
+    fn commit(&self, commit: Commit, epoch: Epoch) -> Reply<'_, ()> {
+        self.inner.commit(commit, epoch)
+    }
+
+    fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
+        self.inner.give_up(commit)
+    }
+
+    fn outcome(&self, commit: Commit, decide: bool) -> Reply<'_, Outcome> {
+        self.inner.outcome(commit, decide)
+    }
+
+    fn prepared(&self) -> Reply<'_, Vec<Commit>> {
+        self.inner.prepared()
+    }
+
+    fn forget(&self, commit: Commit) -> Reply<'_, ()> {
+        self.inner.forget(commit)
+    }
 }
 
 impl Metadata for FaultyContainer {
@@ -221,6 +241,10 @@ impl OpenContainer for FaultyContainer {
         let tokens = change.tokens.filter(|_| way.fault != Fault::MissedConflicts);
         let id = change.id.filter(|_| way.fault != Fault::ForgottenIds);
         self.inner.write(Change { tokens, id, ..change })
+    }
+
+    fn prepare<'a>(&'a self, commit: Commit, what: Preparation<'a>) -> Reply<'a, Epoch> {
+        self.inner.prepare(commit, what)
     }
 
     fn fetch<'a, 'f, 'b>(

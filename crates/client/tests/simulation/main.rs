@@ -1,6 +1,7 @@
 //! A deterministic simulation of clients, engines and the network between them. All run on one thread with a simulated
 //! clock; delays, cut connections, partitions, engines that die and come back, and clients that die are drawn from a seed.
-//! What the clients saw must be linearizable. A failure prints the seed that replays it (`ESKER_SEED`).
+//! What the clients saw must be linearizable, and transactions over nodes happen as a whole, once, in one order. A failure prints the seed that replays it (`ESKER_SEED`).
+mod accounts;
 mod clock;
 #[path = "../faulty/mod.rs"]
 mod faulty;
@@ -35,18 +36,25 @@ fn unexplained(registers: &[Register]) -> Vec<&Register> {
 fn histories_are_linearizable(engines: usize) {
     let mut random = Random::new(seed(), engines as u64);
     let (mut known, mut unknown, mut troubles) = (0, 0, 0);
+    let (mut done, mut undone, mut audits) = (0, 0, 0);
     for round in 0..rounds() {
         let plan = Plan { seed: random.draw(), engines, fault: Fault::None };
         let outcome = simulate(plan);
+        assert_eq!(outcome.wrong, None, "round {round}, {plan:?}");
         let wrong = unexplained(&outcome.registers);
-        assert!(wrong.is_empty(), "round {round}: {wrong:#?}");
+        assert!(wrong.is_empty(), "round {round}, {plan:?}: {wrong:#?}");
         known += outcome.count(true);
         unknown += outcome.count(false);
         troubles += outcome.troubles;
+        done += outcome.ledger.done.len();
+        undone += outcome.ledger.undone.len();
+        audits += outcome.ledger.audits;
     }
     println!("{known} operations with a result, {unknown} without, {troubles} troubles");
+    println!("{done} transactions done, {undone} not, {audits} audits");
     // A network in which nothing works, or nothing fails, would show nothing.
     assert!(known > 100 * rounds() && unknown > 0 && troubles > rounds(), "{known} {unknown}");
+    assert!(done > 10 * rounds() as usize && undone > 0 && audits > rounds());
 }
 
 #[test]
@@ -73,7 +81,7 @@ fn is_found(fault: Fault) {
     let mut random = Random::new(seed(), 7);
     let found = (0..ROUNDS_TO_FIND).any(|_| {
         let outcome = simulate(Plan { seed: random.draw(), engines: 1, fault });
-        !unexplained(&outcome.registers).is_empty()
+        outcome.wrong.is_some() || !unexplained(&outcome.registers).is_empty()
     });
     assert!(found, "{fault:?} was not found");
 }

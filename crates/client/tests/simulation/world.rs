@@ -1,4 +1,5 @@
 //! One simulation: clients that read and write registers, and what happens to them.
+use crate::accounts::{self, ACCOUNTS, Ledger};
 use crate::clock::pass;
 use crate::faulty::{Fault, Faulty};
 use crate::linear::{Action, Operation, Register};
@@ -7,7 +8,7 @@ use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_memory::Memory;
 use esker_nodes::{MAP_VERSION, Map, Node, Nodes, Patience};
 use esker_testing::Random;
-use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::ops::{
     Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
 };
@@ -49,6 +50,9 @@ pub(crate) struct Plan {
 pub(crate) struct Outcome {
     pub(crate) registers: Vec<Register>,
     pub(crate) troubles: u64,
+    pub(crate) ledger: Ledger,
+    /// What must not be: an error that nothing explains, or lists that no transactions have made.
+    pub(crate) wrong: Option<String>,
 }
 
 impl Outcome {
@@ -64,7 +68,7 @@ impl Outcome {
 struct History {
     moment: u64,
     registers: Vec<Register>,
-    /// An error that no trouble explains.
+    ledger: Ledger,
     wrong: Option<String>,
 }
 
@@ -78,7 +82,7 @@ struct World {
 /// Simulates a plan. The same plan gives the same outcome.
 ///
 /// # Panics
-/// If a client meets an error that nothing explains, or hangs.
+/// If a client hangs.
 pub(crate) fn simulate(plan: Plan) -> Outcome {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
@@ -88,8 +92,8 @@ pub(crate) fn simulate(plan: Plan) -> Outcome {
         let troubles = lived.expect("a simulation that ends");
         (troubles, std::mem::take(&mut *world.history()))
     });
-    assert_eq!(history.wrong, None, "{plan:?}");
-    Outcome { registers: history.registers, troubles }
+    let History { registers, ledger, wrong, .. } = history;
+    Outcome { registers, troubles, ledger, wrong }
 }
 
 /// Lets clients work while trouble happens, then reads everything. Returns the number of troubles.
@@ -116,6 +120,11 @@ async fn live(world: &Arc<World>, seed: u64) -> u64 {
     for register in 0..VALUES + PIECES {
         reader.read(register).await;
     }
+    let lists = accounts::audit(&*reader.container).await.expect("the lists");
+    let mut history = world.history();
+    let wrong = history.ledger.wrong(&lists);
+    history.wrong = history.wrong.take().or(wrong);
+    drop(history);
     troubles
 }
 
@@ -148,7 +157,8 @@ impl World {
         let secret = Secret::new([1; 32]);
         let uuid = |node: usize| Uuid([node as u8 + 1; 16]);
         let pool = |node| {
-            let memory: Arc<dyn Pool> = Arc::new(Memory::new(2));
+            let part = Part { node: node as u32, nodes: plan.engines as u32 };
+            let memory: Arc<dyn Pool> = Arc::new(Memory::part(2, part));
             (Arc::new(Faulty::on(memory, plan.fault)) as Arc<dyn Pool>, uuid(node))
         };
         let pools = (0..plan.engines).map(pool).collect();
@@ -216,7 +226,8 @@ impl World {
 
     /// Errors other than those of lost connections are defects.
     fn note(&self, error: &Error) {
-        if !matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut) {
+        let lost = [ErrorKind::Io, ErrorKind::TimedOut, ErrorKind::InDoubt];
+        if !lost.contains(&error.kind()) {
             self.history().wrong.get_or_insert_with(|| format!("{:?}: {error}", error.kind()));
         }
     }
@@ -274,11 +285,45 @@ impl Client {
         let register = self.random.below(VALUES + PIECES);
         self.made += 1;
         let value = self.number << 32 | self.made;
-        match self.random.below(8) {
+        match self.random.below(11) {
+            8 => self.audit().await,
+            9.. => self.transfer(value).await,
             0..3 => self.change(register, Action::Put(value)).await,
             3 if register < VALUES => self.change(register, Action::Insert(value, true)).await,
             4 => self.change(register, Action::Remove).await,
             _ => self.read(register).await,
+        }
+    }
+
+    async fn transfer(&mut self, number: u64) {
+        let first = self.random.below(ACCOUNTS);
+        let second = (first + self.random.within(1..ACCOUNTS)) % ACCOUNTS;
+        let done = accounts::transfer(&*self.container, number, [first, second]).await;
+        let mut history = self.world.history();
+        match done {
+            Ok(()) => {
+                history.ledger.done.insert(number);
+            }
+            Err(error) if error.kind() == ErrorKind::TxRestart => {
+                history.ledger.undone.insert(number);
+            }
+            Err(error) => {
+                drop(history);
+                self.world.note(&error);
+            }
+        }
+    }
+
+    async fn audit(&self) {
+        match accounts::audit(&*self.container).await {
+            Ok(lists) => {
+                let mut history = self.world.history();
+                history.ledger.audits += 1;
+                let wrong = accounts::wrong(&lists);
+                history.wrong = history.wrong.take().or(wrong);
+            }
+            Err(error) if error.kind() == ErrorKind::TxRestart => {}
+            Err(error) => self.world.note(&error),
         }
     }
 
