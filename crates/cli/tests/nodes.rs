@@ -1,6 +1,8 @@
 //! Pools over nodes: created, asked, restarted and destroyed, with several engines on this machine.
 mod support;
 
+use esker::Wait;
+use esker::types::info::OpenMode;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -140,6 +142,11 @@ fn a_pool_over_nodes_is_made_asked_and_removed() {
     site.ok(&["cont", "create", "tank", "run1"]);
     site.ok(&["kv", "put", "tank", "run1", "index", "step", "1"]);
     assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "step"]), "1");
+    assert_eq!(site.json(&["pool", "query", "tank"])["containers"], json!(1));
+    let user = esker::Pool::connect(&url, OpenMode::ReadWrite).unwrap();
+    let open = user.open_container("run1", OpenMode::ReadWrite).wait().unwrap();
+    assert_eq!(site.fails(&["pool", "destroy", "tank"]).0, "busy");
+    drop((open, user));
     assert_eq!(site.json(&["pool", "destroy", "tank"])["url"], json!(url));
     wait_for("the engines end", || nodes.engines().is_empty());
     assert_eq!(nodes.left(), [""; 0]);

@@ -2,8 +2,9 @@
 use crate::link::Link;
 use crate::map::{Map, Node};
 use crate::pool::{ask, done};
-use esker_types::info::PoolInfo;
+use esker_types::info::{ContainerInfo, PoolInfo};
 use esker_types::{Error, ErrorKind, Result};
+use esker_wire::handshake::Secret;
 use esker_wire::message::{Check, PoolRequest, Reply, Request};
 use std::future::Future;
 use std::pin::Pin;
@@ -37,6 +38,25 @@ impl Map {
             })
         })
         .await
+    }
+
+    /// The containers of the pool, as its first node lists them, within a tokio runtime.
+    ///
+    /// # Errors
+    /// Those of the node; `TimedOut` if it does not answer within [`QUERY_TIMEOUT`].
+    pub async fn containers(&self) -> Result<Vec<ContainerInfo>> {
+        let Some(first) = self.nodes.first() else { return Ok(Vec::new()) };
+        let list = |link| -> Answer<Vec<ContainerInfo>> {
+            Box::pin(async move {
+                let request = Request::Pool(PoolRequest::List);
+                let containers = ask(&link, request, None, |reply| match reply {
+                    Reply::Containers(containers) => Some(containers),
+                    _ => None,
+                });
+                containers.await
+            })
+        };
+        ask_node(first, &self.secret, QUERY_TIMEOUT, list).await
     }
 
     /// Ends the engines of all nodes, within a tokio runtime. With `remove`, their parts are destroyed first.
@@ -78,20 +98,27 @@ impl Map {
         let mut asked = JoinSet::new();
         for (number, node) in self.nodes.iter().cloned().enumerate() {
             let secret = self.secret.clone();
-            asked.spawn(async move {
-                let answer = async {
-                    let session = u64::from_le_bytes(esker_os::random_bytes()?);
-                    let Node { name, address, uuid, .. } = &node;
-                    ask(Link::connect(name, address, &secret, *uuid, session).await?).await
-                };
-                let answer = tokio::time::timeout(timeout, answer).await;
-                (number, answer.unwrap_or_else(|_| Err(silent(&node, timeout))))
-            });
+            asked.spawn(async move { (number, ask_node(&node, &secret, timeout, ask).await) });
         }
         let mut answers = asked.join_all().await;
         answers.sort_by_key(|(number, _)| *number);
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
+}
+
+async fn ask_node<T>(
+    node: &Node,
+    secret: &Secret,
+    timeout: Duration,
+    ask: impl FnOnce(Link) -> Answer<T>,
+) -> Result<T> {
+    let answer = async {
+        let session = u64::from_le_bytes(esker_os::random_bytes()?);
+        let Node { name, address, uuid, .. } = node;
+        ask(Link::connect(name, address, secret, *uuid, session).await?).await
+    };
+    let answer = tokio::time::timeout(timeout, answer).await;
+    answer.unwrap_or_else(|_| Err(silent(node, timeout)))
 }
 
 #[cold]

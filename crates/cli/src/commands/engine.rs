@@ -136,7 +136,6 @@ impl Run {
             metrics,
             lifetime,
             threads,
-            log: self.log.clone(),
         })
     }
 }

@@ -427,7 +427,7 @@ impl List {
 impl Query {
     fn run(self) -> Result<Answer> {
         if let Some(pool) = NodesPool::find(&self.pool.pool)? {
-            return Ok(Asked::ask(pool)?.answer());
+            return Asked::ask(pool)?.answer();
         }
         let pool = self.pool.open(OpenMode::ReadOnly)?;
         let info = pool.info().wait()?;

@@ -111,9 +111,14 @@ impl Asked {
     }
 
     /// The answer of `esker pool query`.
-    pub(super) fn answer(&self) -> Answer {
-        let text = format!("{}\n{}", self.describe(), self.table());
-        Answer::new(self.response(), text).with_trouble(self.trouble())
+    pub(super) fn answer(&self) -> Result<Answer> {
+        // Without the first node, it is not known; that this does not answer is said anyway.
+        let containers = talk(self.pool.map.containers())?.ok().map(|all| all.len());
+        let mut response = self.response();
+        response["containers"] = json!(containers);
+        let known = containers.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        let text = format!("{}containers  {known}\n\n{}", self.describe(), self.table());
+        Ok(Answer::new(response, text).with_trouble(self.trouble()))
     }
 }
 
@@ -215,7 +220,8 @@ fn check_trouble(node: &Node, found: &Result<Check>) -> Option<Error> {
     }
 }
 
-/// Destroys a pool over nodes. Unless forced, all of its nodes must answer, so that nothing is left of it.
+/// Destroys a pool over nodes. Unless forced, all of its nodes must answer, so that nothing is left of it, and nobody may
+/// use it.
 pub(super) fn destroy(pool: NodesPool, force: bool) -> Result<Answer> {
     let asked = Asked::ask(pool)?;
     if let Some(trouble) = asked.trouble().filter(|_| !force) {
@@ -226,6 +232,9 @@ pub(super) fn destroy(pool: NodesPool, force: bool) -> Result<Answer> {
         return Err(Error::new(trouble.kind(), message));
     }
     let pool = asked.pool;
+    if !force {
+        refuse_used(&pool)?;
+    }
     let destroyed = talk(pool.map.shut_down(true))?;
     remove_map(&pool)?;
     let nodes = pool.map.nodes.iter().zip(&destroyed).enumerate();
@@ -237,6 +246,21 @@ pub(super) fn destroy(pool: NodesPool, force: bool) -> Result<Answer> {
     let response = json!({"url": pool.url(), "nodes": nodes.collect::<Vec<_>>()});
     let text = format!("destroyed pool {}", pool.url());
     Ok(Answer::new(response, text).with_trouble(left(&pool, &destroyed)))
+}
+
+/// Whoever uses the pool has a container open, and the first node counts that.
+fn refuse_used(pool: &NodesPool) -> Result<()> {
+    let containers = talk(pool.map.containers())??;
+    match containers.iter().find(|container| container.handles > 0) {
+        None => Ok(()),
+        Some(used) => {
+            let message = format!(
+                "pool {} is in use: programs have container {} open; end them, or use --force",
+                pool.map.label, used.label
+            );
+            Err(Error::new(ErrorKind::Busy, message))
+        }
+    }
 }
 
 /// A node on this machine may have removed it already.

@@ -7,5 +7,5 @@ mod web;
 
 pub(crate) use address::{Address, interface_address};
 pub(crate) use log::log_to;
-pub(crate) use part::{claim, map_beside};
+pub(crate) use part::{claim, log_beside, map_beside};
 pub(crate) use service::{Ready, Service};

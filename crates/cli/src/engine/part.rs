@@ -28,6 +28,13 @@ pub(crate) fn claim(part: &Path) -> Result<File> {
     }
 }
 
+/// Where the engine of a part logs, unless it is started by hand: beside the part, and removed with it.
+pub(crate) fn log_beside(part: &Path) -> PathBuf {
+    let mut name = part.as_os_str().to_owned();
+    name.push(".log");
+    PathBuf::from(name)
+}
+
 /// The map beside a part, if it is that of the part's pool.
 pub(crate) fn map_beside(part: &Path, pool: &Superblock) -> Option<(PathBuf, Map)> {
     let (label, _) = pool.label.rsplit_once('.')?;

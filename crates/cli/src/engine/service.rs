@@ -1,5 +1,5 @@
 //! Serves a part until the process is told to end.
-use super::{Address, claim, map_beside, web};
+use super::{Address, claim, log_beside, map_beside, web};
 use esker::Native;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result, Uuid};
@@ -30,7 +30,6 @@ pub(crate) struct Service {
     pub(crate) metrics: Option<Address>,
     pub(crate) lifetime: Option<Duration>,
     pub(crate) threads: Option<usize>,
-    pub(crate) log: Option<PathBuf>,
 }
 
 /// What an engine says once it serves.
@@ -50,8 +49,6 @@ pub(crate) struct Ready {
 struct Process {
     part: PathBuf,
     superblock: Superblock,
-    /// Its log, which is removed with the part.
-    log: Option<PathBuf>,
     end: Notify,
     checking: Mutex<Option<JoinHandle<Result<CheckReport>>>>,
 }
@@ -87,8 +84,8 @@ impl Process {
     fn remove(&self) -> Result<()> {
         let map = map_beside(&self.part, &self.superblock);
         Pool::destroy(&self.part, true)?;
-        let map = map.map(|(path, _)| path);
-        for path in map.iter().chain(&self.log) {
+        let log = log_beside(&self.part);
+        for path in map.iter().map(|(path, _)| path).chain([&log]) {
             // Of several nodes with one directory, another one may have removed the map.
             let _ = std::fs::remove_file(path);
         }
@@ -120,8 +117,8 @@ impl Service {
         let superblock = Superblock::read(&part)?;
         let _claim = claim(&part)?;
         let pool = Arc::new(Native::open(&part, OpenMode::ReadWrite)?);
-        let (log, end, checking) = (self.log.clone(), Notify::new(), Mutex::default());
-        let process = Arc::new(Process { part, superblock, log, end, checking });
+        let (end, checking) = (Notify::new(), Mutex::default());
+        let process = Arc::new(Process { part, superblock, end, checking });
         let engine = Engine::new(pool, process.superblock.uuid, self.secret.clone());
         engine.set_host(Arc::clone(&process) as Arc<dyn Host>);
         self.runtime()?.block_on(self.serve(&engine, &process, ready))

@@ -66,11 +66,6 @@ impl PartSpec {
         self.directory.join(self.part_label(number))
     }
 
-    /// Log of a node's engine.
-    pub(crate) fn log(&self, number: u32) -> PathBuf {
-        self.directory.join(format!("{}.{number}.log", self.label))
-    }
-
     /// The pool that is the part of a node.
     pub(crate) fn spec(&self, number: u32) -> PoolSpec {
         PoolSpec {

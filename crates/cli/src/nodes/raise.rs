@@ -1,6 +1,6 @@
 //! One node: creates its part and starts the engine that serves it.
 use super::order::{Order, Place};
-use crate::engine::{Address, Ready};
+use crate::engine::{Address, Ready, log_beside};
 use esker::types::{Error, ErrorKind, Result};
 use esker_nodes::Map;
 use std::fs::File;
@@ -21,7 +21,8 @@ impl Raised {
     /// Creates the part and starts its engine. If that fails, nothing is left.
     pub(crate) fn raise(order: &Order, place: &Place, detach: bool) -> Result<Self> {
         let (spec, number) = (&order.part, place.number);
-        let (part, log) = (spec.part(number), spec.log(number));
+        let part = spec.part(number);
+        let log = log_beside(&part);
         refuse_existing(&part)?;
         esker_store::Pool::create(&spec.directory, &spec.spec(number), &mut |_, _| ())?;
         let started = start(order, place, &log, detach);
