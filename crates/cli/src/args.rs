@@ -11,11 +11,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 const ABOUT: &str = "\
-Esker stores objects in pools on this machine and speaks the DAOS API. There is no server: this tool, \
-and every program, works on the pool directly.
+Esker stores objects in pools and speaks the DAOS API. A pool on this machine needs no server: this tool, \
+and every program, works on it directly. A pool over several nodes has an engine on each.
 
 A POOL is named by its label, its UUID or a URL: esker:/path/to/pool for a pool of this machine, \
-posix:/path/to/pool for one of plain files on any file system, rados:CEPH_POOL?conf=FILE for one on Ceph. \
+posix:/path/to/pool for one of plain files on any file system, nodes:/path/to/pool.map for one over several nodes, \
+rados:CEPH_POOL?conf=FILE for one on Ceph. \
 Labels and UUIDs are looked up in the directories of ESKER_POOLS (separated by colons), or else in \
 esker/pools in the user's data directory (XDG_DATA_HOME, ~/.local/share).
 
@@ -147,7 +148,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 /// A pool.
 #[derive(Args)]
 pub(crate) struct PoolArg {
-    /// Pool: label, UUID or URL (esker:/path, posix:/path, rados:CEPH_POOL?conf=FILE)
+    /// Pool: label, UUID or URL (esker:/path, posix:/path, nodes:/path/POOL.map, rados:CEPH_POOL?conf=FILE)
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
 }

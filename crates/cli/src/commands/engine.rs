@@ -128,15 +128,7 @@ impl Run {
         let advertise = self.advertise.clone().or(address.map(|address| address.host));
         let threads = self.threads.map(usize::from);
         let (metrics, lifetime) = (self.metrics.clone(), self.lifetime);
-        Ok(Service {
-            part,
-            secret,
-            listen,
-            advertise,
-            metrics,
-            lifetime,
-            threads,
-        })
+        Ok(Service { part, secret, listen, advertise, metrics, lifetime, threads })
     }
 }
 

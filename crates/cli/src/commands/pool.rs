@@ -1,4 +1,4 @@
-//! `esker pool`: pools of this machine, of plain files and on Ceph.
+//! `esker pool`: pools of this machine, over nodes, of plain files and on Ceph.
 use super::attributes::AttributeCommand;
 use super::pool_check::{Check, Scrub};
 use super::pool_nodes::OverNodes;
@@ -42,12 +42,17 @@ pub(crate) enum PoolCommand {
 /// NAME may also be the URL of another kind of pool. posix:/path/NAME is a pool of plain files on any file system,
 /// network file systems included. It reserves no space, has no snapshots and no transactions, and takes no option but
 /// --fsync. rados:CEPH_POOL?conf=FILE is a pool on Ceph, which takes no option.
+///
+/// --hosts, --hostfile or --job create one pool over several nodes, with the given size on each, and start an engine on
+/// each of them. `esker pool destroy` ends the engines.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker pool create tank --size 4G
   esker pool create fast --size 1G --dir /dev/shm --targets 2
   esker pool create jobs --size 8G --dir /dev/shm --huge-pages
   esker pool create safe --size 10G --durability commit
+  esker pool create scratch --size 8G --dir /dev/shm --job
+  esker pool create scratch --size 8G --dir /dev/shm --hosts n[1-4]
   esker pool create posix:/lustre/project/fields
   esker pool create rados:data?namespace=project")]
 pub(crate) struct Create {

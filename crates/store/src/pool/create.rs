@@ -237,8 +237,8 @@ impl Builder<'_> {
     fn begin(&self, parent: &Path) -> Result<(File, Own)> {
         for _ in 1..ATTEMPTS {
             match self.try_begin(parent) {
-                // Another process took the new directory for abandoned.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                // Another process took the new directory for abandoned, or has its lock to find out.
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Busy) => {}
                 other => return other,
             }
         }
