@@ -22,8 +22,11 @@ pub struct Parallel {
     pub class_kv: Option<String>,
     /// Object class of Arrays.
     pub class_array: String,
-    /// Nodes.
+    /// Nodes with processes.
     pub nodes: u32,
+    /// Nodes of the pool; none for a pool on one node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_nodes: Option<u32>,
     /// Processes on each node, writers and readers of pattern B together.
     pub procs_per_node: u32,
     /// Processes that took part in this phase: all in pattern A, half of them in pattern B.

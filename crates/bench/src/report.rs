@@ -14,6 +14,7 @@ use crate::host::Host;
 use crate::measure::Tally;
 use crate::parallel::Parallel;
 use crate::plan::posix::Repeated;
+use crate::scaling::Model;
 use crate::units::rounded;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -33,6 +34,9 @@ pub struct Report {
     pub settings: Settings,
     /// What was measured.
     pub runs: Vec<Run>,
+    /// What a model says of systems that were not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
 }
 
 /// How it was measured.
@@ -55,7 +59,7 @@ impl Report {
     /// A report with the present schema.
     #[must_use]
     pub fn new(host: Host, settings: Settings, runs: Vec<Run>) -> Self {
-        Self { schema: SCHEMA, host, settings, runs }
+        Self { schema: SCHEMA, host, settings, runs, model: None }
     }
 }
 

@@ -14,6 +14,8 @@ pub struct Runner {
     pub program: PathBuf,
     /// Directory for reports.
     pub folder: PathBuf,
+    /// Environment variables that the program gets in addition.
+    pub variables: Vec<(String, String)>,
 }
 
 /// Interval at which a child is checked.
@@ -48,7 +50,8 @@ impl Runner {
     pub fn run(&self, arguments: &[impl AsRef<str>]) -> Result<()> {
         let arguments: Vec<_> = arguments.iter().map(AsRef::as_ref).collect();
         let mut command = Command::new(&self.program);
-        command.args(&arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(&arguments).envs(self.variables.iter().cloned());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let started = command.spawn();
         let mut child = started
             .map_err(|error| Error::io(format!("starting {}", self.program.display()), &error))?;
@@ -91,7 +94,7 @@ mod tests {
     use super::*;
 
     fn shell() -> Runner {
-        Runner { program: "/bin/sh".into(), folder: PathBuf::new() }
+        Runner { program: "/bin/sh".into(), folder: PathBuf::new(), variables: Vec::new() }
     }
 
     #[test]

@@ -103,32 +103,64 @@ impl Ranged for Ticked {
 
 /// How a series is drawn. The limit of the medium is a dashed grey line without markers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Style(Option<usize>);
+pub struct Style {
+    index: Option<usize>,
+    form: Form,
+}
+
+/// What a series is drawn with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Markers that are joined by a line.
+    Joined,
+    /// Markers alone.
+    Points,
+    /// A dashed line without markers.
+    Model,
+}
 
 /// The style of the limit of the medium.
-pub const LIMIT: Style = Style(None);
+pub const LIMIT: Style = Style { index: None, form: Form::Joined };
+
+/// Dashes of models.
+const MODEL_DASHES: (u32, u32) = (6, 5);
 
 impl Style {
     /// The style of the n-th series, from 0. Beyond seven, colours return with other dashes and markers.
     #[must_use]
     pub fn of(index: usize) -> Self {
-        Self(Some(index))
+        Self { index: Some(index), form: Form::Joined }
+    }
+
+    /// The same with markers alone: for what was measured where a chart has a model, too.
+    #[must_use]
+    pub fn of_points(self) -> Self {
+        Self { form: Form::Points, ..self }
+    }
+
+    /// The same as a dashed line without markers: for a model of what has this style.
+    #[must_use]
+    pub fn of_model(self) -> Self {
+        Self { form: Form::Model, ..self }
     }
 
     pub(crate) fn colour(self) -> RGBColor {
-        self.0.map_or(GREY, |index| COLOURS[index % COLOURS.len()])
+        self.index.map_or(GREY, |index| COLOURS[index % COLOURS.len()])
     }
 
     fn dashes(self) -> (u32, u32) {
-        self.0.map_or((4, 4), |index| DASHES[turned(index)])
+        match self {
+            Self { form: Form::Model, .. } => MODEL_DASHES,
+            Self { index, .. } => index.map_or((4, 4), |index| DASHES[turned(index)]),
+        }
     }
 
     fn marker(self) -> &'static [(i32, i32)] {
-        self.0.map_or(&[], |index| MARKERS[turned(index)])
+        self.index.filter(|_| self.form != Form::Model).map_or(&[], |index| MARKERS[turned(index)])
     }
 
     fn density(self) -> f64 {
-        self.0.map_or(0.0, |index| DENSITIES[turned(index) % DENSITIES.len()])
+        self.index.map_or(0.0, |index| DENSITIES[turned(index) % DENSITIES.len()])
     }
 }
 
@@ -272,7 +304,9 @@ impl Chart {
             area.draw(&Rectangle::new(corners, style.colour().mix(style.density()).filled()))?;
             area.draw(&Rectangle::new(corners, style.colour()))?;
         } else {
-            area.draw(&line(vec![(x, middle), (x + 28, middle)], style))?;
+            if style.form != Form::Points {
+                area.draw(&line(vec![(x, middle), (x + 28, middle)], style))?;
+            }
             area.draw(&(EmptyElement::at((x + 14, middle)) + marker(style)))?;
         }
         let text = text_style(TEXT).pos(Pos::new(HPos::Left, VPos::Center));
@@ -362,8 +396,9 @@ impl Chart {
     fn draw_line(&self, plane: &mut Plane<'_, '_>, series: &Series) -> Drawn {
         let style = series.style;
         let place = |point: &Point| (self.place(point.x), point.y);
-        plane
-            .draw_series(std::iter::once(line(series.points.iter().map(place).collect(), style)))?;
+        let joined = (style.form != Form::Points)
+            .then(|| line(series.points.iter().map(place).collect(), style));
+        plane.draw_series(joined)?;
         let spread = series.points.iter().filter(|point| style != LIMIT && point.high > point.low);
         plane
             .draw_series(spread.map(|point| whisker(self.place(point.x), point, style.colour())))?;

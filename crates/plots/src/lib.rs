@@ -14,6 +14,7 @@ pub mod paper;
 pub mod placement;
 pub mod posix;
 pub mod results;
+pub mod scaling;
 pub mod sweep;
 pub mod timeline;
 pub mod words;
@@ -60,6 +61,7 @@ impl Figures {
         figures.extend(self.offsets(files)?);
         for file in files {
             figures.extend(self.placements(file)?);
+            figures.extend(self.scaling(file)?);
         }
         for file in files {
             figures.extend(self.timelines(file)?);

@@ -2,10 +2,10 @@
 //!
 //! The page is XHTML, so that it can be parsed; it needs no network and no scripts to be read. `page.html` is its
 //! template.
-use crate::placement;
 use crate::results::{Measurement, Results};
 use crate::words::{bytes, short};
 use crate::{Figure, Figures};
+use crate::{placement, scaling};
 use esker_types::{Error, ErrorKind, Result};
 use jiff::Timestamp;
 use minijinja::value::Serde;
@@ -158,7 +158,7 @@ pub(crate) fn legible(text: &str) -> String {
 
 /// Columns of the tables with all numbers. A column is the member of a run, `a.b` for the member `b` of the member `a`,
 /// and its heading behind a colon where that differs.
-const BANDWIDTHS: &str = "store|workload|phase|mode|pattern|contention|class_array:class|class_kv:Key-Values|nodes:>nodes|\
+const BANDWIDTHS: &str = "store|workload|phase|mode|pattern|contention|class_array:class|class_kv:Key-Values|nodes:>nodes|server_nodes:>server nodes|\
     procs:>procs|size_bytes:>size|ops:>ops|ops_per_s:>ops/s|mib_s:>MiB/s|limit_mib_s:>limit|ratio:>ratio";
 const SPREADS: &str = "label:run|phase|repeat.count:>repeats|spread.mean:>mean MiB/s|spread.min:>min|spread.max:>max|\
     spread.stddev:>std. dev.|global_timing_bandwidth_mib_s:>global timing";
@@ -181,6 +181,7 @@ fn tables(file: &Results) -> Vec<Table> {
     };
     let tables = [
         placement::table(file),
+        scaling::table(file),
         of("bandwidth and rate", BANDWIDTHS, |_| true),
         of("repeats", SPREADS, |run| run.spread().is_some()),
         of("latency and offsets", TIMES, |run| run.latency_us.is_some()),

@@ -1,6 +1,7 @@
 //! Report files of benchmarks (docs/cli.md describes them). Members that a file lacks stay empty, so the files of all
 //! benchmarks, and of versions that measured less or more, can be drawn on one page.
 use crate::placement::Placed;
+use crate::scaling::Model;
 use crate::words::bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub struct Results {
     pub runs: Vec<Measurement>,
     /// How objects were placed, in reports of `esker bench placement`.
     pub placements: Vec<Placed>,
+    /// What a model says of more nodes, in reports of `esker bench field-io --nodes`.
+    pub model: Option<Model>,
     /// The CSV file of traces beside the report, where there is one.
     pub traces: Option<PathBuf>,
 }
@@ -55,6 +58,7 @@ pub struct Measurement {
     pub class_array: Option<String>,
     pub class_kv: Option<String>,
     pub nodes: Option<u32>,
+    pub server_nodes: Option<u32>,
     pub phase_procs: Option<u32>,
     pub iterations: Option<u64>,
     pub global_timing_bandwidth_mib_s: Option<f64>,
@@ -106,6 +110,7 @@ struct Document {
     runs: Vec<Measurement>,
     #[serde(default)]
     placements: Vec<Placed>,
+    model: Option<Model>,
 }
 
 impl Measurement {
@@ -138,7 +143,8 @@ impl Measurement {
         let key = |run: &Self| {
             let names = [&run.mode, &run.pattern, &run.contention, &run.class_array, &run.class_kv];
             let names = names.map(Clone::clone);
-            (run.workload.clone(), run.phase.clone(), run.procs, run.size_bytes, run.nodes, names)
+            let nodes = (run.nodes, run.server_nodes);
+            (run.workload.clone(), run.phase.clone(), run.procs, run.size_bytes, nodes, names)
         };
         key(self) == key(other)
     }
@@ -196,8 +202,8 @@ impl Results {
         for run in &mut runs {
             run.class_array = run.class_array.take().or_else(|| class.clone());
         }
-        let Document { host, settings, placements, .. } = document;
-        Ok(Self { name: name.to_owned(), host, settings, runs, placements, traces: None })
+        let Document { host, settings, placements, model, .. } = document;
+        Ok(Self { name: name.to_owned(), host, settings, runs, placements, model, traces: None })
     }
 }
 

@@ -33,7 +33,7 @@ pub const SWEEPS: [Sweep; 6] = [
         x_label: "workload",
         over: "case",
         needs: "store",
-        apart: "size class_array class_kv nodes procs",
+        apart: "size class_array class_kv nodes server_nodes procs",
         series: "store",
         with_sums: false,
     },
@@ -43,7 +43,7 @@ pub const SWEEPS: [Sweep; 6] = [
         x_label: "pattern and contention",
         over: "access",
         needs: "mode access",
-        apart: "workload store size class_array class_kv nodes procs",
+        apart: "workload store size class_array class_kv nodes server_nodes procs",
         series: "mode",
         with_sums: false,
     },
@@ -53,7 +53,7 @@ pub const SWEEPS: [Sweep; 6] = [
         x_label: "processes",
         over: "procs",
         needs: "procs",
-        apart: "workload pattern contention size class_array class_kv nodes",
+        apart: "workload pattern contention size class_array class_kv nodes server_nodes",
         series: "store mode",
         with_sums: true,
     },
@@ -63,7 +63,7 @@ pub const SWEEPS: [Sweep; 6] = [
         x_label: "nodes",
         over: "nodes",
         needs: "nodes",
-        apart: "workload pattern contention size class_array class_kv procs_per_node",
+        apart: "workload pattern contention size class_array class_kv procs_per_node server_nodes",
         series: "store mode",
         with_sums: true,
     },
@@ -73,7 +73,7 @@ pub const SWEEPS: [Sweep; 6] = [
         x_label: "object size",
         over: "size",
         needs: "size",
-        apart: "workload pattern contention nodes procs",
+        apart: "workload pattern contention nodes server_nodes procs",
         series: "store mode class_array class_kv",
         with_sums: true,
     },
@@ -83,7 +83,7 @@ pub const SWEEPS: [Sweep; 6] = [
         x_label: "class of the Arrays",
         over: "class_array",
         needs: "class_array",
-        apart: "workload store mode pattern contention nodes procs",
+        apart: "workload store mode pattern contention nodes server_nodes procs",
         series: "size class_kv",
         with_sums: false,
     },
@@ -97,7 +97,7 @@ pub const OVERVIEW: Sweep = Sweep {
     over: "all",
     needs: "",
     apart: "",
-    series: "nodes procs",
+    series: "nodes server_nodes procs",
     with_sums: false,
 };
 
@@ -197,6 +197,7 @@ impl Sample {
             "procs" => count("process", "processes"),
             "procs_per_node" => count("process per node", "processes per node"),
             "nodes" => count("node", "nodes"),
+            "server_nodes" => count("node of the pool", "nodes of the pool"),
             _ => text.clone(),
         })
     }
@@ -220,6 +221,7 @@ fn texts(run: &Measurement) -> BTreeMap<&'static str, String> {
         ("procs", Some(run.procs.to_string())),
         ("nodes", Some(nodes.to_string())),
         ("procs_per_node", Some((run.procs / nodes).to_string())),
+        ("server_nodes", run.server_nodes.map(|nodes| nodes.to_string())),
     ];
     let mut texts: BTreeMap<_, _> =
         known.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();

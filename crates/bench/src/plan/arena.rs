@@ -115,7 +115,7 @@ impl Arena {
     #[must_use]
     pub fn runner(&self, launcher: &Launcher) -> Runner {
         let (program, folder) = (launcher.program.clone(), self.scratch.path().to_owned());
-        Runner { program, folder }
+        Runner { program, folder, variables: Vec::new() }
     }
 
     /// The URL of a store.

@@ -67,6 +67,12 @@ impl Site {
         }
     }
 
+    /// Number of nodes of a pool over nodes; none of others.
+    pub(super) fn nodes(&self) -> Result<Option<u32>> {
+        let Some(map) = self.url.strip_prefix(NODES) else { return Ok(None) };
+        Ok(Some(esker_nodes::Map::read(Path::new(map))?.nodes.len() as u32))
+    }
+
     /// Share of its data that is in huge pages; none for other than local pools.
     pub(super) fn huge_pages(&self) -> Result<Option<f64>> {
         huge_pages(&self.url)
@@ -111,10 +117,18 @@ pub(super) fn huge_pages(url: &str) -> Result<Option<f64>> {
     Ok((pages.total > 0).then(|| pages.bytes as f64 / pages.total as f64))
 }
 
-/// The path in the URL of a pool. A pool on Ceph has no directory, and is compared with files of this machine.
+/// Scheme of the URLs of pools over nodes, whose path is that of the map.
+const NODES: &str = "nodes:";
+
+/// The path in the URL of a pool. A pool on Ceph has no directory, and is compared with files of this machine. A pool over
+/// nodes is compared with the memory of this machine if it is mounted.
 fn folder_of(url: &str) -> Result<PathBuf> {
     if url.starts_with("rados:") {
         return Ok(std::env::temp_dir());
+    }
+    if url.starts_with(NODES) {
+        let memory = PathBuf::from("/dev/shm");
+        return Ok(if memory.is_dir() { memory } else { std::env::temp_dir() });
     }
     let path = url.split_once(':').map(|(_, path)| Path::new(path)).filter(|path| path.is_dir());
     path.map(Path::to_owned).ok_or_else(|| {

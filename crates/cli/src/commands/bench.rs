@@ -8,6 +8,7 @@ mod parallel;
 mod placement;
 mod posix;
 mod rados;
+mod scaling;
 
 use super::bench_start::Start;
 use super::compare::CompareCommand;
@@ -55,7 +56,7 @@ pub(crate) enum BenchCommand {
     Array(Array),
     Kv(Kv),
     Engine(EngineArgs),
-    FieldIo(FieldIo),
+    FieldIo(Box<FieldIo>),
     Fields(Fields),
     Segments(Segments),
     Mdtest(Mdtest),

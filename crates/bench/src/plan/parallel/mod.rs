@@ -127,6 +127,7 @@ impl ParallelPlan {
         let host = Host::of(&site.folder)?;
         let nodes = meeting.gather(Node { node: self.node.clone(), host: host.clone() })?;
         let settings = self.settings(&site, &nodes)?;
+        let on = (self.who.ranks, site.nodes()?);
         let mut traces = self.traces(&host, &settings)?;
         let mut runs = Vec::new();
         let cpus = self.pin.order()?;
@@ -135,7 +136,7 @@ impl ParallelPlan {
                 self.measure(&site, &case, &cpus, meeting, &mut traces, runs.len(), note)?;
             for series in series {
                 let number = runs.len() as u32;
-                runs.push(series.runs(&case, site.store(), number, self.who.ranks, site.durable));
+                runs.push(series.runs(&case, site.store(), number, on, site.durable));
             }
         }
         if !meeting.who().is_first() {

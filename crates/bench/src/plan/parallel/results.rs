@@ -90,7 +90,7 @@ impl Series {
         case: &Case,
         store: &str,
         number: u32,
-        nodes: u32,
+        (nodes, server_nodes): (u32, Option<u32>),
         durable: bool,
     ) -> [Run; 2] {
         let workload = if case.objects.is_some() { "segments" } else { "field-io" };
@@ -102,7 +102,8 @@ impl Series {
             size_bytes: case.size,
         };
         let tally = Tally { latency: self.latency.clone(), ..self.tally.clone() };
-        let parallel = Some(Box::new(self.parallel(case, number, nodes)));
+        let parallel = Parallel { server_nodes, ..self.parallel(case, number, nodes) };
+        let parallel = Some(Box::new(parallel));
         let run = Run { parallel, ..Run::new(&name, &tally, Some(&self.limit)) };
         let phase = match self.kind {
             Kind::Write => super::super::store::write_limit(durable).name(),
@@ -129,6 +130,7 @@ impl Series {
             class_kv: fields.then(|| case.class_kv.clone()),
             class_array: case.class_array.clone(),
             nodes,
+            server_nodes: None,
             procs_per_node: case.procs_per_node,
             phase_procs: case.writers(),
             iterations: case.ops,

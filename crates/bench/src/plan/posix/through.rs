@@ -42,7 +42,11 @@ impl Sites {
         let program = launcher.program.display().to_string();
         let source = format!("{pool}/{container}");
         let run = ["run", &source, "--mount", SEEN_AT, "--", &program];
-        let runner = Runner { program: launcher.program.clone(), folder: PathBuf::new() };
+        let runner = Runner {
+            program: launcher.program.clone(),
+            folder: PathBuf::new(),
+            variables: Vec::new(),
+        };
         runner.run(&[&run[..], &["--version"]].concat())?;
         let mut worker: Vec<OsString> = run.iter().map(OsString::from).collect();
         worker.extend(launcher.worker.iter().cloned());
@@ -62,7 +66,11 @@ impl Sites {
         let dir = std::env::temp_dir().join(format!("esker-bench-mount-{}", std::process::id()));
         std::fs::create_dir(&dir)
             .map_err(|error| Error::io(format!("creating {}", dir.display()), &error))?;
-        let runner = Runner { program: launcher.program.clone(), folder: PathBuf::new() };
+        let runner = Runner {
+            program: launcher.program.clone(),
+            folder: PathBuf::new(),
+            variables: Vec::new(),
+        };
         let (source, at) = (format!("{pool}/{container}"), dir.display().to_string());
         let mounted = runner.run(&["mount", &source, &at]);
         if mounted.is_err() {

@@ -1,4 +1,5 @@
 //! `esker bench field-io` and `esker bench segments`: the benchmarks of two papers on DAOS.
+use super::scaling::{ScalingArgs, Sweep};
 use super::{JsonFile, PoolChoice, launcher};
 use crate::output::{Answer, with_spinner};
 use clap::Args;
@@ -33,7 +34,12 @@ all nodes share; --procs is the number of processes per node. Rank 0 prints the 
   srun --ntasks-per-node=1 esker bench field-io --pool posix:/lustre/p --rendezvous /lustre/meet --procs 24
 With ssh, give each node its rank: --rank R --ranks N. The clocks of the nodes must be synchronized.
 
+Pools over nodes: --nodes measures several, as their clients on other nodes would (ESKER_NODE=none, unless it is set), \
+and draws the papers' scaling figures: what was measured as markers, and a model of more nodes as dashed lines. docs/cli.md \
+has the formula of the model.
+
 Examples:
+  esker bench field-io --nodes one,two,four --mode full,no-index --pattern A,B -o scaling.html
   esker bench field-io --procs 2 --mode full,no-containers,no-index --pattern A,B --json run.json
   esker bench field-io --procs 1,2 --size 1MiB,5MiB --class-array S1,S2,SX --repeat 10";
 
@@ -69,6 +75,8 @@ pub(crate) struct FieldIo {
     /// Object class of Key-Values, or several, separated by commas
     #[arg(long, value_name = "CLASS", default_value = "SX", value_delimiter = ',')]
     class_kv: Vec<String>,
+    #[command(flatten)]
+    scaling: ScalingArgs,
     #[command(flatten)]
     common: Common,
 }
@@ -134,6 +142,10 @@ struct Common {
 
 impl FieldIo {
     pub(crate) fn run(self) -> Result<Answer> {
+        if !self.scaling.nodes.is_empty() {
+            let sweep = self.sweep();
+            return self.scaling.run(sweep, &self.common.json);
+        }
         let fields = Fields {
             modes: self.mode,
             patterns: self.pattern,
@@ -141,6 +153,31 @@ impl FieldIo {
             classes_kv: self.class_kv,
         };
         self.common.run(Subject::Fields(fields), &self.size, self.ops)
+    }
+
+    /// The options of the same command on one pool.
+    fn sweep(&self) -> Sweep {
+        let common = &self.common;
+        let listed = |names: Vec<&str>| names.join(",");
+        let options = [
+            ("--mode", listed(self.mode.iter().map(|mode| mode.name()).collect())),
+            ("--pattern", listed(self.pattern.iter().map(|pattern| pattern.name()).collect())),
+            ("--contention", listed(self.contention.iter().map(|one| one.name()).collect())),
+            ("--class-kv", self.class_kv.join(",")),
+            ("--class-array", common.class_array.join(",")),
+            ("--repeat", common.repeat.to_string()),
+            ("--seed", common.seed.to_string()),
+            ("--pin", common.pin.name().to_owned()),
+        ];
+        let options = options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+        let verify = common.verify.then(|| "--verify".to_owned());
+        let sizes: Vec<_> = self.size.iter().map(|size| size.0.to_string()).collect();
+        Sweep {
+            words: options.chain(verify).collect(),
+            procs: common.procs.clone(),
+            sizes: sizes.join(","),
+            ops: self.ops,
+        }
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Placement {
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     ids: Vec<Ids>,
     /// Number of objects
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
     objects: u64,
     /// Chunks of an Array, or keys of a Key-Value
     #[arg(long, value_name = "N", default_value_t = 8)]
