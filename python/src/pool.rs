@@ -91,7 +91,10 @@ impl Pool {
             let native =
                 names::list().into_iter().map(|(path, _)| format!("esker:{}", path.display()));
             let files = names::list_posix().into_iter();
-            Ok(native.chain(files.map(|(path, _)| format!("posix:{}", path.display()))).collect())
+            let files = files.map(|(path, _)| format!("posix:{}", path.display()));
+            let nodes = names::list_nodes().into_iter();
+            let nodes = nodes.map(|(path, _)| format!("nodes:{}", path.display()));
+            Ok(native.chain(files).chain(nodes).collect())
         })
     }
 
@@ -102,6 +105,13 @@ impl Pool {
         call(py, || match names::resolve(name)? {
             Named::Posix(url) => PosixPool::destroy(&url.path),
             Named::Native(path) => esker_store::Pool::destroy(&path, force),
+            Named::Nodes(path) => {
+                let message = format!(
+                    "{} is the map of a pool over nodes: `esker pool destroy` destroys it on all of them",
+                    path.display()
+                );
+                Err(Error::new(ErrorKind::NotSupported, message))
+            }
         })
     }
 

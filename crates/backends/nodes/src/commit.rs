@@ -126,6 +126,10 @@ fn unknown(coordinator: &Member, error: &Error) -> Error {
 async fn give_up(shared: &Shared, shares: &[Share<'_>], commit: Commit) {
     // What a node does not hear now, it is told by whoever meets what it has prepared.
     on_all(shared, shares, |member| member.pool().give_up(commit)).await;
+    // A coordinator remembers what others made it give up. The client will not ask it again.
+    if let Some(coordinator) = shared.members.get(commit.coordinator as usize) {
+        let _ = coordinator.pool().forget(commit).await;
+    }
 }
 
 /// Runs `work` for the nodes of all shares, side by side.
