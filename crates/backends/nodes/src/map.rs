@@ -149,7 +149,8 @@ pub fn secret_text(secret: &Secret) -> String {
 #[must_use]
 pub fn parse_secret(digits: &str) -> Option<Secret> {
     let mut bytes = [0; 32];
-    if digits.len() != 2 * bytes.len() {
+    // `from_str_radix` takes a sign too.
+    if digits.len() != 2 * bytes.len() || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
     for (byte, at) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
