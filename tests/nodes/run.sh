@@ -97,7 +97,8 @@ restart_engine() {
 
 kill_engine() {
     local pids
-    pids=$(engine_of "$1") && [ -n "$pids" ] || { echo "no engine on $1" && return 1; }
+    pids=$(engine_of "$1")
+    [ -n "$pids" ] || { echo "no engine on $1" && return 1; }
     # shellcheck disable=SC2086 # One or more numbers.
     kill "-$2" $pids
 }

@@ -238,6 +238,19 @@ fn a_lost_node_is_named_and_the_others_work_until_it_is_back() {
 }
 
 #[test]
+fn a_part_that_is_not_the_one_of_the_map_is_refused() {
+    let (folder, elsewhere) = (Folder::new(), Folder::new());
+    let mut map = map(&folder.0);
+    map.nodes[2].address = start(&elsewhere.0, &map.label, 2).address;
+    let path = Map::path(&folder.0, &map.label);
+    let backend = Nodes::open(&map, &path, Vec::new()).expect("the pool");
+    let refused = backend.create_container(&NewContainer::named("c")).wait().expect_err("refused");
+    let message = refused.message();
+    assert!(message.contains("node n2") && message.contains("another pool"), "{refused:?}");
+    assert!(backend.list_containers().wait().expect("the first node answers").is_empty());
+}
+
+#[test]
 fn a_node_that_restarts_is_waited_for() {
     let folder = Folder::new();
     let mut map = map(&folder.0);

@@ -126,10 +126,23 @@ impl Peer {
             };
             match connected {
                 Ok(remote) => return Ok(Arc::new(remote)),
-                Err(error) if Instant::now() >= until || !may_pass(&error) => return Err(error),
+                Err(error) if Instant::now() >= until || !may_pass(&error) => {
+                    return Err(self.named(error));
+                }
                 Err(_) => self.dial.pause(TRY_EVERY).await?,
             }
         }
+    }
+}
+
+impl Peer {
+    /// The error, with the name of the node.
+    fn named(&self, error: Error) -> Error {
+        let name = &self.node.name;
+        if error.message().contains(&format!("node {name}")) {
+            return error;
+        }
+        Error::new(error.kind(), format!("node {name}: {}", error.message()))
     }
 }
 
