@@ -114,7 +114,7 @@ impl Link {
         let connecting = TcpStream::connect(address);
         let stream = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(connected) => {
-                connected.map_err(|error| gone(name, &format_args!("{address}: {error}")))?
+                connected.map_err(|error| gone(name, &Error::io(address, &error).message()))?
             }
             Err(_) => return Err(silent(name, CONNECT_TIMEOUT)),
         };
