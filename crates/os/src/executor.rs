@@ -59,27 +59,35 @@ pub trait Deferred: Send + Sync {
 
 thread_local! {
     static DEFERRED: RefCell<Vec<Arc<dyn Deferred>>> = const { RefCell::new(Vec::new()) };
+    static HAS_DEFERRED: Cell<bool> = const { Cell::new(false) };
     static IS_POLLING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Leaves work to the executor of this thread, which does it once, after it has polled all its futures, before the
-/// thread sleeps or goes on. False if the future is polled by another executor: then the caller does it.
+/// thread sleeps or goes on. False if the future is polled by another executor, or the thread is ending: then the caller
+/// does it.
 pub fn defer(work: &Arc<impl Deferred + 'static>) -> bool {
     if !IS_POLLING.get() {
         return false;
     }
-    DEFERRED.with_borrow_mut(|deferred| {
+    let deferred = DEFERRED.try_with(|deferred| {
+        let mut deferred = deferred.borrow_mut();
         let known =
             deferred.iter().any(|known| Arc::as_ptr(known).addr() == Arc::as_ptr(work).addr());
         if !known {
             deferred.push(Arc::clone(work) as Arc<dyn Deferred>);
         }
     });
-    true
+    HAS_DEFERRED.set(HAS_DEFERRED.get() || deferred.is_ok());
+    deferred.is_ok()
 }
 
+/// Programs may close files while their threads end, when the list is gone already. Then nothing was deferred.
 fn do_deferred() {
-    while let Some(work) = DEFERRED.with_borrow_mut(Vec::pop) {
+    if !HAS_DEFERRED.replace(false) {
+        return;
+    }
+    while let Ok(Some(work)) = DEFERRED.try_with(|deferred| deferred.borrow_mut().pop()) {
         work.run();
     }
 }
