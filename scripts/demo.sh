@@ -52,7 +52,6 @@ $python examples/python/forecast.py demo/forecast build/demo/map.png 0.25
 
 say "a pool over three nodes, all on this machine: two archive a member of an ensemble, the third reads both and draws them"
 "$esker" pool create job --dir "$work" --size 128M --launcher local --nodes 3
-"$esker" cont create job ensemble
 ESKER_NODE=localhost.0 $python examples/python/ensemble.py archive job/ensemble 1 &
 ESKER_NODE=localhost.1 $python examples/python/ensemble.py archive job/ensemble 2
 wait $!
