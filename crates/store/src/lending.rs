@@ -1,5 +1,6 @@
 //! Space that data and index share.
-//! // The file of an index is larger than its space on the medium. The rest consists of **blocks**: values of a table
+//!
+//! The file of an index is larger than its space on the medium. The rest consists of **blocks**: values of a table
 //! of their own, each on adjacent pages, of which only the first exists. As long as such a value exists, LMDB cannot
 //! use its pages. After they have been reserved the value is removed, and they become ordinary free pages. For as
 //! many blocks as take the space of a segment, one segment is **lent** to the index: its space on the medium is

@@ -1,6 +1,7 @@
 //! Commits over several targets: atomic for readers, and completed by the next process if the one that decided them
 //! dies half-way.
-//! // The coordinator is the first participating target. Its transaction has its own changes and an intent: all edits
+//!
+//! The coordinator is the first participating target. Its transaction has its own changes and an intent: all edits
 //! of the others. Its commit decides. Before that, all participants are put in doubt, so that nobody reads them until
 //! the last one has committed. Whoever finds a target in doubt whose process is dead carries out the intent, or, if
 //! none was committed, drops it.

@@ -1,7 +1,8 @@
 //! First phase of a commit over several nodes: a node validates its part, stages the data, computes the edits, and
 //! stores them as a prepared commit. From then on its targets are in doubt, and nobody owns the commit: whoever learns
 //! what the coordinator has decided resolves it ([`super::resolve`]).
-//! // No lock is held between the phases. Nothing else may change what the edits were computed from, so everything that
+//!
+//! No lock is held between the phases. Nothing else may change what the edits were computed from, so everything that
 //! reads or changes the index of a target goes through the doubt. What does not (pages that move between index and data)
 //! touches tables of its own.
 use super::apply;

@@ -1,6 +1,7 @@
 //! Second phase of a commit over several nodes: what is prepared is committed or given up, on all targets of this node at
 //! once, as a commit over several targets ([`super::coordinate`]) with the first of them as its coordinator.
-//! // On the node that decides, the same index transaction stores the decision. Everything here may be repeated and may
+//!
+//! On the node that decides, the same index transaction stores the decision. Everything here may be repeated and may
 //! arrive late. A preparation that arrives after its commit was resolved has a later epoch than that commit, since the
 //! clock of the node has passed it: it is recognized by that, and given up.
 use super::change::{IndexEdit, note_versions, with_room};

@@ -1,6 +1,7 @@
 //! Huge pages of files on tmpfs: 2 MiB of a file in one page. A process that maps the file again needs one entry of
 //! its page table instead of 512.
-//! // `MADV_COLLAPSE` (Linux 6.1) makes them at once, without privileges, whatever the mount option `huge=` says. All
+//!
+//! `MADV_COLLAPSE` (Linux 6.1) makes them at once, without privileges, whatever the mount option `huge=` says. All
 //! of it is best effort: if the kernel or the file system has no huge pages, pages stay small.
 use super::map::Map;
 use super::sys;

@@ -1,5 +1,6 @@
 //! Copies data into mapped segments and computes its checksum in one pass.
-//! // Each byte is read once, into a register that is both stored and summed: the checksum is over what was stored,
+//!
+//! Each byte is read once, into a register that is both stored and summed: the checksum is over what was stored,
 //! even if another thread changes the source meanwhile. The CRC-32C (RFC 3720, polynomial 0x1EDC6F41, reflected) is
 //! folded as in Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel,
 //! 2009).

@@ -1,5 +1,6 @@
 //! Whether the indexes of a pool are known to be sound.
-//! // LMDB follows what a page says, so a damaged page leads reads and writes astray. Verifying all pages takes time.
+//!
+//! LMDB follows what a page says, so a damaged page leads reads and writes astray. Verifying all pages takes time.
 //! The control file records when that can be skipped: as long as a process lives that has verified them, and
 //! afterwards as long as the file system shows that nobody has written to the files since.
 use crate::control::{Control, ProcessSlot};
