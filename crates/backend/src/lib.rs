@@ -7,6 +7,7 @@ mod container;
 pub mod encoding;
 pub mod handles;
 pub mod leases;
+mod merge;
 pub mod object;
 mod owned;
 mod placement;
@@ -15,6 +16,7 @@ mod reply;
 
 pub use container::OpenContainer;
 pub use esker_types::info::Capabilities;
+pub use merge::{merge_objects, outermost};
 pub use owned::OwnedWrites;
 pub use placement::{Location, Placement};
 pub use pool::{Metadata, MetadataChanges, NewContainer, Pool};

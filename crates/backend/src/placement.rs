@@ -90,6 +90,16 @@ impl Placement {
         shards
     }
 
+    /// Nodes that have targets of an object, in rising order: its targets are adjacent, and the nodes come in turn.
+    #[must_use]
+    pub fn nodes(self, oid: ObjectId) -> Vec<u32> {
+        let (all, first) = (self.part.nodes, self.locate(self.first(oid)).node);
+        let mut nodes: Vec<u32> =
+            (0..self.groups(oid).min(all)).map(|group| (first + group) % all).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
     /// Target of a dkey: integers go round robin, so that neighbouring chunks of an array lie on
     /// different targets; other keys by hash.
     #[must_use]
@@ -103,15 +113,6 @@ impl Placement {
             _ => self.pick(dkey, groups),
         };
         (self.first(oid) + group) % self.targets
-    }
-
-    /// Targets a write changes.
-    #[must_use]
-    pub fn shards_of(self, write: &Write<'_>) -> Vec<u32> {
-        match self.only_shard_of(write) {
-            Some(shard) => vec![shard],
-            None => self.shards(write.oid),
-        }
     }
 
     /// The one target a write changes, if it is one.
@@ -205,6 +206,7 @@ mod tests {
                 let seen: std::collections::BTreeSet<u32> =
                     shards.map(|shard| place.locate(shard).node).collect();
                 assert_eq!(seen.len(), nodes, "{name}");
+                assert_eq!(place.nodes(oid), seen.into_iter().collect::<Vec<_>>(), "{name}");
             }
         }
     }

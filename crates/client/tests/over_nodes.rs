@@ -49,10 +49,15 @@ fn secret() -> Secret {
 
 /// Creates the part of a node, and serves it.
 fn start(folder: &Path, label: &str, node: u32) -> Node {
+    start_of(folder, label, Part { node, nodes: NODES })
+}
+
+fn start_of(folder: &Path, label: &str, part: Part) -> Node {
+    let node = part.node;
     let mut spec = PoolSpec::new(&format!("{label}.{node}"), 100 << 20);
     spec.targets = Some(2);
     spec.segment_bytes = Some(8 << 20);
-    spec.part = Part { node, nodes: NODES };
+    spec.part = part;
     let part = esker_store::Pool::create(folder, &spec, &mut |_, _| {}).expect("a part");
     let directory = folder.join(&spec.label);
     let pool = Native::open(&directory, OpenMode::ReadWrite).expect("the part");
@@ -190,6 +195,16 @@ fn a_pool_is_opened_by_its_map_and_a_part_is_not() {
 
 const IMPATIENT: Patience = Patience { reconnect: Duration::ZERO, undecided: Duration::ZERO };
 
+/// The pool of a map, as a process on none of its nodes has it, and a new container.
+fn open_new(map: &Map, patience: Patience) -> (esker::Pool, Container) {
+    let backend = Nodes::open_with(map, Path::new("none.map"), Vec::new(), patience);
+    let backend = Arc::new(backend.expect("the pool"));
+    let pool = esker::Pool::from_backend(backend, OpenMode::ReadWrite);
+    pool.create_container(&NewContainer::named("c")).wait().expect("a container");
+    let container = pool.open_container("c", OpenMode::ReadWrite).wait().expect("a container");
+    (pool, container)
+}
+
 /// A Key-Value on each node.
 fn one_on_each(container: &Container) -> Vec<Kv> {
     let placement = Placement::new(2, Part { node: 0, nodes: NODES });
@@ -211,11 +226,7 @@ fn a_lost_node_is_named_and_the_others_work_until_it_is_back() {
     let mut map = map(&folder.0);
     let (engine, address) = Stoppable::start("127.0.0.1:0", &map.nodes[2]);
     map.nodes[2].address = address.clone();
-    let path = Map::path(&folder.0, &map.label);
-    let backend = Nodes::open_with(&map, &path, Vec::new(), IMPATIENT).expect("the pool");
-    let pool = esker::Pool::from_backend(Arc::new(backend), OpenMode::ReadWrite);
-    pool.create_container(&NewContainer::named("c")).wait().expect("a container");
-    let container = pool.open_container("c", OpenMode::ReadWrite).wait().expect("a container");
+    let (pool, container) = open_new(&map, IMPATIENT);
     let kvs = one_on_each(&container);
     let put = |kv: &Kv, value: &[u8]| kv.put(b"key", value, Cond::NONE, Access::Latest).wait();
     kvs.iter().for_each(|kv| put(kv, b"before").expect("a put"));
@@ -251,16 +262,51 @@ fn a_part_that_is_not_the_one_of_the_map_is_refused() {
 }
 
 #[test]
+fn a_container_that_a_node_does_not_have_is_missed_there() {
+    let folder = Folder::new();
+    let map = map(&folder.0);
+    let (_pool, container) = open_new(&map, IMPATIENT);
+    let kvs = one_on_each(&container);
+    let part = Native::open(&map.nodes[1].directory, OpenMode::ReadWrite).expect("the part");
+    let name = ContainerRef::Uuid(container.info().uuid);
+    part.destroy_container(name, true).wait().expect("destroyed on one node");
+    let get = |kv: &Kv| kv.get(b"key", Access::Latest).wait();
+    let error = get(&kvs[1]).expect_err("the node does not have it");
+    assert!(error.message().contains("node n1 does not have container"), "{error:?}");
+    assert_eq!([get(&kvs[0]), get(&kvs[2])].map(Result::ok), [Some(None), Some(None)]);
+}
+
+#[test]
+fn a_pool_over_one_node_has_snapshots_and_transactions() {
+    let folder = Folder::new();
+    let nodes = vec![start_of(&folder.0, "one", Part::WHOLE)];
+    let (uuid, label) = (Uuid::from_random([1; 16]), "one".to_owned());
+    let map = Map { version: MAP_VERSION, label, uuid, secret: secret(), targets: 2, nodes };
+    let (_pool, container) = open_new(&map, IMPATIENT);
+    let kv = container.new_oid(ObjectType::KvHashed).class(ObjectClass::SX).generate(1);
+    let kv = container.kv(kv.expect("an id")).expect("a Key-Value");
+    let keys = [b"a", b"b", b"c", b"d"];
+    let transaction = container.transaction().expect("a transaction");
+    for key in keys {
+        kv.put(key, b"1", Cond::NONE, Access::Tx(&transaction)).wait().expect("buffered");
+    }
+    transaction.commit().wait().expect("committed");
+    let epoch = container.create_snapshot("then").wait().expect("a snapshot");
+    kv.destroy(Access::Latest).wait().expect("destroyed");
+    let then = container.at(epoch).wait().expect("the snapshot");
+    for key in keys {
+        assert_eq!(kv.get(key, then).wait().expect("a get").as_deref(), Some(&b"1"[..]));
+        assert_eq!(kv.get(key, Access::Latest).wait().expect("a get"), None);
+    }
+}
+
+#[test]
 fn a_node_that_restarts_is_waited_for() {
     let folder = Folder::new();
     let mut map = map(&folder.0);
     let (engine, address) = Stoppable::start("127.0.0.1:0", &map.nodes[0]);
     map.nodes[0].address = address.clone();
-    let path = Map::path(&folder.0, &map.label);
-    let backend = Nodes::open(&map, &path, Vec::new()).expect("the pool");
-    let pool = esker::Pool::from_backend(Arc::new(backend), OpenMode::ReadWrite);
-    pool.create_container(&NewContainer::named("c")).wait().expect("a container");
-    let container = pool.open_container("c", OpenMode::ReadWrite).wait().expect("a container");
+    let (pool, container) = open_new(&map, Patience::default());
     let kvs = one_on_each(&container);
     kvs[0].put(b"key", b"1", Cond::NONE, Access::Latest).wait().expect("a put");
     engine.stop();
@@ -309,11 +355,7 @@ fn die_in_a_commit(map: &Map, container: Uuid, kvs: &[Kv], value: &[u8], decided
 fn a_commit_that_its_client_left_is_given_up_or_carried_out() {
     let folder = Folder::new();
     let map = map(&folder.0);
-    let path = Map::path(&folder.0, &map.label);
-    let backend = Nodes::open_with(&map, &path, Vec::new(), IMPATIENT).expect("the pool");
-    let pool = esker::Pool::from_backend(Arc::new(backend), OpenMode::ReadWrite);
-    pool.create_container(&NewContainer::named("c")).wait().expect("a container");
-    let container = pool.open_container("c", OpenMode::ReadWrite).wait().expect("a container");
+    let (_pool, container) = open_new(&map, IMPATIENT);
     let kvs = one_on_each(&container);
     let get = |kv: &Kv| kv.get(b"key", Access::Latest).wait().expect("a get");
     for kv in &kvs {

@@ -40,6 +40,25 @@ pub struct Capabilities {
     pub domains: u32,
 }
 
+impl Capabilities {
+    /// Everything that a backend can do in place, on `targets` targets of one fault domain.
+    #[must_use]
+    pub const fn all(targets: u32) -> Self {
+        Self {
+            snapshots: true,
+            transactions: true,
+            any_akeys: true,
+            holes: true,
+            atomic_arrays: true,
+            shared_leases: true,
+            change_ids: true,
+            asynchronous: false,
+            targets,
+            domains: 1,
+        }
+    }
+}
+
 /// How a pool or container is opened (DAOS: `DAOS_PC_*`, `DAOS_COO_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

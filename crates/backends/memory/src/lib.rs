@@ -83,18 +83,7 @@ impl Metadata for Memory {
 
 impl Pool for Memory {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            snapshots: true,
-            transactions: true,
-            any_akeys: true,
-            holes: true,
-            atomic_arrays: true,
-            shared_leases: true,
-            change_ids: true,
-            asynchronous: false,
-            targets: self.targets,
-            domains: self.targets,
-        }
+        Capabilities { domains: self.targets, ..Capabilities::all(self.targets) }
     }
 
     fn info(&self) -> Reply<'_, PoolInfo> {

@@ -230,18 +230,7 @@ impl Metadata for Native {
 
 impl Pool for Native {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            snapshots: true,
-            transactions: true,
-            any_akeys: true,
-            holes: true,
-            atomic_arrays: true,
-            shared_leases: true,
-            change_ids: true,
-            asynchronous: false,
-            targets: self.0.placement.targets(),
-            domains: 1,
-        }
+        Capabilities::all(self.0.placement.targets())
     }
 
     fn info(&self) -> Reply<'_, PoolInfo> {

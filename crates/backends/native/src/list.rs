@@ -1,8 +1,9 @@
 //! Listings and queries that go over several targets.
+use esker_backend::{merge_objects, outermost};
 use esker_store::OpenPool;
 use esker_types::info::ContainerId;
-use esker_types::ops::{Anchor, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt};
-use esker_types::{Error, ErrorKind, KeyBatch, KeyKind, ObjectId, Result, encode_key};
+use esker_types::ops::{Anchor, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt};
+use esker_types::{KeyBatch, ObjectId, Result};
 
 /// An object, or a whole container, being listed.
 pub(super) struct Lister<'l> {
@@ -62,54 +63,22 @@ impl Lister<'_> {
         for target in &self.open.targets {
             found.extend(target.list_objects(self.container, after, entries, self.at)?);
         }
-        found.sort_unstable();
-        found.dedup();
-        found.truncate(entries);
-        *anchor = match found.last() {
-            Some(last) if found.len() == entries => {
-                Anchor::After { shard: 0, position: last.to_bytes().to_vec() }
-            }
-            _ => Anchor::End,
-        };
-        Ok(found)
+        Ok(merge_objects(found, anchor, entries))
     }
 
     /// The outermost answer of the shards.
     pub(super) fn query(&self, shards: &[u32], query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
-        let mut best: Option<(Vec<u8>, KeyFound)> = None;
+        let mut found = Vec::new();
         for &shard in shards {
             let target = &self.open.targets[shard as usize];
-            let Some(found) = target.query_key(self.container, self.oid, query, self.at)? else {
-                continue;
-            };
-            let place = sort_key(self.oid.dkey_kind(), &found.dkey)?;
-            let better = best.as_ref().is_none_or(|(best, _)| match query.edge {
-                Edge::Min => place < *best,
-                Edge::Max => place > *best,
-            });
-            if better {
-                best = Some((place, found));
-            }
+            found.extend(target.query_key(self.container, self.oid, query, self.at)?);
         }
-        Ok(best.map(|(_, found)| found))
+        outermost(self.oid.dkey_kind(), query.edge, found)
     }
 }
 
-fn sort_key(kind: KeyKind, key: &[u8]) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    encode_key(kind, key, &mut out)?;
-    Ok(out)
-}
-
-fn foreign_anchor() -> Error {
-    Error::new(
-        ErrorKind::Invalid,
-        "the anchor does not belong to this listing: zero it and start again",
-    )
-}
-
 fn object_at(position: &[u8]) -> Result<ObjectId> {
-    position.try_into().map(ObjectId::from_bytes).map_err(|_| foreign_anchor())
+    position.try_into().map(ObjectId::from_bytes).map_err(|_| Anchor::foreign())
 }
 
 /// Place among `shards` of the one the anchor is in; a fresh anchor is put into the first.
@@ -122,7 +91,7 @@ fn first_turn(shards: &[u32], anchor: &mut Anchor) -> Result<usize> {
             Ok(0)
         }
         Anchor::After { shard, .. } => {
-            shards.iter().position(|known| known == shard).ok_or_else(foreign_anchor)
+            shards.iter().position(|known| known == shard).ok_or_else(Anchor::foreign)
         }
     }
 }

@@ -81,41 +81,30 @@ impl Member {
         match &self.access {
             MemberAccess::Own(pool) => {
                 let opened = pool.open_container(ContainerRef::Uuid(info.uuid), mode).await;
-                opened.map_err(|error| self.lost(error, info))
+                opened.map_err(|error| without_container(&self.name, info, error))
             }
             MemberAccess::Away(peer) => {
                 Ok(Box::new(PeerContainer::new(Arc::clone(peer), info.clone(), mode)))
             }
         }
     }
-
-    /// Says what it means that a node does not have a container of the catalog.
-    fn lost(&self, error: Error, info: &ContainerInfo) -> Error {
-        if error.kind() != ErrorKind::NotFound {
-            return error;
-        }
-        let message = format!(
-            "node {} has lost container {}: its part of the pool is not the one it was created with",
-            self.name, info.uuid
-        );
-        Error::new(ErrorKind::NotFound, message)
-    }
 }
 
-/// What a part can do.
-fn capabilities(targets: u32) -> Capabilities {
-    Capabilities {
-        snapshots: true,
-        transactions: true,
-        any_akeys: true,
-        holes: true,
-        atomic_arrays: true,
-        shared_leases: true,
-        change_ids: false,
-        asynchronous: true,
-        targets,
-        domains: 1,
+/// Says what it means that a node does not have a container of the catalog.
+pub(crate) fn without_container(node: &str, info: &ContainerInfo, error: Error) -> Error {
+    if error.kind() != ErrorKind::NotFound {
+        return error;
     }
+    let message = format!(
+        "node {node} does not have container {}: it was destroyed, or the node has lost its part of the pool",
+        info.uuid
+    );
+    Error::new(ErrorKind::NotFound, message)
+}
+
+/// What a pool over nodes can do.
+fn capabilities(targets: u32) -> Capabilities {
+    Capabilities { change_ids: false, asynchronous: true, ..Capabilities::all(targets) }
 }
 
 impl Nodes {

@@ -2,11 +2,11 @@
 use crate::commit::{Doubt, Share, Work, commit};
 use crate::nodes::{MemberAccess, SIDE_BY_SIDE, Shared, settled};
 use crate::peer_container::PeerContainer;
-use crate::spread::{Listing, batches, batches_mut, outermost};
+use crate::spread::{Listing, batches, batches_mut};
 use crate::tagged::{Tagged, by_node};
 use bytes::Bytes;
 use esker_backend::block::{BLOCK, Block};
-use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
+use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply, merge_objects, outermost};
 use esker_os::ForkLock;
 use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
@@ -30,12 +30,12 @@ fn is_settled<T>(result: &Result<T>) -> bool {
     !matches!(result, Err(error) if error.kind() == ErrorKind::InDoubt)
 }
 
-/// The reply of `$part`, which belongs to `$node`. A local one is passed on as it is. `$call` may be made several
-/// times.
-macro_rules! one_node {
-    ($self:ident, $node:expr, $part:ident => $call:expr) => {{
+/// The reply of `$part`, which belongs to `$node`: `$call` as it is, if the part is local and it may be made `$directly`;
+/// else `$again`, which may be made several times.
+macro_rules! reply_of {
+    ($self:ident, $node:expr, $directly:expr, $part:ident => $call:expr, $again:expr) => {{
         let node = $node;
-        if $self.is_own(node) {
+        if $self.is_own(node) && $directly {
             let $part = &*$self.parts[node];
             if let Reply::Ready(result) = $call
                 && is_settled(&result)
@@ -45,31 +45,27 @@ macro_rules! one_node {
         }
         Reply::Pending(Box::pin(async move {
             let $part = &*$self.parts[node];
-            settled!(&$self.shared, node, $call.await)
+            settled!(&$self.shared, node, $again)
         }))
     }};
 }
 
-/// As [`one_node`], for reads: the node is to read `$at`.
+/// The reply of one node.
+macro_rules! one_node {
+    ($self:ident, $node:expr, $part:ident => $call:expr) => {
+        reply_of!($self, $node, true, $part => $call, $call.await)
+    };
+}
+
+/// The reply of one node that is to read `$at`.
 macro_rules! read_one {
     ($self:ident, $node:expr, $part:ident, $at:ident => $call:expr) => {{
         let node = $node;
-        if $self.is_own(node) && $at.tokens.is_none() {
-            let $part = &*$self.parts[node];
-            if let Reply::Ready(result) = $call
-                && is_settled(&result)
-            {
-                return Reply::Ready(result);
-            }
-        }
-        Reply::Pending(Box::pin(async move {
-            let $part = &*$self.parts[node];
-            settled!(&$self.shared, node, {
-                let tagged = Tagged::new(node, $at);
-                let $at = tagged.at($at);
-                $call.await
-            })
-        }))
+        reply_of!($self, node, $at.tokens.is_none(), $part => $call, {
+            let tagged = Tagged::new(node, $at);
+            let $at = tagged.at($at);
+            $call.await
+        })
     }};
 }
 
@@ -120,22 +116,16 @@ impl NodesContainer {
     }
 
     /// Nodes that have anything of an object.
-    fn nodes_of(&self, oid: ObjectId) -> BTreeSet<usize> {
-        let placement = self.shared.placement;
-        let shards = placement.shards(oid).into_iter();
-        shards.map(|shard| placement.locate(shard).node as usize).collect()
+    fn nodes_of(&self, oid: ObjectId) -> Vec<usize> {
+        self.shared.placement.nodes(oid).into_iter().map(|node| node as usize).collect()
     }
 
     /// The only node that a write concerns, if it is one.
     fn only_node_of(&self, write: &Write<'_>) -> Option<usize> {
-        match write.op {
-            WriteOp::Update { dkey, .. }
-            | WriteOp::PunchDkey { dkey, .. }
-            | WriteOp::PunchAkeys { dkey, .. } => Some(self.node_of(write.oid, dkey)),
-            WriteOp::PunchObject { .. } => {
-                let nodes = self.nodes_of(write.oid);
-                nodes.first().copied().filter(|_| nodes.len() == 1)
-            }
+        let placement = self.shared.placement;
+        match placement.only_shard_of(write) {
+            Some(shard) => Some(placement.locate(shard).node as usize),
+            None => (self.parts.len() == 1).then_some(0),
         }
     }
 
@@ -376,17 +366,8 @@ impl NodesContainer {
                 })
             }))
         });
-        let mut found: Vec<ObjectId> = pages.await?.into_iter().flatten().collect();
-        found.sort_unstable();
-        found.dedup();
-        found.truncate(entries);
-        *anchor = match found.last() {
-            Some(last) if found.len() == entries => {
-                Anchor::After { shard: 0, position: last.to_bytes().to_vec() }
-            }
-            _ => Anchor::End,
-        };
-        Ok(found)
+        let found = pages.await?.into_iter().flatten().collect();
+        Ok(merge_objects(found, anchor, entries))
     }
 
     async fn allocate(&self, count: u64) -> Result<u64> {
@@ -401,6 +382,9 @@ impl NodesContainer {
 
     /// Takes a snapshot of one moment on all nodes.
     async fn snapshot(&self, name: &str) -> Result<Epoch> {
+        if let [only] = &self.parts[..] {
+            return settled!(&self.shared, 0, only.create_snapshot(name).await);
+        }
         let share = |node| Share { node, work: Work::Snapshot(name) };
         let shares: Vec<Share<'_>> = (0..self.parts.len()).map(share).collect();
         commit(&self.shared, &self.parts, &shares).await
@@ -533,14 +517,12 @@ impl OpenContainer for NodesContainer {
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        let nodes = self.nodes_of(oid);
-        let only = match scope {
-            KeyScope::Akeys(dkey) => Some(self.node_of(oid, dkey)),
-            KeyScope::Dkeys => nodes.first().copied().filter(|_| nodes.len() == 1),
-        };
-        match only {
-            Some(node) => self.list_at(node, oid, scope, anchor, limit, at),
-            None => Reply::Pending(Box::pin(self.list_spread(oid, anchor, limit, at))),
+        if let KeyScope::Akeys(dkey) = scope {
+            return self.list_at(self.node_of(oid, dkey), oid, scope, anchor, limit, at);
+        }
+        match self.nodes_of(oid)[..] {
+            [only] => self.list_at(only, oid, scope, anchor, limit, at),
+            _ => Reply::Pending(Box::pin(self.list_spread(oid, anchor, limit, at))),
         }
     }
 

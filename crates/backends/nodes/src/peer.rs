@@ -73,6 +73,11 @@ impl Peer {
         Self { node, secret, capabilities, patience, dial, connection: PerProcess::empty() }
     }
 
+    /// Name of the node.
+    pub(crate) fn name(&self) -> &str {
+        &self.node.name
+    }
+
     fn connection(&self) -> Result<&Connection> {
         self.connection.get_or_make(Connection::new)
     }

@@ -1,4 +1,5 @@
 //! A container on another node, which is opened again when the connection was lost.
+use crate::nodes::without_container;
 use crate::peer::{Peer, resent};
 use crate::pool::Remote;
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Pool, Reply};
@@ -68,8 +69,9 @@ impl PeerContainer {
             return Ok(Arc::clone(container));
         }
         let name = ContainerRef::Uuid(self.info.uuid);
-        let container: Arc<dyn OpenContainer> =
-            remote.open_container(name, self.mode).await?.into();
+        let container = remote.open_container(name, self.mode).await;
+        let missing = |error| without_container(self.peer.name(), &self.info, error);
+        let container: Arc<dyn OpenContainer> = container.map_err(missing)?.into();
         let leases = opened.leases().clone();
         for (oid, count) in leases {
             for _ in 0..count {

@@ -1,7 +1,6 @@
-//! Listings and queries over several nodes.
-use esker_types::ops::{Anchor, Edge, KeyFound};
-use esker_types::{Error, ErrorKind, KeyKind, Result, encode_key};
-use std::collections::BTreeSet;
+//! Listings that go from node to node, and requests of a moderate size.
+use esker_types::Result;
+use esker_types::ops::Anchor;
 
 /// Bits of an anchor's shard that have the number of the target on its node. DAOS' anchors have 16 for a shard.
 const TARGET_BITS: u32 = 6;
@@ -18,14 +17,14 @@ pub(crate) struct Listing {
 
 impl Listing {
     /// Continues at `anchor` a listing of `nodes`.
-    pub(crate) fn at(anchor: &Anchor, nodes: BTreeSet<usize>) -> Result<Self> {
-        let nodes: Vec<usize> = nodes.into_iter().collect();
+    pub(crate) fn at(anchor: &Anchor, nodes: Vec<usize>) -> Result<Self> {
         let (turn, inner) = match anchor {
             Anchor::Start => (0, Anchor::Start),
             Anchor::End => (nodes.len(), Anchor::End),
             Anchor::After { shard, position } => {
                 let node = ((shard & !FRESH) >> TARGET_BITS) as usize;
-                let turn = nodes.iter().position(|known| *known == node).ok_or_else(foreign)?;
+                let turn =
+                    nodes.iter().position(|known| *known == node).ok_or_else(Anchor::foreign)?;
                 let inner = match shard & FRESH {
                     0 => Anchor::After {
                         shard: shard & ((1 << TARGET_BITS) - 1),
@@ -105,33 +104,6 @@ pub(crate) fn batches_mut<T>(mut items: &mut [T], size: impl Fn(&T) -> u64) -> V
     batches
 }
 
-/// The first or last of what the nodes have found.
-pub(crate) fn outermost(
-    kind: KeyKind,
-    edge: Edge,
-    found: impl Iterator<Item = KeyFound>,
-) -> Result<Option<KeyFound>> {
-    let mut best: Option<(Vec<u8>, KeyFound)> = None;
-    for found in found {
-        let mut place = Vec::new();
-        encode_key(kind, &found.dkey, &mut place)?;
-        let better = best.as_ref().is_none_or(|(best, _)| match edge {
-            Edge::Min => place < *best,
-            Edge::Max => place > *best,
-        });
-        if better {
-            best = Some((place, found));
-        }
-    }
-    Ok(best.map(|(_, found)| found))
-}
-
-#[cold]
-fn foreign() -> Error {
-    let message = "the anchor does not belong to this listing: zero it and start again";
-    Error::new(ErrorKind::Invalid, message)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_listing_goes_on_where_it_stopped() {
-        let nodes = BTreeSet::from([1, 4]);
+        let nodes = vec![1, 4];
         let inner = Anchor::After { shard: 63, position: vec![7] };
         let mut listing = Listing::at(&Anchor::Start, nodes.clone()).unwrap();
         assert!(!listing.advance(inner.clone()));
@@ -161,6 +133,6 @@ mod tests {
         assert_eq!((listing.node(), listing.anchor()), (Some(4), Anchor::Start));
         assert!(listing.advance(Anchor::End));
         assert_eq!(listing.into_anchor(), Anchor::End);
-        assert!(Listing::at(&anchor, BTreeSet::from([4])).is_err());
+        assert!(Listing::at(&anchor, vec![4]).is_err());
     }
 }

@@ -253,11 +253,10 @@ impl OpenPool {
     /// The epoch of a change, if it was done before. All targets are asked: a later change of its slot may have gone to
     /// any of them, and then this one is refused.
     fn find_done(&self, id: Option<ChangeId>) -> Result<Option<Epoch>> {
+        let Some(id) = id else { return Ok(None) };
         let mut done = None;
-        if id.is_some() {
-            for target in &self.targets {
-                done = done.or(replies::find_early(target, id)?);
-            }
+        for target in &self.targets {
+            done = done.or(replies::find_early(target, id)?);
         }
         Ok(done)
     }

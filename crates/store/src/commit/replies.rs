@@ -81,11 +81,8 @@ pub(super) fn find(txn: &Txn, id: Option<ChangeId>) -> Result<Option<Epoch>> {
 }
 
 /// As [`find`], without the write lock: a change that is being done right now is not found.
-pub(super) fn find_early(target: &Target, id: Option<ChangeId>) -> Result<Option<Epoch>> {
-    match id {
-        None => Ok(None),
-        some => find(&*target.read()?, some),
-    }
+pub(super) fn find_early(target: &Target, id: ChangeId) -> Result<Option<Epoch>> {
+    find(&*target.read()?, Some(id))
 }
 
 /// Remembers that a change was done, if it has an id.
@@ -156,7 +153,7 @@ mod tests {
     }
 
     fn found(target: &Target, slot: u16, sequence: u64) -> Option<Epoch> {
-        find_early(target, Some(id(slot, sequence))).unwrap()
+        find_early(target, id(slot, sequence)).unwrap()
     }
 
     #[test]
@@ -169,7 +166,7 @@ mod tests {
                 target.change(|change| remember(change, Some(id(0, sequence)))).unwrap();
             }
             assert_eq!(found(target, 0, 4), None);
-            let late = find_early(target, Some(id(0, 2))).unwrap_err();
+            let late = find_early(target, id(0, 2)).unwrap_err();
             assert_eq!(late.kind(), ErrorKind::Invalid, "{late}");
             found(target, 0, 3)
         };
@@ -189,7 +186,7 @@ mod tests {
                 let mut value = value_of(&key, 5, Epoch(9));
                 value[byte] ^= 1;
                 state.targets[0].change(|change| change.put(&key, &value)).unwrap();
-                let refused = find_early(&state.targets[0], Some(id(0, 6))).unwrap_err();
+                let refused = find_early(&state.targets[0], id(0, 6)).unwrap_err();
                 assert_eq!(refused.kind(), ErrorKind::Corrupt, "byte {byte}");
             }
         }

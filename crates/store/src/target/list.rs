@@ -4,7 +4,7 @@ use crate::control::container_slot;
 use crate::keys::{Key, OBJECT_END, Table};
 use esker_types::info::ContainerId;
 use esker_types::ops::{AkeyRef, Anchor, KeyScope, ListLimit, ReadAt, StoredExtent};
-use esker_types::{Error, ErrorKind, Extent, KeyBatch, ObjectId, Result};
+use esker_types::{Extent, KeyBatch, ObjectId, Result};
 
 /// The position at which a listing of this shard continues; `None` if the shard is done.
 fn resume(anchor: &Anchor, shard: u32) -> Option<&[u8]> {
@@ -13,13 +13,6 @@ fn resume(anchor: &Anchor, shard: u32) -> Option<&[u8]> {
         Anchor::After { shard: at, position } if *at == shard => Some(position),
         _ => None,
     }
-}
-
-fn foreign_anchor() -> Error {
-    Error::new(
-        ErrorKind::Invalid,
-        "the anchor does not belong to this listing: zero it and start again",
-    )
 }
 
 impl Target {
@@ -40,7 +33,7 @@ impl Target {
             KeyScope::Akeys(dkey) => (Key::dkey(Table::Data, container, oid, dkey)?, Some(dkey)),
         };
         self.note_read(at, &txn, container, oid, dkey_read);
-        let position = resume(anchor, self.number).ok_or_else(foreign_anchor)?;
+        let position = resume(anchor, self.number).ok_or_else(Anchor::foreign)?;
         let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
         let mut keys = KeyBatch::default();
         // Entries of one key are adjacent: the next key follows the last of them.

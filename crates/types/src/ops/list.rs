@@ -61,16 +61,18 @@ impl Anchor {
             Self::End => Ok(None),
             Self::After { position, .. } => {
                 let bytes = position.as_slice().try_into();
-                bytes.map(|bytes| Some(u64::from_be_bytes(bytes))).map_err(|_| foreign())
+                bytes.map(|bytes| Some(u64::from_be_bytes(bytes))).map_err(|_| Self::foreign())
             }
         }
     }
-}
 
-#[cold]
-fn foreign() -> Error {
-    let message = "the anchor does not belong to this listing: zero it and start over";
-    Error::new(ErrorKind::Invalid, message)
+    /// What is said of an anchor of another listing.
+    #[cold]
+    #[must_use]
+    pub fn foreign() -> Error {
+        let message = "the anchor does not belong to this listing: zero it and start again";
+        Error::new(ErrorKind::Invalid, message)
+    }
 }
 
 /// How much a listing may return at once.

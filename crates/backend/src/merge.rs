@@ -1,0 +1,46 @@
+//! What several targets or nodes have found, as one result.
+use esker_types::ops::{Anchor, Edge, KeyFound};
+use esker_types::{KeyKind, ObjectId, Result, encode_key};
+
+/// The next `entries` objects among those that each target found after `anchor`, which is advanced.
+#[must_use]
+pub fn merge_objects(
+    mut found: Vec<ObjectId>,
+    anchor: &mut Anchor,
+    entries: usize,
+) -> Vec<ObjectId> {
+    found.sort_unstable();
+    found.dedup();
+    found.truncate(entries);
+    *anchor = match found.last() {
+        Some(last) if found.len() == entries => {
+            Anchor::After { shard: 0, position: last.to_bytes().to_vec() }
+        }
+        _ => Anchor::End,
+    };
+    found
+}
+
+/// The first or last of what targets have found by one query, in the order of dkeys of this kind.
+///
+/// # Errors
+/// `Invalid` for a dkey of another kind.
+pub fn outermost(
+    kind: KeyKind,
+    edge: Edge,
+    found: impl IntoIterator<Item = KeyFound>,
+) -> Result<Option<KeyFound>> {
+    let mut best: Option<(Vec<u8>, KeyFound)> = None;
+    for found in found {
+        let mut place = Vec::new();
+        encode_key(kind, &found.dkey, &mut place)?;
+        let better = best.as_ref().is_none_or(|(best, _)| match edge {
+            Edge::Min => place < *best,
+            Edge::Max => place > *best,
+        });
+        if better {
+            best = Some((place, found));
+        }
+    }
+    Ok(best.map(|(_, found)| found))
+}
