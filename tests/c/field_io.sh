@@ -12,7 +12,6 @@ if [ -z "${FIELD_IO_SRC:-}" ]; then
     echo "0 passed, 0 failed, 1 skipped"
     exit 0
 fi
-sources=$FIELD_IO_SRC/src/field_io/src
 library=${ESKER_LIB:-$here/../../build/test/lib}
 ours=${ESKER_INCLUDE:-$here/../../include}
 base=/dev/shm
@@ -21,28 +20,8 @@ work=$(mktemp -d "$base/esker-field-io.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 export LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ESKER_POOLS=$work
 fields=50
-
-# build MODE HEADERS: generates the configuration that its own build system would, then builds both programs.
-build() {
-    local mode=$1 headers=$2
-    local generated=$work/$mode/generated
-    mkdir -p "$generated"
-    {
-        case $mode in
-        arrays) echo "#define daos_field_io_HAVE_SIMPLIFIED" ;;
-        no-containers) echo "#define daos_field_io_HAVE_SIMPLIFIED_KVS" ;;
-        esac
-        echo '#define DAOS_FIELD_IO_OC_MAIN_KV "OC_SX"'
-        echo '#define DAOS_FIELD_IO_OC_INDEX_KV "OC_S2"'
-        echo '#define DAOS_FIELD_IO_OC_STORE_ARRAY "OC_S1"'
-    } >"$generated/daos_field_io_config.h"
-    echo "const char *daos_field_io_version();" >"$generated/daos_field_io_version.h"
-    for tool in write read; do
-        "${CC:-cc}" -O2 -w -I"$headers" -I"$generated" -I"$sources/daos_field_io" \
-            "$sources/tools/daos_field_$tool.c" "$sources/daos_field_io/daos_field_io.c" \
-            -o "$work/$mode/$tool" -L"$library" -ldaos -luuid
-    done
-}
+# shellcheck source-path=SCRIPTDIR source=field_io/build.sh
+source "$here/field_io/build.sh"
 
 index() { echo "{\"class\":\"od\",\"date\":\"2026010$1\"}"; }
 
@@ -93,7 +72,7 @@ head -c 1048576 /dev/urandom >"$work/field"
 passed=0
 for headers in "$ours" ${DAOS_INCLUDE:+"$DAOS_INCLUDE"}; do
     for mode in full no-containers arrays; do
-        build $mode "$headers"
+        ESKER_LIB=$library build_field_io $mode "$headers" S1 "$work/$mode"
         for kind in native posix; do
             echo "Field I/O, $mode, $kind, compiled with $headers"
             run $mode $kind

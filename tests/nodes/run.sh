@@ -23,6 +23,10 @@ work=$ESKER_HOSTS/work
 mkdir "$work"
 dir=/dev/shm/esker
 export ESKER_POOLS=$dir ESKER_SSH=$here/ssh
+# shellcheck source-path=SCRIPTDIR source=programs.sh
+source "$here/programs.sh"
+# shellcheck source-path=SCRIPTDIR source=../c/field_io/build.sh
+source "$here/../c/field_io/build.sh"
 
 # check WHAT COMMAND...: reports the result, with the output if the command failed.
 check() {
@@ -35,6 +39,12 @@ check() {
         echo "FAILED  $what" && sed 's/^/        /' "$work/log"
         failed=$((failed + 1))
     fi
+}
+
+# skip WHAT WHY: counts what cannot be run here.
+skip() {
+    echo "skipped $1: $2"
+    skipped=$((skipped + 1))
 }
 
 # says TEXT COMMAND...: the command fails, and what it prints has the text.
@@ -145,8 +155,7 @@ strangers() {
 mpi_handles() {
     "mpicc.mpich" -std=gnu11 -O1 -Wall -I"$ESKER_INCLUDE" -o "$work/handles" "$here/handles.c" -L"$ESKER_LIB" -ldaos -luuid &&
         esker_on h4 cont create tank mpi &&
-        prints "all ranks have read" on h1 env HYDRA_LAUNCHER_EXEC="$here/ssh" LD_LIBRARY_PATH="$ESKER_LIB" \
-            mpirun.mpich -launcher ssh -hosts h1,h2,h3,h4 -np 4 "$work/handles" tank mpi
+        prints "all ranks have read" under_mpi "$work/handles" tank mpi
 }
 
 files_on() {
@@ -220,8 +229,9 @@ if [ -n "${ESKER_LIB:-}" ]; then
     check "the C programs" on h4 env ESKER_TEST_POOL=tank "$here/../c/run.sh"
     if command -v mpicc.mpich >/dev/null; then
         check "handles cross hosts under MPI" mpi_handles
+        benchmarks
     else
-        echo "skipped handles cross hosts under MPI: MPICH is missing" && skipped=$((skipped + 1))
+        skip "handles cross hosts under MPI, and benchmarks" "MPICH is missing"
     fi
 fi
 check "files are staged from all hosts" staging
@@ -229,7 +239,7 @@ check "containers are copied to other pools and back" copies
 if [ -n "$("$here/../../scripts/samples.sh" 2>/dev/null | head -n 1)" ]; then
     check "fields of two hosts are retrieved on a third" fields_cross_hosts
 else
-    echo "skipped fields: ecCodes' samples are missing" && skipped=$((skipped + 1))
+    skip fields "ecCodes' samples are missing"
 fi
 check "a destroyed pool leaves nothing" destroyed
 echo "$passed passed, $failed failed, $skipped skipped"
