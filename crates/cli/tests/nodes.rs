@@ -347,6 +347,32 @@ fn an_engine_tells_its_metrics_and_its_health() {
     engine.wait().unwrap();
 }
 
+/// With the genuine `mpirun` where there is one, which starts programs on this machine by itself.
+#[test]
+fn mpi_starts_each_node_by_a_command_of_its_own() {
+    let nodes = Nodes::new();
+    let text = format!(
+        "#!/bin/sh\n[ \"$1 $2 $3\" = '-n 1 -host' ] || exit 9\necho \"$4\" >>{}/reached\nshift 4\nexec \"$@\"\n",
+        nodes.site.dir.display()
+    );
+    let fake = nodes.site.file("mpirun", text.as_bytes());
+    std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let hosts = (1..=10).map(|n| format!("127.0.0.{n}")).collect::<Vec<_>>().join(",");
+    let made =
+        nodes.site.json(&create(&["--launcher", "mpirun", "--mpirun", &fake, "--hosts", &hosts]));
+    assert_eq!(made["nodes"].as_array().unwrap().len(), 10);
+    let reached = std::fs::read_to_string(nodes.site.dir.join("reached")).unwrap();
+    assert_eq!(reached.lines().count(), 10, "{reached}");
+    nodes.site.ok(&["pool", "destroy", "tank"]);
+    if Command::new("mpiexec.hydra").arg("--version").output().is_ok() {
+        let mpi = ["--launcher", "mpirun", "--mpirun", "mpiexec.hydra", "--hosts", "localhost"];
+        nodes.site.json(&create(&mpi));
+        assert_eq!(states(&nodes.site.json(&["pool", "query", "tank"])), ["up"]);
+        nodes.site.ok(&["pool", "destroy", "tank"]);
+    }
+    wait_for("all engines end", || nodes.engines().is_empty());
+}
+
 /// A launcher that starts all nodes at once, with one standard input for all, and stays as long as they do.
 #[test]
 fn a_step_of_a_job_lasts_as_long_as_its_engines() {

@@ -8,7 +8,7 @@ mod files;
 mod fork;
 mod sockets;
 
-pub use files::{is_read_only, open_plain, space_of};
+pub use files::{is_read_only, keep_from_programs, open_plain, space_of};
 pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbed};
 pub use sockets::ClosedInChildren;
 

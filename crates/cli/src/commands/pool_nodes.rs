@@ -43,6 +43,15 @@ pub(crate) struct OverNodes {
     /// Command that takes the name of a node and a command line, as ssh does: blaunch, pbs_tmrsh
     #[arg(long, value_name = "COMMAND", env = "ESKER_SSH", default_value = SSH, hide_env_values = true)]
     ssh: String,
+    /// Command of MPI that starts programs on nodes
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        env = "ESKER_MPIRUN",
+        default_value = "mpirun",
+        hide_env_values = true
+    )]
+    mpirun: String,
     /// Write the map of the pool here [default: DIR/NAME.map]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
@@ -68,6 +77,8 @@ pub(crate) struct OverNodes {
 enum LauncherName {
     /// As a tree: each node starts several others
     Ssh,
+    /// By one mpirun for each node
+    Mpirun,
     /// As a step of the Slurm job, which lasts as long as the engines
     Srun,
     /// As processes of this machine
@@ -112,10 +123,9 @@ impl OverNodes {
         match self.launcher {
             Some(LauncherName::Srun) => Launcher::Srun,
             Some(LauncherName::Local) => Launcher::Local,
+            Some(LauncherName::Mpirun) => Launcher::Mpirun(words(&self.mpirun)),
             None if in_slurm() => Launcher::Srun,
-            Some(LauncherName::Ssh) | None => {
-                Launcher::Ssh(self.ssh.split_whitespace().map(str::to_owned).collect())
-            }
+            Some(LauncherName::Ssh) | None => Launcher::Ssh(words(&self.ssh)),
         }
     }
 
@@ -146,6 +156,10 @@ impl OverNodes {
             _ => Ok(hosts),
         }
     }
+}
+
+fn words(command: &str) -> Vec<String> {
+    command.split_whitespace().map(str::to_owned).collect()
 }
 
 fn invalid(message: String) -> Error {

@@ -29,6 +29,8 @@ const NAMED_MAX: usize = 4;
 pub(crate) enum Launcher {
     /// As a tree, by these words and the name of a node.
     Ssh(Vec<String>),
+    /// Each by a command of MPI, which begins with these words.
+    Mpirun(Vec<String>),
     /// All at once, as a step of a Slurm job.
     Srun,
     /// As processes of this machine.
@@ -103,10 +105,12 @@ impl Launch {
     fn order(&self, secret: &Secret) -> Result<Order> {
         let program = std::env::current_exe()
             .map_err(|error| Error::io("looking for the program of the engines", &error))?;
-        let (own, reach) = match &self.launcher {
-            Launcher::Ssh(words) => (Own::First, Reach::Shell(words.clone())),
-            Launcher::Local => (Own::First, Reach::Local),
-            Launcher::Srun => (Own::Ranked, Reach::Local),
+        let (own, reach, fanout) = match &self.launcher {
+            Launcher::Ssh(words) => (Own::First, Reach::Shell(words.clone()), FANOUT),
+            Launcher::Local => (Own::First, Reach::Local, FANOUT),
+            // Programs that MPI has started may not start others with it.
+            Launcher::Mpirun(words) => (Own::First, Reach::Mpi(words.clone()), self.hosts.len()),
+            Launcher::Srun => (Own::Ranked, Reach::Local, FANOUT),
         };
         Ok(Order {
             version: ORDER_VERSION,
@@ -117,7 +121,7 @@ impl Launch {
             own,
             reach,
             program,
-            fanout: FANOUT,
+            fanout,
         })
     }
 }
@@ -254,7 +258,7 @@ impl Nodes {
     /// Leaves everything running.
     fn leave(self, launcher: &Launcher) {
         match launcher {
-            Launcher::Ssh(_) | Launcher::Local => self.tree.end(),
+            Launcher::Ssh(_) | Launcher::Mpirun(_) | Launcher::Local => self.tree.end(),
             // It stays as long as the engines.
             Launcher::Srun => self.tree.leave(),
         }
@@ -276,7 +280,7 @@ fn command(launcher: &Launcher, order: &Order) -> Option<Command> {
     let hosts: Vec<&str> = order.places.iter().map(|place| place.host.as_str()).collect();
     let (count, list) = (hosts.len().to_string(), hosts.join(","));
     let mut command = match launcher {
-        Launcher::Ssh(_) | Launcher::Local => return None,
+        Launcher::Ssh(_) | Launcher::Mpirun(_) | Launcher::Local => return None,
         Launcher::Srun => {
             let mut command = Command::new("srun");
             command.args(["--nodes", &count, "--ntasks", &count, "--ntasks-per-node=1"]);

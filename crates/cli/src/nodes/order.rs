@@ -24,6 +24,8 @@ pub(crate) struct Place {
 pub(crate) enum Reach {
     /// By these words, the name of the node and a command line for its shell, as `ssh` takes them.
     Shell(Vec<String>),
+    /// By these words, which begin a command of MPI.
+    Mpi(Vec<String>),
     /// As processes of this machine.
     Local,
 }

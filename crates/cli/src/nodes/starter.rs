@@ -15,6 +15,8 @@ const SLURM_NODE: &str = "SLURMD_NODENAME";
 
 /// Does what comes on standard input, and reports on standard output.
 pub(crate) fn run() -> Result<()> {
+    // A launcher may wait until nobody has its files any more, and the engine stays.
+    esker_os::keep_from_programs();
     let mut lines = std::io::stdin().lock().lines().map_while(std::io::Result::ok);
     let order = read_order(&lines.next().unwrap_or_default())?;
     let (reports, reported) = channel();

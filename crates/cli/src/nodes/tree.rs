@@ -103,6 +103,14 @@ fn command(order: &Order, first: &Place) -> Command {
             command.arg(quoted(&order.program.to_string_lossy()));
             command
         }
+        // Its standard input reaches the first process of a command only, so each node has a command of its own.
+        Reach::Mpi(words) => {
+            let program = words.first().map_or("mpirun", String::as_str);
+            let mut command = Command::new(program);
+            command.args(words.iter().skip(1)).args(["-n", "1", "-host", &first.host]);
+            command.arg(&order.program);
+            command
+        }
     };
     command.args(["engine", "start"]);
     command
