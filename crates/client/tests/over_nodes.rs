@@ -351,6 +351,35 @@ fn die_in_a_commit(map: &Map, container: Uuid, kvs: &[Kv], value: &[u8], decided
     }
 }
 
+/// What several nodes prepare at the same time, they prepare in order where a commit is in the way.
+#[test]
+fn commits_over_all_nodes_get_past_one_that_its_client_left() {
+    let folder = Folder::new();
+    let map = map(&folder.0);
+    let (_pool, container) = open_new(&map, IMPATIENT);
+    let kvs = one_on_each(&container);
+    let spread = container.new_oid(ObjectType::KvHashed).class(ObjectClass::SX).generate(1);
+    let spread = container.kv(spread.expect("an id")).expect("a Key-Value");
+    let keys: Vec<_> = (0..32).map(|number| [number]).collect();
+    for key in &keys {
+        spread.put(key, b"0", Cond::NONE, Access::Latest).wait().expect("a put");
+    }
+    let uuid = container.info().uuid;
+    die_in_a_commit(&map, uuid, &kvs, b"1", true);
+    let epoch = container.create_snapshot("then").wait().expect("a snapshot");
+    let then = container.at(epoch).wait().expect("the snapshot");
+    die_in_a_commit(&map, uuid, &kvs, b"2", false);
+    spread.destroy(Access::Latest).wait().expect("destroyed");
+    let get = |kv: &Kv, key: &[u8], at| kv.get(key, at).wait().expect("a get");
+    let found = [&kvs[0], &kvs[1]].map(|kv| get(kv, b"key", then));
+    assert_eq!(found, [Some(b"1".to_vec()), Some(b"1".to_vec())]);
+    for key in &keys {
+        assert_eq!(get(&spread, key, then), Some(b"0".to_vec()));
+        assert_eq!(get(&spread, key, Access::Latest), None);
+    }
+    assert_eq!(get(&kvs[0], b"key", Access::Latest), Some(b"1".to_vec()));
+}
+
 #[test]
 fn a_commit_that_its_client_left_is_given_up_or_carried_out() {
     let folder = Folder::new();

@@ -1,10 +1,10 @@
 //! Commits over several nodes, in two phases; and what is in doubt because of one.
 //!
-//! The client prepares at each node in ascending order, so that two commits never wait for each other. The first node
-//! is the coordinator: its commit decides. Then the others commit, side by side. Nobody else takes part: if the client
+//! The client prepares all nodes. Where it has to wait for another commit, it prepares in ascending order, so that two
+//! commits never wait for each other. The first node is the coordinator: its commit decides. Then the others commit, side by side. Nobody else takes part: if the client
 //! dies, whoever meets what it has prepared asks the coordinator, and commits or gives up in its place.
 use crate::nodes::{Member, SIDE_BY_SIDE, Shared, settled};
-use esker_backend::OpenContainer;
+use esker_backend::{OpenContainer, Reply};
 use esker_os::executor::{side_by_side, task};
 use esker_types::ops::{Change, Commit, CommitId, Outcome, Preparation, ReadTokens, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
@@ -46,6 +46,16 @@ impl Work<'_> {
     }
 }
 
+impl Share<'_> {
+    fn prepare<'a>(
+        &'a self,
+        parts: &'a [Box<dyn OpenContainer>],
+        commit: Commit,
+    ) -> Reply<'a, Epoch> {
+        parts[self.node].prepare(commit, self.work.preparation())
+    }
+}
+
 /// Does all shares, which are in the order of their nodes, or none.
 pub(crate) async fn commit(
     shared: &Shared,
@@ -53,15 +63,7 @@ pub(crate) async fn commit(
     shares: &[Share<'_>],
 ) -> Result<Epoch> {
     let Some((first, others)) = shares.split_first() else { return Ok(Epoch::now()) };
-    let id = CommitId(esker_os::random_uuid()?);
-    let commit = Commit { id, coordinator: first.node as u32 };
-    let epoch = match prepare(shared, parts, shares, commit).await {
-        Ok(epoch) => epoch,
-        Err(error) => {
-            give_up(shared, shares, commit).await;
-            return Err(error);
-        }
-    };
+    let (commit, epoch) = prepare(shared, parts, shares, first.node as u32).await?;
     if let Err(error) = decide(&shared.members[first.node], commit, epoch).await {
         if error.kind() == ErrorKind::TxRestart {
             give_up(shared, others, commit).await;
@@ -76,17 +78,62 @@ pub(crate) async fn commit(
     Ok(epoch)
 }
 
-/// Prepares one node after the other; returns the latest of their clocks.
+/// Prepares all nodes; returns the commit, and the latest of their clocks.
+///
+/// Several nodes prepare side by side. If another commit is in the way of one, they are asked again, one after the other:
+/// only who has prepared nothing on a later node may wait.
 async fn prepare(
+    shared: &Shared,
+    parts: &[Box<dyn OpenContainer>],
+    shares: &[Share<'_>],
+    coordinator: u32,
+) -> Result<(Commit, Epoch)> {
+    let attempt = async |side_by_side: bool| {
+        let id = CommitId(esker_os::random_uuid()?);
+        let commit = Commit { id, coordinator };
+        let prepared = match side_by_side {
+            true => prepare_together(parts, shares, commit).await,
+            false => prepare_in_order(shared, parts, shares, commit).await,
+        };
+        if prepared.is_err() {
+            give_up(shared, shares, commit).await;
+        }
+        prepared.map(|epoch| (commit, epoch))
+    };
+    match shares.len() {
+        ..=2 => attempt(false).await,
+        _ => match attempt(true).await {
+            Err(error) if error.kind() == ErrorKind::InDoubt => attempt(false).await,
+            other => other,
+        },
+    }
+}
+
+/// Prepares the coordinator, as whoever meets the others asks it, and then the others at the same time.
+async fn prepare_together(
+    parts: &[Box<dyn OpenContainer>],
+    shares: &[Share<'_>],
+    commit: Commit,
+) -> Result<Epoch> {
+    let Some((first, others)) = shares.split_first() else { return Ok(Epoch(0)) };
+    let mut latest = first.prepare(parts, commit).await?;
+    let tasks = others.iter().map(|share| task(share.prepare(parts, commit)));
+    for clock in side_by_side(tasks.collect(), SIDE_BY_SIDE).await {
+        latest = latest.max(clock?);
+    }
+    Ok(latest)
+}
+
+/// Prepares one node after the other, and waits for commits that are in the way.
+async fn prepare_in_order(
     shared: &Shared,
     parts: &[Box<dyn OpenContainer>],
     shares: &[Share<'_>],
     commit: Commit,
 ) -> Result<Epoch> {
     let mut latest = Epoch(0);
-    for Share { node, work } in shares {
-        let part = &parts[*node];
-        let clock = settled!(shared, *node, part.prepare(commit, work.preparation()).await)?;
+    for share in shares {
+        let clock = settled!(shared, share.node, share.prepare(parts, commit).await)?;
         latest = latest.max(clock);
     }
     Ok(latest)
@@ -136,7 +183,7 @@ async fn give_up(shared: &Shared, shares: &[Share<'_>], commit: Commit) {
 async fn on_all<'a>(
     shared: &'a Shared,
     shares: &[Share<'_>],
-    work: impl Fn(&'a Member) -> esker_backend::Reply<'a, ()>,
+    work: impl Fn(&'a Member) -> Reply<'a, ()>,
 ) -> Vec<Result<()>> {
     let tasks = shares.iter().map(|share| task(work(&shared.members[share.node])));
     side_by_side(tasks.collect(), SIDE_BY_SIDE).await
