@@ -2,6 +2,9 @@
 
 /* Arrays: ranges across chunks, holes, sizes, serialized handles. */
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "check.h"
 
 enum { CHUNK = 1000, CELLS = 12345 };
@@ -98,6 +101,46 @@ global(struct store *store)
 	OK(daos_array_close(array, NULL));
 }
 
+enum { SHARED = 1 << 20, WRITES = 64 };
+
+static atomic_bool is_written;
+
+static void *
+change(void *shared)
+{
+	volatile unsigned char *buf = shared;
+
+	while (!is_written)
+		for (size_t i = 0; i < SHARED; i += 512)
+			buf[i]++;
+	return NULL;
+}
+
+/* What is stored of a buffer that another thread changes meanwhile is undefined, but it is stored. */
+static void
+changing(struct store *store)
+{
+	daos_obj_id_t oid = new_oid(store, DAOS_OT_ARRAY, OC_S1);
+	daos_handle_t array;
+	daos_range_t  range = {0, SHARED};
+	char         *buf = calloc(1, SHARED), *in = malloc(SHARED);
+	pthread_t     thread;
+
+	OK(daos_array_create(store->coh, oid, NO_TX, 1, SHARED, &array, NULL));
+	CHECK(pthread_create(&thread, NULL, change, buf) == 0);
+	for (int i = 0; i < WRITES; i++) {
+		OK(transfer(array, &range, buf, 1, true));
+		OK(transfer(array, &range, in, 1, false));
+	}
+	is_written = true;
+	CHECK(pthread_join(thread, NULL) == 0);
+	for (size_t i = 0; i < SHARED; i++)
+		CHECK(i % 512 == 0 || in[i] == 0);
+	OK(daos_array_close(array, NULL));
+	free(buf);
+	free(in);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -106,6 +149,7 @@ main(int argc, char **argv)
 	cells(&store);
 	bytes(&store);
 	global(&store);
+	changing(&store);
 	store_close(&store);
 	return 0;
 }

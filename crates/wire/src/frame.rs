@@ -145,10 +145,10 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// Bytes whose checksum is known.
+    /// Bytes whose checksum, a CRC-32C, is known.
     #[must_use]
-    pub fn with_sum(bytes: Bytes, sum: &Crc32c) -> Self {
-        Self { bytes, sum: sum.value() }
+    pub fn with_sum(bytes: Bytes, sum: u32) -> Self {
+        Self { bytes, sum }
     }
 }
 

@@ -19,6 +19,54 @@ const SLICES: usize = 32;
 /// Memory for short frames that is kept while there are none.
 const KEPT_BYTES: usize = 256 << 10;
 
+/// Data that stays with the caller while it is sent, in pieces.
+#[derive(Debug, Default)]
+pub struct Borrowed<'d> {
+    /// What was not sent yet, the last piece first.
+    pieces: Vec<&'d [u8]>,
+    left: usize,
+}
+
+impl<'d> Borrowed<'d> {
+    /// Data in these pieces.
+    #[must_use]
+    pub fn new(mut pieces: Vec<&'d [u8]>) -> Self {
+        pieces.retain(|piece| !piece.is_empty());
+        pieces.reverse();
+        let left = pieces.iter().map(|piece| piece.len()).sum();
+        Self { pieces, left }
+    }
+
+    /// Bytes that were not sent yet.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.left
+    }
+
+    /// True if everything was sent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    /// What was not sent yet, piece by piece.
+    pub fn pieces(&self) -> impl Iterator<Item = &'d [u8]> {
+        self.pieces.iter().rev().copied()
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        self.left -= count;
+        while let Some(piece) = self.pieces.last_mut().filter(|_| count > 0) {
+            let part = count.min(piece.len());
+            *piece = &piece[part..];
+            count -= part;
+            if piece.is_empty() {
+                self.pieces.pop();
+            }
+        }
+    }
+}
+
 /// Frames in order, and how much of them was sent.
 #[derive(Debug, Default)]
 pub struct Outbox {
@@ -65,17 +113,52 @@ impl Outbox {
     /// As [`Outbox::add`].
     pub fn add_message(
         &mut self,
-        (kind, call, room): (Kind, u64, u32),
+        head: (Kind, u64, u32),
         message: &impl Serialize,
         bulk: Bulk,
     ) -> Result<usize> {
-        self.add_with((kind, call, room), bulk, |packed| encode_to(message, packed))
+        self.add_with(head, bulk, |packed| encode_to(message, packed))
+    }
+
+    /// Adds a frame without its data, of which it knows length and checksum. The data must be sent next.
+    ///
+    /// # Errors
+    /// As [`Outbox::add`].
+    pub fn add_before(
+        &mut self,
+        head: (Kind, u64, u32),
+        message: &impl Serialize,
+        data: (&Borrowed<'_>, u32),
+    ) -> Result<()> {
+        let (len, sum) = (data.0.len(), data.1);
+        let frame = self.add_head(head, (len, sum), |packed| encode_to(message, packed))?;
+        self.left += frame - len;
+        Ok(())
+    }
+
+    /// Adds data of the frame that was added last.
+    pub fn add_rest(&mut self, data: Bytes) {
+        self.left += data.len();
+        self.add_bulk(data);
     }
 
     fn add_with(
         &mut self,
-        (kind, call, room): (Kind, u64, u32),
+        head: (Kind, u64, u32),
         bulk: Bulk,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+    ) -> Result<usize> {
+        let len = self.add_head(head, (bulk.bytes.len(), bulk.sum), encode)?;
+        self.left += len;
+        self.add_bulk(bulk.bytes);
+        Ok(len)
+    }
+
+    /// Adds the prefix and the message of a frame. Returns the length of the frame with its data.
+    fn add_head(
+        &mut self,
+        (kind, call, room): (Kind, u64, u32),
+        (bulk_len, bulk_sum): (usize, u32),
         encode: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<usize> {
         self.compact();
@@ -84,7 +167,7 @@ impl Outbox {
         let encoded = encode(&mut self.packed);
         let message = self.packed.get(begin + PREFIX_LEN..).unwrap_or_default();
         let lens = encoded.and_then(|()| {
-            Ok((checked_len(message, MESSAGE_MAX)?, checked_len(&bulk.bytes, BULK_MAX)?))
+            Ok((checked_len(message.len(), MESSAGE_MAX)?, checked_len(bulk_len, BULK_MAX)?))
         });
         let (message_len, bulk_len) = match lens {
             Ok(lens) => lens,
@@ -93,15 +176,12 @@ impl Outbox {
                 return Err(error);
             }
         };
-        let (sequence, message_sum, bulk_sum) = (self.sequence, sum(message), bulk.sum);
+        let (sequence, message_sum) = (self.sequence, sum(message));
         let prefix =
             Prefix { kind, sequence, call, room, message_len, bulk_len, message_sum, bulk_sum };
         self.packed[begin..begin + PREFIX_LEN].copy_from_slice(&prefix.encode());
         self.sequence = sequence.wrapping_add(1);
-        let len = PREFIX_LEN + message_len as usize + bulk.bytes.len();
-        self.left += len;
-        self.add_bulk(bulk.bytes);
-        Ok(len)
+        Ok(PREFIX_LEN + message_len as usize + bulk_len as usize)
     }
 
     fn add_bulk(&mut self, bulk: Bytes) {
@@ -126,14 +206,34 @@ impl Outbox {
         to: &mut (impl AsyncWrite + Unpin),
         context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
+        self.poll_send_with(to, context, &mut Borrowed::default())
+    }
+
+    /// Sends everything, and then data that belongs to the last frame.
+    ///
+    /// # Errors
+    /// As [`Outbox::poll_send`].
+    pub fn poll_send_with(
+        &mut self,
+        to: &mut (impl AsyncWrite + Unpin),
+        context: &mut Context<'_>,
+        data: &mut Borrowed<'_>,
+    ) -> Poll<Result<()>> {
         let mut to = Pin::new(to);
-        while self.left > 0 {
+        while self.left > 0 || !data.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES];
-            let count = self.slices(&mut slices);
+            let mut count = self.slices(&mut slices);
+            if self.bulks.len() <= SLICES / 2 {
+                count += fill(&mut slices[count..], data.pieces());
+            }
             let sent = ready!(to.as_mut().poll_write_vectored(context, &slices[..count]));
             match sent.map_err(|error| lost(&error))? {
                 0 => return Poll::Ready(Err(lost(&std::io::ErrorKind::WriteZero.into()))),
-                sent => self.advance(sent),
+                sent => {
+                    let own = sent.min(self.left);
+                    self.advance(own);
+                    data.advance(sent - own);
+                }
             }
         }
         to.poll_flush(context).map_err(|error| lost(&error))
@@ -197,13 +297,97 @@ impl Outbox {
     }
 }
 
-fn checked_len(bytes: &[u8], most: usize) -> Result<u32> {
-    let len = u32::try_from(bytes.len()).ok().filter(|len| *len as usize <= most);
-    len.ok_or_else(|| {
-        let message = format!(
-            "a request or reply of {} bytes exceeds the {most} that a frame holds",
-            bytes.len()
-        );
+/// Fills slices with pieces, as far as there is room. Returns their number.
+fn fill<'d>(slices: &mut [IoSlice<'d>], pieces: impl Iterator<Item = &'d [u8]>) -> usize {
+    let pairs = slices.iter_mut().zip(pieces);
+    pairs.map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
+}
+
+fn checked_len(len: usize, most: usize) -> Result<u32> {
+    let checked = u32::try_from(len).ok().filter(|len| *len as usize <= most);
+    checked.ok_or_else(|| {
+        let message =
+            format!("a request or reply of {len} bytes exceeds the {most} that a frame holds");
         Error::new(ErrorKind::Overflow, message)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    /// Takes few bytes at a time, and nothing every third time.
+    #[derive(Default)]
+    struct Narrow {
+        taken: Vec<u8>,
+        calls: usize,
+    }
+
+    impl AsyncWrite for Narrow {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<std::io::Result<usize>> {
+            self.calls += 1;
+            let count = bytes.len().min(1000 + self.calls);
+            if self.calls.is_multiple_of(3) {
+                return Poll::Pending;
+            }
+            self.taken.extend_from_slice(&bytes[..count]);
+            Poll::Ready(Ok(count))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    const HEAD: (Kind, u64, u32) = (Kind::Request, 7, 0);
+
+    fn send(outbox: &mut Outbox, to: &mut Narrow, data: &mut Borrowed<'_>) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        outbox.poll_send_with(to, &mut context, data).is_ready()
+    }
+
+    /// Sends frames of `pieces`, and one between them; how many attempts send data from where it is?
+    fn sent(pieces: &[&[u8]], attempts: usize) -> Vec<u8> {
+        let (mut outbox, mut to) = (Outbox::default(), Narrow::default());
+        let whole = pieces.concat();
+        for round in 0..3_u32 {
+            outbox.add_message(HEAD, &round, Bytes::from_static(b"short").into()).unwrap();
+            let mut data = Borrowed::new(pieces.to_vec());
+            outbox.add_before(HEAD, &"long", (&data, sum(&whole))).unwrap();
+            let done = (0..attempts).any(|_| send(&mut outbox, &mut to, &mut data));
+            assert_eq!(done, data.is_empty() && outbox.is_empty());
+            if !done {
+                outbox.add_rest(data.pieces().collect::<Vec<_>>().concat().into());
+            }
+        }
+        while !send(&mut outbox, &mut to, &mut Borrowed::default()) {}
+        assert!(outbox.is_empty());
+        to.taken
+    }
+
+    #[test]
+    fn data_that_stays_where_it_is_travels_as_data_that_is_copied() {
+        let long: Vec<u8> = (0..70_000).map(|at| (at % 251) as u8).collect();
+        for pieces in [vec![&long[..]], vec![&long[..3], &[], &long[3..40_000], &long[40_000..]]] {
+            let (mut outbox, mut to) = (Outbox::default(), Narrow::default());
+            for round in 0..3_u32 {
+                outbox.add_message(HEAD, &round, Bytes::from_static(b"short").into()).unwrap();
+                let bulk = Bytes::from(pieces.concat()).into();
+                outbox.add_message(HEAD, &"long", bulk).unwrap();
+            }
+            while !send(&mut outbox, &mut to, &mut Borrowed::default()) {}
+            for attempts in [0, 1, 2, 5, 1000] {
+                assert!(sent(&pieces, attempts) == to.taken, "{attempts} attempts");
+            }
+        }
+    }
 }

@@ -1,66 +1,112 @@
-//! Changes as messages: keys in the message, values in the bulk.
+//! Changes as messages: keys in the message, values in the bulk. Long values are sent from where they are.
+use crate::sending::Data;
 use esker_types::ObjectId;
 use esker_types::checksum::Crc32c;
 use esker_types::ops::{Change, Source, Update, Value, WriteOp};
 use esker_wire::frame::Bulk;
 use esker_wire::message::{ChangeRequest, ValueRequest, WriteRequest};
+use esker_wire::outbox::Borrowed;
 use esker_wire::spare::Spare;
 
 /// Bytes that are copied before they are added to the checksum, so that they still are in the cache.
 const PIECE: usize = 32 << 10;
 
-/// Values that were copied, and their checksum. What is sent is what it is over, even if the caller's buffer changes.
-struct Values {
-    bytes: Vec<u8>,
+/// Shorter values are copied: that takes no longer, and they travel together with others.
+const LONG: u64 = 64 << 10;
+
+/// Fewest bytes per buffer of values that are not copied.
+const LONG_BUFFER: u64 = 8 << 10;
+
+/// The values of a change, and their checksum.
+struct Values<'d> {
+    place: Place<'d>,
     sum: Crc32c,
 }
 
-impl Values {
-    fn add(&mut self, data: &Source<'_>) -> u64 {
-        let len = data.len();
-        data.visit(0, len, |buffer| {
-            for piece in buffer.chunks(PIECE) {
-                let begin = self.bytes.len();
-                self.bytes.extend_from_slice(piece);
-                self.sum.add(&self.bytes[begin..]);
+enum Place<'d> {
+    /// A copy. What is sent is what the checksum is over, even if the caller's buffer changes.
+    Copied(Vec<u8>),
+    /// The caller's buffers.
+    Borrowed(Vec<&'d [u8]>),
+}
+
+impl<'d> Values<'d> {
+    fn add(&mut self, data: &Source<'d>) -> u64 {
+        match *data {
+            Source::One(buffer) => self.add_buffer(buffer),
+            Source::Many(buffers) => buffers.iter().for_each(|buffer| self.add_buffer(buffer)),
+        }
+        data.len()
+    }
+
+    fn add_buffer(&mut self, buffer: &'d [u8]) {
+        match &mut self.place {
+            Place::Borrowed(buffers) => {
+                self.sum.add(buffer);
+                buffers.push(buffer);
             }
-        });
-        len
+            Place::Copied(bytes) => {
+                for piece in buffer.chunks(PIECE) {
+                    let begin = bytes.len();
+                    bytes.extend_from_slice(piece);
+                    self.sum.add(&bytes[begin..]);
+                }
+            }
+        }
+    }
+
+    fn into_data(self, spare: &Spare) -> Data<'d> {
+        match self.place {
+            Place::Copied(bytes) => {
+                Data::Owned(Bulk::with_sum(spare.keep(bytes), self.sum.value()))
+            }
+            Place::Borrowed(buffers) => Data::Borrowed(Borrowed::new(buffers), self.sum.value()),
+        }
     }
 }
 
-/// Bytes of all values of a change.
-fn len_of(change: &Change<'_>) -> u64 {
-    let len = |update: &Update<'_>| match &update.value {
-        Value::Single(data) | Value::Array { data, .. } => data.len(),
-        Value::PunchExtents(_) => 0,
+/// Buffers and bytes of all values of a change.
+fn size_of(change: &Change<'_>) -> (u64, u64) {
+    let size = |update: &Update<'_>| match &update.value {
+        Value::Single(data) | Value::Array { data, .. } => match data {
+            Source::One(buffer) => (1, buffer.len() as u64),
+            Source::Many(buffers) => (buffers.len() as u64, data.len()),
+        },
+        Value::PunchExtents(_) => (0, 0),
     };
-    let writes = change.writes.iter().map(|write| match write.op {
-        WriteOp::Update { updates, .. } => updates.iter().map(len).sum(),
-        _ => 0,
+    let updates = change.writes.iter().flat_map(|write| match write.op {
+        WriteOp::Update { updates, .. } => updates,
+        _ => &[],
     });
-    writes.sum()
+    updates.map(size).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
 }
 
-/// The message of a change, and its values.
+/// The message of a change, and its values: `copied`, or if they are short.
 pub(crate) fn encode<'a>(
     change: &Change<'a>,
     tokens: Option<&'a [Vec<u8>]>,
+    copied: bool,
     spare: &Spare,
-) -> (ChangeRequest<'a>, Bulk) {
-    let mut bulk = Values { bytes: spare.empty(len_of(change) as usize), sum: Crc32c::default() };
-    let writes = change.writes.iter().map(|write| (write.oid, encode_write(&write.op, &mut bulk)));
-    let writes: Vec<(ObjectId, WriteRequest<'a>)> = writes.collect();
+) -> (ChangeRequest<'a>, Data<'a>) {
+    let (buffers, bytes) = size_of(change);
+    let place = match copied || bytes < LONG.max(buffers * LONG_BUFFER) {
+        true => Place::Copied(spare.empty(bytes as usize)),
+        false => Place::Borrowed(Vec::with_capacity(buffers as usize)),
+    };
+    let mut values = Values { place, sum: Crc32c::default() };
+    let writes = change.writes.iter();
+    let writes: Vec<(ObjectId, WriteRequest<'a>)> =
+        writes.map(|write| (write.oid, encode_write(&write.op, &mut values))).collect();
     let tokens = tokens.map(|tokens| tokens.iter().map(Vec::as_slice).collect());
-    let data = Bulk::with_sum(spare.keep(bulk.bytes), &bulk.sum);
-    (ChangeRequest { id: change.id, tokens, writes }, data)
+    (ChangeRequest { id: change.id, tokens, writes }, values.into_data(spare))
 }
 
-fn encode_write<'a>(op: &WriteOp<'a>, bulk: &mut Values) -> WriteRequest<'a> {
+fn encode_write<'a>(op: &WriteOp<'a>, values: &mut Values<'a>) -> WriteRequest<'a> {
     match *op {
         WriteOp::Update { dkey, cond, updates } => {
-            let mut akey =
-                |update: &Update<'a>| (update.akey, update.cond, encode_value(&update.value, bulk));
+            let mut akey = |update: &Update<'a>| {
+                (update.akey, update.cond, encode_value(&update.value, values))
+            };
             WriteRequest::Update(dkey, cond, updates.iter().map(&mut akey).collect())
         }
         WriteOp::PunchObject { cond } => WriteRequest::PunchObject(cond),
@@ -71,11 +117,11 @@ fn encode_write<'a>(op: &WriteOp<'a>, bulk: &mut Values) -> WriteRequest<'a> {
     }
 }
 
-fn encode_value(value: &Value<'_>, bulk: &mut Values) -> ValueRequest {
+fn encode_value<'a>(value: &Value<'a>, values: &mut Values<'a>) -> ValueRequest {
     match value {
-        Value::Single(data) => ValueRequest::Single(bulk.add(data)),
+        Value::Single(data) => ValueRequest::Single(values.add(data)),
         Value::Array { record_size, extents, data } => {
-            ValueRequest::Array(*record_size, extents.to_vec(), bulk.add(data))
+            ValueRequest::Array(*record_size, extents.to_vec(), values.add(data))
         }
         Value::PunchExtents(extents) => ValueRequest::PunchExtents(extents.to_vec()),
     }

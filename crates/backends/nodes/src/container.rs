@@ -1,6 +1,7 @@
 //! An open container on another node.
 use crate::link::Link;
 use crate::pool::{Call, ask, done, exchange, names, value};
+use crate::sending::Data;
 use crate::{change, fetch};
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
 use esker_types::info::{ContainerInfo, SnapshotInfo};
@@ -9,7 +10,6 @@ use esker_types::ops::{
     Preparation, ReadAt, StoredExtent,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId, Result};
-use esker_wire::frame::Bulk;
 use esker_wire::message::{self, At, ContainerRequest, Handle, MetadataRequest, Request};
 use std::sync::Arc;
 
@@ -32,13 +32,14 @@ impl Opened {
     /// Sends a change to be made, or to be prepared for a commit.
     async fn send_change(&self, change: Change<'_>, commit: Option<Commit>) -> Result<Epoch> {
         let tokens = change.tokens.map(|tokens| tokens.map(<[u8]>::to_vec));
-        let (request, bulk) = change::encode(&change, tokens.as_deref(), self.link.spare());
+        let (request, data) =
+            change::encode(&change, tokens.as_deref(), self.link.copies_data(), self.link.spare());
         let request = match commit {
             None => ContainerRequest::Write(request),
             Some(commit) => ContainerRequest::PrepareChange(commit, request),
         };
         let request = Request::Container(self.handle, request);
-        let call = Call { request, bulk, room: 0, tokens: None };
+        let call = Call { request, data, room: 0, tokens: None };
         exchange(&self.link, call, |reply, _| epoch(reply).map(Ok)).await
     }
 
@@ -141,7 +142,7 @@ impl OpenContainer for Opened {
         let request = ContainerRequest::Fetch(oid, fetch::encode(dkeys), at_of(at));
         let request = Request::Container(self.handle, request);
         let call =
-            Call { request, bulk: Bulk::default(), room: fetch::room(dkeys), tokens: at.tokens };
+            Call { request, data: Data::default(), room: fetch::room(dkeys), tokens: at.tokens };
         Reply::Pending(Box::pin(exchange(&self.link, call, |reply, bulk| match reply {
             message::Reply::Fetched(found) => Some(fetch::fill(dkeys, found, bulk)),
             message::Reply::FetchFailed(failure, found) => {

@@ -1,5 +1,5 @@
 //! A connection to an engine: many requests under way at a time, each with a deadline.
-use crate::sending::Sending;
+use crate::sending::{Data, Sending};
 use bytes::Bytes;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::frame::{BULK_MAX, Bulk, Frame, Kind, Limits, Receiver, Sender};
@@ -7,7 +7,7 @@ use esker_wire::handshake::{self, Secret};
 use esker_wire::message::{Request, Response, decode};
 use esker_wire::spare::Spare;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -32,6 +32,7 @@ pub struct Link {
     name: String,
     sending: Arc<Sending>,
     spare: Spare,
+    copies_data: AtomicBool,
     turns: Semaphore,
     waiting: Arc<Waiting>,
     last_call: AtomicU64,
@@ -160,7 +161,8 @@ impl Link {
         tokio::spawn(receive_replies(from, Arc::clone(&waiting), node.clone()));
         tokio::spawn(watch_deadlines(Arc::downgrade(&waiting), node));
         let (turns, last_call) = (Semaphore::new(REQUESTS_MAX), AtomicU64::new(0));
-        Ok(Self { name: name.to_owned(), sending, spare, turns, waiting, last_call })
+        let copies_data = AtomicBool::new(false);
+        Ok(Self { name: name.to_owned(), sending, spare, copies_data, turns, waiting, last_call })
     }
 
     /// Sends a request and waits for its reply, which has at most `room` bytes of data.
@@ -173,12 +175,22 @@ impl Link {
         bulk: impl Into<Bulk>,
         room: u64,
     ) -> Result<(Response, Bytes)> {
+        self.call_with(request, Data::Owned(bulk.into()), room).await
+    }
+
+    /// As [`Link::call`], with data that may stay where it is.
+    pub(crate) async fn call_with(
+        &self,
+        request: &Request<'_>,
+        data: Data<'_>,
+        room: u64,
+    ) -> Result<(Response, Bytes)> {
         let Ok(_turn) = self.turns.acquire().await else { return Err(self.gone()) };
         let number = self.last_call.fetch_add(1, Ordering::Relaxed);
         let reply = self.waiting.add(number, Instant::now() + REQUEST_TIMEOUT)?;
         let _under = Under(&self.waiting, number);
         let room = checked_room(room)?;
-        self.sending.send((Kind::Request, number, room), request, bulk.into())?;
+        self.sending.send((Kind::Request, number, room), request, data, &self.spare)?;
         let frame = reply.await.map_err(|_| self.gone())??;
         Ok((decode(&frame.message)?, frame.bulk))
     }
@@ -186,6 +198,17 @@ impl Link {
     /// True if no reply will come any more.
     pub(crate) fn is_over(&self) -> bool {
         self.waiting.calls().over.is_some()
+    }
+
+    /// True if data is to be copied before it is sent.
+    pub(crate) fn copies_data(&self) -> bool {
+        self.copies_data.load(Ordering::Relaxed)
+    }
+
+    /// Copies data from now on. If a program changes a buffer while it is sent, its checksum does not fit, and the engine
+    /// ends the connection; on the next one, that must not happen again.
+    pub(crate) fn copy_data(&self) {
+        self.copies_data.store(true, Ordering::Relaxed);
     }
 
     /// Memory for the data of requests.

@@ -105,12 +105,13 @@ impl Peer {
         {
             return Err(error.clone());
         }
-        let patience = match connection.current().take() {
-            Some(_) => self.patience,
-            None => Duration::ZERO,
-        };
+        let was_lost = connection.current().take().is_some();
+        let patience = if was_lost { self.patience } else { Duration::ZERO };
         match self.connect(connection.slots.session(), patience).await {
             Ok(remote) => {
+                if was_lost {
+                    remote.link.copy_data();
+                }
                 *connection.current() = Some(Arc::clone(&remote));
                 Ok(remote)
             }

@@ -1,19 +1,19 @@
 //! A pool on another node.
 use crate::container::Opened;
 use crate::link::Link;
+use crate::sending::Data;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
 use esker_types::ops::{Commit, Outcome, ReadTokens};
 use esker_types::{Epoch, Error, Result};
-use esker_wire::frame::Bulk;
 use esker_wire::message::{self, MetadataRequest, PoolRequest, Request};
 use std::sync::Arc;
 
 /// A pool on another node, worked on through its engine.
 pub struct Remote {
-    link: Arc<Link>,
+    pub(crate) link: Arc<Link>,
     capabilities: Capabilities,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn ask<'a, T: 'a>(
     tokens: Option<&'a ReadTokens>,
     read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
 ) -> Reply<'a, T> {
-    let call = Call { request, bulk: Bulk::default(), room: 0, tokens };
+    let call = Call { request, data: Data::default(), room: 0, tokens };
     Reply::Pending(Box::pin(exchange(link, call, |reply, _| read(reply).map(Ok))))
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn ask<'a, T: 'a>(
 pub(crate) struct Call<'a> {
     pub(crate) request: Request<'a>,
     /// Its data.
-    pub(crate) bulk: Bulk,
+    pub(crate) data: Data<'a>,
     /// Most bytes of data that its reply may have.
     pub(crate) room: u64,
     /// Where tokens of what it read go.
@@ -75,7 +75,7 @@ pub(crate) async fn exchange<T>(
     call: Call<'_>,
     read: impl FnOnce(message::Reply, &[u8]) -> Option<Result<T>>,
 ) -> Result<T> {
-    let (response, bulk) = link.call(&call.request, call.bulk, call.room).await?;
+    let (response, bulk) = link.call_with(&call.request, call.data, call.room).await?;
     if let Some(read) = call.tokens {
         response.tokens.iter().for_each(|token| read.add(token));
     }

@@ -1,14 +1,29 @@
 //! Requests on their way to an engine. Callers add them to one place; those that are there together leave together.
+use bytes::Bytes;
 use esker_os::executor::{Deferred, defer};
 use esker_types::Result;
 use esker_wire::frame::{Bulk, Frame, Kind, Sender};
-use esker_wire::outbox::Outbox;
+use esker_wire::outbox::{Borrowed, Outbox};
+use esker_wire::spare::Spare;
 use serde::Serialize;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
+
+/// Data of a request.
+pub(crate) enum Data<'d> {
+    Owned(Bulk),
+    /// The caller's, with its checksum.
+    Borrowed(Borrowed<'d>, u32),
+}
+
+impl Default for Data<'_> {
+    fn default() -> Self {
+        Self::Owned(Bulk::default())
+    }
+}
 
 /// The sending half of a connection, for many callers.
 pub(crate) struct Sending {
@@ -34,6 +49,16 @@ struct Writer {
     is_taken: bool,
 }
 
+fn is_sent(polled: Poll<Result<()>>) -> bool {
+    matches!(polled, Poll::Ready(Ok(())))
+}
+
+fn copied(data: &Borrowed<'_>, spare: &Spare) -> Bytes {
+    let mut copy = spare.empty(data.len());
+    data.pieces().for_each(|piece| copy.extend_from_slice(piece));
+    spare.keep(copy)
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -55,8 +80,18 @@ impl Sending {
         self: &Arc<Self>,
         head: (Kind, u64, u32),
         message: &impl Serialize,
-        bulk: Bulk,
+        data: Data<'_>,
+        spare: &Spare,
     ) -> Result<()> {
+        let bulk = match data {
+            Data::Owned(bulk) => bulk,
+            Data::Borrowed(mut data, sum) => {
+                if self.send_directly(head, message, (&mut data, sum), spare)? {
+                    return Ok(());
+                }
+                Bulk::with_sum(copied(&data, spare), sum)
+            }
+        };
         let waiting = {
             let outbox = &mut locked(&self.queue).outbox;
             outbox.add_message(head, message, bulk)?;
@@ -66,6 +101,33 @@ impl Sending {
             self.wake.notify_one();
         }
         Ok(())
+    }
+
+    /// Sends a message and its data from the thread that calls, as far as the network takes it; the rest is copied, and
+    /// sent by the task. False if others are sending: nothing was sent then.
+    fn send_directly(
+        &self,
+        head: (Kind, u64, u32),
+        message: &impl Serialize,
+        (data, sum): (&mut Borrowed<'_>, u32),
+        spare: &Spare,
+    ) -> Result<bool> {
+        let mut context = Context::from_waker(Waker::noop());
+        let Ok(mut writer) = self.writer.try_lock() else { return Ok(false) };
+        if writer.is_taken || !is_sent(self.poll(&mut writer, &mut context)) {
+            return Ok(false);
+        }
+        {
+            let outbox = &mut locked(&self.queue).outbox;
+            outbox.add_before(head, message, (data, sum))?;
+            outbox.move_to(&mut writer.outbox);
+        }
+        let Writer { to, outbox, .. } = &mut *writer;
+        if !is_sent(outbox.poll_send_with(to, &mut context, data)) {
+            outbox.add_rest(copied(data, spare));
+            self.wake.notify_one();
+        }
+        Ok(true)
     }
 
     /// Ends the connection once everything was sent.
@@ -128,7 +190,7 @@ impl Deferred for Sending {
         let done = match self.writer.try_lock() {
             // The task sends what is there now, too.
             Ok(writer) if writer.is_taken => true,
-            Ok(mut writer) => matches!(self.poll(&mut writer, &mut context), Poll::Ready(Ok(()))),
+            Ok(mut writer) => is_sent(self.poll(&mut writer, &mut context)),
             Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => false,
         };
         if !done {
