@@ -183,6 +183,51 @@ fn a_killed_engine_is_named_and_starts_again() {
     site.ok(&["pool", "destroy", &format!("esker:{}", nodes.part(1).display())]);
 }
 
+/// What `esker` says as a client of all nodes that reaches them by `provider`.
+fn by(provider: &str, site: &Site, arguments: &[&str]) -> (bool, String) {
+    let mut command = site.command(arguments);
+    let done = command.env("ESKER_NODE", "none").env("FI_PROVIDER", provider).output().unwrap();
+    let said = [done.stdout, done.stderr].concat();
+    (done.status.success(), String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn clients_reach_engines_over_the_fabric() {
+    let nodes = Nodes::new();
+    let site = &nodes.site;
+    site.ok(&create(&["--launcher", "local", "--nodes", "2", "--transport", "fabric"]));
+    let map = std::fs::read_to_string(nodes.map()).unwrap();
+    assert!(map.contains("\"transport\": \"fabric\""), "{map}");
+    let provider = "tcp;ofi_rxm";
+    let (made, said) = by(provider, site, &["cont", "create", "tank", "run1"]);
+    if said.contains("cannot be loaded") {
+        return esker_testing::skip(said);
+    }
+    assert!(made, "{said}");
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        let put = by(provider, site, &["kv", "put", "tank", "run1", "index", key, key]);
+        assert!(put.0, "{}", put.1);
+        let got = by(provider, site, &["kv", "get", "tank", "run1", "index", key]);
+        assert_eq!(got, (true, key.to_owned()));
+    }
+    let (listed, said) = by("no-such-provider", site, &["cont", "list", "tank"]);
+    assert!(!listed && said.contains("FI_PROVIDER") && said.contains("node localhost"), "{said}");
+    site.ok(&["pool", "destroy", "tank"]);
+    wait_for("the engines end", || nodes.engines().is_empty());
+}
+
+#[test]
+fn a_library_that_is_not_there_is_named() {
+    let nodes = Nodes::new();
+    let site = &nodes.site;
+    site.ok(&create(&["--launcher", "local", "--nodes", "1", "--transport", "fabric"]));
+    let mut command = site.command(&["cont", "list", "tank"]);
+    let command = command.env("ESKER_NODE", "none").env("ESKER_LIBFABRIC", "/none/libfabric.so");
+    let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(said.contains("install it") && said.contains("libfabric1"), "{said}");
+    assert!(said.contains("node localhost"), "{said}");
+}
+
 #[test]
 fn an_engine_ends_with_its_part_and_with_its_lifetime() {
     let nodes = Nodes::with_pool(2);

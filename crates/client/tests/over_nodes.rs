@@ -8,7 +8,7 @@ use esker::types::{Epoch, ErrorKind, ObjectClass, ObjectId, ObjectType, Uuid};
 use esker::{Access, Container, Kv, Native, Wait, names};
 use esker_backend::{NewContainer, Placement, Pool};
 use esker_engine::Engine;
-use esker_nodes::{MAP_VERSION, Map, Node, Nodes, Patience};
+use esker_nodes::{MAP_VERSION, Map, Node, Nodes, Patience, Transport};
 use esker_store::PoolSpec;
 use esker_testkit::{conformance, model};
 use esker_wire::handshake::Secret;
@@ -103,7 +103,15 @@ fn map(folder: &Path) -> Map {
     let label = format!("pool{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let nodes = (0..NODES).map(|node| start(folder, &label, node)).collect();
     let uuid = Uuid::from_random([NODES as u8; 16]);
-    Map { version: MAP_VERSION, label, uuid, secret: secret(), targets: 2, nodes }
+    Map {
+        version: MAP_VERSION,
+        label,
+        uuid,
+        secret: secret(),
+        targets: 2,
+        transport: Transport::Tcp,
+        nodes,
+    }
 }
 
 /// A pool over nodes, none of which is this one.
@@ -281,7 +289,15 @@ fn a_pool_over_one_node_has_snapshots_and_transactions() {
     let folder = Folder::new();
     let nodes = vec![start_of(&folder.0, "one", Part::WHOLE)];
     let (uuid, label) = (Uuid::from_random([1; 16]), "one".to_owned());
-    let map = Map { version: MAP_VERSION, label, uuid, secret: secret(), targets: 2, nodes };
+    let map = Map {
+        version: MAP_VERSION,
+        label,
+        uuid,
+        secret: secret(),
+        targets: 2,
+        transport: Transport::Tcp,
+        nodes,
+    };
     let (_pool, container) = open_new(&map, IMPATIENT);
     let kv = container.new_oid(ObjectType::KvHashed).class(ObjectClass::SX).generate(1);
     let kv = container.kv(kv.expect("an id")).expect("a Key-Value");

@@ -13,7 +13,7 @@ use esker_backend::Pool;
 use esker_os::executor::{block_on, without_waiting};
 use esker_types::info::{Durability, Medium};
 use esker_types::{Error, ErrorKind, Result};
-use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
+use esker_wire::frame::{Announced, Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::message::{Request, decode};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +27,13 @@ use tokio::task::{JoinError, JoinSet};
 const SEND_AT: usize = 64 << 10;
 
 /// Serves requests until the client closes the connection or the engine drains. Then what the client had open is ended.
-pub(crate) async fn serve<R, W>(engine: &Shared, from: Receiver<R>, to: Sender<W>) -> Result<()>
+/// The beginning of the `first` request may have been received already.
+pub(crate) async fn serve<R, W>(
+    engine: &Shared,
+    first: Option<Announced>,
+    from: Receiver<R>,
+    to: Sender<W>,
+) -> Result<()>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -35,7 +41,7 @@ where
     let connection = Connection::new(engine, to).await;
     let received = tokio::select! {
         biased;
-        received = connection.receive(from) => received,
+        received = connection.receive(first, from) => received,
         // Nobody takes the replies any more.
         lost = connection.lost() => Err(lost),
         () = engine.life.reached(Phase::Draining) => Ok(()),
@@ -91,9 +97,17 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn receive<R: AsyncRead + Unpin>(&self, mut from: Receiver<R>) -> Result<()> {
+    async fn receive<R: AsyncRead + Unpin>(
+        &self,
+        first: Option<Announced>,
+        mut from: Receiver<R>,
+    ) -> Result<()> {
         let Shared { memory, metrics, .. } = self.engine;
-        while let Some(announced) = from.announced(Limits::KNOWN).await? {
+        let mut next = match first {
+            Some(first) => Some(first),
+            None => from.announced(Limits::KNOWN).await?,
+        };
+        while let Some(announced) = next {
             // What is not received yet stays in the network, and the client waits.
             while self.state().under_way() >= REQUESTS_MAX {
                 self.room.notified().await;
@@ -105,11 +119,14 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
             match request.kind {
                 Kind::Request => self.begin(request, share).await,
                 Kind::Goodbye => return Ok(()),
-                Kind::Handshake | Kind::Reply => return Err(out_of_turn(request.kind)),
+                Kind::Handshake | Kind::Reply | Kind::Fabric => {
+                    return Err(out_of_turn(request.kind));
+                }
             }
             if !from.has_more() || self.state().replies.len() >= SEND_AT {
                 poll_fn(|context| Poll::Ready(self.poll(context))).await.is_ready();
             }
+            next = from.announced(Limits::KNOWN).await?;
         }
         Ok(())
     }

@@ -21,13 +21,15 @@ pub use limits::{FETCHES_MAX, HANDLES_MAX, LEASES_MAX, LIST_BYTES_MAX, LIST_ENTR
 pub use strangers::{STRANGER_GRACE, STRANGERS_MAX};
 
 use esker_backend::Pool;
+use esker_fabric::{Reading, Writing};
 use esker_types::{Error, ErrorKind, Result, Uuid};
-use esker_wire::frame::{Receiver, Sender};
+use esker_wire::frame::{Announced, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
 use esker_wire::spare::Spare;
 use life::Life;
 use memory::Memory;
 use metrics::Metrics;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use strangers::{Place, Strangers};
@@ -70,6 +72,12 @@ struct Shared {
     strangers: Strangers,
     life: Life,
     host: OnceLock<Arc<dyn Host>>,
+}
+
+/// The two ends of a connection: the client's address, for the log, and the engine's.
+struct Ends<'a> {
+    address: &'a str,
+    local: Option<IpAddr>,
 }
 
 /// How an engine is.
@@ -164,9 +172,10 @@ impl Engine {
             // Replies leave at once: what belongs together was collected before.
             let _ = stream.set_nodelay(true);
             let address = stream.peer_addr().map_or_else(|_| "?".into(), |peer| peer.to_string());
+            let local = stream.local_addr().ok().map(|local| local.ip());
             let (from, to) = stream.into_split();
             // How a connection ended concerns its client, who knows, and the log.
-            let _ = engine.serve_in(place, &address, from, to).await;
+            let _ = engine.serve_in(place, Ends { address: &address, local }, from, to).await;
         });
     }
 
@@ -179,18 +188,18 @@ impl Engine {
     /// lost.
     pub async fn serve(
         &self,
-        from: impl AsyncRead + Unpin,
+        from: impl AsyncRead + Unpin + Send + 'static,
         to: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<()> {
         let place = self.0.strangers.enter().await;
-        self.serve_in(place, "a stream", from, to).await
+        self.serve_in(place, Ends { address: "a stream", local: None }, from, to).await
     }
 
     async fn serve_in(
         &self,
         place: Place,
-        address: &str,
-        from: impl AsyncRead + Unpin,
+        Ends { address, local }: Ends<'_>,
+        from: impl AsyncRead + Unpin + Send + 'static,
         to: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<()> {
         let Shared { metrics, life, spare, .. } = &*self.0;
@@ -207,9 +216,50 @@ impl Engine {
         let _connected = life.connect();
         metrics.connections.add(1);
         tracing::info!(address, client, "a client connected");
-        let served = connection::serve(&self.0, from, to).await;
+        let served = self.serve_known(local, from, to).await;
         self.note_end(address, client, &served);
         served
+    }
+
+    /// Serves a client that has proved itself: over this connection, or over the fabric if the client asks for that first.
+    async fn serve_known(
+        &self,
+        local: Option<IpAddr>,
+        mut from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
+        to: Sender<impl AsyncWrite + Unpin + Send + 'static>,
+    ) -> Result<()> {
+        let first = tokio::select! {
+            biased;
+            first = from.announced(Limits::KNOWN) => first?,
+            () = self.0.life.reached(Phase::Draining) => None,
+        };
+        match first {
+            Some(offer) if offer.kind() == Kind::Fabric => {
+                let (from, to) = self.meet(offer, local, from, to).await?;
+                connection::serve(&self.0, None, from, to).await
+            }
+            first => connection::serve(&self.0, first, from, to).await,
+        }
+    }
+
+    /// Goes over to the fabric with a client that says where its endpoint is.
+    async fn meet<R, W>(
+        &self,
+        offer: Announced,
+        local: Option<IpAddr>,
+        mut from: Receiver<R>,
+        to: Sender<W>,
+    ) -> Result<(Receiver<Reading>, Sender<Writing>)>
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let met = async {
+            let _share = self.0.memory.take(offer.memory()).await;
+            let offer = from.rest(offer).await?;
+            esker_fabric::accept(&offer, from, to, local).await
+        };
+        tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| late())?
     }
 
     fn note_end(&self, address: &str, client: u64, served: &Result<()>) {
@@ -274,4 +324,9 @@ impl Engine {
         );
         Err(Error::new(ErrorKind::TimedOut, message))
     }
+}
+
+#[cold]
+fn late() -> Error {
+    Error::new(ErrorKind::TimedOut, "a client did not come to the fabric in time")
 }

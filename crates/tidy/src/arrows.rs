@@ -4,12 +4,13 @@ use serde_json::Value;
 
 /// Every crate with its allowed dependencies, including development and build dependencies.
 /// Add a new crate in the row of its rank. Dependencies point downwards only, never to a sibling.
-const ARROWS: [(&str, &[&str]); 28] = [
+const ARROWS: [(&str, &[&str]); 30] = [
     ("esker-types", &[]),
     ("esker-testing", &[]),
     ("esker-os", &["esker-types"]),
     ("esker-eccodes", &["esker-testing", "esker-types"]),
     ("esker-librados", &["esker-os", "esker-types"]),
+    ("esker-libfabric", &["esker-os", "esker-types"]),
     ("esker-store", &["esker-testing", "esker-types", "esker-os"]),
     ("esker-backend", &["esker-types", "esker-os", "esker-store"]),
     ("esker-memory", &["esker-testing", "esker-types", "esker-os", "esker-backend"]),
@@ -20,8 +21,12 @@ const ARROWS: [(&str, &[&str]); 28] = [
         &["esker-testing", "esker-types", "esker-os", "esker-librados", "esker-backend"],
     ),
     ("esker-wire", &["esker-testing", "esker-types"]),
-    ("esker-engine", &["esker-types", "esker-os", "esker-backend", "esker-wire"]),
-    ("esker-nodes", &["esker-types", "esker-os", "esker-backend", "esker-wire"]),
+    (
+        "esker-fabric",
+        &["esker-testing", "esker-types", "esker-os", "esker-libfabric", "esker-wire"],
+    ),
+    ("esker-engine", &["esker-types", "esker-os", "esker-backend", "esker-wire", "esker-fabric"]),
+    ("esker-nodes", &["esker-types", "esker-os", "esker-backend", "esker-wire", "esker-fabric"]),
     ("esker", CLIENT),
     ("esker-testkit", &["esker-testing", "esker-types", "esker-backend", "esker-memory", "esker"]),
     ("esker-dfs", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),

@@ -28,11 +28,13 @@ pub enum Kind {
     Reply = 3,
     /// The sender closes the connection; the message says why.
     Goodbye = 4,
+    /// Where an endpoint of the fabric is.
+    Fabric = 5,
 }
 
 impl Kind {
     fn of(code: u8) -> Option<Self> {
-        [Self::Handshake, Self::Request, Self::Reply, Self::Goodbye]
+        [Self::Handshake, Self::Request, Self::Reply, Self::Goodbye, Self::Fabric]
             .into_iter()
             .find(|kind| *kind as u8 == code)
     }
@@ -193,6 +195,11 @@ impl<W: AsyncWrite + Unpin> Sender<W> {
         poll_fn(|context| self.outbox.poll_send(&mut self.to, context)).await
     }
 
+    /// Goes on over another connection. Returns the present one, which must have been flushed.
+    pub fn replace<T: AsyncWrite + Unpin>(self, to: T) -> (W, Sender<T>) {
+        (self.to, Sender { to, outbox: self.outbox })
+    }
+
     /// The connection, and the frames that wait for it.
     pub fn into_parts(self) -> (W, Outbox) {
         (self.to, self.outbox)
@@ -215,6 +222,12 @@ pub const DECODED_FACTOR: u64 = 24;
 pub struct Announced(Prefix);
 
 impl Announced {
+    /// What the frame is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
     /// Bytes of memory that the frame takes, and the reply to it may take.
     #[must_use]
     pub fn memory(&self) -> u64 {
@@ -241,6 +254,18 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
     /// The same; memory for long parts comes from `spare`, and returns there.
     pub fn with_spare(from: R, spare: Spare) -> Self {
         Self { from, buffer: BytesMut::new(), sequence: 0, spare }
+    }
+
+    /// Goes on over another connection. Returns the present one.
+    ///
+    /// # Errors
+    /// `Corrupt` if the peer has sent more over this one.
+    pub fn replace<T: AsyncRead + Unpin>(self, from: T) -> Result<(R, Receiver<T>)> {
+        let Self { from: present, buffer, sequence, spare } = self;
+        match buffer.is_empty() {
+            true => Ok((present, Receiver { from, buffer, sequence, spare })),
+            false => Err(refused("it came after the last one of this connection")),
+        }
     }
 
     /// The next frame; `None` if the peer has closed the connection between two frames. The future must not be dropped

@@ -1,10 +1,12 @@
-//! How connections to other nodes are made: over TCP, or as a test says.
+//! How connections to other nodes are made: over TCP, over the fabric, or as a test says.
 use crate::link::Link;
-use crate::map::Node;
+use crate::map::{Node, Transport};
 use crate::runtime::{on_runtime, pause};
+use esker_fabric::Place;
 use esker_os::executor::{Task, task};
 use esker_types::Result;
 use esker_wire::handshake::Secret;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Makes connections to the engines of other nodes.
@@ -33,14 +35,55 @@ impl Dial for Tcp {
         secret: &'a Secret,
         session: u64,
     ) -> Task<'a, Result<Link>> {
-        let (node, secret) = (node.clone(), secret.clone());
-        task(on_runtime(async move {
-            let Node { name, address, uuid, .. } = &node;
-            Link::connect(name, address, &secret, *uuid, session).await
-        }))
+        connect(node, secret, session, None)
     }
 
     fn pause(&self, duration: Duration) -> Task<'_, Result<()>> {
         task(pause(duration))
+    }
+}
+
+/// Connects over TCP, and goes on over the fabric. In a child made by fork whose parent used the fabric, over TCP only:
+/// libfabric does not work there.
+#[derive(Clone, Debug, Default)]
+pub struct Fabric {
+    /// Name of the provider; else the first that libfabric offers, which FI_PROVIDER decides.
+    pub provider: Option<String>,
+}
+
+impl Dial for Fabric {
+    fn dial<'a>(
+        &'a self,
+        node: &'a Node,
+        secret: &'a Secret,
+        session: u64,
+    ) -> Task<'a, Result<Link>> {
+        let place = || Place { provider: self.provider.clone(), local: None };
+        connect(node, secret, session, esker_fabric::is_usable().then(place))
+    }
+
+    fn pause(&self, duration: Duration) -> Task<'_, Result<()>> {
+        task(pause(duration))
+    }
+}
+
+fn connect(
+    node: &Node,
+    secret: &Secret,
+    session: u64,
+    fabric: Option<Place>,
+) -> Task<'static, Result<Link>> {
+    let (node, secret) = (node.clone(), secret.clone());
+    task(on_runtime(async move {
+        let Node { name, address, uuid, .. } = &node;
+        Link::connect_by(fabric, name, address, &secret, *uuid, session).await
+    }))
+}
+
+/// Makes the connections of a pool.
+pub(crate) fn dial_by(transport: Transport) -> Arc<dyn Dial> {
+    match transport {
+        Transport::Tcp => Arc::new(Tcp),
+        Transport::Fabric => Arc::new(Fabric::default()),
     }
 }

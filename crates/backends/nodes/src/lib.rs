@@ -23,9 +23,10 @@ mod tagged;
 
 pub use admin::{DESTROY_TIMEOUT, QUERY_TIMEOUT};
 pub use commit::{DOUBT_TIMEOUT, UNDECIDED_TIMEOUT};
-pub use dial::{Dial, Tcp};
+pub use dial::{Dial, Fabric, Tcp};
+pub use esker_fabric::Place;
 pub use link::{CONNECT_TIMEOUT, Link, REQUEST_TIMEOUT, REQUESTS_MAX};
-pub use map::{MAP_SUFFIX, MAP_VERSION, Map, Node, parse_secret, secret_text};
+pub use map::{MAP_SUFFIX, MAP_VERSION, Map, Node, Transport, parse_secret, secret_text};
 pub use nodes::{Nodes, Patience};
 pub use peer::RECONNECT_TIMEOUT;
 pub use pool::Remote;

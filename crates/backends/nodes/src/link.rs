@@ -1,6 +1,7 @@
 //! A connection to an engine: many requests under way at a time, each with a deadline.
 use crate::sending::{Data, Sending};
 use bytes::Bytes;
+use esker_fabric::Place;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::frame::{BULK_MAX, Bulk, Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
@@ -112,6 +113,21 @@ impl Link {
         pool: Uuid,
         session: u64,
     ) -> Result<Self> {
+        Self::connect_by(None, name, address, secret, pool, session).await
+    }
+
+    /// As [`Link::connect`], but goes on over the `fabric` if that is given, on the interface by which the node is reached.
+    ///
+    /// # Errors
+    /// Those of [`Link::connect`] and [`esker_fabric::connect`].
+    pub async fn connect_by(
+        fabric: Option<Place>,
+        name: &str,
+        address: &str,
+        secret: &Secret,
+        pool: Uuid,
+        session: u64,
+    ) -> Result<Self> {
         let connecting = TcpStream::connect(address);
         let stream = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(connected) => {
@@ -121,13 +137,21 @@ impl Link {
         };
         // Requests leave at once: what belongs together was collected before.
         let _ = stream.set_nodelay(true);
+        let local = stream.local_addr().ok().map(|local| local.ip());
         let (from, to) = crate::socket::split(stream);
-        match tokio::time::timeout(
-            CONNECT_TIMEOUT,
-            Self::open(name, from, to, secret, pool, session),
-        )
-        .await
-        {
+        let opening = async {
+            let shaken = shake(from, to, secret, pool, session).await?;
+            match fabric {
+                None => Ok(Self::begin(name, shaken)),
+                Some(place) => {
+                    let Shaken { from, to, spare } = shaken;
+                    let (from, to) =
+                        esker_fabric::connect(from, to, Place { local, ..place }).await?;
+                    Ok(Self::begin(name, Shaken { from, to, spare }))
+                }
+            }
+        };
+        match tokio::time::timeout(CONNECT_TIMEOUT, opening).await {
             Ok(opened) => opened,
             Err(_) => Err(silent(name, CONNECT_TIMEOUT)),
         }
@@ -149,11 +173,15 @@ impl Link {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let spare = Spare::default();
-        let mut from = Receiver::with_spare(from, spare.clone());
-        let mut to = Sender::new(to);
-        let nonce = esker_os::random_bytes()?;
-        handshake::connect(&mut from, &mut to, secret, pool, session, nonce).await?;
+        Ok(Self::begin(name, shake(from, to, secret, pool, session).await?))
+    }
+
+    /// Serves callers over a connection whose engine has proved itself.
+    fn begin<R, W>(name: &str, Shaken { from, to, spare }: Shaken<R, W>) -> Self
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
         let sending = Arc::new(Sending::new(to));
         let waiting = Arc::new(Waiting::default());
         let node = name.to_owned();
@@ -162,7 +190,7 @@ impl Link {
         tokio::spawn(watch_deadlines(Arc::downgrade(&waiting), node));
         let (turns, last_call) = (Semaphore::new(REQUESTS_MAX), AtomicU64::new(0));
         let copies_data = AtomicBool::new(false);
-        Ok(Self { name: name.to_owned(), sending, spare, copies_data, turns, waiting, last_call })
+        Self { name: name.to_owned(), sending, spare, copies_data, turns, waiting, last_call }
     }
 
     /// Sends a request and waits for its reply, which has at most `room` bytes of data.
@@ -228,6 +256,27 @@ impl Link {
         let why = self.waiting.calls().over.clone();
         why.unwrap_or_else(|| gone(&self.name, &"the connection was closed"))
     }
+}
+
+/// A connection whose engine has proved itself, and memory for what arrives.
+struct Shaken<R, W> {
+    from: Receiver<R>,
+    to: Sender<W>,
+    spare: Spare,
+}
+
+async fn shake<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    from: R,
+    to: W,
+    secret: &Secret,
+    pool: Uuid,
+    session: u64,
+) -> Result<Shaken<R, W>> {
+    let spare = Spare::default();
+    let (mut from, mut to) = (Receiver::with_spare(from, spare.clone()), Sender::new(to));
+    let nonce = esker_os::random_bytes()?;
+    handshake::connect(&mut from, &mut to, secret, pool, session, nonce).await?;
+    Ok(Shaken { from, to, spare })
 }
 
 impl Drop for Link {

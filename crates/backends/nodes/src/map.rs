@@ -35,8 +35,28 @@ pub struct Map {
     pub secret: Secret,
     /// Targets of each node.
     pub targets: u32,
+    /// How clients reach the engines. Older releases do not know it, and use TCP.
+    #[serde(default, skip_serializing_if = "Transport::is_tcp")]
+    pub transport: Transport,
     /// The nodes, by number.
     pub nodes: Vec<Node>,
+}
+
+/// How clients reach engines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// A fast network, by libfabric; TCP for the first words.
+    Fabric,
+}
+
+impl Transport {
+    fn is_tcp(&self) -> bool {
+        *self == Self::Tcp
+    }
 }
 
 /// A node of a pool.
@@ -192,6 +212,7 @@ mod tests {
             uuid: Uuid([9; 16]),
             secret: Secret::new([0xa7; 32]),
             targets: 2,
+            transport: Transport::Tcp,
             nodes: (1..4).map(node).collect(),
         }
     }
@@ -207,6 +228,18 @@ mod tests {
         std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         assert_eq!(Map::read(&path).unwrap_err().kind(), ErrorKind::NoPermission);
         std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_map_without_a_transport_means_tcp() {
+        let mut map = sample();
+        assert!(!map.to_text().contains("transport"));
+        map.transport = Transport::Fabric;
+        assert!(map.to_text().contains("\"transport\": \"fabric\""));
+        for expected in [Transport::Tcp, Transport::Fabric] {
+            map.transport = expected;
+            assert_eq!(Map::parse(&map.to_text()).unwrap().transport, expected);
+        }
     }
 
     #[test]

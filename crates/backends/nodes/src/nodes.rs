@@ -1,6 +1,6 @@
 //! A pool over nodes: its targets lie on all of them, its list of containers on the first.
 use crate::commit::{Doubt, UNDECIDED_TIMEOUT};
-use crate::dial::{Dial, Tcp};
+use crate::dial::{Dial, dial_by};
 use crate::map::Map;
 use crate::nodes_container::NodesContainer;
 use crate::peer::{Peer, RECONNECT_TIMEOUT};
@@ -127,7 +127,7 @@ impl Nodes {
         own: Vec<(u32, Arc<dyn Pool>)>,
         patience: Patience,
     ) -> Result<Self> {
-        Self::open_by(map, path, own, patience, Arc::new(Tcp)).wait()
+        Self::open_by(map, path, own, patience, dial_by(map.transport)).wait()
     }
 
     /// As [`Nodes::open_patiently`], with connections that `dial` makes.

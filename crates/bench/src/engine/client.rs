@@ -9,7 +9,7 @@ use crate::measure::{Measured, Meter};
 use crate::payload::Payload;
 use esker::types::info::OpenMode;
 use esker::{Container, Pool, Wait, side_by_side, task};
-use esker_nodes::{Link, Remote};
+use esker_nodes::{Link, Place, Remote};
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,9 +40,10 @@ impl Client {
             runtime.map_err(|error| Error::io("starting the thread of a client", &error))?;
         let (secret, uuid) = (secret(&job.shared), job.shared.uuid);
         let remote = runtime.block_on(async {
-            let session = u64::from(job.rank);
-            Remote::open(Link::connect("engine", &job.site.engine, &secret, uuid, session).await?)
-                .await
+            let (session, address) = (u64::from(job.rank), &job.site.engine);
+            let fabric = job.fabric.then(Place::default);
+            let link = Link::connect_by(fabric, "engine", address, &secret, uuid, session);
+            Remote::open(link.await?).await
         })?;
         let pool = Pool::from_backend(Arc::new(remote), OpenMode::ReadWrite);
         let container = pool.open_container(&job.container, OpenMode::ReadWrite).wait()?;

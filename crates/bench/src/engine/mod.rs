@@ -71,6 +71,9 @@ pub struct ClientJob {
     pub ops: u64,
     /// Operations under way at a time.
     pub in_flight: u32,
+    /// Reach the engine over the fabric.
+    #[serde(default)]
+    pub fabric: bool,
     /// Seed of the data.
     pub seed: u64,
 }

@@ -28,6 +28,8 @@ pub struct EnginePlan {
     pub procs: Vec<u32>,
     /// Numbers of operations under way at a time.
     pub in_flight: Vec<u32>,
+    /// Measure clients over the fabric beside those over TCP.
+    pub fabric: bool,
     /// Operations of each client in each phase; chosen by size if not given.
     pub ops: Option<u64>,
     /// Number of repetitions.
@@ -57,6 +59,7 @@ struct Case {
     in_flight: u32,
     size: u64,
     ops: u64,
+    fabric: bool,
 }
 
 /// The phases of a case, each with its limit.
@@ -114,8 +117,17 @@ impl EnginePlan {
         let each: Vec<_> = each.collect();
         kinds.into_iter().flat_map(move |(kind, size)| {
             let ops = self.ops.unwrap_or((DEFAULT_BYTES / size).clamp(1, DEFAULT_OPS_MAX));
-            let case = move |(procs, in_flight)| Case { kind, procs, in_flight, size, ops };
-            each.clone().into_iter().map(case)
+            let fabrics = [false, true].into_iter().take(1 + usize::from(self.fabric));
+            let case = move |((procs, in_flight), fabric)| Case {
+                kind,
+                procs,
+                in_flight,
+                size,
+                ops,
+                fabric,
+            };
+            let each = each.clone().into_iter();
+            each.flat_map(move |one| fabrics.clone().map(move |fabric| (one, fabric))).map(case)
         })
     }
 
@@ -147,6 +159,7 @@ impl EnginePlan {
             size_bytes: case.size,
             ops: case.ops,
             in_flight: case.in_flight,
+            fabric: case.fabric,
             seed: self.seed,
         };
         let jobs: Vec<_> = (0..case.procs).map(|rank| Job::Client(job(rank))).collect();
@@ -200,6 +213,7 @@ impl EnginePlan {
             "rounds": self.rounds,
             "ops": self.ops,
             "in_flight": self.in_flight,
+            "fabric": self.fabric,
             "class": "SX",
             "targets": place.targets()?,
             "durability": if place.durable { "commit" } else { "process" },
@@ -224,7 +238,8 @@ fn step(clients: &mut Fleet, case: Case, step: Step) -> Result<Vec<crate::measur
 }
 
 fn workload(case: Case) -> String {
-    format!("{} x{}", case.kind.name(), case.in_flight)
+    let over = if case.fabric { " over the fabric" } else { "" };
+    format!("{} x{}{over}", case.kind.name(), case.in_flight)
 }
 
 fn runs_of(case: Case, tallies: &Tallies) -> Vec<Run> {

@@ -6,7 +6,7 @@ use clap::Args;
 use esker::names;
 use esker::types::{Error, Result};
 use esker_bench::units::Bytes;
-use esker_nodes::Map;
+use esker_nodes::{Map, Transport};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -135,6 +135,7 @@ impl Start {
             engine,
             hosts,
             launcher: Launcher::Local,
+            transport: Transport::Tcp,
             map: map.clone(),
             timeout: None,
         };

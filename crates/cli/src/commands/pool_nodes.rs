@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use esker::names;
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
-use esker_nodes::Map;
+use esker_nodes::{Map, Transport};
 use serde_json::json;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -58,6 +58,9 @@ pub(crate) struct OverNodes {
     /// Let engines listen on this network interface only [default: all; others connect to the name of the node]
     #[arg(long, value_name = "IF")]
     interface: Option<String>,
+    /// How clients reach engines: over TCP, or over a fast network by libfabric, which FI_PROVIDER chooses
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    transport: TransportName,
     /// End the engines after this time [default: with a job of Slurm; otherwise never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     lifetime: Option<Duration>,
@@ -85,6 +88,23 @@ enum LauncherName {
     Local,
 }
 
+/// How clients reach engines.
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum TransportName {
+    #[default]
+    Tcp,
+    Fabric,
+}
+
+impl From<TransportName> for Transport {
+    fn from(name: TransportName) -> Self {
+        match name {
+            TransportName::Tcp => Self::Tcp,
+            TransportName::Fabric => Self::Fabric,
+        }
+    }
+}
+
 impl OverNodes {
     /// True if the pool is to be created over nodes.
     pub(super) fn is_wanted(&self) -> bool {
@@ -110,8 +130,15 @@ impl OverNodes {
         };
         let (bar, all) = (Bar::steps("starting nodes"), hosts.len() as u64);
         bar.update(0, all);
-        let launch =
-            Launch { part, engine, hosts, launcher, map: map.clone(), timeout: self.timeout };
+        let launch = Launch {
+            part,
+            engine,
+            hosts,
+            launcher,
+            transport: self.transport.into(),
+            map: map.clone(),
+            timeout: self.timeout,
+        };
         let size = launch.part.size_bytes;
         let made = launch.run(&mut |ready| bar.update(ready as u64, all))?;
         drop(bar);

@@ -4,7 +4,7 @@ use super::order::{
 };
 use super::tree::Tree;
 use esker::types::{Error, ErrorKind, Result, Uuid};
-use esker_nodes::{MAP_VERSION, Map, Node, secret_text};
+use esker_nodes::{MAP_VERSION, Map, Node, Transport, secret_text};
 use esker_wire::handshake::Secret;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -43,6 +43,8 @@ pub(crate) struct Launch {
     pub(crate) engine: EngineSpec,
     pub(crate) hosts: Vec<String>,
     pub(crate) launcher: Launcher,
+    /// How clients reach its engines.
+    pub(crate) transport: Transport,
     /// Where its map is written here.
     pub(crate) map: PathBuf,
     pub(crate) timeout: Option<Duration>,
@@ -87,6 +89,7 @@ impl Launch {
             uuid,
             secret,
             targets: self.part.targets,
+            transport: self.transport,
             nodes: nodes.found(),
         };
         write_here(&map, &self.map)?;

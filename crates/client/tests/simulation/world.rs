@@ -6,7 +6,7 @@ use crate::linear::{Action, Operation, Register};
 use crate::network::{Network, Wires};
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_memory::Memory;
-use esker_nodes::{MAP_VERSION, Map, Node, Nodes, Patience};
+use esker_nodes::{MAP_VERSION, Map, Node, Nodes, Patience, Transport};
 use esker_testing::Random;
 use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::ops::{
@@ -175,6 +175,7 @@ impl World {
             uuid: Uuid([9; 16]),
             secret,
             targets: 2,
+            transport: Transport::Tcp,
             nodes: (0..plan.engines).map(node).collect(),
         };
         let named = |register: u64| Register { name: name(register), ..Register::default() };

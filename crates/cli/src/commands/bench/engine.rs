@@ -15,7 +15,8 @@ reaches in the same run is shown too.
 
 Examples:
   esker bench engine
-  esker bench engine --procs 2 --in-flight 16 --json engine.json";
+  esker bench engine --procs 2 --in-flight 16 --json engine.json
+  FI_PROVIDER=shm esker bench engine --fabric";
 
 /// Measure a pool through an engine, over TCP on loopback
 #[derive(Args)]
@@ -35,6 +36,9 @@ pub(crate) struct EngineArgs {
     /// Operations of a client that are under way at a time, or several numbers, separated by commas
     #[arg(long, value_name = "N", default_value = "1,16", value_delimiter = ',')]
     in_flight: Vec<u32>,
+    /// Measure clients over the fabric beside those over TCP; FI_PROVIDER chooses the provider of libfabric
+    #[arg(long)]
+    fabric: bool,
     /// Operations of each client in each phase [default: 512 MiB, at most 50000 operations]
     #[arg(long, value_name = "N")]
     ops: Option<u64>,
@@ -64,6 +68,7 @@ impl EngineArgs {
             value_bytes: self.value.0,
             procs: self.procs,
             in_flight: self.in_flight,
+            fabric: self.fabric,
             ops: self.ops,
             rounds: self.rounds,
             iperf_seconds: self.iperf3,

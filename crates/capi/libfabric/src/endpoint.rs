@@ -1,0 +1,443 @@
+//! An endpoint: sends to one peer and receives, in slots of registered memory.
+use crate::failure::{check, error};
+use crate::hints::{Chosen, choose};
+use crate::layout::*;
+use crate::library::{Functions, enter, functions, is_usable};
+use crate::memory::Memory;
+use crate::objects::{
+    Object, open_addresses, open_domain, open_endpoint, open_fabric, open_queue, register,
+};
+use esker_types::{Error, ErrorKind, Result};
+use std::ffi::c_void;
+use std::net::IpAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Longest address of an endpoint in bytes.
+const ADDRESS_MAX: usize = 256;
+
+/// What an endpoint is to be.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Name of the provider; else the first that libfabric offers, which FI_PROVIDER decides.
+    pub provider: Option<String>,
+    /// Address of the interface, for providers that use internet addresses.
+    pub local: Option<IpAddr>,
+    /// Lengths of the slots in bytes.
+    pub slots: Vec<usize>,
+}
+
+/// The end of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The slot that is free again.
+    pub slot: usize,
+    /// Of a slot that received: bytes of the message.
+    pub len: usize,
+}
+
+/// Sends and receives messages.
+pub struct Endpoint {
+    functions: &'static Functions,
+    chosen: Chosen,
+    objects: Option<Objects>,
+    memory: Memory,
+    /// Slots that the network uses.
+    busy: Vec<bool>,
+    /// The peer, as the table of addresses calls it.
+    peer: Option<u64>,
+    waits: bool,
+    generation: u64,
+    /// Its address, once it is among those of this process.
+    name: Vec<u8>,
+}
+
+/// The addresses of the endpoints of this process.
+static OWN_NAMES: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+fn own_names() -> MutexGuard<'static, Vec<Vec<u8>>> {
+    OWN_NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Closed in this order.
+struct Objects {
+    endpoint: Object,
+    registration: Object,
+    queue: Object,
+    addresses: Object,
+    domain: Object,
+    fabric: Object,
+}
+
+impl Objects {
+    fn open(functions: &'static Functions, chosen: &Chosen, memory: &Memory) -> Result<Self> {
+        let fabric = open_fabric(functions, chosen)?;
+        let domain = open_domain(functions, chosen, &fabric)?;
+        let addresses = open_addresses(functions, chosen, &domain)?;
+        let queue = open_queue(functions, &domain, 2 * memory.count())?;
+        let registration = register(functions, &domain, memory.whole())?;
+        let endpoint = open_endpoint(functions, chosen, &domain)?;
+        endpoint.bind(functions, &addresses, 0)?;
+        endpoint.bind(functions, &queue, FI_TRANSMIT | FI_RECV)?;
+        endpoint.enable(functions)?;
+        if chosen.registers_for_endpoint() {
+            registration.bind(functions, &endpoint, 0)?;
+            registration.enable(functions)?;
+        }
+        Ok(Self { endpoint, registration, queue, addresses, domain, fabric })
+    }
+
+    /// What to pass for memory that is registered.
+    fn descriptor(&self) -> *mut c_void {
+        // SAFETY: it is a registration of memory.
+        unsafe { self.registration.cast::<Registration>() }.descriptor
+    }
+
+    fn tagged(&self) -> &TaggedOps {
+        // SAFETY: it is an endpoint, made for tagged messages.
+        unsafe { &*self.endpoint.cast::<RawEndpoint>().tagged }
+    }
+
+    fn queue_ops(&self) -> &CqOps {
+        // SAFETY: it is a queue of completions.
+        unsafe { &*self.queue.cast::<Cq>().ops }
+    }
+
+    /// Closes all. False if the network may still use the memory.
+    fn close(self) -> bool {
+        let Self { endpoint, registration, queue, addresses, domain, fabric } = self;
+        let ended = endpoint.close();
+        let ended = registration.close() && ended;
+        drop((queue, addresses));
+        drop(domain);
+        drop(fabric);
+        ended
+    }
+}
+
+impl Endpoint {
+    /// Makes an endpoint.
+    ///
+    /// # Errors
+    /// `NotSupported` if libfabric is not installed, must not be used in this process, or has no such provider; those of
+    /// libfabric.
+    pub fn open(settings: &Settings) -> Result<Self> {
+        if !is_usable() {
+            return Err(inherited());
+        }
+        let mut made = Self::make(functions()?, settings)?;
+        made.name = made.address()?;
+        own_names().push(made.name.clone());
+        Ok(made)
+    }
+
+    fn make(functions: &'static Functions, settings: &Settings) -> Result<Self> {
+        let _entered = enter()?;
+        let chosen = choose(functions, settings.provider.as_deref(), settings.local)?;
+        check_lens(&chosen, &settings.slots)?;
+        let mut memory = Memory::new(&settings.slots)?;
+        let objects = match Objects::open(functions, &chosen, &memory) {
+            Ok(objects) => objects,
+            Err(why) => {
+                // SAFETY: no operation was ever begun.
+                unsafe { memory.free() };
+                return Err(why);
+            }
+        };
+        let (busy, generation) = (vec![false; settings.slots.len()], esker_os::generation());
+        let waits = objects.queue.wait_descriptor().is_some();
+        let (objects, peer, name) = (Some(objects), None, Vec::new());
+        Ok(Self { functions, chosen, objects, memory, busy, peer, waits, generation, name })
+    }
+
+    fn objects(&self) -> Result<&Objects> {
+        self.objects.as_ref().ok_or_else(|| ErrorKind::Canceled.into())
+    }
+
+    /// Name of the provider.
+    #[must_use]
+    pub fn provider(&self) -> String {
+        self.chosen.provider()
+    }
+
+    /// The address at which peers reach it, in the provider's format.
+    ///
+    /// # Errors
+    /// Those of libfabric.
+    pub fn address(&self) -> Result<Vec<u8>> {
+        let _entered = enter()?;
+        let endpoint = &self.objects()?.endpoint;
+        let (mut address, mut len) = (vec![0; ADDRESS_MAX], ADDRESS_MAX);
+        // SAFETY: it is an endpoint; the call writes at most `len` bytes, and how many there are.
+        let code = unsafe {
+            let ops = &*endpoint.cast::<RawEndpoint>().cm;
+            (ops.getname)(endpoint.raw(), address.as_mut_ptr().cast(), &raw mut len)
+        };
+        check(self.functions, code, "asking for the address of an endpoint")?;
+        address.truncate(len);
+        Ok(address)
+    }
+
+    /// Tells the endpoint to whom it sends.
+    ///
+    /// # Errors
+    /// `Invalid` for an address that is none of this provider, or if there is a peer already; `NotSupported` for shared memory
+    /// within one process; those of libfabric.
+    pub fn set_peer(&mut self, address: &[u8]) -> Result<()> {
+        if self.peer.is_some() || !self.is_address(address) {
+            return Err(Error::new(ErrorKind::Invalid, "not the address of an endpoint"));
+        }
+        // Within a process, the provider of shared memory uses that of the peer directly, even after it is gone.
+        if self.chosen.info().addr_format == FI_ADDR_STR
+            && own_names().iter().any(|own| own == address)
+        {
+            return Err(within_process());
+        }
+        let _entered = enter()?;
+        let table = &self.objects()?.addresses;
+        let mut peer = 0;
+        // SAFETY: it is a table of addresses. The address has the length of this endpoint's own, or ends with a zero byte:
+        // the call reads no more.
+        let inserted = unsafe {
+            let ops = &*table.cast::<Av>().ops;
+            let address = address.as_ptr().cast();
+            (ops.insert)(table.raw(), address, 1, &raw mut peer, 0, null_mut())
+        };
+        check(self.functions, inserted, "adding the address of a peer")?;
+        if inserted != 1 {
+            return Err(Error::new(ErrorKind::Invalid, "libfabric refused the address of a peer"));
+        }
+        self.peer = Some(peer);
+        Ok(())
+    }
+
+    fn is_address(&self, address: &[u8]) -> bool {
+        let family = |family: i32| {
+            let found = address.first_chunk().map(|id| i32::from(u16::from_ne_bytes(*id)));
+            found == Some(family)
+        };
+        let has_own_length = address.len() == self.name.len();
+        match self.chosen.info().addr_format {
+            FI_ADDR_STR => address.last() == Some(&0) && address.len() <= ADDRESS_MAX,
+            FI_SOCKADDR_IN => has_own_length && family(libc::AF_INET),
+            FI_SOCKADDR_IN6 => has_own_length && family(libc::AF_INET6),
+            _ => has_own_length,
+        }
+    }
+
+    /// True if there is a descriptor to wait for.
+    #[must_use]
+    pub fn has_descriptor(&self) -> bool {
+        self.waits
+    }
+
+    /// A descriptor that becomes readable when there may be something to poll, if the provider has one. It is watched by
+    /// the tokio runtime of the caller.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be watched.
+    pub fn descriptor(&self) -> Result<Option<AsyncFd<OwnedFd>>> {
+        let _entered = enter()?;
+        let Some(raw) = self.objects()?.queue.wait_descriptor().filter(|_| self.waits) else {
+            return Ok(None);
+        };
+        let failed = |error: std::io::Error| Error::io("waiting for the fabric", &error);
+        // SAFETY: the descriptor belongs to the queue, which lives; it is only duplicated.
+        let own = unsafe { BorrowedFd::borrow_raw(raw) }.try_clone_to_owned().map_err(failed)?;
+        // SAFETY: an `OwnedFd` is one open descriptor, always the same.
+        let watched = unsafe { AsyncFd::register_with_interest(own, Interest::READABLE) };
+        watched.map(Some).map_err(|error| failed(error.into()))
+    }
+
+    /// True if the descriptor tells when there is something more to do; false if there is something already. Only for
+    /// endpoints that have a descriptor.
+    ///
+    /// # Errors
+    /// Those of libfabric.
+    pub fn may_wait(&mut self) -> Result<bool> {
+        let _entered = enter()?;
+        let objects = self.objects()?;
+        let Some(descriptor) = objects.queue.wait_descriptor().filter(|_| self.waits) else {
+            return Ok(false);
+        };
+        let mut queue = objects.queue.raw();
+        // SAFETY: it is a fabric, and the list has one object of it.
+        let code = unsafe {
+            let ops = &*objects.fabric.cast::<Fabric>().ops;
+            (ops.trywait)(objects.fabric.raw(), &raw mut queue, 1)
+        };
+        if code as isize == -FI_EAGAIN {
+            return Ok(false);
+        }
+        check(self.functions, code, "waiting for the network")?;
+        let mut ready = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor that is open; the call returns at once.
+        Ok(unsafe { libc::poll(&raw mut ready, 1, 0) } == 0)
+    }
+
+    /// The bytes of a slot; `None` while the network uses it.
+    #[must_use]
+    pub fn bytes(&self, slot: usize) -> Option<&[u8]> {
+        let (start, len) = self.memory.slot(slot).filter(|_| !self.busy[slot])?;
+        // SAFETY: the memory is zeroed at first and lives as long as `self`; the network does not use the slot.
+        Some(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) })
+    }
+
+    /// The bytes of a slot, to be changed; `None` while the network uses it.
+    #[must_use]
+    pub fn bytes_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
+        let (start, len) = self.memory.slot(slot).filter(|_| !self.busy[slot])?;
+        // SAFETY: as in `bytes`; slots do not overlap.
+        Some(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) })
+    }
+
+    /// Receives the next message of `tag` into a slot. False if the provider cannot take this now: try again after
+    /// [`Endpoint::poll`].
+    ///
+    /// # Errors
+    /// `Invalid` for a slot that is in use; those of libfabric.
+    pub fn receive(&mut self, slot: usize, tag: u64) -> Result<bool> {
+        let _entered = enter()?;
+        let (start, len) = self.idle(slot)?;
+        let objects = self.objects()?;
+        let context = self.memory.context(slot);
+        // SAFETY: it is an endpoint; the slot and its context are registered, and belong to the network until the operation
+        // is done or the endpoint closed.
+        let code = unsafe {
+            let (raw, memory) = (objects.endpoint.raw(), start.as_ptr().cast());
+            let recv = objects.tagged().recv;
+            recv(raw, memory, len, objects.descriptor(), FI_ADDR_UNSPEC, tag, 0, context)
+        };
+        self.begun(slot, code, "receiving")
+    }
+
+    /// Sends the first `len` bytes of a slot with `tag`. False as for [`Endpoint::receive`].
+    ///
+    /// # Errors
+    /// `Invalid` for a slot that is in use or too short, or without a peer; those of libfabric.
+    pub fn send(&mut self, slot: usize, len: usize, tag: u64) -> Result<bool> {
+        let _entered = enter()?;
+        let (start, room) = self.idle(slot)?;
+        let (Some(peer), true) = (self.peer, len <= room) else { return Err(wrong_slot()) };
+        let objects = self.objects()?;
+        let context = self.memory.context(slot);
+        // SAFETY: as in `receive`.
+        let code = unsafe {
+            let (raw, memory) = (objects.endpoint.raw(), start.as_ptr().cast_const().cast());
+            let send = objects.tagged().send;
+            send(raw, memory, len, objects.descriptor(), peer, tag, context)
+        };
+        self.begun(slot, code, "sending")
+    }
+
+    fn idle(&self, slot: usize) -> Result<(std::ptr::NonNull<u8>, usize)> {
+        let found = self.memory.slot(slot).filter(|_| !self.busy[slot]);
+        found.ok_or_else(wrong_slot)
+    }
+
+    fn begun(&mut self, slot: usize, code: isize, doing: &str) -> Result<bool> {
+        match code {
+            0 => self.busy[slot] = true,
+            _ if code == -FI_EAGAIN => return Ok(false),
+            _ => return Err(error(self.functions, -code as i32, doing)),
+        }
+        Ok(true)
+    }
+
+    /// Lets the provider work, and returns an operation that is done, if there is one.
+    ///
+    /// # Errors
+    /// Why an operation failed: the peer cannot be reached any more.
+    pub fn poll(&mut self) -> Result<Option<Done>> {
+        let _entered = enter()?;
+        let objects = self.objects()?;
+        let mut done = CqMessage { context: null_mut(), flags: 0, len: 0 };
+        // SAFETY: it is a queue of such entries; the call writes at most one.
+        let code =
+            unsafe { (objects.queue_ops().read)(objects.queue.raw(), (&raw mut done).cast(), 1) };
+        match code {
+            1 => self.ended(done.context, done.len).map(Some),
+            0 => Ok(None),
+            _ if code == -FI_EAGAIN => Ok(None),
+            _ if code == -FI_EAVAIL => Err(self.failure()),
+            _ => Err(error(self.functions, -code as i32, "polling")),
+        }
+    }
+
+    fn ended(&mut self, context: *mut c_void, len: usize) -> Result<Done> {
+        let slot = self.memory.slot_of(context).filter(|slot| self.busy[*slot]);
+        let slot = slot.ok_or_else(|| {
+            Error::new(ErrorKind::Io, "libfabric reported an operation that was not begun")
+        })?;
+        self.busy[slot] = false;
+        let room = self.memory.slot(slot).map_or(0, |(_, room)| room);
+        Ok(Done { slot, len: len.min(room) })
+    }
+
+    /// Why an operation failed. Its slot stays in use: nothing more is done with this endpoint.
+    #[cold]
+    fn failure(&self) -> Error {
+        let Ok(objects) = self.objects() else { return ErrorKind::Canceled.into() };
+        // SAFETY: all fields may be zero.
+        let mut failed: CqError = unsafe { std::mem::zeroed() };
+        // SAFETY: it is a queue; the call writes one entry.
+        let read =
+            unsafe { (objects.queue_ops().readerr)(objects.queue.raw(), &raw mut failed, 0) };
+        let code = if read == 1 { failed.error.abs() } else { libc::EIO };
+        error(self.functions, code, "a message was not delivered")
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        let Some(objects) = self.objects.take() else { return };
+        let is_own = self.generation == esker_os::generation();
+        let Some(_entered) = is_own.then(enter).and_then(Result::ok) else {
+            // The process ends, or they belong to its parent.
+            std::mem::forget(objects);
+            return;
+        };
+        own_names().retain(|own| *own != self.name);
+        if objects.close() {
+            // SAFETY: the endpoint and the registration are closed, so the network does not use it any more.
+            unsafe { self.memory.free() };
+        }
+    }
+}
+
+fn check_lens(chosen: &Chosen, lens: &[usize]) -> Result<()> {
+    let (longest, most) = (lens.iter().copied().max().unwrap_or(0), chosen.message_max());
+    match longest <= most {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::NotSupported,
+            format!(
+                "provider {} sends messages of at most {most} bytes, {longest} are needed: choose another by FI_PROVIDER",
+                chosen.provider()
+            ),
+        )),
+    }
+}
+
+#[cold]
+fn wrong_slot() -> Error {
+    Error::new(ErrorKind::Invalid, "a slot that is in use or too short, or no peer to send to")
+}
+
+#[cold]
+fn within_process() -> Error {
+    let message =
+        "shared memory connects different processes only: choose another provider by FI_PROVIDER";
+    Error::new(ErrorKind::NotSupported, message)
+}
+
+#[cold]
+fn inherited() -> Error {
+    Error::new(
+        ErrorKind::NotSupported,
+        "libfabric was loaded before this process was forked, and cannot be used in it",
+    )
+}

@@ -1,0 +1,165 @@
+//! Which provider and interface is used: the first that libfabric offers for what is asked.
+use crate::failure::check;
+use crate::layout::*;
+use crate::library::Functions;
+use esker_types::{Error, ErrorKind, Result};
+use std::ffi::{CStr, CString, c_char};
+use std::net::IpAddr;
+use std::ptr::{NonNull, null, null_mut};
+
+/// Longest name of a provider in bytes.
+const NAME_MAX: usize = 64;
+
+/// A list of what is asked or offered, freed when dropped.
+pub(crate) struct Chosen {
+    functions: &'static Functions,
+    info: NonNull<Info>,
+}
+
+// SAFETY: the list belongs to its owner.
+unsafe impl Send for Chosen {}
+
+impl Drop for Chosen {
+    fn drop(&mut self) {
+        // SAFETY: the list came from the library, and is not used afterwards.
+        unsafe { (self.functions.fi_freeinfo)(self.info.as_ptr()) };
+    }
+}
+
+impl Chosen {
+    fn new(functions: &'static Functions, info: *mut Info) -> Option<Self> {
+        NonNull::new(info).map(|info| Self { functions, info })
+    }
+
+    pub(crate) fn raw(&self) -> *mut Info {
+        self.info.as_ptr()
+    }
+
+    pub(crate) fn info(&self) -> &Info {
+        // SAFETY: it lives until it is dropped.
+        unsafe { self.info.as_ref() }
+    }
+
+    /// Name of the provider.
+    pub(crate) fn provider(&self) -> String {
+        // SAFETY: what `fi_getinfo` returns has these attributes.
+        let name = unsafe { (*self.info().fabric_attr).prov_name };
+        match name.is_null() {
+            true => String::new(),
+            // SAFETY: the name is a C string of the list.
+            false => unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// True if memory is registered for one endpoint.
+    pub(crate) fn registers_for_endpoint(&self) -> bool {
+        // SAFETY: what `fi_getinfo` returns has these attributes.
+        unsafe { (*self.info().domain_attr).mr_mode & FI_MR_ENDPOINT != 0 }
+    }
+
+    /// Longest message in bytes.
+    pub(crate) fn message_max(&self) -> usize {
+        // SAFETY: what `fi_getinfo` returns has these attributes.
+        unsafe { (*self.info().ep_attr).max_msg_size }
+    }
+}
+
+/// What an endpoint here needs: tagged messages in order, to any peer, by one thread at a time.
+fn hints(functions: &'static Functions, provider: Option<&CStr>) -> Option<Chosen> {
+    // SAFETY: without an argument, the call makes empty hints.
+    let hints = Chosen::new(functions, unsafe { (functions.fi_dupinfo)(null()) })?;
+    // SAFETY: new hints have all of their parts, and nobody else uses them. The library frees the name, as it does its own.
+    unsafe {
+        let info = &mut *hints.raw();
+        info.caps = FI_TAGGED | FI_SEND | FI_RECV;
+        info.mode = FI_CONTEXT | FI_CONTEXT2;
+        (*info.ep_attr).kind = FI_EP_RDM;
+        (*info.tx_attr).msg_order = FI_ORDER_SAS;
+        (*info.rx_attr).msg_order = FI_ORDER_SAS;
+        let domain = &mut *info.domain_attr;
+        domain.threading = FI_THREAD_DOMAIN;
+        domain.resource_mgmt = FI_RM_ENABLED;
+        domain.mr_mode =
+            FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+        if let Some(name) = provider {
+            (*info.fabric_attr).prov_name = libc::strdup(name.as_ptr());
+        }
+    }
+    Some(hints)
+}
+
+/// Asks for what there is; from the interface with address `local`, if that is given.
+fn offered(
+    functions: &'static Functions,
+    provider: Option<&CStr>,
+    local: Option<IpAddr>,
+) -> Result<Chosen> {
+    let no_memory = || Error::new(ErrorKind::NoMemory, "no memory to ask for a network");
+    let hints = hints(functions, provider).ok_or_else(no_memory)?;
+    let node = local.and_then(|local| CString::new(local.to_string()).ok());
+    let (node, flags) = match &node {
+        Some(node) => (node.as_ptr(), FI_SOURCE | FI_NUMERICHOST),
+        None => (null::<c_char>(), 0),
+    };
+    let mut found = null_mut();
+    // SAFETY: the texts and the hints live during the call, which sets `found`.
+    let code = unsafe {
+        (functions.fi_getinfo)(VERSION, node, null(), flags, hints.raw(), &raw mut found)
+    };
+    check(functions, code, "looking for a network")?;
+    Chosen::new(functions, found).ok_or_else(no_memory)
+}
+
+/// The first provider that libfabric offers, or the one of this name. Providers of internet addresses use the interface
+/// that has the address `local`.
+///
+/// # Errors
+/// `Invalid` for a name that no provider has, `NotSupported` if there is no such provider here.
+pub(crate) fn choose(
+    functions: &'static Functions,
+    provider: Option<&str>,
+    local: Option<IpAddr>,
+) -> Result<Chosen> {
+    let name = provider.map(checked_name).transpose()?;
+    let none = |error: Error| none(provider, local, &error);
+    let first = offered(functions, name.as_deref(), None).map_err(none)?;
+    if local.is_none() || !INTERNET_FORMATS.contains(&first.info().addr_format) {
+        return Ok(first);
+    }
+    let name = CString::new(first.provider()).ok();
+    offered(functions, name.as_deref(), local).map_err(none)
+}
+
+fn checked_name(name: &str) -> Result<CString> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b";_-+.".contains(&byte);
+    let invalid =
+        || Error::new(ErrorKind::Invalid, format!("{name:?} is not the name of a provider"));
+    match name.len() <= NAME_MAX && name.bytes().all(is_plain) {
+        true => CString::new(name).map_err(|_| invalid()),
+        false => Err(invalid()),
+    }
+}
+
+#[cold]
+fn none(provider: Option<&str>, local: Option<IpAddr>, error: &Error) -> Error {
+    let wanted = provider.map_or_else(String::new, |name| format!(" {name}"));
+    let at = local.map_or_else(String::new, |local| format!(" at address {local}"));
+    let message = format!(
+        "there is no provider{wanted}{at}: {}; `fi_info` lists those of this node, FI_PROVIDER chooses one for all nodes",
+        error.message()
+    );
+    Error::new(ErrorKind::NotSupported, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_providers_are_plain() {
+        assert!(checked_name("verbs;ofi_rxm").is_ok());
+        for wrong in ["tcp\0", "a b", "$(ls)", &"x".repeat(NAME_MAX + 1)] {
+            assert_eq!(checked_name(wrong).unwrap_err().kind(), ErrorKind::Invalid, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Objects of libfabric, each closed when it is dropped.
+use crate::failure::check;
+use crate::hints::Chosen;
+use crate::layout::*;
+use crate::library::Functions;
+use esker_types::Result;
+use std::ffi::c_int;
+use std::ptr::{NonNull, null_mut};
+
+/// An object, closed when dropped: before those from which it was made.
+pub(crate) struct Object(NonNull<Fid>);
+
+// SAFETY: the domain is used with FI_THREAD_DOMAIN: any thread may call it, one at a time; `&mut Endpoint` sees to that.
+unsafe impl Send for Object {}
+
+impl Object {
+    /// Takes the object that a call has made, or says why it made none.
+    pub(crate) fn made(
+        functions: &Functions,
+        doing: &str,
+        make: impl FnOnce(*mut *mut Fid) -> c_int,
+    ) -> Result<Self> {
+        let mut raw = null_mut();
+        check(functions, make(&raw mut raw), doing)?;
+        match NonNull::new(raw) {
+            Some(raw) => Ok(Self(raw)),
+            None => Err(crate::failure::error(functions, libc::ENOMEM, doing)),
+        }
+    }
+
+    pub(crate) fn raw(&self) -> *mut Fid {
+        self.0.as_ptr()
+    }
+
+    /// The object as the structure that it begins.
+    ///
+    /// # Safety
+    /// It must be an object of that kind.
+    pub(crate) unsafe fn cast<T>(&self) -> &T {
+        // SAFETY: the library allocated the whole structure; it lives until the object is closed.
+        unsafe { self.0.cast::<T>().as_ref() }
+    }
+
+    fn ops(&self) -> &FidOps {
+        // SAFETY: every object has this table for as long as it lives.
+        unsafe { &*self.0.as_ref().ops }
+    }
+
+    pub(crate) fn bind(&self, functions: &Functions, other: &Self, flags: u64) -> Result<()> {
+        // SAFETY: both objects live.
+        let code = unsafe { (self.ops().bind)(self.raw(), other.raw(), flags) };
+        check(functions, code, "binding the parts of an endpoint")
+    }
+
+    pub(crate) fn enable(&self, functions: &Functions) -> Result<()> {
+        // SAFETY: the object lives; this command has no argument.
+        let code = unsafe { (self.ops().control)(self.raw(), FI_ENABLE, null_mut()) };
+        check(functions, code, "enabling an endpoint")
+    }
+
+    /// The descriptor that becomes readable when there may be something to do.
+    pub(crate) fn wait_descriptor(&self) -> Option<c_int> {
+        let mut descriptor: c_int = -1;
+        // SAFETY: the object lives; this command writes one `int` for an object that waits by a descriptor.
+        let code =
+            unsafe { (self.ops().control)(self.raw(), FI_GETWAIT, (&raw mut descriptor).cast()) };
+        (code == 0 && descriptor >= 0).then_some(descriptor)
+    }
+
+    /// Closes it. False if that failed, and the object may still be in use.
+    pub(crate) fn close(self) -> bool {
+        // SAFETY: the object lives, and is not used afterwards.
+        let code = unsafe { (self.ops().close)(self.raw()) };
+        std::mem::forget(self);
+        code == 0
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // SAFETY: the object lives, and is not used afterwards. A failure leaves it behind, which harms nobody.
+        unsafe { (self.ops().close)(self.raw()) };
+    }
+}
+
+/// Opens the network that was chosen.
+pub(crate) fn open_fabric(functions: &Functions, chosen: &Chosen) -> Result<Object> {
+    let attributes = chosen.info().fabric_attr;
+    Object::made(functions, "opening the network", |made| {
+        // SAFETY: the attributes come from `fi_getinfo`; the call sets `made`.
+        unsafe { (functions.fi_fabric)(attributes, made, null_mut()) }
+    })
+}
+
+/// Opens the network interface that was chosen.
+pub(crate) fn open_domain(
+    functions: &Functions,
+    chosen: &Chosen,
+    fabric: &Object,
+) -> Result<Object> {
+    Object::made(functions, "opening the network interface", |made| {
+        // SAFETY: the object is a fabric, and `info` is one that it offers.
+        unsafe {
+            let ops = &*fabric.cast::<Fabric>().ops;
+            (ops.domain)(fabric.raw(), chosen.raw(), made, null_mut())
+        }
+    })
+}
+
+/// Opens a table for the address of the peer.
+pub(crate) fn open_addresses(
+    functions: &Functions,
+    chosen: &Chosen,
+    domain: &Object,
+) -> Result<Object> {
+    let mut attributes = AvAttributes {
+        // SAFETY: what `fi_getinfo` returns has these attributes.
+        kind: unsafe { (*chosen.info().domain_attr).av_type },
+        rx_ctx_bits: 0,
+        count: 1,
+        ep_per_node: 0,
+        name: std::ptr::null(),
+        map_addr: null_mut(),
+        flags: 0,
+    };
+    Object::made(functions, "opening a table of addresses", |made| {
+        // SAFETY: the object is a domain; the attributes live during the call.
+        unsafe {
+            let ops = &*domain.cast::<Domain>().ops;
+            (ops.av_open)(domain.raw(), &raw mut attributes, made, null_mut())
+        }
+    })
+}
+
+/// Opens a queue of completions. It has a descriptor to wait for if the provider can.
+pub(crate) fn open_queue(functions: &Functions, domain: &Object, size: usize) -> Result<Object> {
+    let open = |wait_obj| {
+        let mut attributes = CqAttributes {
+            size,
+            flags: 0,
+            format: FI_CQ_FORMAT_MSG,
+            wait_obj,
+            signaling_vector: 0,
+            wait_cond: 0,
+            wait_set: null_mut(),
+        };
+        Object::made(functions, "opening a queue of completions", |made| {
+            // SAFETY: the object is a domain; the attributes live during the call.
+            unsafe {
+                let ops = &*domain.cast::<Domain>().ops;
+                (ops.cq_open)(domain.raw(), &raw mut attributes, made, null_mut())
+            }
+        })
+    };
+    open(FI_WAIT_FD).or_else(|_| open(FI_WAIT_NONE))
+}
+
+/// Makes an endpoint.
+pub(crate) fn open_endpoint(
+    functions: &Functions,
+    chosen: &Chosen,
+    domain: &Object,
+) -> Result<Object> {
+    Object::made(functions, "making an endpoint", |made| {
+        // SAFETY: the object is a domain, and `info` is one that it was opened with.
+        unsafe {
+            let ops = &*domain.cast::<Domain>().ops;
+            (ops.endpoint)(domain.raw(), chosen.raw(), made, null_mut())
+        }
+    })
+}
+
+/// Registers memory with the network interface.
+pub(crate) fn register(
+    functions: &Functions,
+    domain: &Object,
+    (start, len): (*const std::ffi::c_void, usize),
+) -> Result<Object> {
+    Object::made(functions, "registering memory", |made| {
+        // SAFETY: the object is a domain; the memory outlives the registration, which the endpoint sees to.
+        unsafe {
+            let reg = (*domain.cast::<Domain>().memory).reg;
+            let access = FI_SEND | FI_RECV;
+            reg(domain.raw(), start, len, access, 0, 0, 0, made, null_mut())
+        }
+    })
+}

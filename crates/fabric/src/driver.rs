@@ -1,0 +1,207 @@
+//! The task of a connection: lets the provider work when the network wakes it, and watches the TCP connection, which
+//! ends when the other side dies.
+//!
+//! A provider without a descriptor to wait for, shared memory for example, cannot wake anybody. Then the peer *rings*:
+//! it sends one byte over TCP that says how many pieces it has sent.
+use crate::halves::Shared;
+use esker_types::{Error, ErrorKind, Result};
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// How long a connection that nobody uses any more waits for the other side to end it, too.
+pub const LINGER: Duration = Duration::from_secs(2);
+
+/// How often a provider that has something under way, and cannot say when it is done, is asked in vain before its thread
+/// sleeps in between.
+const AWAKE: u32 = 100;
+
+/// How long that sleep is.
+const NAP: Duration = Duration::from_millis(1);
+
+/// How often the provider is asked for the last time.
+const LAST_LOOKS: u32 = 4;
+
+/// Pieces that a peer may ring for before they arrive.
+const RUNG_MAX: u64 = 1 << 16;
+
+/// What a connection waits for.
+enum Next {
+    /// Nothing: there is more to do.
+    Nothing,
+    /// A short time: there may be more to do, but the provider was asked in vain for long.
+    Time,
+    /// The network, or a short time: the provider has not taken everything.
+    Soon,
+    /// The network.
+    Network,
+    /// It has ended.
+    End,
+}
+
+/// The task of one connection.
+struct Driver<W> {
+    shared: Arc<Shared>,
+    descriptor: Option<AsyncFd<OwnedFd>>,
+    to: W,
+    /// Pieces that the peer has rung for.
+    rung: u64,
+    /// Times that the provider was asked in vain.
+    in_vain: u32,
+    /// When a connection that nobody uses is closed.
+    deadline: Option<Instant>,
+}
+
+/// Starts the task of a connection, whose other side is told by `to` and dies with `from`.
+///
+/// # Errors
+/// `Io` if the descriptor of the network cannot be waited for.
+pub(crate) fn start<R, W>(shared: Arc<Shared>, from: R, to: W) -> Result<()>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let descriptor = shared.state().flow.endpoint().descriptor()?;
+    let driver = Driver { shared, descriptor, to, rung: 0, in_vain: 0, deadline: None };
+    tokio::spawn(driver.run(from));
+    Ok(())
+}
+
+impl<W: AsyncWrite + Unpin> Driver<W> {
+    async fn run<R: AsyncRead + Unpin>(mut self, mut from: R) {
+        let why = self.drive(&mut from).await.err();
+        let mut state = self.shared.state();
+        // What has arrived before the end counts.
+        for _ in 0..LAST_LOOKS {
+            state.progress();
+        }
+        state.flow.end(why);
+        state.wake_all();
+    }
+
+    /// Until the connection ends; with an error if that was not as it should be.
+    async fn drive<R: AsyncRead + Unpin>(&mut self, from: &mut R) -> Result<()> {
+        let descriptor = self.descriptor.take();
+        let mut ready: Option<AsyncFdReadyGuard<'_, OwnedFd>> = None;
+        let mut rings = [0; 64];
+        loop {
+            let next = self.step(descriptor.is_some());
+            self.ring().await?;
+            let is_told = matches!(next, Next::Network | Next::Soon);
+            if let Some(mut ready) = ready.take().filter(|_| is_told) {
+                ready.clear_ready();
+            }
+            let pause = pin!(pause(&next, self.deadline));
+            tokio::select! {
+                biased;
+                read = from.read(&mut rings) => match read {
+                    Ok(count @ 1..) => self.heard(&rings[..count])?,
+                    _ => return Ok(()),
+                },
+                ended = pause => if ended { return Ok(()) },
+                () = self.shared.wake.notified() => {}
+                guard = readable(descriptor.as_ref()), if is_told => ready = Some(guard?),
+            }
+        }
+    }
+
+    /// Does what there is to do, and says what to wait for then.
+    fn step(&mut self, has_descriptor: bool) -> Next {
+        let mut state = self.shared.state();
+        let has_worked = state.progress();
+        let (is_over, is_left) = (state.flow.over().is_some(), state.flow.is_left());
+        let has_parted = is_left && state.flow.is_closed() && state.flow.has_ended();
+        let is_late = self.deadline.is_some_and(|deadline| deadline <= Instant::now());
+        let next = match has_descriptor {
+            _ if is_over || has_parted || is_late => Next::End,
+            _ if has_worked => Next::Nothing,
+            true if !state.flow.may_wait() => Next::Nothing,
+            true if state.flow.is_refused() => Next::Soon,
+            true => Next::Network,
+            // Such providers meet their peer only while both are polled.
+            false if state.flow.pieces() == 0 => Next::Nothing,
+            false if self.rung > state.flow.pieces() || !state.flow.is_sent() => Next::Nothing,
+            false if state.flow.is_refused() => Next::Soon,
+            false => Next::Network,
+        };
+        drop(state);
+        if is_left {
+            self.deadline.get_or_insert_with(|| Instant::now() + LINGER);
+        }
+        self.rested(next, has_worked)
+    }
+
+    /// Lets the thread sleep if the provider was asked in vain for long.
+    fn rested(&mut self, next: Next, has_worked: bool) -> Next {
+        match next {
+            Next::Nothing if !has_worked => self.in_vain += 1,
+            _ => self.in_vain = 0,
+        }
+        match next {
+            Next::Nothing if self.in_vain > AWAKE => Next::Time,
+            other => other,
+        }
+    }
+
+    /// Tells the peer of pieces that were sent, if it must be told.
+    async fn ring(&mut self) -> Result<()> {
+        let mut sent = self.shared.state().flow.take_sent();
+        while self.shared.rings && sent > 0 {
+            let count = u8::try_from(sent).unwrap_or(u8::MAX);
+            let rung = async {
+                self.to.write_all(&[count]).await?;
+                self.to.flush().await
+            };
+            rung.await.map_err(|error| Error::io("ringing a peer of the fabric", &error))?;
+            sent -= u64::from(count);
+        }
+        Ok(())
+    }
+
+    /// Notes how often the peer has rung.
+    fn heard(&mut self, rings: &[u8]) -> Result<()> {
+        self.rung += rings.iter().copied().map(u64::from).sum::<u64>();
+        match self.rung.saturating_sub(self.shared.state().flow.pieces()) <= RUNG_MAX {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Corrupt,
+                "a peer rang for messages of the fabric that it did not send; the connection is closed",
+            )),
+        }
+    }
+}
+
+/// Waits until the network may have something.
+async fn readable(descriptor: Option<&AsyncFd<OwnedFd>>) -> Result<AsyncFdReadyGuard<'_, OwnedFd>> {
+    match descriptor {
+        Some(descriptor) => {
+            descriptor.readable().await.map_err(|error| Error::io("waiting for the fabric", &error))
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for as long as may be. True if the connection has ended.
+async fn pause(next: &Next, deadline: Option<Instant>) -> bool {
+    let rest = async {
+        match next {
+            Next::Nothing => tokio::task::yield_now().await,
+            Next::Time | Next::Soon => sleep(NAP).await,
+            Next::Network => std::future::pending().await,
+            Next::End => return true,
+        }
+        false
+    };
+    match deadline {
+        None => rest.await,
+        Some(deadline) => tokio::select! {
+            biased;
+            () = sleep_until(deadline) => true,
+            ended = rest => ended,
+        },
+    }
+}

@@ -1,0 +1,432 @@
+//! The stream over an endpoint: cuts it into pieces, puts those that arrive in order, and keeps to the windows of both
+//! sides. Whoever calls holds the lock; nothing here waits.
+use crate::piece::{HEADER_LEN, Header, Kind, refused};
+use crate::setup::Identity;
+use crate::window::{Size, Window, slots};
+use esker_libfabric::{Done, Endpoint};
+use esker_types::{Error, ErrorKind, Result};
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
+
+/// Short pieces that only credits may use, so that both sides can always give some back.
+const RESERVE: u16 = 2;
+
+/// Operations that are looked at before others get their turn.
+const POLLS_MAX: usize = 64;
+
+/// How often a provider may refuse to receive at first.
+const TRIES_MAX: u32 = 100_000;
+
+/// A stream in both directions.
+pub(crate) struct Flow {
+    endpoint: Endpoint,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// Why the connection has ended, or `None` inside if the other side is gone.
+    over: Option<Option<Error>>,
+}
+
+struct Incoming {
+    /// By what the pieces for this side are known.
+    own: Identity,
+    /// Number of the piece that comes next.
+    expected: u32,
+    /// Data that was not taken yet, by number: slot, and where the data begins and ends.
+    arrived: HashMap<u32, Arrived>,
+    /// Slots that are to receive again.
+    idle: VecDeque<usize>,
+    /// Slots that receive again, and the peer does not know it.
+    owed: [u16; 2],
+    /// All pieces so far.
+    count: u64,
+    ended: bool,
+    /// Nobody reads any more.
+    ignored: bool,
+}
+
+struct Arrived {
+    kind: Kind,
+    slot: usize,
+    begin: usize,
+    end: usize,
+}
+
+struct Outgoing {
+    peer: Identity,
+    /// What the peer is ready for.
+    window: Window,
+    /// Pieces that may be sent now.
+    credits: [u16; 2],
+    /// Slots that are not in use.
+    free: [Vec<usize>; 2],
+    /// Number of the next piece.
+    number: u32,
+    /// Pieces that the provider has not taken yet: slot and length.
+    queue: VecDeque<(usize, usize)>,
+    /// Pieces that the provider has taken since the last look.
+    taken: u64,
+    /// Nothing more will be written, and whether the peer was told.
+    closing: bool,
+    closed: bool,
+}
+
+impl Flow {
+    /// The stream over an endpoint that has a peer. It is ready for a window of pieces.
+    ///
+    /// # Errors
+    /// Those of libfabric.
+    pub(crate) fn new(endpoint: Endpoint, own: Identity) -> Result<Self> {
+        let idle = Size::ALL.into_iter().flat_map(slots::receiving).collect();
+        let incoming = Incoming {
+            own,
+            expected: 0,
+            arrived: HashMap::new(),
+            idle,
+            owed: [0; 2],
+            count: 0,
+            ended: false,
+            ignored: false,
+        };
+        let outgoing = Outgoing {
+            peer: Identity::default(),
+            window: Window::OWN,
+            credits: [0; 2],
+            free: Size::ALL.map(|size| slots::sending(size).collect()),
+            number: 0,
+            queue: VecDeque::new(),
+            taken: 0,
+            closing: false,
+            closed: false,
+        };
+        let mut flow = Self { endpoint, incoming, outgoing, over: None };
+        let mut tries = 0;
+        while !flow.receive_again()? {
+            flow.poll_once()?;
+            tries += 1;
+            if tries > TRIES_MAX {
+                return Err(not_ready());
+            }
+        }
+        // The peer learns of these by the window.
+        flow.incoming.owed = [0; 2];
+        Ok(flow)
+    }
+
+    /// Tells it who is on the other side.
+    ///
+    /// # Errors
+    /// `Invalid` for an address that is none.
+    pub(crate) fn set_peer(
+        &mut self,
+        address: &[u8],
+        peer: Identity,
+        window: Window,
+    ) -> Result<()> {
+        self.endpoint.set_peer(address)?;
+        (self.outgoing.peer, self.outgoing.window) = (peer, window);
+        self.outgoing.credits = window.counts;
+        Ok(())
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Ends the connection; without an error if the other side is gone.
+    pub(crate) fn end(&mut self, why: Option<Error>) {
+        self.over.get_or_insert(why);
+    }
+
+    /// Why and whether it has ended.
+    pub(crate) fn over(&self) -> Option<&Option<Error>> {
+        self.over.as_ref()
+    }
+
+    /// Does what can be done now. True if something was.
+    pub(crate) fn progress(&mut self) -> bool {
+        if self.over.is_some() {
+            return false;
+        }
+        self.try_progress().unwrap_or_else(|error| {
+            self.end(Some(error));
+            true
+        })
+    }
+
+    fn try_progress(&mut self) -> Result<bool> {
+        let mut polls = 0;
+        while polls < POLLS_MAX && self.poll_once()? {
+            polls += 1;
+        }
+        if self.incoming.ignored {
+            self.discard();
+        }
+        self.receive_again()?;
+        self.close()?;
+        self.give_credits()?;
+        self.send_queued()?;
+        Ok(polls > 0)
+    }
+
+    fn poll_once(&mut self) -> Result<bool> {
+        let Some(done) = self.endpoint.poll()? else { return Ok(false) };
+        match slots::is_receiving(done.slot) {
+            true => self.arrive(done)?,
+            false => self.outgoing.free[slots::size(done.slot) as usize].push(done.slot),
+        }
+        Ok(true)
+    }
+
+    fn arrive(&mut self, Done { slot, len }: Done) -> Result<()> {
+        let bytes = self.endpoint.bytes(slot).unwrap_or_default();
+        let header = Header::decode(&bytes[..len.min(bytes.len())], self.incoming.own.key)?;
+        self.incoming.count += 1;
+        for size in Size::ALL {
+            let credits = &mut self.outgoing.credits[size as usize];
+            *credits = credits.saturating_add(header.credits[size as usize]);
+            if *credits > self.outgoing.window.counts[size as usize] {
+                return Err(refused("it gives credits that were never taken"));
+            }
+        }
+        match header.kind {
+            Kind::Credit => self.incoming.idle.push_back(slot),
+            kind => {
+                let arrived = Arrived { kind, slot, begin: HEADER_LEN, end: len };
+                self.incoming.add(header.number, arrived)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets slots receive that are not in use. False if the provider does not take all of them now.
+    fn receive_again(&mut self) -> Result<bool> {
+        while let Some(slot) = self.incoming.idle.front().copied() {
+            let size = slots::size(slot);
+            if !self.endpoint.receive(slot, self.incoming.own.tag(size))? {
+                return Ok(false);
+            }
+            self.incoming.idle.pop_front();
+            self.incoming.owed[size as usize] += 1;
+        }
+        Ok(true)
+    }
+
+    /// Gives credits back before the peer runs out of them, if nothing else is sent that does.
+    fn give_credits(&mut self) -> Result<()> {
+        let is_due =
+            |size: Size| self.incoming.owed[size as usize] >= Window::OWN.counts[size as usize] / 2;
+        match Size::ALL.into_iter().any(is_due) {
+            true => self.add_piece(Kind::Credit, 0).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Tells the peer that no more will come.
+    fn close(&mut self) -> Result<()> {
+        let Outgoing { closing, closed, .. } = self.outgoing;
+        if closing && !closed {
+            self.outgoing.closed = self.add_piece(Kind::End, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a short piece without data. False if there is no room for it now.
+    fn add_piece(&mut self, kind: Kind, reserve: u16) -> Result<bool> {
+        let Some(slot) = self.outgoing.take(Size::Short, reserve) else { return Ok(false) };
+        self.compose(slot, kind, &[]).map(|_| true)
+    }
+
+    /// Writes a piece into a slot, and queues it. Returns how many bytes of data it has.
+    fn compose(&mut self, slot: usize, kind: Kind, data: &[IoSlice<'_>]) -> Result<usize> {
+        let owed = std::mem::take(&mut self.incoming.owed);
+        let number = self.outgoing.next_number(kind);
+        let header = Header { key: self.outgoing.peer.key, number, kind, credits: owed };
+        let most = self.outgoing.room(slots::size(slot));
+        let bytes = self.endpoint.bytes_mut(slot).unwrap_or_default();
+        let (head, body) =
+            bytes.split_first_chunk_mut().ok_or_else(|| refused("a slot to send is in use"))?;
+        *head = header.encode();
+        let len = fill(&mut body[..most], data);
+        self.outgoing.queue.push_back((slot, HEADER_LEN + len));
+        Ok(len)
+    }
+
+    fn send_queued(&mut self) -> Result<()> {
+        while let Some((slot, len)) = self.outgoing.queue.front().copied() {
+            let tag = self.outgoing.peer.tag(slots::size(slot));
+            if !self.endpoint.send(slot, len, tag)? {
+                break;
+            }
+            self.outgoing.queue.pop_front();
+            self.outgoing.taken += 1;
+        }
+        Ok(())
+    }
+
+    /// Sends as much of `data` as a piece holds. Returns how much; `None` if there is no room now.
+    ///
+    /// # Errors
+    /// Why the connection has ended.
+    pub(crate) fn write(&mut self, data: &[IoSlice<'_>]) -> Result<Option<usize>> {
+        let len: usize = data.iter().map(|slice| slice.len()).sum();
+        let short_fits = len <= self.outgoing.room(Size::Short);
+        let first = if short_fits { Size::Short } else { Size::Long };
+        let mut slot = self.outgoing.take(first, RESERVE);
+        if slot.is_none() && short_fits {
+            slot = self.outgoing.take(Size::Long, 0);
+        }
+        let Some(slot) = slot else { return Ok(None) };
+        let written = self.compose(slot, Kind::Data, data)?;
+        self.send_queued()?;
+        Ok(Some(written))
+    }
+
+    /// Takes bytes that have arrived, as many as `room` holds; `None` if there are none.
+    pub(crate) fn read(&mut self, mut put: impl FnMut(&[u8]) -> usize) -> Option<usize> {
+        let mut total = 0;
+        while let Some(piece) = self.incoming.arrived.get_mut(&self.incoming.expected) {
+            if piece.kind == Kind::End {
+                self.incoming.ended = true;
+                break;
+            }
+            let bytes = self.endpoint.bytes(piece.slot).unwrap_or_default();
+            let count = put(&bytes[piece.begin..piece.end]);
+            piece.begin += count;
+            total += count;
+            if piece.begin < piece.end {
+                break;
+            }
+            self.incoming.finish_first();
+        }
+        (total > 0).then_some(total)
+    }
+
+    /// Forgets what arrives, because nobody reads it.
+    fn discard(&mut self) {
+        self.read(<[u8]>::len);
+    }
+
+    /// Nobody reads any more.
+    pub(crate) fn stop_reading(&mut self) {
+        self.incoming.ignored = true;
+    }
+
+    /// Nothing more is written.
+    pub(crate) fn stop_writing(&mut self) {
+        self.outgoing.closing = true;
+    }
+
+    /// True if the peer has said that no more will come, and everything was read.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.incoming.ended
+    }
+
+    /// True if neither half is in use.
+    pub(crate) fn is_left(&self) -> bool {
+        self.incoming.ignored && self.outgoing.closing
+    }
+
+    /// True if everything was sent, and the provider is done with it.
+    pub(crate) fn is_sent(&self) -> bool {
+        let free: usize = self.outgoing.free.iter().map(Vec::len).sum();
+        let all: usize = Size::ALL.into_iter().map(|size| slots::sending(size).len()).sum();
+        free == all
+    }
+
+    /// True if the peer was told that nothing more will come.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.outgoing.closed && self.is_sent()
+    }
+
+    /// True if the provider has not taken everything yet, and must be asked again.
+    pub(crate) fn is_refused(&self) -> bool {
+        !self.outgoing.queue.is_empty() || !self.incoming.idle.is_empty()
+    }
+
+    /// Pieces that have arrived so far.
+    pub(crate) fn pieces(&self) -> u64 {
+        self.incoming.count
+    }
+
+    /// Pieces that were sent since this was last asked.
+    pub(crate) fn take_sent(&mut self) -> u64 {
+        std::mem::take(&mut self.outgoing.taken)
+    }
+
+    /// True if the descriptor of the endpoint tells when there is more to do.
+    pub(crate) fn may_wait(&mut self) -> bool {
+        match self.endpoint.may_wait() {
+            Ok(may) => may,
+            Err(error) => {
+                self.end(Some(error));
+                false
+            }
+        }
+    }
+}
+
+impl Incoming {
+    fn add(&mut self, number: u32, arrived: Arrived) -> Result<()> {
+        let most: u16 = Window::OWN.counts.iter().sum();
+        let ahead = number.wrapping_sub(self.expected);
+        if ahead >= u32::from(most) || self.arrived.insert(number, arrived).is_some() {
+            return Err(refused("its number is out of order"));
+        }
+        Ok(())
+    }
+
+    /// The slot of the first piece may receive again.
+    fn finish_first(&mut self) {
+        if let Some(piece) = self.arrived.remove(&self.expected) {
+            self.idle.push_back(piece.slot);
+            self.expected = self.expected.wrapping_add(1);
+        }
+    }
+}
+
+impl Outgoing {
+    /// A slot to send in, if the peer is ready for more than `reserve` pieces.
+    fn take(&mut self, size: Size, reserve: u16) -> Option<usize> {
+        let credits = &mut self.credits[size as usize];
+        if *credits <= reserve {
+            return None;
+        }
+        let slot = self.free[size as usize].pop()?;
+        *credits -= 1;
+        Some(slot)
+    }
+
+    /// Bytes of data that a piece holds.
+    fn room(&self, size: Size) -> usize {
+        let len = self.window.lens[size as usize].min(Window::OWN.lens[size as usize]);
+        len as usize - HEADER_LEN
+    }
+
+    fn next_number(&mut self, kind: Kind) -> u32 {
+        if kind == Kind::Credit {
+            return 0;
+        }
+        let number = self.number;
+        self.number = number.wrapping_add(1);
+        number
+    }
+}
+
+/// Copies data until it ends or the room does. Returns how much.
+fn fill(mut room: &mut [u8], data: &[IoSlice<'_>]) -> usize {
+    let all = room.len();
+    for slice in data {
+        let count = slice.len().min(room.len());
+        let (now, rest) = room.split_at_mut(count);
+        now.copy_from_slice(&slice[..count]);
+        room = rest;
+    }
+    all - room.len()
+}
+
+#[cold]
+fn not_ready() -> Error {
+    let message =
+        "the provider takes fewer messages than a connection needs: choose another by FI_PROVIDER";
+    Error::new(ErrorKind::NotSupported, message)
+}

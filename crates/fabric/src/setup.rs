@@ -1,0 +1,197 @@
+//! How both sides come to the fabric: each tells the other, on the connection over which they have proved themselves,
+//! where its endpoint is and by what its pieces are known.
+use crate::driver;
+use crate::flow::Flow;
+use crate::halves::{Reading, Shared, Writing};
+use crate::window::{Size, Window};
+use esker_libfabric::{Endpoint, Settings};
+use esker_types::{Error, ErrorKind, Result};
+use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
+use esker_wire::message::{decode, encode};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Bits of a tag that are drawn. Providers leave at least 48 to programs.
+const TAG_BITS: u32 = 40;
+
+/// Longest message by which an endpoint is described, in bytes.
+const OFFER_MAX: usize = 4096;
+
+/// By what the pieces for one side are known. Nobody else can guess it.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) tag: u64,
+    pub(crate) key: u64,
+}
+
+impl Identity {
+    fn random() -> Result<Self> {
+        let number = || esker_os::random_bytes().map(u64::from_le_bytes);
+        Ok(Self { tag: number()? >> (u64::BITS - TAG_BITS), key: number()? })
+    }
+
+    /// The tag of pieces of this size.
+    pub(crate) fn tag(&self, size: Size) -> u64 {
+        self.tag << 1 | size as u64
+    }
+}
+
+/// Where an endpoint is.
+#[derive(Debug, Serialize, Deserialize)]
+struct Offer {
+    provider: String,
+    address: Vec<u8>,
+    identity: Identity,
+    window: Window,
+    /// It must be told of each piece.
+    rings: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Welcome {
+    Accepted(Offer),
+    Refused(String),
+}
+
+/// Where on this node an endpoint is made.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// The provider; else the first that libfabric offers, which FI_PROVIDER decides.
+    pub provider: Option<String>,
+    /// Address of the network interface, for providers that use internet addresses.
+    pub local: Option<IpAddr>,
+}
+
+/// An endpoint that waits for its peer.
+struct Ready {
+    flow: Flow,
+    offer: Offer,
+}
+
+/// Makes an endpoint. That may take a while, and is done on a thread that may wait.
+async fn prepare(place: Place) -> Result<Ready> {
+    let prepared = tokio::task::spawn_blocking(move || Ready::new(place)).await;
+    prepared.unwrap_or_else(|error| Err(Error::new(ErrorKind::Canceled, error.to_string())))
+}
+
+impl Ready {
+    fn new(Place { provider, local }: Place) -> Result<Self> {
+        let endpoint = Endpoint::open(&Settings { provider, local, slots: Window::slot_lens() })?;
+        let identity = Identity::random()?;
+        let offer = Offer {
+            provider: endpoint.provider(),
+            address: endpoint.address()?,
+            identity,
+            window: Window::OWN,
+            rings: !endpoint.has_descriptor(),
+        };
+        let flow = Flow::new(endpoint, identity)?;
+        Ok(Self { flow, offer })
+    }
+}
+
+/// Goes on over the fabric, on a connection whose engine has proved itself.
+///
+/// # Errors
+/// `NotSupported` if this node or that of the engine cannot: the message says what to install or set; `Io` and `Corrupt`
+/// as for frames.
+pub async fn connect<R, W>(
+    mut from: Receiver<R>,
+    mut to: Sender<W>,
+    place: Place,
+) -> Result<(Receiver<Reading>, Sender<Writing>)>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let Ready { flow, offer } = prepare(place).await?;
+    say(&mut to, &offer).await?;
+    let limits = Limits { message: OFFER_MAX, bulk: 0 };
+    let answer = match from.receive(limits).await? {
+        Some(frame) if frame.kind == Kind::Fabric => frame,
+        Some(frame) => return Err(out_of_turn(frame.kind)),
+        None => return Err(closed()),
+    };
+    match decode(&answer.message)? {
+        Welcome::Refused(why) => Err(Error::new(ErrorKind::NotSupported, why)),
+        Welcome::Accepted(peer) => go_on(meet(flow, &peer)?, from, to),
+    }
+}
+
+/// Answers the client that has sent `frame`, and goes on over the fabric.
+///
+/// # Errors
+/// As for [`connect`].
+pub async fn accept<R, W>(
+    frame: &Frame,
+    from: Receiver<R>,
+    mut to: Sender<W>,
+    local: Option<IpAddr>,
+) -> Result<(Receiver<Reading>, Sender<Writing>)>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    match welcome(&frame.message, local).await {
+        Ok((shared, offer)) => {
+            say(&mut to, &Welcome::Accepted(offer)).await?;
+            go_on(shared, from, to)
+        }
+        Err(error) => {
+            let why = format!("the engine cannot use the fabric: {}", error.message());
+            say(&mut to, &Welcome::Refused(why)).await?;
+            Err(error)
+        }
+    }
+}
+
+async fn welcome(message: &[u8], local: Option<IpAddr>) -> Result<(Arc<Shared>, Offer)> {
+    let peer: Offer = decode(message)?;
+    let provider = Some(peer.provider.clone());
+    let Ready { flow, offer } = prepare(Place { provider, local }).await?;
+    Ok((meet(flow, &peer)?, offer))
+}
+
+/// The stream to a peer, which says where it is.
+fn meet(mut flow: Flow, peer: &Offer) -> Result<Arc<Shared>> {
+    flow.set_peer(&peer.address, peer.identity, peer.window.checked()?)?;
+    Ok(Shared::new(flow, peer.rings))
+}
+
+/// The halves of the stream; the connection so far only tells when the other side is gone.
+fn go_on<R, W>(
+    shared: Arc<Shared>,
+    from: Receiver<R>,
+    to: Sender<W>,
+) -> Result<(Receiver<Reading>, Sender<Writing>)>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (watched, from) = from.replace(Reading(Arc::clone(&shared)))?;
+    let (told, to) = to.replace(Writing(Arc::clone(&shared)));
+    driver::start(shared, watched, told)?;
+    Ok((from, to))
+}
+
+async fn say<W: AsyncWrite + Unpin>(to: &mut Sender<W>, said: &impl Serialize) -> Result<()> {
+    let (message, bulk) = (encode(said)?.into(), Default::default());
+    to.send(&Frame { kind: Kind::Fabric, call: 0, room: 0, message, bulk }).await?;
+    to.flush().await
+}
+
+#[cold]
+fn closed() -> Error {
+    let message = "the engine closed the connection when it was asked for the fabric: use the same release of Esker \
+                   on all nodes";
+    Error::new(ErrorKind::Io, message)
+}
+
+#[cold]
+fn out_of_turn(kind: Kind) -> Error {
+    let message =
+        format!("the engine sent a frame of kind {kind:?} when it was asked for the fabric");
+    Error::new(ErrorKind::Corrupt, message)
+}
