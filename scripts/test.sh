@@ -99,8 +99,8 @@ python_package() {
 }
 
 suite "files, each way they are reached" scripts/posix.sh
-suite "a pool over hosts" scripts/nodes.sh
 suite "Python" python_package
+suite "a pool over hosts" scripts/nodes.sh
 suite "programs under esker run" programs
 
 echo "--- summary"

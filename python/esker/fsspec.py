@@ -19,6 +19,12 @@ from .errors import Exists, NotFound
 COPY_BYTES = 4 << 20
 
 
+def _label(url):
+    """The label of a pool that is listed: a pool over nodes has the name of its map."""
+    name = posixpath.basename(url)
+    return name.removesuffix(".map") if url.startswith("nodes:") else name
+
+
 class EskerFileSystem(AbstractFileSystem):
     """Files in containers of Esker, for reading and writing.
 
@@ -80,7 +86,7 @@ class EskerFileSystem(AbstractFileSystem):
         path = self._strip_protocol(path)
         pool, container, _ = self._parts(path)
         if not pool:
-            names = sorted(posixpath.basename(url) for url in Pool.list())
+            names = sorted(map(_label, Pool.list()))
             found = [{"name": name, "size": 0, "type": "directory"} for name in names]
         elif not container:
             found = self._containers(pool)

@@ -1,5 +1,6 @@
 """Pools for the tests: one in process memory, one in a memory file system if the machine has one, and one
-on the Ceph cluster that ESKER_TEST_RADOS names (`rados:POOL?conf=FILE`), if set."""
+on the Ceph cluster that ESKER_TEST_RADOS names (`rados:POOL?conf=FILE`), if set. If ESKER_TEST_NODES names a
+pool over nodes, that one takes the place of all of them; everything in it is destroyed."""
 
 import itertools
 import os
@@ -11,7 +12,8 @@ import esker
 
 _numbers = itertools.count()
 _rados = os.environ.get("ESKER_TEST_RADOS")
-_backends = ["memory", "native"] + (["rados"] if _rados else [])
+_nodes = os.environ.get("ESKER_TEST_NODES")
+_backends = ["nodes"] if _nodes else ["memory", "native"] + (["rados"] if _rados else [])
 
 
 def _url(request):
@@ -25,7 +27,14 @@ def _url(request):
 
 @pytest.fixture(scope="session")
 def native_url():
-    """URL of a native pool, created once because reserving its space takes longest."""
+    """URL of a native pool, created once because reserving space takes longest; or of the pool over nodes."""
+    if _nodes:
+        with esker.Pool(_nodes) as pool:
+            for container in pool.containers():
+                pool.destroy_container(container["uuid"], force=True)
+            pool.attributes.clear()
+        yield _nodes
+        return
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="esker-python-", dir=place) as folder:
         with esker.Pool.create("tests", 192 << 20, dir=folder, targets=2) as pool:
@@ -45,6 +54,13 @@ def keeps_snapshots(request):
     """Skip a test if the backend has no snapshots."""
     if "rados" in request.node.callspec.params.values():
         pytest.skip("a rados pool does not support snapshots")
+
+
+@pytest.fixture
+def one_node():
+    """Skip a test about a pool on this machine, such as views in place, if the pool is over nodes."""
+    if _nodes:
+        pytest.skip("about a pool on this machine")
 
 
 def _container(pool, **options):

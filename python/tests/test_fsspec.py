@@ -15,8 +15,8 @@ abstract = pytest.importorskip("fsspec.tests.abstract")
 @pytest.fixture
 def root(posix, monkeypatch):
     """URL of a new container with a file system."""
-    folder, label = os.path.split(urllib.parse.urlsplit(posix.pool.name).path)
-    monkeypatch.setenv("ESKER_POOLS", folder)
+    monkeypatch.setenv("ESKER_POOLS", os.path.dirname(urllib.parse.urlsplit(posix.pool.name).path))
+    label = posix.pool.info()["label"]
     fsspec.AbstractFileSystem.clear_instance_cache()
     return f"esker://{label}/{posix.label}"
 

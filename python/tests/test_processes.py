@@ -301,6 +301,7 @@ with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, tex
 """
 
 
+@pytest.mark.usefixtures("one_node")
 def test_other_threads_run_while_a_call_waits(native_url):
     """The call waits in the kernel for a lock that only another Python thread releases."""
     run(WAITING, native_url, HOLDING)

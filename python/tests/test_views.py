@@ -39,6 +39,7 @@ def test_a_view_equals_a_read(container):
         cells.view(0, 2**62)
 
 
+@pytest.mark.usefixtures("one_node")
 def test_values_viewed_in_place(native):
     kv, cells = native.kv("index"), native.create_array("cells", 4, 10_000)
     kv["long"], kv["short"] = bytes(1025), bytes(1024)
@@ -63,6 +64,7 @@ def test_views_of_other_backends_are_copies(tmp_path):
                 kv.view("a", copy=False)
 
 
+@pytest.mark.usefixtures("one_node")
 def test_numpy_uses_a_view_in_place_and_read_only(native):
     numpy = pytest.importorskip("numpy")
     cells = native.create_array("cells", 8, 10_000)
@@ -124,6 +126,7 @@ def test_a_pickled_view_is_a_copy(native):
     assert bytes(esker.View(bytearray(b"abc"))) == b"abc"
 
 
+@pytest.mark.usefixtures("one_node")
 def test_a_forked_child_inherits_views(native):
     """Whichever process drops it first, the other one keeps it until its own end."""
     kv = native.kv("index")
@@ -156,6 +159,7 @@ def test_a_forked_child_inherits_views(native):
         os.close(end)
 
 
+@pytest.mark.usefixtures("one_node")
 def test_threads_use_views_while_others_write(native):
     kv, failures = native.kv("index"), []
     kv["a"] = bytes([0]) * 100_000
@@ -222,6 +226,7 @@ print(len(views))
 """
 
 
+@pytest.mark.usefixtures("one_node")
 def test_views_are_limited(native):
     assert run(LIMIT, native.pool.name, native.uuid) == "4096\n"
 
@@ -254,6 +259,7 @@ kept_at_exit = kv.view("a")
 """
 
 
+@pytest.mark.usefixtures("one_node")
 def test_nothing_leaks(native):
     run(LEAKS, native.pool.name, native.uuid)
 
@@ -274,6 +280,7 @@ def test_making_a_view_of_damaged_data_fails(tmp_path):
         esker.Pool.destroy(pool.name, force=True)
 
 
+@pytest.mark.usefixtures("one_node")
 def test_views_of_fields(native_url):
     key = {"class": "rd", "expver": 1, "stream": "oper", "date": 20240610, "time": 0, "type": "fc"}
     key |= {"levtype": "sfc", "step": 0, "param": 167}

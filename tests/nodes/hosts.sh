@@ -58,12 +58,12 @@ held_by() {
     echo "$1"
 }
 
-# on HOST COMMAND...: runs a command on a host.
+# on HOST COMMAND...: runs a command on a host, for at most ON_TIMEOUT seconds; 0 stands for ever.
 on() {
     local pid
     pid=$(<"$ESKER_HOSTS/$1.pid")
     shift
-    timeout 600 nsenter --target "$pid" --net --mount --uts "$@"
+    timeout "${ON_TIMEOUT:-600}" nsenter --target "$pid" --net --mount --uts "$@"
 }
 
 # hosts_down: ends everything that runs on the hosts.

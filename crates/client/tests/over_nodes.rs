@@ -10,7 +10,7 @@ use esker_backend::{NewContainer, Placement, Pool};
 use esker_engine::Engine;
 use esker_nodes::{MAP_VERSION, Map, Node, Nodes, Patience, Transport};
 use esker_store::PoolSpec;
-use esker_testkit::{conformance, model};
+use esker_testkit::{conformance, model, place};
 use esker_wire::handshake::Secret;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -150,33 +150,29 @@ macro_rules! conformance {
 conformance!(away);
 conformance!(own);
 
-/// URL of a pool over nodes for tests: everything in it is destroyed. Its tests are skipped if it is not set.
-const VARIABLE: &str = "ESKER_TEST_NODES";
-
-/// The pool that the environment names, emptied; `None`, after printing a message, if it names none.
+/// The pool that the environment names, emptied.
 fn named_pool(url: &str) -> Arc<dyn Pool> {
-    let pool = esker::Pool::connect(url, OpenMode::ReadWrite).expect("the pool");
-    for container in pool.containers().wait().expect("its containers") {
-        pool.destroy_container(&container.uuid.to_string(), true).wait().expect("destroying");
-    }
-    Arc::clone(pool.backend())
+    Arc::clone(place::empty(url).backend())
 }
 
 /// All topics, one after the other: they share the pool.
 #[test]
 fn the_pool_of_the_environment() {
-    let Ok(url) = std::env::var(VARIABLE) else {
-        return esker_testing::skip(format_args!("{VARIABLE} names no pool over nodes"));
+    let Some(url) = place::nodes() else {
+        return esker_testing::skip(format_args!(
+            "{} names no pool over nodes",
+            place::NODES_VARIABLE
+        ));
     };
     macro_rules! all {
         ($($topic:ident)+) => {
-            $(conformance::$topic(&|| named_pool(&url));)+
+            $(conformance::$topic(&|| named_pool(url));)+
         };
     }
     all!(containers metadata single_values arrays conditions punch listing long_keys query
         snapshots transactions oids leases replies threads);
     println!("{}={}", esker_testing::SEED_VARIABLE, esker_testing::seed());
-    model::run(esker_testing::seed(), esker_testing::rounds(1500), &|| named_pool(&url));
+    model::run(esker_testing::seed(), esker_testing::rounds(1500), &|| named_pool(url));
 }
 
 #[test]

@@ -9,19 +9,20 @@ use esker::{Access, Container, Pool, Wait};
 
 const INODE: &[u8] = b"DFS_INODE";
 
-/// A pool in memory with a file system in it.
+/// A file system in memory, or in the pool over nodes that the environment names.
 struct Place {
     pool: Pool,
+    label: String,
     container: Container,
 }
 
 impl Place {
     fn new(name: &str) -> Self {
-        let pool = Pool::connect(&format!("memory:check-{name}"), OpenMode::ReadWrite).unwrap();
-        let label = NewContainer::named("fs");
-        Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
-        let container = pool.open_container("fs", OpenMode::ReadWrite).wait().unwrap();
-        let place = Self { pool, container };
+        let place = esker_testkit::place::Place::new(name);
+        let (pool, label) = (place.pool(), place.label);
+        Dfs::create_container(&pool, &NewContainer::named(&label), &NewDfs::default()).unwrap();
+        let container = pool.open_container(&label, OpenMode::ReadWrite).wait().unwrap();
+        let place = Self { pool, label, container };
         let root = place.root();
         let dir = root.mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
         root.symlink(b"link", b"dir/file", &Create::with_mode(0o777)).unwrap();
@@ -46,13 +47,13 @@ impl Place {
     /// Repairs, and looks whether all is whole then.
     fn repair(mut self) -> (CheckReport, Self) {
         self.container.close().wait().unwrap();
-        let alone = self.pool.open_container("fs", OpenMode::Exclusive).wait().unwrap();
+        let alone = self.pool.open_container(&self.label, OpenMode::Exclusive).wait().unwrap();
         let options = CheckOptions { data: true, repair: true };
         let report = check(&alone, options, &mut |_| {}).unwrap();
         let after = check(&alone, options, &mut |_| {}).unwrap();
         assert_eq!((after.damaged, after.leftovers.count()), (0, 0), "{after:?}");
         alone.close().wait().unwrap();
-        self.container = self.pool.open_container("fs", OpenMode::ReadWrite).wait().unwrap();
+        self.container = self.pool.open_container(&self.label, OpenMode::ReadWrite).wait().unwrap();
         (report, self)
     }
 
@@ -238,7 +239,7 @@ fn repair_wants_the_container_for_itself() {
     let options = CheckOptions { data: false, repair: true };
     let refused = check(&place.container, options, &mut |_| {}).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
-    let busy = place.pool.open_container("fs", OpenMode::Exclusive).wait();
+    let busy = place.pool.open_container(&place.label, OpenMode::Exclusive).wait();
     assert_eq!(busy.err().unwrap().kind(), ErrorKind::Busy);
 }
 

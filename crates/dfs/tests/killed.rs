@@ -5,9 +5,10 @@ use dfs::{Create, Dfs, MountOptions, NewDfs, Node, Open, RenameMode, SetAttr, Xa
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::{Container, Pool, Wait};
+use esker_testkit::place::nodes;
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 const CHILD: &str = "ESKER_DFS_CHILD";
@@ -29,8 +30,13 @@ impl Random {
     }
 }
 
-/// A pool in a directory of its own, gone with the test.
-struct Place(PathBuf);
+/// A file system in a pool of its own, or in the pool over nodes that the environment names; and a directory that is gone
+/// with the test.
+struct Place {
+    dir: PathBuf,
+    url: String,
+    label: String,
+}
 
 impl Place {
     fn new() -> Self {
@@ -38,36 +44,31 @@ impl Place {
         let base = if memory.is_dir() { memory } else { env!("CARGO_TARGET_TMPDIR").into() };
         let dir = base.join(format!("esker-dfs-killed-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let mut spec = esker_store::PoolSpec::new("tank", 96 << 20);
-        spec.targets = Some(3);
-        esker_store::Pool::create(&dir, &spec, &mut |_, _| {}).unwrap();
-        let place = Self(dir);
-        let pool = Pool::connect(&place.url(), OpenMode::ReadWrite).unwrap();
-        let label = NewContainer::named("fs");
-        Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
+        let esker_testkit::place::Place { url, label } = esker_testkit::place::Place::new("killed");
+        let url = if nodes().is_some() { url } else { native(&dir) };
+        let place = Self { dir, url, label };
+        let pool = Pool::connect(&place.url, OpenMode::ReadWrite).unwrap();
+        let new = NewContainer::named(&place.label);
+        Dfs::create_container(&pool, &new, &NewDfs::default()).unwrap();
         place
     }
 
-    fn url(&self) -> String {
-        format!("esker:{}", self.0.join("tank").display())
-    }
-
     fn open(&self, mode: OpenMode) -> Container {
-        let pool = Pool::connect(&self.url(), OpenMode::ReadWrite).unwrap();
-        pool.open_container("fs", mode).wait().unwrap()
+        let pool = Pool::connect(&self.url, OpenMode::ReadWrite).unwrap();
+        pool.open_container(&self.label, mode).wait().unwrap()
     }
 
     /// Starts a process that changes the tree until it is killed.
     fn child(&self, seed: u64) -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::null());
-        let steps = self.steps();
-        command.env(CHILD, format!("{} {seed} {}", self.url(), steps.display())).spawn().unwrap()
+        let arguments = format!("{} {} {seed} {}", self.url, self.label, self.steps().display());
+        command.env(CHILD, arguments).spawn().unwrap()
     }
 
     /// A file that grows by a byte with each step of a child.
     fn steps(&self) -> PathBuf {
-        self.0.join("steps")
+        self.dir.join("steps")
     }
 
     fn wait_for_steps(&self, count: u64) {
@@ -79,8 +80,16 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// Creates a pool in a directory; returns its URL.
+fn native(dir: &Path) -> String {
+    let mut spec = esker_store::PoolSpec::new("tank", 96 << 20);
+    spec.targets = Some(3);
+    esker_store::Pool::create(dir, &spec, &mut |_, _| {}).unwrap();
+    format!("esker:{}", dir.join("tank").display())
 }
 
 /// Where the processes that are killed begin.
@@ -88,9 +97,9 @@ impl Drop for Place {
 fn child() {
     let Ok(arguments) = std::env::var(CHILD) else { return };
     let arguments: Vec<_> = arguments.split(' ').collect();
-    let [url, seed, steps] = arguments[..] else { panic!("{arguments:?}") };
+    let [url, label, seed, steps] = arguments[..] else { panic!("{arguments:?}") };
     let mut steps = File::options().append(true).create(true).open(steps).unwrap();
-    let fs = Dfs::open(url, "fs", MountOptions::default()).unwrap();
+    let fs = Dfs::open(url, label, MountOptions::default()).unwrap();
     let mut random = Random(seed.parse().unwrap());
     loop {
         // Others make and remove the same names, and at times there is no room: any answer is fine.

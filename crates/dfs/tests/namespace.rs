@@ -1,4 +1,4 @@
-//! What the calls do, one by one, on a pool in memory.
+//! What the calls do, one by one, on a pool in memory or the one over nodes that the environment names.
 #![forbid(unsafe_code)]
 
 use dfs::{
@@ -6,19 +6,24 @@ use dfs::{
     XattrMode,
 };
 use esker::backend::NewContainer;
-use esker::types::info::OpenMode;
 use esker::types::{Epoch, ErrorKind};
-use esker::{Access, Pool, Wait};
+use esker::{Access, Wait};
+use esker_testkit::place::Place;
 
 const FILE: Create =
     Create { mode: 0o644, owner: None, exclusive: true, chunk_size: None, class: None };
 
 fn mounted(name: &str) -> Dfs {
-    let url = format!("memory:{name}");
-    let pool = Pool::connect(&url, OpenMode::ReadWrite).unwrap();
-    let label = NewContainer::named("fs");
-    Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
-    Dfs::open(&url, "fs", MountOptions::default()).unwrap()
+    let place = made(name);
+    Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap()
+}
+
+/// A new file system.
+fn made(name: &str) -> Place {
+    let place = Place::new(name);
+    let label = NewContainer::named(&place.label);
+    Dfs::create_container(&place.pool(), &label, &NewDfs::default()).unwrap();
+    place
 }
 
 fn write(dir: &Node, name: &[u8], bytes: &[u8]) {
@@ -286,10 +291,11 @@ fn trees_go_as_a_whole() {
 
 #[test]
 fn nothing_changes_where_it_is_mounted_read_only() {
-    let fs = mounted("read-only");
+    let place = made("read-only");
+    let fs = Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
     write(&fs.root(), b"f", b"1");
     let options = MountOptions { read_only: true, ..Default::default() };
-    let fs = Dfs::open("memory:read-only", "fs", options).unwrap();
+    let fs = Dfs::open(&place.url, &place.label, options).unwrap();
     assert_eq!(read(&fs.root().lookup(b"f").unwrap()), b"1");
     assert_eq!(kind(fs.root().create(b"g", &FILE)), ErrorKind::ReadOnly);
     assert_eq!(kind(fs.root().unlink(b"f")), ErrorKind::ReadOnly);

@@ -2,9 +2,7 @@
 use dfs::limits::FILE_SIZE_MAX;
 use dfs::transfer::{self, Host, Inside, Options, Progress, Summary, Target};
 use dfs::{Create, Dfs, MountOptions, NewDfs, Open, SetAttr};
-use esker::Pool;
 use esker::backend::NewContainer;
-use esker::types::info::OpenMode;
 use rustix::fs::{self, CWD, Mode, Timespec, Timestamps, XattrFlags};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -120,10 +118,10 @@ fn what_is_there_is_left_alone_and_what_is_not_whole_is_done_again() {
 /// A part for each hole of this size would take years.
 #[test]
 fn holes_of_any_size_are_passed_over() {
-    let pool = Pool::connect("memory:sparse", OpenMode::ReadWrite).unwrap();
-    let label = NewContainer::named("fs");
-    Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
-    let fs = Dfs::open("memory:sparse", "fs", MountOptions::default()).unwrap();
+    let place = esker_testkit::place::Place::new("sparse");
+    let label = NewContainer::named(&place.label);
+    Dfs::create_container(&place.pool(), &label, &NewDfs::default()).unwrap();
+    let fs = Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
     let root = fs.root();
     let node = root.create(b"sparse", &Create::with_mode(0o644)).unwrap();
     let file = node.open(Open::BOTH).unwrap();

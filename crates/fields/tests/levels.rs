@@ -2,15 +2,14 @@
 //! wiped like everything else.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
-use esker::Pool;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
-use esker_types::info::OpenMode;
+use esker_testkit::place::Place;
 use std::time::Duration;
 
 fn store(name: &str, schema: &Schema) -> FieldStore {
-    let pool = Pool::connect(&format!("memory:levels-{name}"), OpenMode::ReadWrite).unwrap();
-    FieldStore::create(&pool, "fields", schema).unwrap()
+    let place = Place::new(name);
+    FieldStore::create(&place.pool(), &place.label, schema).unwrap()
 }
 
 fn archive(store: &FieldStore, keys: &[String]) {

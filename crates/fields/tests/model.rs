@@ -4,11 +4,10 @@
 
 mod support;
 
-use esker::Pool;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
 use esker_testing::Random;
-use esker_types::info::OpenMode;
+use esker_testkit::place::Place;
 use std::collections::{BTreeMap, BTreeSet};
 use support::for_random;
 
@@ -176,10 +175,9 @@ impl Case {
         let rules: Vec<_> = (1..=count).map(|kind| Rule::random(kind, random)).collect();
         let text = rules.iter().map(Rule::text).collect::<Vec<_>>().join("\n");
         println!("{text}");
-        let pool =
-            Pool::connect(&format!("memory:model-{}", random.below(u64::MAX)), OpenMode::ReadWrite);
+        let place = Place::new("model");
         let schema = Schema::parse(&text, "random").unwrap();
-        let store = FieldStore::create(&pool.unwrap(), "fields", &schema).unwrap();
+        let store = FieldStore::create(&place.pool(), &place.label, &schema).unwrap();
         Self { rules, store, fields: BTreeMap::new(), masked: 0 }
     }
 

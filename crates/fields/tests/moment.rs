@@ -1,9 +1,9 @@
 //! What is found is of one moment: of a flush to several databases all or nothing, however it is looked for.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
-use esker::Pool;
 use esker_fields::request::Request;
 use esker_fields::{Date, Field, FieldStore, Key, Schema};
+use esker_testkit::place::Place;
 use esker_types::info::OpenMode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,9 +42,10 @@ fn same(fields: &[Field], databases: usize) -> Option<u32> {
 
 #[test]
 fn what_is_found_is_of_one_moment() {
-    let pool = Pool::connect("memory:fields-moment", OpenMode::ReadWrite).unwrap();
-    let store = FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
-    let reader = FieldStore::open(&pool, "fields", OpenMode::ReadOnly).unwrap();
+    let place = Place::new("moment");
+    let (pool, label) = (place.pool(), &place.label);
+    let store = FieldStore::create(&pool, label, &Schema::default_mars().unwrap()).unwrap();
+    let reader = FieldStore::open(&pool, label, OpenMode::ReadOnly).unwrap();
     let today = Date::new(2024, 6, 15).unwrap();
     let select =
         |request: &str| Request::parse(request).unwrap().expand(store.schema(), today).unwrap();

@@ -1,20 +1,17 @@
 //! Fields on their way to another store: what arrives, what goes, what stays.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
-use esker::Pool;
 use esker_fields::{FieldStore, Key, Moving, Schema, Selection};
+use esker_testkit::place::Place;
 use esker_types::ErrorKind;
-use esker_types::info::OpenMode;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const MOVE: Moving = Moving { workers: 3, keep: false };
 
 fn store() -> FieldStore {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("memory:moves-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let pool = Pool::connect(&name, OpenMode::ReadWrite).unwrap();
-    FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap()
+    let place = Place::new("moves");
+    FieldStore::create(&place.pool(), &place.label, &Schema::default_mars().unwrap()).unwrap()
 }
 
 fn key(step: u32) -> Key {

@@ -1,15 +1,16 @@
 //! Names that a request omits are free, also those that only some fields have.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
-use esker::Pool;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
+use esker_testkit::place::Place;
 use esker_types::info::OpenMode;
 
-fn store() -> (Pool, FieldStore) {
-    let pool = Pool::connect("memory:omitted", OpenMode::ReadWrite).unwrap();
-    let store = FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
-    (pool, store)
+fn store() -> (Place, FieldStore) {
+    let place = Place::new("omitted");
+    let schema = Schema::default_mars().unwrap();
+    let store = FieldStore::create(&place.pool(), &place.label, &schema).unwrap();
+    (place, store)
 }
 
 fn select(store: &FieldStore, request: &str) -> Selection {
@@ -19,8 +20,7 @@ fn select(store: &FieldStore, request: &str) -> Selection {
 
 #[test]
 fn with_expect_any_fields_may_be_missing() {
-    let pool = Pool::connect("memory:expected", OpenMode::ReadWrite).unwrap();
-    let store = FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
+    let (_, store) = store();
     let key =
         "class=od,expver=0001,stream=oper,date=20240610,time=0000,type=fc,levtype=sfc,param=167";
     let mut writer = store.writer();
@@ -40,7 +40,7 @@ fn with_expect_any_fields_may_be_missing() {
 /// A request never finds less because it names more.
 #[test]
 fn a_name_that_fields_may_have_is_free_where_the_request_omits_it() {
-    let (pool, store) = store();
+    let (place, store) = store();
     let base = "class=od,expver=0001,stream=enfo,date=20240610,time=0000";
     let field = |rest: &str| Key::parse(&format!("{base},{rest}")).unwrap();
     let pl = "type=pf,levtype=pl,step=0,param=130";
@@ -76,7 +76,7 @@ fn a_name_that_fields_may_have_is_free_where_the_request_omits_it() {
     let found = store.find(&select(&store, &part)).unwrap();
     assert_eq!((found.fields.len(), found.missing_count), (2, 10));
     // What others flush later counts as well, with a name that no field had.
-    let later = FieldStore::open(&pool, "fields", OpenMode::ReadWrite).unwrap();
+    let later = FieldStore::open(&place.pool(), &place.label, OpenMode::ReadWrite).unwrap();
     let mut writer = later.writer();
     writer.archive(&field(&format!("{pl},number=1,levelist=500,quantile=1")), b"x").unwrap();
     writer.flush().unwrap();

@@ -5,11 +5,11 @@ use esker::Pool;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
 use esker_testing::HANG;
+use esker_testkit::place::Place;
 use esker_types::ErrorKind;
 use esker_types::info::OpenMode;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// The URL of a pool on Ceph, for tests on one.
@@ -20,19 +20,24 @@ thread_local! {
     static ON_CEPH: Cell<bool> = const { Cell::new(false) };
 }
 
-fn store() -> (Pool, FieldStore) {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = match ON_CEPH.get() {
-        true => {
-            let (url, process) = (std::env::var(RADOS).unwrap(), std::process::id());
-            format!("{url}&namespace=fields-{process}-{number}")
-        }
-        false => format!("memory:fields-{number}"),
-    };
-    let pool = Pool::connect(&name, OpenMode::ReadWrite).unwrap();
-    let store = FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
-    (pool, store)
+fn store() -> FieldStore {
+    let (pool, label) = new_place();
+    create(&pool, &label)
+}
+
+fn create(pool: &Pool, label: &str) -> FieldStore {
+    FieldStore::create(pool, label, &Schema::default_mars().unwrap()).unwrap()
+}
+
+/// A pool, and the label of a container that it does not have yet.
+fn new_place() -> (Pool, String) {
+    let place = Place::new("fields");
+    if !ON_CEPH.get() {
+        return (place.pool(), place.label);
+    }
+    let (url, process) = (std::env::var(RADOS).unwrap(), std::process::id());
+    let url = format!("{url}&namespace=fields-{process}-{}", place.label);
+    (Pool::connect(&url, OpenMode::ReadWrite).unwrap(), place.label)
 }
 
 fn key(step: u32, param: &str) -> Key {
@@ -66,7 +71,7 @@ fn list(store: &FieldStore) -> usize {
 
 #[test]
 fn a_flush_makes_all_of_it_visible_at_once() {
-    let (_, store) = store();
+    let store = store();
     let mut writer = store.writer();
     for step in [0, 6, 12] {
         writer.archive(&key(step, "167"), format!("{step}").as_bytes()).unwrap();
@@ -81,7 +86,7 @@ fn a_flush_makes_all_of_it_visible_at_once() {
 
 #[test]
 fn what_is_not_flushed_never_appears_and_is_swept_up() {
-    let (_, store) = store();
+    let store = store();
     let mut writer = store.writer();
     writer.archive(&key(0, "167"), b"lost").unwrap();
     let everything = Selection::everything(store.schema());
@@ -100,7 +105,7 @@ fn what_is_not_flushed_never_appears_and_is_swept_up() {
 
 #[test]
 fn fields_come_in_the_order_of_the_request() {
-    let (_, store) = store();
+    let store = store();
     archive(&store, &[(0, "167", "0t"), (6, "167", "6t"), (0, "151", "0p"), (6, "151", "6p")]);
     assert_eq!(text(&store, "class=od,step=6/0,param=151/167"), ["6p", "6t", "0p", "0t"]);
     assert_eq!(text(&store, "param=167/151,step=0/to/6/by/6"), ["0t", "6t", "0p", "6p"]);
@@ -111,7 +116,7 @@ fn fields_come_in_the_order_of_the_request() {
 
 #[test]
 fn what_is_missing_is_named() {
-    let (_, store) = store();
+    let store = store();
     archive(&store, &[(0, "167", "0t")]);
     let failed = |request: &str| match store.retrieve(&select(&store, request)) {
         Err(error) => (error.kind(), error.to_string()),
@@ -133,7 +138,7 @@ fn what_is_missing_is_named() {
 /// As FDB retrieves; its listings, too, show what a request says and no more.
 #[test]
 fn a_step_stands_for_the_range_up_to_it_as_well() {
-    let (_, store) = store();
+    let store = store();
     let spans = ["24", "0-24", "0-48", "12-36", "36", "0"];
     let mut writer = store.writer();
     for span in spans {
@@ -166,7 +171,7 @@ fn a_step_stands_for_the_range_up_to_it_as_well() {
 
 #[test]
 fn archiving_again_masks_and_purging_removes() {
-    let (_, store) = store();
+    let store = store();
     archive(&store, &[(0, "167", "first"), (6, "167", "other")]);
     archive(&store, &[(0, "167", "second")]);
     let mut writer = store.writer();
@@ -186,7 +191,7 @@ fn archiving_again_masks_and_purging_removes() {
 
 #[test]
 fn a_wipe_needs_the_whole_database_and_doit() {
-    let (_, store) = store();
+    let store = store();
     archive(&store, &[(0, "167", "a"), (6, "167", "b")]);
     archive(&store, &[(0, "167", "c")]);
     let wipe = |request: &str, doit| store.wipe(&select(&store, request), doit, |_| Ok(()));
@@ -207,7 +212,7 @@ fn a_wipe_needs_the_whole_database_and_doit() {
 
 #[test]
 fn a_field_wiped_while_it_is_held_says_so() {
-    let (_, store) = store();
+    let store = store();
     archive(&store, &[(0, "167", "a")]);
     let field = store.field(&key(0, "167")).unwrap();
     let database = "class=od,expver=1,stream=oper,date=20240610,time=0";
@@ -217,7 +222,7 @@ fn a_field_wiped_while_it_is_held_says_so() {
 
 #[test]
 fn bad_input_is_refused_before_anything_is_stored() {
-    let (_, store) = store();
+    let store = store();
     let mut writer = store.writer();
     let bad = Key::parse("class=od,date=notadate").unwrap();
     assert_eq!(writer.archive(&bad, b"x").unwrap_err().kind(), ErrorKind::Invalid);
@@ -230,7 +235,7 @@ fn bad_input_is_refused_before_anything_is_stored() {
 
 #[test]
 fn adopted_fields_are_read_from_their_file() {
-    let (_, store) = store();
+    let store = store();
     let path = std::env::temp_dir().join(format!("esker-adopted-{}", std::process::id()));
     std::fs::write(&path, b"..field..").unwrap();
     let mut writer = store.writer();
@@ -248,7 +253,7 @@ fn adopted_fields_are_read_from_their_file() {
 
 #[test]
 fn parts_of_a_field_and_what_lies_past_it() {
-    let (_, store) = store();
+    let store = store();
     let data: Vec<u8> = (0..9_000_000u32).map(|n| (n % 251) as u8).collect();
     let mut writer = store.writer();
     writer.archive(&key(0, "167"), &data).unwrap();
@@ -263,9 +268,10 @@ fn parts_of_a_field_and_what_lies_past_it() {
 
 #[test]
 fn axes_and_listings() {
-    let (pool, store) = store();
+    let (pool, label) = new_place();
+    let store = create(&pool, &label);
     archive(&store, &[(6, "167", "a"), (0, "151", "b"), (12, "167", "c")]);
-    let other = FieldStore::open(&pool, "fields", OpenMode::ReadOnly).unwrap();
+    let other = FieldStore::open(&pool, &label, OpenMode::ReadOnly).unwrap();
     let axes = other.axes(&select(&other, "param=167")).unwrap();
     assert_eq!(axes.values("step").collect::<Vec<_>>(), ["6", "12"]);
     assert_eq!(axes.values("param").collect::<Vec<_>>(), ["167"]);
@@ -277,7 +283,7 @@ fn axes_and_listings() {
 
 #[test]
 fn a_watch_yields_what_is_flushed() {
-    let (_, store) = store();
+    let store = store();
     archive(&store, &[(0, "167", "before")]);
     let selection = select(&store, "param=167");
     let mut watch = store.watch(&selection, false).unwrap();
@@ -309,11 +315,12 @@ fn a_watch_yields_what_is_flushed() {
 
 #[test]
 fn stores_are_made_once_and_known_again() {
-    let (pool, _) = store();
+    let (pool, label) = new_place();
+    create(&pool, &label);
     let schema = Schema::default_mars().unwrap();
-    let twice = FieldStore::create(&pool, "fields", &schema).err().map(|error| error.kind());
+    let twice = FieldStore::create(&pool, &label, &schema).err().map(|error| error.kind());
     assert_eq!(twice, Some(ErrorKind::Exists));
-    FieldStore::open_or_create(&pool, "fields", &schema).unwrap();
+    FieldStore::open_or_create(&pool, &label, &schema).unwrap();
     FieldStore::open_or_create(&pool, "more", &schema).unwrap();
     let none = FieldStore::open(&pool, "none", OpenMode::ReadOnly).err().map(|error| error.kind());
     assert_eq!(none, Some(ErrorKind::NotFound));
@@ -334,7 +341,7 @@ fn random_sequences_agree_with_a_map() {
         state ^= state << 17;
         state % below
     };
-    let (_, store) = store();
+    let store = store();
     let everything = Selection::everything(store.schema());
     let (mut writer, mut pending) = (store.writer(), BTreeMap::new());
     let mut model: BTreeMap<(u32, u64), Vec<u8>> = BTreeMap::new();

@@ -1,11 +1,10 @@
 //! Many fields in one buffer, read by several threads.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
-use esker::Pool;
 use esker_fields::request::Request;
 use esker_fields::{Date, Field, FieldStore, Key, Schema, bytes_of, read_together};
+use esker_testkit::place::Place;
 use esker_types::ErrorKind;
-use esker_types::info::OpenMode;
 
 const STEPS: usize = 40;
 
@@ -15,8 +14,9 @@ fn field(step: usize) -> Vec<u8> {
 }
 
 fn store(name: &str) -> FieldStore {
-    let pool = Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).unwrap();
-    let store = FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
+    let place = Place::new(name);
+    let schema = Schema::default_mars().unwrap();
+    let store = FieldStore::create(&place.pool(), &place.label, &schema).unwrap();
     let mut writer = store.writer();
     for step in 0..STEPS {
         let text = format!(

@@ -3,11 +3,10 @@
 
 mod support;
 
-use esker::Pool;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema, Watch};
 use esker_testing::Random;
-use esker_types::info::OpenMode;
+use esker_testkit::place::Place;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -59,8 +58,9 @@ fn follow(mut watch: Watch, last: &AtomicBool) -> BTreeMap<Key, u64> {
 }
 
 fn run(seed: u64) {
-    let pool = Pool::connect(&format!("memory:watch-{seed}"), OpenMode::ReadWrite).unwrap();
-    let store = FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
+    let place = Place::new("watch");
+    let schema = Schema::default_mars().unwrap();
+    let store = FieldStore::create(&place.pool(), &place.label, &schema).unwrap();
     let today = Date::new(2024, 6, 15).unwrap();
     let some = Request::parse("param=101/102").unwrap().expand(store.schema(), today).unwrap();
     let watches = [Selection::everything(store.schema()), some];

@@ -17,6 +17,7 @@ use dfs::NewDfs;
 use esker::Pool;
 use esker::types::info::OpenMode;
 use esker_store::PoolSpec;
+use esker_testkit::place::{self, Place};
 use faulty::{FAULTS, Faulty};
 use replay::Replay;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +64,21 @@ fn a_pool_on_ceph_agrees() {
     let subject = namespace::make(pool.clone(), &label, &new);
     agree(esker_testing::seed(), rounds(5), &Replay::in_memory(), &subject);
     esker::Wait::wait(pool.destroy_container(&label, true)).expect("removing it");
+}
+
+/// The pool over nodes that the environment names.
+#[test]
+fn a_pool_over_nodes_agrees() {
+    if place::nodes().is_none() {
+        return esker_testing::skip(format_args!(
+            "{} names no pool over nodes",
+            place::NODES_VARIABLE
+        ));
+    }
+    let place = Place::new("reference");
+    let new = NewDfs { chunk_size: SMALL_CHUNKS, ..NewDfs::default() };
+    let subject = namespace::make(place.pool(), &place.label, &new);
+    agree(esker_testing::seed(), rounds(20), &Replay::in_memory(), &subject);
 }
 
 /// A directory that goes with the test.

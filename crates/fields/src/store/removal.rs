@@ -5,11 +5,14 @@ use super::location::FieldLocation;
 use super::purge::Purged;
 use super::{FieldStore, all_akeys, damaged, fetch_many, fetch_up_to, layout, put};
 use crate::Key;
-use esker::{Access, Object, Wait};
+use esker::{Access, Object, Wait, side_by_side, task};
 use esker_types::limits::AKEYS_PER_OP_MAX;
 use esker_types::ops::Cond;
 use esker_types::{ObjectId, Result};
 use std::collections::HashSet;
+
+/// Arrays that are removed at a time, where that is faster.
+const REMOVED_MAX: usize = 64;
 
 /// Numbers of the arrays that lost their names together. The first is unique to this removal and identifies it.
 struct Removal(Vec<u64>);
@@ -90,9 +93,13 @@ impl FieldStore {
     /// Removes the bytes, then the entry in the catalogue.
     fn finish(&self, removal: &Removal) -> Result<()> {
         let Some(akey) = removal.akey() else { return Ok(()) };
-        for &number in &removal.0 {
-            self.destroy(layout::field_oid(self.container(), number)?)?;
-        }
+        let array = |number: &u64| {
+            layout::field(self.container(), layout::field_oid(self.container(), *number)?)
+        };
+        let arrays = removal.0.iter().map(array).collect::<Result<Vec<_>>>()?;
+        let destroying = arrays.iter().map(|array| task(array.destroy(Access::Latest)));
+        let destroyed = side_by_side(destroying.collect(), REMOVED_MAX).wait();
+        destroyed.into_iter().collect::<Result<()>>()?;
         let catalogue = self.catalogue();
         catalogue.punch_akeys(layout::REMOVALS, &[&akey], Cond::NONE, Access::Latest).wait()
     }
