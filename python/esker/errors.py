@@ -188,3 +188,7 @@ class PastEnd(Error, OSError):
 
 class FileTooBig(Error, OSError):
     """A file would exceed the maximum size."""
+
+
+class DataLoss(Error, OSError):
+    """It was lost with the node that had it; restore it, or remove what is left of it."""

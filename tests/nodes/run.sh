@@ -4,7 +4,7 @@
 #
 # environment: ESKER, the command; ESKER_OVER_NODES, the test `over_nodes` of crates/client as cargo built it;
 #              ESKER_REFERENCE, the test `reference` of crates/dfs; ESKER_LIB, the directory of libdaos, and
-#              ESKER_INCLUDE, that of the headers; CC, the C compiler
+#              ESKER_INCLUDE, that of the headers; CC, the C compiler; and those of suites.sh
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 : "${ESKER:?names the command}"
@@ -25,6 +25,10 @@ dir=/dev/shm/esker
 export ESKER_POOLS=$dir ESKER_SSH=$here/ssh
 # shellcheck source-path=SCRIPTDIR source=programs.sh
 source "$here/programs.sh"
+# shellcheck source-path=SCRIPTDIR source=suites.sh
+source "$here/suites.sh"
+# shellcheck source-path=SCRIPTDIR source=faults.sh
+source "$here/faults.sh"
 # shellcheck source-path=SCRIPTDIR source=../c/field_io/build.sh
 source "$here/../c/field_io/build.sh"
 
@@ -97,11 +101,14 @@ values_come_back() {
         prints from-h4 esker_on h2 kv get tank/values first key
 }
 
-# An engine that was killed is started again by hand, as the how-to says.
+# restart_engine HOST ARGUMENT...: an engine that was killed is started again by hand, as the how-to says.
 restart_engine() {
-    on "$1" setsid "$ESKER" engine run --map $dir/tank.map </dev/null >"$work/engine.$1" 2>&1 &
-    until grep -q address "$work/engine.$1"; do
-        kill -0 $! || { cat "$work/engine.$1" && return 1; }
+    local host=$1
+    shift
+    : >"$work/engine.$host"
+    ON_TIMEOUT=0 on "$host" setsid "$ESKER" engine run --map $dir/tank.map "$@" </dev/null >"$work/engine.$host" 2>&1 &
+    until grep -q address "$work/engine.$host"; do
+        kill -0 $! || { cat "$work/engine.$host" && return 1; }
     done
 }
 
@@ -146,7 +153,7 @@ a_partition() {
 }
 
 strangers() {
-    on h4 sh -c "sed 's/\"secret\": \"../\"secret\": \"00/' $dir/tank.map >$dir/other.map && chmod 600 $dir/other.map" &&
+    on h4 sh -c "sed 's/\"secret\": \".*\"/\"secret\": \"$(printf %064d 7)\"/' $dir/tank.map >$dir/other.map && chmod 600 $dir/other.map" &&
         says secret esker_on h4 cont list "nodes:$dir/other.map" &&
         on h4 chmod 644 $dir/other.map && says "chmod 600" esker_on h4 cont list "nodes:$dir/other.map" &&
         on h4 rm $dir/other.map
@@ -204,6 +211,10 @@ destroyed() {
     local host
     esker_on h4 pool destroy tank || return
     for host in h1 h2 h3; do
+        # It ends soon after its reply.
+        for _ in $(seq 500); do
+            [ -n "$(engine_of $host)" ] || break
+        done
         [ -z "$(engine_of $host)" ] || { echo "an engine runs on $host" && return 1; }
         [ -z "$(on $host ls $dir)" ] || { on $host ls -l $dir && return 1; }
     done
@@ -217,6 +228,7 @@ for host in h1 h2 h3; do
 done
 [ -z "${ESKER_OVER_NODES:-}" ] ||
     check "the conformance suite" on h4 env ESKER_TEST_NODES="nodes:$dir/tank.map" "$ESKER_OVER_NODES" the_pool_of_the_environment
+suites
 check "what one host puts, another gets" values_come_back
 check "strangers get nothing" strangers
 check "an engine that is killed and started again" a_killed_engine
@@ -241,6 +253,7 @@ if [ -n "$("$here/../../scripts/samples.sh" 2>/dev/null | head -n 1)" ]; then
 else
     skip fields "ecCodes' samples are missing"
 fi
+faults
 check "a destroyed pool leaves nothing" destroyed
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -129,6 +129,8 @@ pub(crate) fn as_one(name: &str) -> Option<(String, &str)> {
     let (pool, container) = split(name).ok()?;
     let is_both = match name.split_once(':') {
         Some(("esker" | "posix", _)) => is_pool(&pool) && !is_pool(name),
+        // A map is a file: what seems to be in it is the container.
+        Some(("nodes", _)) => names::resolve(&pool).is_ok_and(|named| named.path().is_file()),
         Some(("rados", rest)) => {
             rest.split('?').next().is_some_and(|path| path.trim_start_matches('/').contains('/'))
         }
@@ -177,6 +179,10 @@ mod tests {
             assert_eq!(as_one(&url(scheme, "files")), None);
             assert_eq!(as_one(&url(scheme, "none/home")), None);
         }
+        std::fs::write(dir.join("tank.map"), "").unwrap();
+        let both = url("nodes", "tank.map/home");
+        assert_eq!(as_one(&both), Some((url("nodes", "tank.map"), "home")));
+        assert_eq!(as_one(&url("nodes", "tank.map")), None);
         std::fs::remove_dir_all(dir).unwrap();
         assert_eq!(as_one("tank/home"), Some(("tank".to_owned(), "home")));
         assert_eq!(as_one("rados:data/home"), Some(("rados:data".to_owned(), "home")));

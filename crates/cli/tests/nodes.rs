@@ -454,3 +454,86 @@ fn the_start_of_many_nodes_is_modelled() {
     assert!(times.is_sorted() && times[0] > 0.5 && starts[2]["depth"] == json!(3), "{starts:?}");
     assert!(nodes.left().is_empty());
 }
+
+fn problems(response: &Value) -> Vec<usize> {
+    let nodes = response["nodes"].as_array().unwrap().iter();
+    nodes.map(|node| node["problems"].as_array().map_or(0, Vec::len)).collect()
+}
+
+/// What the other nodes know of a lost one is listed, and the pool goes on with a new part.
+#[test]
+fn what_was_lost_with_a_node_is_listed() {
+    let nodes = Nodes::with_pool(3);
+    let site = &nodes.site;
+    site.ok(&["cont", "create", "tank", "files", "--type", "posix"]);
+    let file = site.file("file", b"what the file holds");
+    let names: Vec<_> = (0..20).map(|number| format!("tank/files:/file-{number}")).collect();
+    names.iter().for_each(|name| drop(site.ok(&["fs", "import", &file, name])));
+    site.ok(&["kv", "put", "tank", "files", "spread", "key", "value"]);
+    let engine = nodes.engine(2);
+    signal(engine, "KILL").unwrap();
+    wait_for("the engine ends", || !nodes.engines().contains(&engine));
+    std::fs::remove_dir_all(nodes.part(2)).unwrap();
+
+    let (found, message) = trouble(site, &["pool", "check", "tank"]);
+    assert!(message.contains("localhost.2"), "{message}");
+    let lost = &found["lost"][0];
+    assert_eq!((&lost["label"], &lost["nodes"]), (&json!("files"), &json!(["localhost.2"])));
+    assert_eq!(lost["oids"].as_array().unwrap().len() as u64, lost["objects"].as_u64().unwrap());
+    assert!(lost["objects"].as_u64().unwrap() >= 1, "{lost}");
+    let (report, message) = trouble(site, &["fs", "check", "tank/files"]);
+    assert!(message.contains("localhost.2") && message.contains("--new-part"), "{message}");
+    assert_eq!(report["lost_nodes"], json!(["localhost.2"]));
+    assert_eq!(site.fails(&["fs", "check", "tank/files", "--repair"]).0, "data_loss");
+
+    let map = nodes.map().display().to_string();
+    let refused = |node: &str| {
+        let arguments = ["engine", "run", "--map", &map, "--node", node, "--new-part"];
+        String::from_utf8(site.command(&arguments).output().unwrap().stderr).unwrap()
+    };
+    assert!(refused("0").contains("list of containers"), "{}", refused("0"));
+    assert!(refused("1").contains("is not gone"), "{}", refused("1"));
+    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "2", "--new-part"]);
+    let (found, _) = trouble(site, &["pool", "check", "tank"]);
+    assert_eq!(problems(&found), [0, 0, 1], "{found}");
+    assert_eq!(site.fails(&["kv", "get", "tank", "files", "spread", "key"]).0, "data_loss");
+    let repaired = site.json(&["pool", "check", "tank", "--repair"]);
+    assert!(repaired["nodes"][2]["repaired"][0].as_str().unwrap().contains("files"), "{repaired}");
+    let found = site.json(&["pool", "check", "tank"]);
+    assert_eq!((problems(&found), &found["lost"]), (vec![0; 3], &json!([])));
+    site.ok(&["kv", "put", "tank", "files", "spread", "key", "again"]);
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+}
+
+/// Each engine repairs its part and serves again; what a node has and the list of containers has not is removed.
+#[test]
+fn parts_are_repaired_by_their_engines() {
+    let nodes = Nodes::with_pool(2);
+    let site = &nodes.site;
+    site.ok(&["cont", "create", "tank", "run1"]);
+    site.ok(&["kv", "put", "tank", "run1", "index", "step", "1"]);
+    let part = esker::Native::open(&nodes.part(1), OpenMode::ReadWrite).unwrap();
+    let forgotten = esker::backend::NewContainer::nameless();
+    let made = esker::backend::Pool::create_container(&part, &forgotten).wait().unwrap();
+    drop(part);
+    let (found, message) = trouble(site, &["pool", "check", "tank"]);
+    assert!(message.contains(&made.uuid.to_string()) && message.contains("--repair"), "{message}");
+    assert_eq!(problems(&found), [0, 1]);
+    let engines = nodes.engines();
+    let repaired = site.json(&["pool", "check", "tank", "--repair"]);
+    assert_eq!((problems(&repaired), nodes.engines()), (vec![0; 2], engines));
+    assert_eq!(repaired["nodes"][1]["repaired"].as_array().unwrap().len(), 1, "{repaired}");
+    assert_eq!(problems(&site.json(&["pool", "check", "tank"])), [0; 2]);
+    assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "step"]), "1");
+
+    let url = format!("nodes:{}", nodes.map().display());
+    let user = esker::Pool::connect(&url, OpenMode::ReadWrite).unwrap();
+    let open = user.open_container("run1", OpenMode::ReadWrite).wait().unwrap();
+    assert_eq!(site.fails(&["pool", "check", "tank", "--repair"]).0, "busy");
+    drop((open, user));
+    let scrubbed = site.json(&["pool", "scrub", "tank"]);
+    assert_eq!(scrubbed["nodes"][1]["damaged"], json!([]));
+    assert!(site.json(&["pool", "compact", "tank"])["nodes"][0]["freed_bytes"].is_u64());
+    assert_eq!(site.fails(&["pool", "compact", "tank", "--huge-pages"]).0, "not_supported");
+}

@@ -69,6 +69,9 @@ impl Session {
                 Reply::Done
             }
             PoolRequest::Check => Reply::Checked(host::of(self.host.as_deref())?.check()?),
+            PoolRequest::Maintain(what, number) => {
+                Reply::Maintained(host::of(self.host.as_deref())?.maintain(what, number)?)
+            }
             about_commits => self.answer_commits(about_commits).await?,
         })
     }

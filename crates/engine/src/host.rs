@@ -1,6 +1,6 @@
 //! The process that an engine is in, as far as clients may control it.
 use esker_types::{Error, ErrorKind, Result};
-use esker_wire::message::Check;
+use esker_wire::message::{Check, Maintained, Maintenance};
 
 /// The process that an engine is in.
 pub trait Host: Send + Sync {
@@ -17,6 +17,13 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// Those of reading the part.
     fn check(&self) -> Result<Option<Check>>;
+
+    /// Begins to maintain the part, unless that is under way under the same `number`. Returns what it did once it is
+    /// finished, and `None` before.
+    ///
+    /// # Errors
+    /// `Busy` if it is being maintained under another number; those of the maintenance.
+    fn maintain(&self, what: Maintenance, number: u64) -> Result<Option<Maintained>>;
 }
 
 /// The host of an engine, for requests that need one.

@@ -60,7 +60,8 @@ impl RequestKind {
             PoolRequest::Capabilities
             | PoolRequest::Info
             | PoolRequest::ShutDown { .. }
-            | PoolRequest::Check => Self::Pool,
+            | PoolRequest::Check
+            | PoolRequest::Maintain(..) => Self::Pool,
             PoolRequest::Metadata(_) => Self::Metadata,
             PoolRequest::Create { .. }
             | PoolRequest::Open(..)

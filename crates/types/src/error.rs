@@ -85,6 +85,8 @@ pub enum ErrorKind {
     PastEnd,
     /// A file would exceed the largest size.
     FileTooBig,
+    /// It was lost with the node that had it; restore it, or remove what is left of it.
+    DataLoss,
 }
 
 /// How a kind appears in each API: DAOS error code (negative), errno (positive), Python exceptions.
@@ -104,7 +106,7 @@ const fn codes(der: i32, errno: i32, python: &'static [&'static str]) -> Codes {
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 37] = {
+    pub const ALL: [Self; 38] = {
         use ErrorKind::*;
         [
             NoPermission,
@@ -144,6 +146,7 @@ impl ErrorKind {
             ReadOnly,
             PastEnd,
             FileTooBig,
+            DataLoss,
         ]
     };
 
@@ -190,6 +193,7 @@ impl ErrorKind {
             ReadOnly => codes(-1001, 30, &["OSError"]),
             PastEnd => codes(-1005, 6, &["OSError"]),
             FileTooBig => codes(-1017, 27, &["OSError"]),
+            DataLoss => codes(-2026, 5, &["OSError"]),
         }
     }
 }

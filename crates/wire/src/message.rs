@@ -137,6 +137,20 @@ pub enum PoolRequest<'a> {
     },
     /// Verifies the structures of the engine's part: [`Reply::Checked`].
     Check,
+    /// Maintains the engine's part: [`Reply::Maintained`]. All requests about one maintenance have the same number, which
+    /// nobody else uses.
+    Maintain(Maintenance, u64),
+}
+
+/// What is done to a part as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Maintenance {
+    /// Removes damaged records and counts the space anew. The engine ends all its connections first.
+    Repair,
+    /// Reads all data.
+    Scrub,
+    /// Compacts all data.
+    Compact,
 }
 
 /// Requests about an open container (the trait `OpenContainer` of the seam).
@@ -316,6 +330,19 @@ pub enum Reply {
     Commits(Vec<Commit>),
     /// What a check found, or `None` if it is not finished: ask again.
     Checked(Option<Check>),
+    /// What a maintenance did, or `None` if it is not finished: ask again.
+    Maintained(Option<Maintained>),
+}
+
+/// What a maintenance of a part did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Maintained {
+    /// What is wrong now, and what was repaired, one message each.
+    Repaired(Check, Vec<String>),
+    /// Records and bytes that were read, and damage, one message per object.
+    Scrubbed(u64, u64, Vec<String>),
+    /// Bytes that became free.
+    Compacted(u64),
 }
 
 /// What a check of a part found.

@@ -1,11 +1,11 @@
 //! Requests to the engines of a pool as such, for administration.
-use crate::link::Link;
+use crate::link::{Link, REQUEST_TIMEOUT};
 use crate::map::{Map, Node};
 use crate::pool::{ask, done};
 use esker_types::info::{ContainerInfo, PoolInfo};
 use esker_types::{Error, ErrorKind, Result};
 use esker_wire::handshake::Secret;
-use esker_wire::message::{Check, PoolRequest, Reply, Request};
+use esker_wire::message::{Check, Maintained, Maintenance, PoolRequest, Reply, Request};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -20,8 +20,11 @@ pub const DESTROY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a node that checks its part is asked whether it has finished.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
+/// How often in a row a node that is being repaired may refuse to be asked before it is given up.
+const REFUSALS_MAX: u32 = 20;
+
 /// What a node will have answered.
-type Answer<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
 impl Map {
     /// Asks all nodes at a time what they are, within a tokio runtime. The answers are in the order of the nodes; one
@@ -46,17 +49,24 @@ impl Map {
     /// Those of the node; `TimedOut` if it does not answer within [`QUERY_TIMEOUT`].
     pub async fn containers(&self) -> Result<Vec<ContainerInfo>> {
         let Some(first) = self.nodes.first() else { return Ok(Vec::new()) };
-        let list = |link| -> Answer<Vec<ContainerInfo>> {
-            Box::pin(async move {
-                let request = Request::Pool(PoolRequest::List);
-                let containers = ask(&link, request, None, |reply| match reply {
-                    Reply::Containers(containers) => Some(containers),
-                    _ => None,
-                });
-                containers.await
-            })
-        };
         ask_node(first, &self.secret, QUERY_TIMEOUT, list).await
+    }
+
+    /// The containers that each part has, within a tokio runtime. Only those of the first node have labels.
+    pub async fn containers_of_all(&self) -> Vec<Result<Vec<ContainerInfo>>> {
+        self.ask_all(QUERY_TIMEOUT, list).await
+    }
+
+    /// Maintains all parts at a time, however long that takes, within a tokio runtime.
+    pub async fn maintain(&self, what: Maintenance) -> Vec<Result<Maintained>> {
+        let mut maintained = JoinSet::new();
+        for (number, node) in self.nodes.iter().cloned().enumerate() {
+            let secret = self.secret.clone();
+            maintained.spawn(async move { (number, maintain(&node, &secret, what).await) });
+        }
+        let mut maintained = maintained.join_all().await;
+        maintained.sort_by_key(|(number, _)| *number);
+        maintained.into_iter().map(|(_, done)| done).collect()
     }
 
     /// Ends the engines of all nodes, within a tokio runtime. With `remove`, their parts are destroyed first.
@@ -106,7 +116,47 @@ impl Map {
     }
 }
 
-async fn ask_node<T>(
+fn list(link: Link) -> Answer<Vec<ContainerInfo>> {
+    Box::pin(async move {
+        let containers = ask(&link, Request::Pool(PoolRequest::List), None, |reply| match reply {
+            Reply::Containers(containers) => Some(containers),
+            _ => None,
+        });
+        containers.await
+    })
+}
+
+/// Maintains the part of a node. A repair ends the connection: then it is asked for on another one.
+async fn maintain(node: &Node, secret: &Secret, what: Maintenance) -> Result<Maintained> {
+    let number = u64::from_le_bytes(esker_os::random_bytes()?);
+    let (mut begun, mut refusals) = (false, 0);
+    loop {
+        let request = move |link| -> Answer<Option<Maintained>> {
+            Box::pin(async move {
+                let request = Request::Pool(PoolRequest::Maintain(what, number));
+                let asked = ask(&link, request, None, |reply| match reply {
+                    Reply::Maintained(done) => Some(done),
+                    _ => None,
+                });
+                asked.await
+            })
+        };
+        match ask_node(node, secret, REQUEST_TIMEOUT, request).await {
+            Ok(Some(done)) => return Ok(done),
+            Ok(None) => (begun, refusals) = (true, 0),
+            Err(error) if begun && is_away(&error) && refusals < REFUSALS_MAX => refusals += 1,
+            Err(error) => return Err(error),
+        }
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
+}
+
+/// True if a node that begins or ends a repair may have failed like this.
+fn is_away(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut | ErrorKind::Canceled)
+}
+
+pub(crate) async fn ask_node<T>(
     node: &Node,
     secret: &Secret,
     timeout: Duration,

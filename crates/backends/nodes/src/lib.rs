@@ -1,6 +1,7 @@
 //! The backend on targets of other nodes: each operation is a request to the engine of the node.
 #![forbid(unsafe_code)]
 
+mod absent;
 mod admin;
 mod change;
 mod commit;
@@ -19,8 +20,10 @@ mod sending;
 mod slots;
 mod socket;
 mod spread;
+mod survey;
 mod tagged;
 
+pub use absent::Absent;
 pub use admin::{DESTROY_TIMEOUT, QUERY_TIMEOUT};
 pub use commit::{DOUBT_TIMEOUT, UNDECIDED_TIMEOUT};
 pub use dial::{Dial, Fabric, Tcp};
@@ -31,3 +34,4 @@ pub use nodes::{Nodes, Patience};
 pub use peer::RECONNECT_TIMEOUT;
 pub use pool::Remote;
 pub use slots::CHANGES_MAX;
+pub use survey::Survey;

@@ -99,7 +99,20 @@ pub(crate) fn without_container(node: &str, info: &ContainerInfo, error: Error) 
         "node {node} does not have container {}: it was destroyed, or the node has lost its part of the pool",
         info.uuid
     );
-    Error::new(ErrorKind::NotFound, message)
+    Error::new(ErrorKind::DataLoss, message)
+}
+
+/// An error with the name of the node in front, unless it has one.
+#[cold]
+fn named(node: &str, error: Error) -> Error {
+    if error.message().starts_with("node ") {
+        return error;
+    }
+    let named = Error::new(error.kind(), format!("node {node}: {}", error.message()));
+    match error.needed() {
+        Some(needed) => named.with_needed(needed),
+        None => named,
+    }
 }
 
 /// What a pool over nodes can do.
@@ -175,7 +188,18 @@ impl Shared {
         work: impl Fn(&'a Member) -> Reply<'a, T>,
     ) -> Vec<Result<T>> {
         let tasks = self.members[1..].iter().map(|member| task(work(member)));
-        side_by_side(tasks.collect(), SIDE_BY_SIDE).await
+        let done = side_by_side(tasks.collect(), SIDE_BY_SIDE).await;
+        (1..).zip(done).map(|(node, done)| self.naming(node, done)).collect()
+    }
+
+    /// Names the node in errors that are about its part: the others may be well.
+    pub(crate) fn naming<T>(&self, node: usize, result: Result<T>) -> Result<T> {
+        result.map_err(|error| match error.kind() {
+            ErrorKind::NoSpace | ErrorKind::Checksum | ErrorKind::Corrupt => {
+                named(&self.members[node].name, error)
+            }
+            _ => error,
+        })
     }
 
     /// Removes a container from all nodes but the first.
@@ -264,7 +288,7 @@ macro_rules! settled {
                 Err(error) if error.kind() == ErrorKind::InDoubt => {
                     doubt.settle($shared, $node as usize, error).await?;
                 }
-                _ => break result,
+                _ => break $shared.naming($node as usize, result),
             }
         }
     }};

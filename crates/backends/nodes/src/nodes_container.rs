@@ -40,7 +40,7 @@ macro_rules! reply_of {
             if let Reply::Ready(result) = $call
                 && is_settled(&result)
             {
-                return Reply::Ready(result);
+                return Reply::Ready($self.shared.naming(node, result));
             }
         }
         Reply::Pending(Box::pin(async move {

@@ -1,10 +1,11 @@
 //! `esker engine`: the process that serves a node's part of a pool over nodes.
 use crate::args::parse_duration;
-use crate::engine::{Address, Ready, Service, interface_address, log_to};
+use crate::engine::{Address, Ready, Service, interface_address, log_to, new_part};
 use crate::nodes::start_nodes;
 use crate::output::Answer;
 use clap::{Args, Subcommand};
 use esker::types::{Error, ErrorKind, Result};
+use esker_bench::units::Bytes;
 use esker_nodes::{Map, Node};
 use esker_store::Superblock;
 use esker_wire::handshake::Secret;
@@ -26,6 +27,9 @@ Serve a node's part of a pool over nodes
 `esker pool create --hosts` starts an engine on each node. This command starts one by hand, in the foreground: for \
 example again, after it was killed. Nothing that was acknowledged is lost then, and clients connect again.
 
+A node whose part is gone, with its memory for example, can get a new one with --new-part. It has nothing in it: `esker \
+pool check` lists what was lost.
+
 When clients can connect, the engine prints one line of JSON with its address, and logs to standard error. It ends on \
 SIGTERM and SIGINT, when its part is destroyed, and when --lifetime is over; then it finishes what is under way.";
 
@@ -34,6 +38,7 @@ SIGTERM and SIGINT, when its part is destroyed, and when --lifetime is over; the
 #[command(long_about = ABOUT, after_long_help = "Examples:
   esker engine run --map /dev/shm/esker/scratch.map
   esker engine run --map scratch.map --node n2 --log engine.log
+  esker engine run --map scratch.map --node n2 --new-part
   esker engine run --part /dev/shm/esker/scratch.2 --secret-from-stdin --listen n2:0")]
 pub(crate) struct Run {
     /// Map of the pool: where the engine listens and what its secret is
@@ -42,6 +47,12 @@ pub(crate) struct Run {
     /// Node of the map to serve, by name or number [default: the one whose part is on this machine]
     #[arg(long, value_name = "NODE", requires = "map", conflicts_with = "part")]
     node: Option<String>,
+    /// Create the part of the node anew, with nothing in it: for a node whose part is gone
+    #[arg(long, requires = "map", requires = "node")]
+    new_part: bool,
+    /// Size of the new part [default: the size of another node's]
+    #[arg(long, value_name = "SIZE", requires = "new_part")]
+    size: Option<Bytes>,
     /// Directory of the part
     #[arg(long, value_name = "DIR", requires = "secret_from_stdin")]
     part: Option<PathBuf>,
@@ -114,6 +125,9 @@ impl Run {
             Some(path) => {
                 let map = Map::read(path)?;
                 let node = chosen(&map, self.node.as_deref())?;
+                if self.new_part {
+                    new_part(&map, node, self.size)?;
+                }
                 let address = node.address.parse().map_err(invalid)?;
                 (node.directory.clone(), map.secret.clone(), Some(address))
             }

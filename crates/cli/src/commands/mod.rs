@@ -19,6 +19,7 @@ mod pool;
 mod pool_check;
 mod pool_nodes;
 mod pool_over_nodes;
+mod pool_parts;
 mod pool_salvage;
 mod posix;
 mod properties;

@@ -3,6 +3,7 @@ use super::attributes::AttributeCommand;
 use super::pool_check::{Check, Scrub};
 use super::pool_nodes::OverNodes;
 use super::pool_over_nodes::{self, Asked};
+use super::pool_parts;
 use super::pool_salvage::Salvage;
 use crate::args::PoolArg;
 use crate::nodes::{NodesPool, PartSpec};
@@ -393,8 +394,7 @@ fn is_looked_in(directory: &Path) -> bool {
 
 impl List {
     fn run(&self) -> Result<Answer> {
-        let over_nodes =
-            NodesPool::all().into_iter().map(Asked::ask).collect::<Result<Vec<_>>>()?;
+        let over_nodes = Asked::ask_all(NodesPool::all())?;
         let headings = ["label", ">size", ">targets", "medium"].into_iter();
         let headings = headings.chain(self.verbose.then_some("uuid")).chain(["path"]);
         let mut table = Table::new(&headings.collect::<Vec<_>>());
@@ -504,6 +504,9 @@ impl Destroy {
 
 impl Compact {
     fn run(self) -> Result<Answer> {
+        if let Some(pool) = NodesPool::find(&self.pool.pool)? {
+            return self.compact_parts(&pool);
+        }
         let path = names::find(&self.pool.pool)?;
         // Refuses a file system that is mounted read-only.
         let _writable = self.pool.open(OpenMode::ReadWrite)?;
@@ -522,6 +525,16 @@ impl Compact {
             text += &format!("\nhuge pages: {}", shapes::huge_pages(&pages, NO_MORE));
         }
         Ok(Answer::new(response, text))
+    }
+}
+
+impl Compact {
+    fn compact_parts(&self, pool: &NodesPool) -> Result<Answer> {
+        if self.huge_pages {
+            let message = "data of a pool over nodes is gathered in huge pages when the pool is created: leave out --huge-pages";
+            return Err(Error::new(ErrorKind::NotSupported, message));
+        }
+        pool_parts::compact(pool)
     }
 }
 

@@ -1,5 +1,5 @@
 //! `esker pool check` and `esker pool scrub`: finding damage.
-use super::pool_over_nodes;
+use super::pool_parts;
 use crate::args::PoolArg;
 use crate::nodes::NodesPool;
 use crate::output::{Answer, Bar};
@@ -17,6 +17,11 @@ use std::path::Path;
 ///
 /// The exit status is 1 if there is any. After a crash of the machine, a pool whose durability is `process` must pass
 /// a check with --repair before it can be opened.
+///
+/// Of a pool over nodes, each engine checks or repairs its part, and containers that a node has lost are listed with the
+/// objects that are known to have had data there. --repair gives such a node its containers back, with nothing in them:
+/// look first with `esker fs check` which files are lost. It also removes what a node that was away still has of
+/// containers that were destroyed.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker pool check tank
@@ -24,7 +29,7 @@ use std::path::Path;
 pub(crate) struct Check {
     #[command(flatten)]
     pool: PoolArg,
-    /// Remove damaged records and recount the space; no other process may use the pool
+    /// Remove damaged records and recount the space; no other program may use the pool
     #[arg(long)]
     repair: bool,
 }
@@ -43,7 +48,7 @@ pub(crate) struct Scrub {
 impl Check {
     pub(super) fn run(self) -> Result<Answer> {
         if let Some(pool) = NodesPool::find(&self.pool.pool)? {
-            return pool_over_nodes::check(pool, self.repair);
+            return pool_parts::check(&pool, self.repair);
         }
         let path = match names::resolve(&self.pool.pool)? {
             Named::Posix(url) => return check_posix(&url.path, self.repair),
@@ -123,6 +128,9 @@ fn found(kind: ErrorKind, problems: &[String], remedy: &str) -> Option<Error> {
 
 impl Scrub {
     pub(super) fn run(self) -> Result<Answer> {
+        if let Some(pool) = NodesPool::find(&self.pool.pool)? {
+            return pool_parts::scrub(&pool);
+        }
         let path = names::find(&self.pool.pool)?;
         esker_store::Pool::check_pages(&path)?;
         let pool = esker_store::Pool::open(&path)?;

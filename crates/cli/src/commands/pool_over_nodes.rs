@@ -6,7 +6,6 @@ use esker::types::info::{PoolInfo, Space};
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
 use esker_nodes::{Map, Node};
-use esker_wire::message::Check;
 use serde_json::{Value, json};
 
 /// A pool over nodes, and what its nodes answered.
@@ -20,6 +19,21 @@ impl Asked {
     pub(super) fn ask(pool: NodesPool) -> Result<Self> {
         let answers = talk(pool.map.query())?;
         Ok(Self { pool, answers })
+    }
+
+    /// Asks the nodes of several pools, all at a time.
+    pub(super) fn ask_all(pools: Vec<NodesPool>) -> Result<Vec<Self>> {
+        let answers = talk(async {
+            let maps: Vec<_> = pools.iter().map(|pool| pool.map.clone()).collect();
+            let asked = maps.into_iter().map(|map| tokio::spawn(async move { map.query().await }));
+            let asked: Vec<_> = asked.collect();
+            let mut answers = Vec::new();
+            for map in asked {
+                answers.push(map.await.unwrap_or_default());
+            }
+            answers
+        })?;
+        Ok(pools.into_iter().zip(answers).map(|(pool, answers)| Self { pool, answers }).collect())
     }
 
     fn nodes(&self) -> impl Iterator<Item = (usize, &Node, &Result<PoolInfo>)> {
@@ -161,65 +175,6 @@ fn node_response((number, node, answer): (usize, &Node, &Result<PoolInfo>)) -> V
     response
 }
 
-/// Checks the parts of all nodes, each by its engine.
-pub(super) fn check(pool: NodesPool, repair: bool) -> Result<Answer> {
-    if repair {
-        let message = "a pool over nodes is repaired part by part, on each node: end its engine, and use \
-                       `esker pool check esker:DIR --repair` with the directory that `esker pool query` shows";
-        return Err(Error::new(ErrorKind::NotSupported, message));
-    }
-    let found = talk(pool.map.check())?;
-    let nodes = || pool.map.nodes.iter().zip(&found).enumerate();
-    let mut table = Table::new(&[">node", "name", ">records", ">data", ">problems", "problem"]);
-    for (number, (node, found)) in nodes() {
-        let (numbers, problem) = check_cells(found);
-        let cells = [number.to_string(), node.name.clone()].into_iter().chain(numbers);
-        table.row(cells.chain([problem]));
-    }
-    let response = nodes().map(|(number, (node, found))| check_response(number, node, found));
-    let response = json!({"nodes": response.collect::<Vec<_>>()});
-    let trouble = nodes().find_map(|(_, (node, found))| check_trouble(node, found));
-    Ok(Answer::new(response, table.text()).with_trouble(trouble))
-}
-
-/// Records, data and problems of a part, and the first of the problems.
-fn check_cells(found: &Result<Check>) -> ([String; 3], String) {
-    match found {
-        Ok(found) => {
-            let (data, problems) = (Bytes(found.live_bytes).to_string(), found.problems.len());
-            let first = found.problems.first().cloned().unwrap_or_default();
-            ([found.records.to_string(), data, problems.to_string()], first)
-        }
-        Err(error) => (["-", "-", "-"].map(str::to_owned), error.message().to_owned()),
-    }
-}
-
-fn check_response(number: usize, node: &Node, found: &Result<Check>) -> Value {
-    let mut response = shapes::node((number, node));
-    let done = found.as_ref().ok();
-    response["problem"] = json!(found.as_ref().err().map(Error::message));
-    response["problems"] = json!(done.map(|found| &found.problems));
-    response["records"] = json!(done.map(|found| found.records));
-    response["live_bytes"] = json!(done.map(|found| found.live_bytes));
-    response["lost_bytes"] = json!(done.map(|found| found.lost_bytes));
-    response["lost"] = json!(done.map(|found| &found.lost));
-    response
-}
-
-fn check_trouble(node: &Node, found: &Result<Check>) -> Option<Error> {
-    match found {
-        Err(error) => Some(error.clone()),
-        Ok(found) => found.problems.first().map(|problem| {
-            let message = format!(
-                "node {}: {problem}; remedy: end its engine, then `esker pool check esker:{} --repair` there",
-                node.name,
-                node.directory.display()
-            );
-            Error::new(ErrorKind::Corrupt, message)
-        }),
-    }
-}
-
 /// Destroys a pool over nodes. Unless forced, all of its nodes must answer, so that nothing is left of it, and nobody may
 /// use it.
 pub(super) fn destroy(pool: NodesPool, force: bool) -> Result<Answer> {
@@ -249,7 +204,7 @@ pub(super) fn destroy(pool: NodesPool, force: bool) -> Result<Answer> {
 }
 
 /// Whoever uses the pool has a container open, and the first node counts that.
-fn refuse_used(pool: &NodesPool) -> Result<()> {
+pub(super) fn refuse_used(pool: &NodesPool) -> Result<()> {
     let containers = talk(pool.map.containers())??;
     match containers.iter().find(|container| container.handles > 0) {
         None => Ok(()),

@@ -1,4 +1,5 @@
 //! Serves a part until the process is told to end.
+use super::upkeep::Upkeep;
 use super::{Address, claim, log_beside, map_beside, web};
 use esker::Native;
 use esker::types::info::OpenMode;
@@ -6,9 +7,11 @@ use esker::types::{Error, ErrorKind, Result, Uuid};
 use esker_engine::{Engine, Host};
 use esker_store::{CheckReport, Pool, Superblock};
 use esker_wire::handshake::Secret;
-use esker_wire::message::Check;
+use esker_wire::message::{Check, Maintained, Maintenance};
 use serde::{Deserialize, Serialize};
+use std::net::TcpListener as StdListener;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,6 +21,9 @@ use tokio::sync::Notify;
 
 /// How often an engine looks whether its part is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Why an engine ends whose part is to be repaired.
+const REPAIR: &str = "its part is to be repaired";
 
 /// What an engine serves, and where.
 pub(crate) struct Service {
@@ -51,6 +57,7 @@ struct Process {
     superblock: Superblock,
     end: Notify,
     checking: Mutex<Option<JoinHandle<Result<CheckReport>>>>,
+    upkeep: Upkeep,
 }
 
 impl Host for Process {
@@ -73,9 +80,13 @@ impl Host for Process {
         let defect = |_| Error::new(ErrorKind::Corrupt, "the check met a defect of the program");
         report.map_err(defect)?.map(|report| Some(found(report)))
     }
+
+    fn maintain(&self, what: Maintenance, number: u64) -> Result<Option<Maintained>> {
+        self.upkeep.ask(&self.part, what, number)
+    }
 }
 
-fn found(report: CheckReport) -> Check {
+pub(super) fn found(report: CheckReport) -> Check {
     let CheckReport { problems, records, live_bytes, lost_bytes, lost, .. } = report;
     Check { problems, records, live_bytes, lost_bytes, lost }
 }
@@ -116,12 +127,18 @@ impl Service {
         })?;
         let superblock = Superblock::read(&part)?;
         let _claim = claim(&part)?;
-        let pool = Arc::new(Native::open(&part, OpenMode::ReadWrite)?);
-        let (end, checking) = (Notify::new(), Mutex::default());
-        let process = Arc::new(Process { part, superblock, end, checking });
-        let engine = Engine::new(pool, process.superblock.uuid, self.secret.clone());
-        engine.set_host(Arc::clone(&process) as Arc<dyn Host>);
-        self.runtime()?.block_on(self.serve(&engine, &process, ready))
+        let (end, checking, upkeep) = (Notify::new(), Mutex::default(), Upkeep::default());
+        let process = Arc::new(Process { part, superblock, end, checking, upkeep });
+        self.runtime()?.block_on(self.serve(&process, ready))
+    }
+
+    /// An engine for the part, which it has open.
+    fn engine(&self, process: &Arc<Process>) -> Result<(Arc<Native>, Engine)> {
+        let pool = Arc::new(Native::open(&process.part, OpenMode::ReadWrite)?);
+        let served = Arc::clone(&pool) as Arc<dyn esker::backend::Pool>;
+        let engine = Engine::new(served, process.superblock.uuid, self.secret.clone());
+        engine.set_host(Arc::clone(process) as Arc<dyn Host>);
+        Ok((pool, engine))
     }
 
     fn runtime(&self) -> Result<tokio::runtime::Runtime> {
@@ -133,38 +150,52 @@ impl Service {
         made.map_err(|error| Error::io("starting the threads of the engine", &error))
     }
 
+    /// Serves the part, with a new engine after each repair.
     async fn serve(
         &self,
-        engine: &Engine,
-        process: &Process,
+        process: &Arc<Process>,
         ready: impl FnOnce(&Ready) -> Result<()>,
     ) -> Result<()> {
         let mut signals = Signals::new()?;
-        let listener = self.listen.listen().await?;
-        let mut said = self.said(&listener, process)?;
-        said.metrics = self.serve_metrics(engine).await?;
-        tracing::info!(part = %said.part.display(), address = said.address, metrics = said.metrics, "ready");
-        ready(&said)?;
-        let why = tokio::select! {
-            () = engine.listen(listener) => "no more clients",
-            why = signals.first() => why,
-            () = process.end.notified() => "a client asked for it",
-            () = process.part_gone() => "the part is gone",
-            () = expired(self.lifetime) => "its lifetime is over",
+        let listener = kept(self.listen.listen().await?)?;
+        let mut said = self.said(&again(&listener)?, process)?;
+        let metrics = match &self.metrics {
+            Some(address) => Some((address, kept(address.listen().await?)?)),
+            None => None,
         };
-        tracing::info!(why, "ending");
-        // Clients that had to be disconnected are in the log.
-        let _ = engine.drain().await;
-        Ok(())
-    }
-
-    /// Serves metrics and health, if that is wanted, as long as the runtime lives. Returns where.
-    async fn serve_metrics(&self, engine: &Engine) -> Result<Option<String>> {
-        let Some(address) = &self.metrics else { return Ok(None) };
-        let listener = address.listen().await?;
-        let port = port_of(&listener)?;
-        tokio::spawn(web::serve(listener, engine.clone()));
-        Ok(Some(Address { host: address.host.clone(), port }.to_string()))
+        said.metrics = metrics.as_ref().map(|(address, at)| shown(address, at)).transpose()?;
+        let mut ready = Some(ready);
+        let mut expired = pin!(expired(self.lifetime));
+        loop {
+            let (pool, engine) = self.engine(process)?;
+            let web = metrics.as_ref().map(|(_, at)| again(at)).transpose()?;
+            let web = web.map(|at| tokio::spawn(web::serve(at, engine.clone())));
+            if let Some(ready) = ready.take() {
+                tracing::info!(part = %said.part.display(), address = said.address, metrics = said.metrics, "ready");
+                ready(&said)?;
+            }
+            let why = tokio::select! {
+                () = engine.listen(again(&listener)?) => "no more clients",
+                why = signals.first() => why,
+                () = process.end.notified() => "a client asked for it",
+                () = process.part_gone() => "the part is gone",
+                () = &mut expired => "its lifetime is over",
+                () = process.upkeep.repair_wanted() => REPAIR,
+            };
+            tracing::info!(why, "ending");
+            // Clients that had to be disconnected are in the log.
+            let _ = engine.drain().await;
+            if let Some(web) = web {
+                web.abort();
+                let _ = web.await;
+            }
+            if why != REPAIR {
+                return Ok(());
+            }
+            drop(engine);
+            process.upkeep.repair(&process.part, pool).await;
+            tracing::info!("serving again");
+        }
     }
 
     fn said(&self, listener: &TcpListener, process: &Process) -> Result<Ready> {
@@ -174,6 +205,23 @@ impl Service {
         let (uuid, part) = (process.superblock.uuid, process.part.clone());
         Ok(Ready { address, uuid, part, pid: std::process::id(), metrics: None })
     }
+}
+
+/// A listener that outlives engines: whoever connects meanwhile waits.
+fn kept(listener: TcpListener) -> Result<StdListener> {
+    listener.into_std().map_err(|error| Error::io("listening", &error))
+}
+
+/// The same listener, for one engine.
+fn again(listener: &StdListener) -> Result<TcpListener> {
+    let again = listener.try_clone().and_then(TcpListener::from_std);
+    again.map_err(|error| Error::io("listening", &error))
+}
+
+/// Where metrics are served.
+fn shown(address: &Address, listener: &StdListener) -> Result<String> {
+    let port = port_of(&again(listener)?)?;
+    Ok(Address { host: address.host.clone(), port }.to_string())
 }
 
 fn port_of(listener: &TcpListener) -> Result<u16> {

@@ -33,6 +33,19 @@ impl NodesPool {
         names::list_nodes().into_iter().map(|(path, map)| Self { path, map }).collect()
     }
 
+    /// The nodes that do not have a container, by number; `None` if all have it, or the first does not know it.
+    ///
+    /// # Errors
+    /// Why the first node does not answer.
+    pub(crate) fn without(&self, container: &str) -> Result<Option<Vec<usize>>> {
+        let survey = talk(self.map.survey())??;
+        let is_meant = |uuid: &str, label: &str| uuid == container || label == container;
+        let mut all = survey.catalog.iter();
+        let found = all.find(|info| is_meant(&info.uuid.to_string(), &info.label));
+        let without = found.map(|info| survey.without(info.uuid));
+        Ok(without.filter(|nodes| !nodes.is_empty()))
+    }
+
     /// The name by which every program of this machine can open the pool.
     pub(crate) fn url(&self) -> String {
         format!("nodes:{}", self.path.display())

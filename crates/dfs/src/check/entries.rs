@@ -19,6 +19,8 @@ enum Wrong {
     Remove(Trouble),
     /// The directory gets its mark.
     Mark(ObjectId),
+    /// Nothing mends it.
+    Keep(Trouble),
 }
 
 impl Check<'_> {
@@ -108,6 +110,7 @@ impl Check<'_> {
                 dir.punch_dkey(name, Cond::NONE, Access::Latest).wait().map(|()| true)
             }),
             Wrong::Mark(oid) => self.unmarked(oid, path),
+            Wrong::Keep(trouble) => self.found(path, trouble, |_| Ok(false)),
         }
     }
 
@@ -120,9 +123,10 @@ impl Check<'_> {
     /// Checks the mark of the first directory.
     fn directory(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
         self.report.directories += 1;
-        match entry::is_marked(&self.object(oid), Access::Latest)? {
-            true => Ok(()),
-            false => self.unmarked(oid, path),
+        match self.directory_trouble(oid)? {
+            Some(Wrong::Keep(trouble)) => self.found(path, trouble, |_| Ok(false)),
+            Some(_) => self.unmarked(oid, path),
+            None => Ok(()),
         }
     }
 
@@ -143,13 +147,24 @@ impl Check<'_> {
         match inode.kind {
             Kind::File => Ok((Some(inode), None)),
             Kind::Directory => {
-                let marked = entry::is_marked(&self.object(inode.oid), Access::Latest)?;
-                Ok((Some(inode), (!marked).then_some(Wrong::Mark(inode.oid))))
+                let wrong = self.directory_trouble(inode.oid)?;
+                Ok((Some(inode), wrong))
             }
             Kind::Symlink => match has_target(dir, name, &inode)? {
                 true => Ok((Some(inode), None)),
                 false => Ok((None, Some(Wrong::Remove(Trouble::NoTarget)))),
             },
+        }
+    }
+
+    /// What is wrong with a directory as such.
+    fn directory_trouble(&self, oid: ObjectId) -> Result<Option<Wrong>> {
+        match entry::is_marked(&self.object(oid), Access::Latest) {
+            Ok(marked) => Ok((!marked).then_some(Wrong::Mark(oid))),
+            Err(error) if is_damage(&error) => {
+                Ok(Some(Wrong::Keep(Trouble::Listing(error.message().into()))))
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -143,10 +143,14 @@ impl Check<'_> {
     }
 }
 
-/// True for errors of corrupted data.
+/// True for errors of data that is corrupted or lost.
 fn is_damage(error: &Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::Corrupt | ErrorKind::Checksum | ErrorKind::RecordSize | ErrorKind::Incompatible
+        ErrorKind::Corrupt
+            | ErrorKind::Checksum
+            | ErrorKind::RecordSize
+            | ErrorKind::Incompatible
+            | ErrorKind::DataLoss
     )
 }

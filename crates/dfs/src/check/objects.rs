@@ -164,7 +164,10 @@ impl Check<'_> {
                     size => Ok(Stray::File(size.unwrap_or(0))),
                 }
             }
-            Some(ObjectType::MultiHashed) => self.kind_of_keys(oid),
+            Some(ObjectType::MultiHashed) => match self.kind_of_keys(oid) {
+                Err(error) if is_damage(&error) => Ok(Stray::Other),
+                kind => kind,
+            },
             _ => Ok(Stray::Other),
         }
     }

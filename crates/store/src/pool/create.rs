@@ -12,7 +12,7 @@ use crate::superblock::{Access, FORMAT_VERSION, LOCKS, PART_VERSION, Superblock}
 use crate::{control, data, lending, superblock};
 use esker_types::info::{Durability, Medium, Part};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
-use esker_types::{Error, ErrorKind, Result, check_label};
+use esker_types::{Error, ErrorKind, Result, Uuid, check_label};
 use std::fs;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -44,6 +44,8 @@ pub struct PoolSpec {
     pub huge_pages: bool,
     /// Which part of a pool over nodes it is; by default it is a pool of its own.
     pub part: Part,
+    /// Its UUID; by default a random one.
+    pub uuid: Option<Uuid>,
 }
 
 impl PoolSpec {
@@ -61,6 +63,7 @@ impl PoolSpec {
             segment_bytes: None,
             huge_pages: false,
             part: Part::WHOLE,
+            uuid: None,
         }
     }
 }
@@ -492,7 +495,7 @@ pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<
         if medium == Medium::Memory { Durability::Process } else { Durability::Commit };
     Ok(Superblock {
         version: version_of(spec.part)?,
-        uuid: esker_os::random_uuid()?,
+        uuid: spec.uuid.map_or_else(esker_os::random_uuid, Ok)?,
         label: spec.label.clone(),
         targets,
         index_bytes,

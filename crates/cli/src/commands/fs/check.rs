@@ -1,5 +1,6 @@
 //! `esker fs check`.
 use super::path::{FsPath, inside};
+use crate::nodes::NodesPool;
 use crate::output::{Answer, Bar};
 use crate::shapes::{self, count};
 use clap::Args;
@@ -8,7 +9,9 @@ use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
 use esker_bench::units::Bytes;
+use esker_nodes::{Absent, Nodes};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Check the file system in a container
 ///
@@ -16,6 +19,8 @@ use serde_json::{Value, json};
 /// moment leaves a consistent tree, and at most some objects that no entry names: files that were removed while they
 /// were open, or were just being created. Such leftovers are reported, and are no failure. Any other inconsistency is
 /// damage, and makes the exit status 1 unless --repair fixes it.
+///
+/// If a node of a pool over nodes does not have the container, the files that are lost with it are listed as damaged.
 ///
 /// Other programs may use the container meanwhile. --repair requires exclusive use: it removes leftovers and unreadable
 /// entries, restores the lost marks of directories, and moves objects whose name was lost to /lost+found. It does not
@@ -44,16 +49,53 @@ impl Check {
             true => (OpenMode::ReadWrite, OpenMode::Exclusive),
             false => (OpenMode::ReadOnly, OpenMode::ReadOnly),
         };
-        let pool = Pool::connect(&self.container.pool, pool_mode)?;
+        let (pool, lost) = match left_of(&self.container, self.repair)? {
+            Some(left) => left,
+            None => (Pool::connect(&self.container.pool, pool_mode)?, Vec::new()),
+        };
         let container = pool.open_container(&self.container.container, mode).wait()?;
         let bar = Bar::spinner();
         let mut watch = |entries: u64| bar.say(&format!("{entries} entries"));
         let options = CheckOptions { data: self.data, repair: self.repair };
         let report = dfs::check::check(&container, options, &mut watch)?;
         drop(bar);
-        let (shape, text) = (shape(&report, self.data), text(&report, self.data));
-        Ok(Answer::new(shape, text).with_trouble(trouble(&report, self.repair)))
+        let (mut shape, mut text) = (shape(&report, self.data), text(&report, self.data));
+        shape["lost_nodes"] = json!(lost);
+        if lost.is_empty() {
+            return Ok(Answer::new(shape, text).with_trouble(trouble(&report, self.repair)));
+        }
+        text += &format!(
+            "\nwithout {}: names that lay there are lost, and not listed",
+            lost.join(", ")
+        );
+        Ok(Answer::new(shape, text).with_trouble(Some(without(&lost))))
     }
+}
+
+/// A pool over nodes without the nodes that do not have the container, and their names; `None` if all have it, or the
+/// pool is another one.
+fn left_of(path: &FsPath, repair: bool) -> Result<Option<(Pool, Vec<String>)>> {
+    let Some(nodes) = NodesPool::find(&path.pool)? else { return Ok(None) };
+    let Some(lost) = nodes.without(&path.container)? else { return Ok(None) };
+    let names: Vec<_> = lost.iter().map(|number| nodes.map.nodes[*number].name.clone()).collect();
+    if repair {
+        return Err(without(&names));
+    }
+    let absent = |number: &usize| -> (u32, Arc<dyn esker::backend::Pool>) {
+        let name = &nodes.map.nodes[*number].name;
+        (*number as u32, Arc::new(Absent::new(name, nodes.map.targets)))
+    };
+    let left = Nodes::open(&nodes.map, &nodes.path, lost.iter().map(absent).collect())?;
+    Ok(Some((Pool::from_backend(Arc::new(left), OpenMode::ReadOnly), names)))
+}
+
+fn without(lost: &[String]) -> Error {
+    let message = format!(
+        "node {} does not have the container: start its engine; or, if its part is gone, note what is lost, give it a \
+         new part with `esker engine run --new-part`, run `esker pool check --repair`, and then this with --repair",
+        lost.join(", ")
+    );
+    Error::new(ErrorKind::DataLoss, message)
 }
 
 fn trouble(report: &CheckReport, repair: bool) -> Option<Error> {

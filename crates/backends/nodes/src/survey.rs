@@ -1,0 +1,142 @@
+//! What the nodes of a pool have of its containers, for administration: what is missing, what is too much, what is lost.
+use crate::admin::{Answer, ask_node};
+use crate::map::Map;
+use crate::pool::{Remote, ask, done};
+use esker_backend::{Placement, Pool};
+use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, Part};
+use esker_types::ops::{Anchor, ReadAt, View};
+use esker_types::{ObjectId, Result, Uuid};
+use esker_wire::message::{PoolRequest, Request};
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+/// Objects that are listed at a time.
+const LIST_BATCH: usize = 1024;
+
+/// Which containers the parts of a pool have.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// The containers of the catalog: the first node lists them.
+    pub catalog: Vec<ContainerInfo>,
+    /// What each part has, or why it does not answer.
+    pub parts: Vec<Result<BTreeSet<Uuid>>>,
+}
+
+impl Survey {
+    /// Containers that a part should have and does not: all, if it does not answer.
+    #[must_use]
+    pub fn missing(&self, node: usize) -> Vec<&ContainerInfo> {
+        let has = |uuid: &Uuid| matches!(self.parts.get(node), Some(Ok(has)) if has.contains(uuid));
+        self.catalog.iter().filter(|info| !has(&info.uuid)).collect()
+    }
+
+    /// Containers that a part has and the catalog does not: those that were destroyed while the node was away.
+    #[must_use]
+    pub fn forgotten(&self, node: usize) -> Vec<Uuid> {
+        let Some(Ok(has)) = self.parts.get(node) else { return Vec::new() };
+        let is_known = |uuid: &&Uuid| self.catalog.iter().any(|info| info.uuid == **uuid);
+        has.iter().filter(|uuid| !is_known(uuid)).copied().collect()
+    }
+
+    /// Nodes that do not have a container.
+    #[must_use]
+    pub fn without(&self, container: Uuid) -> Vec<usize> {
+        let lacks =
+            |has: &Result<BTreeSet<Uuid>>| !matches!(has, Ok(has) if has.contains(&container));
+        let parts = self.parts.iter().enumerate();
+        parts.filter(|(_, has)| lacks(has)).map(|(node, _)| node).collect()
+    }
+}
+
+impl Map {
+    /// Asks all nodes which containers they have, within a tokio runtime.
+    ///
+    /// # Errors
+    /// Why the first node does not answer.
+    pub async fn survey(&self) -> Result<Survey> {
+        let parts = self.containers_of_all().await;
+        // Asked last: what was destroyed meanwhile is missed nowhere.
+        let catalog = self.containers().await?;
+        let uuids = |part: Vec<ContainerInfo>| part.into_iter().map(|info| info.uuid).collect();
+        Ok(Survey { catalog, parts: parts.into_iter().map(|part| part.map(uuids)).collect() })
+    }
+
+    /// Objects of a container that have targets on one of the nodes `lost`, as far as the other nodes know of them, within
+    /// a tokio runtime.
+    ///
+    /// # Errors
+    /// Those of opening the container and of listing it.
+    pub async fn objects_on(&self, container: Uuid, lost: &[usize]) -> Result<HashSet<ObjectId>> {
+        let placement =
+            Placement::new(self.targets, Part { node: 0, nodes: self.nodes.len() as u32 });
+        let is_there = |oid: &ObjectId| {
+            placement.nodes(*oid).iter().any(|node| lost.contains(&(*node as usize)))
+        };
+        let mut found = HashSet::new();
+        for (number, node) in self.nodes.iter().enumerate() {
+            if lost.contains(&number) {
+                continue;
+            }
+            let list = |link| -> Answer<Vec<ObjectId>> {
+                Box::pin(async move { objects(Remote::open(link).await?, container).await })
+            };
+            let known = ask_node(node, &self.secret, Duration::MAX, list).await?;
+            found.extend(known.into_iter().filter(is_there));
+        }
+        Ok(found)
+    }
+
+    /// Gives a node containers of the catalog that it does not have, with nothing in them, within a tokio runtime.
+    ///
+    /// # Errors
+    /// Those of creating a container.
+    pub async fn give(&self, node: usize, containers: &[&ContainerInfo]) -> Result<()> {
+        let requests = containers.iter().map(|info| PoolRequest::Create {
+            label: None,
+            uuid: info.uuid,
+            checksum: info.checksum,
+            metadata: Vec::new(),
+            first_oid: 0,
+        });
+        self.tell(node, requests.collect()).await
+    }
+
+    /// Removes containers from a node, within a tokio runtime.
+    ///
+    /// # Errors
+    /// Those of destroying a container.
+    pub async fn remove(&self, node: usize, containers: &[Uuid]) -> Result<()> {
+        let destroy = |uuid: &Uuid| PoolRequest::Destroy(ContainerRef::Uuid(*uuid), true);
+        self.tell(node, containers.iter().map(destroy).collect()).await
+    }
+
+    /// Sends requests to a node, one after the other.
+    async fn tell(&self, node: usize, requests: Vec<PoolRequest<'static>>) -> Result<()> {
+        let Some(node) = self.nodes.get(node) else { return Ok(()) };
+        let all = |link| -> Answer<()> {
+            Box::pin(async move {
+                for request in requests {
+                    let reply = ask(&link, Request::Pool(request), None, |reply| match reply {
+                        esker_wire::message::Reply::Container(_) => Some(()),
+                        other => done(other),
+                    });
+                    reply.await?;
+                }
+                Ok(())
+            })
+        };
+        ask_node(node, &self.secret, Duration::MAX, all).await
+    }
+}
+
+/// All objects of a container that a node knows of.
+async fn objects(pool: Remote, container: Uuid) -> Result<Vec<ObjectId>> {
+    let opened = pool.open_container(ContainerRef::Uuid(container), OpenMode::ReadOnly).await?;
+    let (mut anchor, mut all) = (Anchor::Start, Vec::new());
+    while !anchor.is_end() {
+        let at = ReadAt { view: View::Latest, tokens: None };
+        all.extend(opened.list_objects(&mut anchor, LIST_BATCH, at).await?);
+    }
+    opened.close().await?;
+    Ok(all)
+}

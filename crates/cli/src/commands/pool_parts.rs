@@ -1,0 +1,300 @@
+//! `esker pool check`, `scrub` and `compact` of pools over nodes: each engine works on its part, and what the parts have is
+//! compared with the list of containers.
+use super::pool_over_nodes::refuse_used;
+use crate::nodes::{NodesPool, talk};
+use crate::output::{Answer, Bar, Table};
+use crate::shapes::{self, count};
+use esker::types::info::ContainerInfo;
+use esker::types::{Error, ErrorKind, ObjectId, Result};
+use esker_bench::units::Bytes;
+use esker_nodes::{Node, Survey};
+use esker_wire::message::{Check, Maintained, Maintenance};
+use serde_json::{Value, json};
+
+/// Objects of a container that JSON names; any more are only counted.
+const NAMED_MAX: usize = 1000;
+
+/// What was found about the part of a node.
+struct Found {
+    checked: Result<Check>,
+    repaired: Vec<String>,
+}
+
+/// What a container has lost.
+struct Lost<'s> {
+    container: &'s ContainerInfo,
+    nodes: Vec<usize>,
+    /// Objects with targets there, as far as the other nodes know them.
+    objects: Result<Vec<ObjectId>>,
+}
+
+impl Found {
+    fn of(maintained: Result<Maintained>) -> Self {
+        match maintained {
+            Ok(Maintained::Repaired(check, repaired)) => Self { checked: Ok(check), repaired },
+            Ok(_) => Self { checked: Err(unexpected()), repaired: Vec::new() },
+            Err(error) => Self { checked: Err(error), repaired: Vec::new() },
+        }
+    }
+
+    fn note(&mut self, problem: String, repaired: bool) {
+        match &mut self.checked {
+            _ if repaired => self.repaired.push(problem),
+            Ok(check) => check.problems.push(problem),
+            Err(_) => {}
+        }
+    }
+}
+
+#[cold]
+fn unexpected() -> Error {
+    Error::new(ErrorKind::Corrupt, "the engine answered something else than was asked")
+}
+
+/// Checks the parts of all nodes, each by its engine.
+pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
+    let bar = Bar::spinner();
+    bar.say("the nodes check their parts");
+    let mut found = match repair {
+        true => {
+            refuse_used(pool)?;
+            let done = talk(pool.map.maintain(Maintenance::Repair))?;
+            done.into_iter().map(Found::of).collect()
+        }
+        false => {
+            let checked = talk(pool.map.check())?.into_iter();
+            checked.map(|checked| Found { checked, repaired: Vec::new() }).collect::<Vec<_>>()
+        }
+    };
+    // That the first node does not answer is said anyway.
+    let survey = talk(pool.map.survey())?.ok();
+    let lost = survey.as_ref().map(|survey| losses(pool, survey)).transpose()?.unwrap_or_default();
+    if let Some(survey) = &survey {
+        compare(pool, survey, repair, &mut found)?;
+    }
+    drop(bar);
+    Ok(answer(pool, &found, &lost))
+}
+
+/// What each container has lost.
+fn losses<'s>(pool: &NodesPool, survey: &'s Survey) -> Result<Vec<Lost<'s>>> {
+    let mut lost = Vec::new();
+    for container in &survey.catalog {
+        let nodes = survey.without(container.uuid);
+        if nodes.is_empty() {
+            continue;
+        }
+        let objects = talk(pool.map.objects_on(container.uuid, &nodes))?;
+        let objects = objects.map(|objects| {
+            let mut objects: Vec<_> = objects.into_iter().collect();
+            objects.sort_unstable();
+            objects
+        });
+        lost.push(Lost { container, nodes, objects });
+    }
+    Ok(lost)
+}
+
+/// Compares what the parts have with the list of containers. With `repair`, gives them what is missing, with nothing in
+/// it, and removes what is too much.
+fn compare(pool: &NodesPool, survey: &Survey, repair: bool, found: &mut [Found]) -> Result<()> {
+    for (node, found) in found.iter_mut().enumerate() {
+        if !matches!(survey.parts.get(node), Some(Ok(_))) {
+            continue;
+        }
+        let (missing, forgotten) = (survey.missing(node), survey.forgotten(node));
+        if repair {
+            talk(pool.map.give(node, &missing))??;
+            talk(pool.map.remove(node, &forgotten))??;
+        }
+        for container in missing {
+            let what = "is missing: the node has lost what lay on it of this container";
+            found.note(format!("container {} {what}", name(container)), repair);
+        }
+        for uuid in forgotten {
+            let what = "was destroyed while the node was away, and still takes space";
+            found.note(format!("container {uuid} {what}"), repair);
+        }
+    }
+    Ok(())
+}
+
+/// A container as people know it.
+fn name(container: &ContainerInfo) -> String {
+    match container.label.as_str() {
+        "" => container.uuid.to_string(),
+        label => label.to_owned(),
+    }
+}
+
+fn answer(pool: &NodesPool, found: &[Found], lost: &[Lost<'_>]) -> Answer {
+    let nodes = || pool.map.nodes.iter().zip(found).enumerate();
+    let mut table = Table::new(&[">node", "name", ">records", ">data", ">problems", "problem"]);
+    let mut lines = Vec::new();
+    for (number, (node, found)) in nodes() {
+        let (numbers, problem) = cells(&found.checked);
+        let cells = [number.to_string(), node.name.clone()].into_iter().chain(numbers);
+        table.row(cells.chain([problem]));
+        lines
+            .extend(found.repaired.iter().map(|done| format!("repaired on {}: {done}", node.name)));
+    }
+    lines.extend(lost.iter().map(|lost| lost.line(pool)));
+    let parts = nodes().map(|(number, (node, found))| found.response(number, node));
+    let lost: Vec<_> = lost.iter().map(|lost| lost.response(pool)).collect();
+    let response = json!({"nodes": parts.collect::<Vec<_>>(), "lost": lost});
+    let trouble = nodes().find_map(|(_, (node, found))| found.trouble(node, pool));
+    let text = format!(
+        "{}{}",
+        table.text(),
+        lines.iter().map(|line| format!("\n{line}")).collect::<String>()
+    );
+    Answer::new(response, text).with_trouble(trouble)
+}
+
+/// Records, data and problems of a part, and the first of the problems.
+fn cells(found: &Result<Check>) -> ([String; 3], String) {
+    match found {
+        Ok(found) => {
+            let (data, problems) = (Bytes(found.live_bytes).to_string(), found.problems.len());
+            let first = found.problems.first().cloned().unwrap_or_default();
+            ([found.records.to_string(), data, problems.to_string()], first)
+        }
+        Err(error) => (["-", "-", "-"].map(str::to_owned), error.message().to_owned()),
+    }
+}
+
+impl Found {
+    fn response(&self, number: usize, node: &Node) -> Value {
+        let mut response = shapes::node((number, node));
+        let done = self.checked.as_ref().ok();
+        response["problem"] = json!(self.checked.as_ref().err().map(Error::message));
+        response["problems"] = json!(done.map(|found| &found.problems));
+        response["repaired"] = json!(self.repaired);
+        response["records"] = json!(done.map(|found| found.records));
+        response["live_bytes"] = json!(done.map(|found| found.live_bytes));
+        response["lost_bytes"] = json!(done.map(|found| found.lost_bytes));
+        response["lost"] = json!(done.map(|found| &found.lost));
+        response
+    }
+
+    fn trouble(&self, node: &Node, pool: &NodesPool) -> Option<Error> {
+        match &self.checked {
+            Err(error) => Some(error.clone()),
+            Ok(found) => found.problems.first().map(|problem| {
+                let label = &pool.map.label;
+                let message = format!(
+                    "node {}: {problem}; remedy: `esker pool check {label} --repair` while no program uses the pool",
+                    node.name
+                );
+                Error::new(ErrorKind::Corrupt, message)
+            }),
+        }
+    }
+}
+
+impl Lost<'_> {
+    fn names<'p>(&self, pool: &'p NodesPool) -> Vec<&'p str> {
+        let nodes = self.nodes.iter().filter_map(|node| pool.map.nodes.get(*node));
+        nodes.map(|node| node.name.as_str()).collect()
+    }
+
+    fn line(&self, pool: &NodesPool) -> String {
+        let (container, nodes) = (name(self.container), self.names(pool).join(", "));
+        let known = match &self.objects {
+            Ok(objects) => format!(
+                "{} with data there {} known to the other nodes, besides those that lie there alone",
+                count(objects.len(), "object"),
+                if objects.len() == 1 { "is" } else { "are" },
+            ),
+            Err(error) => format!("its objects cannot be listed: {}", error.message()),
+        };
+        format!("lost: what lay of container {container} on {nodes}: {known}")
+    }
+
+    fn response(&self, pool: &NodesPool) -> Value {
+        let mut response = shapes::container(self.container);
+        let objects = self.objects.as_ref().ok();
+        let named = |objects: &Vec<ObjectId>| {
+            objects.iter().take(NAMED_MAX).map(ToString::to_string).collect::<Vec<_>>()
+        };
+        response["nodes"] = json!(self.names(pool));
+        response["problem"] = json!(self.objects.as_ref().err().map(Error::message));
+        response["objects"] = json!(objects.map(Vec::len));
+        response["oids"] = json!(objects.map(named));
+        response
+    }
+}
+
+/// Reads all data, each node that of its part.
+pub(super) fn scrub(pool: &NodesPool) -> Result<Answer> {
+    let scrubbed = maintain(pool, Maintenance::Scrub, "the nodes read their data")?;
+    let mut table = Table::new(&[">node", "name", ">records", ">data", ">damaged", "damage"]);
+    let (mut response, mut trouble) = (Vec::new(), None);
+    for (number, (node, done)) in pool.map.nodes.iter().zip(&scrubbed).enumerate() {
+        let mut shape = shapes::node((number, node));
+        let (cells, first) = match done {
+            Ok(Maintained::Scrubbed(records, bytes, damaged)) => {
+                (shape["records"], shape["bytes"]) = (json!(records), json!(bytes));
+                shape["damaged"] = json!(damaged);
+                let first = damaged.first().cloned();
+                let why = first.as_ref().map(|first| {
+                    let remedy = "write the object again, or remove it";
+                    Error::new(
+                        ErrorKind::Checksum,
+                        format!("node {}: {first}; remedy: {remedy}", node.name),
+                    )
+                });
+                trouble = trouble.or(why);
+                let cells =
+                    [records.to_string(), Bytes(*bytes).to_string(), damaged.len().to_string()];
+                (cells, first.unwrap_or_default())
+            }
+            other => absent(&mut shape, &mut trouble, other),
+        };
+        table.row([number.to_string(), node.name.clone()].into_iter().chain(cells).chain([first]));
+        response.push(shape);
+    }
+    Ok(Answer::new(json!({"nodes": response}), table.text()).with_trouble(trouble))
+}
+
+/// Compacts all data, each node that of its part.
+pub(super) fn compact(pool: &NodesPool) -> Result<Answer> {
+    let compacted = maintain(pool, Maintenance::Compact, "the nodes compact their data")?;
+    let mut table = Table::new(&[">node", "name", ">freed", "problem"]);
+    let (mut response, mut trouble) = (Vec::new(), None);
+    for (number, (node, done)) in pool.map.nodes.iter().zip(&compacted).enumerate() {
+        let mut shape = shapes::node((number, node));
+        let (freed, problem) = match done {
+            Ok(Maintained::Compacted(freed)) => {
+                shape["freed_bytes"] = json!(freed);
+                (Bytes(*freed).to_string(), String::new())
+            }
+            other => {
+                let ([freed, ..], problem) = absent(&mut shape, &mut trouble, other);
+                (freed, problem)
+            }
+        };
+        table.row([number.to_string(), node.name.clone(), freed, problem]);
+        response.push(shape);
+    }
+    Ok(Answer::new(json!({"nodes": response}), table.text()).with_trouble(trouble))
+}
+
+fn maintain(pool: &NodesPool, what: Maintenance, doing: &str) -> Result<Vec<Result<Maintained>>> {
+    let bar = Bar::spinner();
+    bar.say(doing);
+    talk(pool.map.maintain(what))
+}
+
+/// The cells of a node that has failed.
+fn absent(
+    shape: &mut Value,
+    trouble: &mut Option<Error>,
+    done: &Result<Maintained>,
+) -> ([String; 3], String) {
+    let error = done.as_ref().err().cloned().unwrap_or_else(unexpected);
+    let message = error.message().to_owned();
+    shape["problem"] = json!(message);
+    *trouble = trouble.take().or(Some(error));
+    (["-", "-", "-"].map(str::to_owned), message)
+}

@@ -1,0 +1,160 @@
+# shellcheck shell=bash
+# A node that is full, clients that are killed or stopped, an engine that is killed while files are written, and a node
+# whose data is gone. Sourced by run.sh.
+# shellcheck disable=SC2016 # The shells on the hosts expand it.
+: "${work:?a scratch directory}" "${dir:?that of pools}"
+
+# The error names the node and nothing is left there.
+a_node_without_room_is_named() {
+    on h2 sh -c "mkdir /dev/shm/small && mount -t tmpfs -o size=8M tmpfs /dev/shm/small" &&
+        says "node h2: " esker_on h1 pool create narrow --size 32M --hosts h1,h2,h3 --launcher ssh --dir /dev/shm/small &&
+        [ -z "$(on h2 ls /dev/shm/small)$(on h1 ls /dev/shm/small)" ] && on h2 umount /dev/shm/small
+}
+
+# Objects of one target each fill a node first: the error names it, the others take more, and so does it once there is room.
+a_full_node() {
+    local object stuck="" name printed pool=nodes:$work/brim.map
+    esker_on h1 pool create brim --size 40M --targets 1 --hosts h1,h2,h3 --launcher ssh --dir "$dir" --map "$work/brim.map" &&
+        esker_on h1 cont create "$pool" filling && esker_on h1 cont create "$pool" more || return
+    head -c 4000000 /dev/urandom >"$work/filling"
+    for object in $(seq 60); do
+        printed=$(esker_on h4 array put "$pool" filling "$object" "$work/filling" --class S1 2>&1) || break
+    done
+    name=$(sed -n 's/.*node \(h[123]\): .*full.*/\1/p' <<<"$printed")
+    [ -n "$name" ] || { echo "it does not name a node: $printed" && return 1; }
+    for object in $(seq 40); do
+        esker_on h4 array put "$pool" more "$object" "$work/filling" --class S1 >"$work/more" 2>&1 && break
+        grep -q "node $name: " "$work/more" && stuck=$object || return
+    done
+    esker_on h4 array get "$pool" more "$object" -o "$work/back" && cmp "$work/filling" "$work/back" || return
+    esker_on h4 cont destroy "$pool" filling &&
+        esker_on h4 array put "$pool" more "${stuck:-again}" "$work/filling" --class S1 &&
+        esker_on h4 array get "$pool" more "${stuck:-again}" -o "$work/back" && cmp "$work/filling" "$work/back" &&
+        esker_on h1 pool destroy --force "$pool"
+}
+
+# renames_on HOST: renames a file for ever, a commit over the nodes of two directories each time.
+renames_on() {
+    ON_TIMEOUT=0 on "$1" "$ESKER" run tank/tree -- sh -c '
+        cd /esker && while :; do mv left/file right/file && mv right/file left/file; done' >"$work/renames" 2>&1 &
+}
+
+# clients_of HOST: the processes there that have the library preloaded.
+clients_of() {
+    local held at
+    held=$(readlink "/proc/$(<"$ESKER_HOSTS/$1.pid")/ns/net")
+    for at in /proc/[0-9]*; do
+        [ "$(readlink "$at/ns/net")" = "$held" ] && grep -qz '^ESKER_CONT=' "$at/environ" && echo "${at#/proc/}"
+    done 2>/dev/null
+    true
+}
+
+in_tree() {
+    local host=$1
+    shift
+    esker_on "$host" run tank/tree -- sh -c "cd /esker && $*"
+}
+
+# Whatever a client is doing when it stops, the others go on, and find one file; it goes on itself afterwards.
+a_stopped_client() {
+    local round clients
+    in_tree h1 "mkdir left right && echo here >left/file" || return
+    renames_on h4
+    for round in 1 2 3; do
+        until in_tree h1 "[ -e right/file ]" 2>/dev/null; do kill -0 $! || return; done
+        # One that was starting meanwhile is met the second time.
+        for _ in 1 2; do
+            clients=$(clients_of h4)
+            # shellcheck disable=SC2086 # Numbers.
+            kill -STOP $clients 2>/dev/null
+        done
+        in_tree h1 "echo $round >round && cat left/file right/file 2>/dev/null | grep -c here | grep -qx 1" || return
+        # shellcheck disable=SC2086
+        kill -CONT $clients 2>/dev/null
+    done
+    # shellcheck disable=SC2046
+    kill -KILL $(clients_of h4) 2>/dev/null
+    wait $!
+    in_tree h1 "cat left/file right/file 2>/dev/null | grep -c here | grep -qx 1" && esker_on h1 fs check tank/tree
+}
+
+# A file that is open and removed is read by the one who has it open, and gone once that one is killed.
+a_killed_client_with_an_open_file() {
+    local holder
+    in_tree h1 "echo held >open" && mkfifo "$work/wake" || return
+    on h4 "$ESKER" run tank/tree -- sh -c "exec 3</esker/open; echo ready; read -r go <'$work/wake'; cat <&3; echo finished; exec sleep 1000" \
+        >"$work/holder" 2>&1 &
+    holder=$!
+    until grep -q ready "$work/holder"; do kill -0 $holder || return; done
+    in_tree h1 "rm open" && echo go >"$work/wake" || return
+    until grep -q finished "$work/holder"; do kill -0 $holder || return; done
+    grep -q held "$work/holder" || return
+    prints "1 contents of removed files" esker_on h1 fs check tank/tree || return
+    # shellcheck disable=SC2046
+    kill -KILL $(clients_of h4)
+    wait $holder
+    esker_on h1 fs check tank/tree --repair && esker_on h1 fs check tank/tree >"$work/after" && ! grep leftovers "$work/after"
+}
+
+# An engine is killed and started again while a program writes a file through it.
+an_engine_killed_under_a_writer() {
+    local writer
+    head -c 60000000 /dev/urandom >"$work/long"
+    esker_on h4 run tank/tree -- dd if="$work/long" of=/esker/long bs=100k status=none &
+    writer=$!
+    until [ "$(esker_on h1 run tank/tree -- stat -c %s /esker/long 2>/dev/null || echo 0)" -gt 1000000 ]; do
+        kill -0 $writer || break
+    done
+    kill_engine h2 KILL && restart_engine h2 && wait $writer &&
+        esker_on h3 run tank/tree -- cmp "$work/long" /esker/long && in_tree h1 "rm long"
+}
+
+# What is destroyed while a node is away is found there afterwards, and removed.
+a_container_destroyed_without_a_node() {
+    esker_on h4 cont create tank brief && esker_on h4 kv put tank/brief first key value && kill_engine h2 KILL || return
+    esker_on h4 cont destroy tank brief >"$work/destroyed" 2>&1
+    grep -q "node h2 still has its data" "$work/destroyed" && restart_engine h2 &&
+        says "was destroyed while the node was away" esker_on h4 pool check tank &&
+        prints "repaired on h2: container" esker_on h4 pool check tank --repair &&
+        prints h3 esker_on h4 pool check tank
+}
+
+maintenance() {
+    prints h3 esker_on h4 pool scrub tank && prints freed esker_on h4 pool compact tank && esker_on h1 pool check tank
+}
+
+# The part of a node is gone: that is said, what was lost is listed, and the pool goes on with a new part.
+a_node_whose_data_is_gone() {
+    local number files
+    esker_on h4 cont create tank precious --type posix &&
+        esker_on h4 run tank/precious -- sh -c 'cd /esker && for n in $(seq 40); do echo "$n" >"file-$n"; done' || return
+    kill_engine h3 KILL && on h3 rm -rf "$dir/tank.2" || return
+    says "lost: what lay of container precious on h3" esker_on h4 pool check tank || return
+    files=$(esker_on h4 fs check tank/precious --json 2>/dev/null | grep -o '"text": "/file-[0-9]*"' | wc -l)
+    [[ $files -gt 0 && $files -le 40 ]] || { echo "$files files are lost" && return 1; }
+    says "has its part here" on h3 "$ESKER" engine run --map "$dir/tank.map" || return
+    restart_engine h3 --node h3 --new-part || return
+    says "Input/output error" esker_on h4 run tank/precious -- sh -c 'cat /esker/file-*' || return
+    says "has lost what lay on it" esker_on h4 pool check tank &&
+        prints "container precious is missing" esker_on h4 pool check tank --repair &&
+        prints h3 esker_on h4 pool check tank || return
+    esker_on h4 fs check tank/precious --repair >"$work/mended" 2>&1
+    esker_on h4 run tank/precious -- sh -c 'cd /esker && rm -rf * && echo new >new && cat new' | grep -qx new &&
+        for number in $(seq 30); do
+            esker_on h4 kv put tank/values anew "key $number" "$number" || return
+        done &&
+        for number in $(seq 30); do
+            prints "$number" esker_on h1 kv get tank/values anew "key $number" || return
+        done
+}
+
+faults() {
+    check "a node that has no room for its part" a_node_without_room_is_named
+    check "a node that is full" a_full_node
+    check "a client that is stopped in the middle of commits" a_stopped_client
+    check "a client that is killed with an open file" a_killed_client_with_an_open_file
+    check "an engine that is killed while a file is written" an_engine_killed_under_a_writer
+    check "a container that is destroyed while a node is away" a_container_destroyed_without_a_node
+    check "scrub, compact and check of all parts" maintenance
+    check "a node whose data is gone" a_node_whose_data_is_gone
+}
