@@ -16,17 +16,6 @@ pub fn open_plain(path: &Path, write: bool) -> io::Result<File> {
     File::options().read(true).write(write).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
-/// Programs that this process starts from now on do not get the files that it was started with, but for standard input,
-/// output and errors. Best effort: kernels before 5.11 cannot do it.
-pub fn keep_from_programs() {
-    let (first, last, flags) = (3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
-    // SAFETY: all files stay open and as they are in this process.
-    #[allow(unsafe_code)]
-    unsafe {
-        libc::syscall(libc::SYS_close_range, first, last, flags);
-    }
-}
-
 /// Free and total bytes of a directory's file system, as available to its user.
 ///
 /// # Errors

@@ -30,7 +30,7 @@ extern "C" fn in_child() {
     if let Some(run) = ON_CHILD.get() {
         run();
     }
-    crate::sockets::close_inherited();
+    crate::descriptors::close_inherited();
 }
 
 /// A number that differs between a process and each of its forked children. A resource opened under another number

@@ -2,15 +2,15 @@
 //! space, randomness. This crate knows nothing about objects or pools.
 #![deny(unsafe_code)]
 
+mod descriptors;
 pub mod directory;
 pub mod executor;
 mod files;
 mod fork;
-mod sockets;
 
-pub use files::{is_read_only, keep_from_programs, open_plain, space_of};
+pub use descriptors::{ClosedInChildren, keep_from_programs};
+pub use files::{is_read_only, open_plain, space_of};
 pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbed};
-pub use sockets::ClosedInChildren;
 
 use esker_types::{Error, ErrorKind, Result, Uuid};
 

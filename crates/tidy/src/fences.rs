@@ -7,8 +7,8 @@ use crate::{Finding, Tree};
 /// Python objects.
 const UNSAFE_PATHS: [&str; 5] = [
     "crates/store/src/io/",
+    "crates/os/src/descriptors.rs",
     "crates/os/src/fork.rs",
-    "crates/os/src/sockets.rs",
     "crates/capi/",
     "python/src/buffer.rs",
 ];

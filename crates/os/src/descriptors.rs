@@ -1,4 +1,5 @@
-//! Sockets that a forked child must not keep open: the peer would not notice that the parent has died.
+//! Descriptors that other processes must not keep open. Of a socket in a forked child, for one, the peer would not notice that
+//! the parent has died.
 #![allow(unsafe_code)]
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -45,6 +46,16 @@ impl Drop for ClosedInChildren {
         if let Some(slot) = self.0 {
             slot.store(NONE, Ordering::Relaxed);
         }
+    }
+}
+
+/// Programs that this process starts from now on do not get the files that it was started with, but for standard input,
+/// output and errors. Best effort: kernels before 5.11 cannot do it.
+pub fn keep_from_programs() {
+    let (first, last, flags) = (3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    // SAFETY: all files stay open and as they are in this process.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, first, last, flags);
     }
 }
 
