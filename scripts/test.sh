@@ -101,6 +101,7 @@ python_package() {
 suite "files, each way they are reached" scripts/posix.sh
 suite "Python" python_package
 suite "a pool over hosts" scripts/nodes.sh
+suite "a pool over the fabric" scripts/fabric.sh
 suite "programs under esker run" programs
 
 echo "--- summary"

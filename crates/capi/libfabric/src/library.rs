@@ -97,3 +97,24 @@ functions! {
     fi_fabric: fn(*mut FabricAttributes, *mut *mut Fid, *mut c_void) -> c_int;
     fi_strerror: fn(c_int) -> *const c_char;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_of_a_process_that_has_loaded_the_library_does_not_use_it() {
+        let _ = functions();
+        assert!(is_usable());
+        // SAFETY: the child only reads atomics, and ends by a system call.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends the child without running anything of its parent.
+            unsafe { libc::_exit(i32::from(is_usable())) };
+        }
+        let mut status = -1;
+        // SAFETY: waits for the child made above.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+    }
+}
