@@ -23,13 +23,16 @@ pub struct Launcher {
     pub worker: Vec<OsString>,
     /// Arguments that make it call [`serve_janitor`]; the directory follows them.
     pub janitor: Vec<OsString>,
+    /// Environment variables that its processes get in addition.
+    pub variables: Vec<(String, String)>,
 }
 
 impl Launcher {
     /// The process gets a group of its own. Ctrl-C then reaches only the main process, which ends the others.
     fn start(&self, arguments: &[OsString]) -> Result<Child> {
         let mut command = Command::new(&self.program);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command.args(arguments).envs(self.variables.iter().cloned());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let doing = || format!("starting {}", self.program.display());
         command.spawn().map_err(|error| Error::io(doing(), &error))
     }
@@ -201,7 +204,12 @@ mod tests {
 
     fn shell(script: &str) -> Launcher {
         let worker = ["-c", script].map(OsString::from).to_vec();
-        Launcher { program: "/bin/sh".into(), worker, janitor: Vec::new() }
+        Launcher {
+            program: "/bin/sh".into(),
+            worker,
+            janitor: Vec::new(),
+            variables: vec![("SAID".to_owned(), "6".to_owned())],
+        }
     }
 
     fn job() -> Job {
@@ -224,7 +232,7 @@ mod tests {
     #[test]
     fn all_processes_take_each_step() {
         let answer = |ops| format!("read line; echo '{}';", done(ops));
-        let script = format!("{}{}", answer(0), answer(5));
+        let script = format!("test $SAID = 6 && {{ {}{} }}", answer(0), answer(5));
         let mut fleet = Fleet::start(&shell(&script), &[job(), job()]).unwrap();
         let round = fleet.step(LoadStep::Pread).unwrap();
         assert_eq!(round.iter().map(|one| one.ops).collect::<Vec<_>>(), [5, 5]);

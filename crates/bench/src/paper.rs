@@ -3,9 +3,11 @@
 use crate::fleet::Launcher;
 use crate::plan::Note;
 use crate::plan::arena::{Arena, Room, Store};
+use crate::plan::served::Served;
 use esker::types::info::Durability;
-use esker_types::Result;
-use std::path::PathBuf;
+use esker_store::PoolSpec;
+use esker_types::{Error, Result};
+use std::path::{Path, PathBuf};
 
 /// A run of all benchmarks of the papers.
 #[derive(Clone, Debug)]
@@ -40,52 +42,79 @@ pub struct PaperReport {
 struct Command {
     /// Name that the findings use.
     name: &'static str,
-    /// Use the pool of files, else the native pool.
-    posix: bool,
+    /// What it measures.
+    on: On,
     /// Arguments after `esker bench`, without the location.
     words: &'static str,
 }
 
+/// The pools of a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum On {
+    /// A temporary native pool.
+    Native,
+    /// The pool of files.
+    Posix,
+    /// Pools over [`NODES`] nodes.
+    Nodes,
+}
+
+/// Numbers of nodes of the pools whose engines all run on this machine.
+const NODES: [u32; 3] = [1, 2, 4];
+/// Bytes of each of these pools.
+const NODES_BYTES: u64 = 2 << 30;
+
 /// All commands. docs/paper.md lists the figures of each.
-const STEPS: [Command; 7] = [
+const STEPS: [Command; 9] = [
     Command {
         name: "segments",
-        posix: false,
+        on: On::Native,
         words: "segments --procs 1,2,4 --segments 50 --iterations 3 --repeat 3",
     },
     Command {
         name: "segments-posix",
-        posix: true,
+        on: On::Posix,
         words: "segments --procs 1,2,4 --segments 50 --iterations 3 --repeat 3",
     },
     Command {
         name: "processes",
-        posix: false,
+        on: On::Native,
         words: "field-io --mode full --pattern A --contention low --procs 1,2,4,8 --ops 200 --repeat 5",
     },
     Command {
         name: "modes",
-        posix: false,
+        on: On::Native,
         words: "field-io --mode full,no-containers,no-index --pattern A,B --contention low,high \
                 --procs 2,4 --ops 200 --repeat 5",
     },
     Command {
         name: "sizes",
-        posix: false,
+        on: On::Native,
         words: "field-io --mode no-containers --pattern A --contention low --procs 2 --ops 20 --repeat 5 \
                 --size 1MiB,5MiB,10MiB,20MiB,50MiB --class-array S1,S2,SX",
     },
     Command {
         name: "modes-posix",
-        posix: true,
+        on: On::Posix,
         words: "field-io --mode full,no-containers --pattern A,B --contention low --procs 2,4 --ops 100 \
                 --repeat 3",
     },
     Command {
         name: "sizes-posix",
-        posix: true,
+        on: On::Posix,
         words: "field-io --mode full --pattern A --contention low --procs 2 --ops 20 --repeat 3 \
                 --size 1MiB,5MiB,10MiB,20MiB",
+    },
+    Command {
+        name: "segments-nodes",
+        on: On::Nodes,
+        words: "segments --procs 2,4 --segments 20 --iterations 2 --repeat 3",
+    },
+    Command {
+        name: "modes-nodes",
+        on: On::Nodes,
+        words: "field-io --mode full,no-containers,no-index --pattern A,B --contention low,high \
+                --procs 4 --ops 30 --repeat 2",
     },
 ];
 
@@ -98,16 +127,19 @@ impl PaperPlan {
         let room = Room { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
         let arena = Arena::new(&self.launcher, &self.folder, &[Store::Posix], &room, note)?;
         let runner = arena.runner(&self.launcher);
+        let served = NODES.map(|nodes| self.served(arena.folder(), nodes, note));
+        let served = served.into_iter().collect::<Result<Vec<_>>>()?;
         let mut reports = Vec::new();
         for (index, step) in STEPS.iter().enumerate() {
             note(&format!("{} of {}: esker bench {}", index + 1, STEPS.len(), step.words));
-            let place = match step.posix {
-                true => ["--pool".to_owned(), arena.url(&Store::Posix)],
-                false => ["--path".to_owned(), self.folder.display().to_string()],
+            let urls = || served.iter().map(Served::url).collect::<Vec<_>>().join(",");
+            let place = match step.on {
+                On::Posix => ["--pool".to_owned(), arena.url(&Store::Posix)],
+                On::Native => ["--path".to_owned(), self.folder.display().to_string()],
+                On::Nodes => ["--nodes".to_owned(), urls()],
             };
             runner.bench(step.name, &[step.words(self.quick), place.to_vec()].concat())?;
-            let store = if step.posix { "posix" } else { "native" };
-            let command = format!("esker bench {} ({store})", step.words);
+            let command = format!("esker bench {} ({})", step.words, step.on.words());
             reports.push(PaperReport {
                 name: step.name,
                 command,
@@ -115,6 +147,26 @@ impl PaperPlan {
             });
         }
         Ok(PaperReports { reports, _arena: arena })
+    }
+
+    /// A pool over nodes, in a directory of its own.
+    fn served(&self, within: &Path, nodes: u32, note: Note<'_>) -> Result<Served> {
+        let folder = within.join(format!("nodes-{nodes}"));
+        std::fs::create_dir(&folder)
+            .map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;
+        let spec =
+            PoolSpec { targets: Some(2), ..PoolSpec::new("nodes", NODES_BYTES / u64::from(nodes)) };
+        Served::new(&self.launcher, &folder, &spec, nodes, note)
+    }
+}
+
+impl On {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Posix => "posix",
+            Self::Nodes => "--nodes: pools over 1, 2 and 4 nodes, whose engines all run here",
+        }
     }
 }
 

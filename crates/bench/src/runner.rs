@@ -3,6 +3,7 @@ use crate::interrupt;
 use crate::report::Report;
 use esker_types::{Error, ErrorKind, Result};
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -67,6 +68,14 @@ impl Runner {
         let why = said.lines().last().unwrap_or("it was stopped").trim_start_matches("esker: ");
         let message = format!("`esker {}`: {why}", arguments.join(" "));
         Err(Error::new(ErrorKind::Io, message))
+    }
+
+    /// Runs a command that undoes something, even after a signal to end. Nobody hears of a failure.
+    pub(crate) fn undo(&self, arguments: &[&str]) {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).envs(self.variables.iter().cloned()).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let _ = command.status();
     }
 }
 

@@ -200,6 +200,28 @@ fn the_whole_table_is_measured_and_drawn() {
 }
 
 #[test]
+fn the_table_is_measured_through_an_engine() {
+    let site = Site::in_memory();
+    if !std::path::Path::new("/dev/shm").is_dir() {
+        return;
+    }
+    let dir = site.dir.display().to_string();
+    let small = ["--files", "20", "--small", "64K", "--large", "2M", "-i", "1", "--engine"];
+    let place = ["--path", &dir, "--disk", env!("CARGO_TARGET_TMPDIR"), "--json", "-"];
+    let report: Value =
+        serde_json::from_str(&site.ok(&[&["bench", "posix"], &small[..], &place].concat()))
+            .unwrap();
+    let rows = report["table"].as_array().unwrap();
+    let goals: Vec<_> = rows.iter().filter_map(|row| row["goals"]["run"].as_f64()).collect();
+    assert_eq!(goals, [0.1, 0.085, 0.025, 0.5]);
+    for row in rows {
+        assert!(row["sites"]["DFS"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["sites"]["mount"], Value::Null);
+    }
+    assert!(left(&site, &[]).is_empty());
+}
+
+#[test]
 fn the_genuine_program_does_the_same_work_beside_ours() {
     use std::os::unix::fs::PermissionsExt;
     let site = Site::in_memory();

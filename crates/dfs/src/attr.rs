@@ -73,8 +73,13 @@ impl Attr {
             Kind::Directory => DIRECTORY_BYTES,
             Kind::Symlink => inode.link_len,
         };
+        Ok(Self::with_size(fs, inode, size))
+    }
+
+    /// Those of an inode whose content has this size.
+    pub(crate) fn with_size(fs: &Dfs, inode: &Inode, size: u64) -> Self {
         let waiting = fs.mounted().waiting_time(inode);
-        Ok(Self {
+        Self {
             oid: inode.oid,
             kind: inode.kind,
             mode: inode.mode,
@@ -85,7 +90,7 @@ impl Attr {
             block_size: chunk_size(fs, inode),
             mtime: waiting.unwrap_or(inode.mtime),
             ctime: waiting.unwrap_or(inode.ctime),
-        })
+        }
     }
 
     /// The attributes of an entry, with its link count.

@@ -124,7 +124,9 @@ impl Node {
         match self.write_entry(dir.oid(), name, &inode, target) {
             Ok(()) => {
                 self.fs().mounted().times.touch(self)?;
-                self.child(name, inode)
+                let made = self.child(name, inode)?;
+                self.fs().mounted().seen.note(&made);
+                Ok(made)
             }
             Err(error) => {
                 if kind == Kind::Directory {

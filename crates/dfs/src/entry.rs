@@ -28,7 +28,7 @@ pub(crate) const INODE_EXTENT: Extent = Extent::new(0, INODE_BYTES as u64);
 const AKEYS_BATCH: usize = 64;
 
 /// A name in a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EntryLocation {
     /// The directory's object.
     pub(crate) dir: ObjectId,

@@ -31,6 +31,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod attr;
 pub mod check;
 mod create;

@@ -1,4 +1,5 @@
 //! Mounted file systems.
+use crate::ahead::Seen;
 use crate::attr::Attr;
 use crate::entry;
 use crate::inode::{Inode, Kind};
@@ -44,6 +45,7 @@ pub(crate) struct Mounted {
     pub(crate) open_files: OpenFiles,
     pub(crate) times: DirectoryTimes,
     pub(crate) moves: Moves,
+    pub(crate) seen: Seen,
 }
 
 /// Space of a file system (POSIX: `statvfs`).
@@ -149,6 +151,7 @@ impl Dfs {
             open_files: OpenFiles::default(),
             times: DirectoryTimes::default(),
             moves: Moves::default(),
+            seen: Seen::default(),
         };
         let fs = Self(Arc::new(mounted));
         if !read_only {

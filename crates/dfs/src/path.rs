@@ -1,4 +1,5 @@
 //! Path resolution.
+use crate::ahead::Ahead;
 use crate::attr::Attr;
 use crate::inode::Kind;
 use crate::limits::{LINKS_MAX, PATH_MAX, RETRIES_MAX, SAME_MAX};
@@ -42,7 +43,7 @@ impl Dfs {
     /// [`ErrorKind::NotDirectory`] if a part is none; [`ErrorKind::Loop`] after [`LINKS_MAX`] links;
     /// [`ErrorKind::NameTooLong`].
     pub fn resolve(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Node> {
-        match self.walk(base, path, follow, |walk| walk.end())? {
+        match self.walk(Walk::new(self, base, path), follow, |walk| walk.end())? {
             Resolved::Node(node) => Ok(node),
             Resolved::Outside(path) => Err(leads_out(&path)),
         }
@@ -53,31 +54,28 @@ impl Dfs {
     /// # Errors
     /// As [`Dfs::resolve`].
     pub fn resolve_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Resolved> {
-        self.walk(base, path, follow, |walk| Ok(walk.node))
+        self.walk(Walk::new(self, base, path), follow, |walk| Ok(walk.node))
     }
 
-    /// The attributes of what a path names, or the target of a path that leaves the file system. One read less than
-    /// [`Dfs::resolve_step`] and [`Node::attr`] if the last step was a lookup.
+    /// The attributes of what a path names, or the target of a path that leaves the file system. At least one read less
+    /// than [`Dfs::resolve_step`] and [`Node::attr`] if the last step was a lookup.
     ///
     /// # Errors
     /// As [`Dfs::resolve`].
     pub fn attr_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Resolved<Attr>> {
-        self.walk(base, path, follow, |walk| match walk.was_found {
-            true => walk.node.attr_as_found(),
-            false => walk.node.attr(),
-        })
+        let walk = Walk { with_size: true, ..Walk::new(self, base, path) };
+        self.walk(walk, follow, |walk| walk.attr())
     }
 
     fn walk<T>(
         &self,
-        base: &Node,
-        path: &[u8],
+        mut walk: Walk<'_>,
         follow: Follow,
         end: impl FnOnce(Walk<'_>) -> Result<T>,
     ) -> Result<Resolved<T>> {
-        check_path(path)?;
-        let mut walk = Walk::new(self, base, path);
-        let must_be_directory = path.ends_with(b"/");
+        check_path(walk.path)?;
+        let must_be_directory = walk.path.ends_with(b"/");
+        walk.look_ahead();
         while let Some(name) = walk.parts.pop() {
             let last = walk.parts.is_empty() && !must_be_directory;
             if let Some(outside) = walk.step(&name, !last || follow == Follow::All)? {
@@ -162,20 +160,41 @@ fn leads_out(path: &[u8]) -> Error {
 /// A path that is being resolved.
 struct Walk<'a> {
     fs: &'a Dfs,
+    path: &'a [u8],
     node: Node,
     /// The node was looked up on the way.
     was_found: bool,
     /// The remaining names, the next one last.
     parts: Vec<Vec<u8>>,
     links: usize,
+    /// The size of a file at the end is wanted.
+    with_size: bool,
+    ahead: Ahead,
 }
 
 impl<'a> Walk<'a> {
-    fn new(fs: &'a Dfs, base: &Node, path: &[u8]) -> Self {
+    fn new(fs: &'a Dfs, base: &Node, path: &'a [u8]) -> Self {
         let node = if path.starts_with(b"/") { fs.root() } else { base.clone() };
-        let mut walk = Self { fs, node, was_found: false, parts: Vec::new(), links: 0 };
+        let (parts, ahead) = (Vec::new(), Ahead::default());
+        let mut walk =
+            Self { fs, path, node, was_found: false, parts, links: 0, with_size: false, ahead };
         walk.push(path);
         walk
+    }
+
+    fn look_ahead(&mut self) {
+        let names = self.parts.iter().rev().map(Vec::as_slice);
+        self.ahead = Ahead::ask(&self.node, names, self.with_size);
+    }
+
+    /// The attributes of the node reached.
+    fn attr(self) -> Result<Attr> {
+        let inode = self.node.inode();
+        match (self.was_found, self.ahead.size_of(inode.oid)) {
+            (true, Some(size)) => Ok(Attr::with_size(self.fs, inode, size)),
+            (true, None) => self.node.attr_as_found(),
+            (false, _) => self.node.attr(),
+        }
     }
 
     /// The node reached. No lookup leads to the root, so its inode is read again.
@@ -195,7 +214,7 @@ impl<'a> Walk<'a> {
             b"." => {}
             b".." => self.know(self.node.parent().unwrap_or(&self.node).clone()),
             _ => {
-                let found = self.node.lookup(name)?;
+                let found = self.lookup(name)?;
                 if found.kind() == Kind::Symlink && follow {
                     return self.follow(&found);
                 }
@@ -203,6 +222,18 @@ impl<'a> Walk<'a> {
             }
         }
         Ok(None)
+    }
+
+    fn lookup(&mut self, name: &[u8]) -> Result<Node> {
+        let found = match self.ahead.take(self.node.oid(), name) {
+            Some(inode) => {
+                let inode = inode.ok_or_else(|| self.node.missing(name))?;
+                self.node.child(name, inode)?
+            }
+            None => self.node.lookup(name)?,
+        };
+        self.fs.mounted().seen.note(&found);
+        Ok(found)
     }
 
     fn know(&mut self, node: Node) {

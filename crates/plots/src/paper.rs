@@ -12,8 +12,9 @@ const FINDINGS: &str = include_str!("findings.json");
 const ABOUT: [&str; 2] = [
     "2023: N. Manubens and others, DAOS as HPC Storage: a View From Numerical Weather Prediction. 2022: N. Manubens and \
      others, Performance Comparison of DAOS and Lustre for Object Data Storage Approaches. Each of their tables and \
-     figures is measured here on a small scale: one node, few processes, no network. Their findings are given in our \
-     words. Whether a finding is seen here is decided by the rule beside it, from this run alone.",
+     figures is measured here on a small scale: one machine, few processes, no network. Their findings are given in our \
+     words. Pools over nodes are those whose engines all run on this machine; what a model says of more is drawn as dashed \
+     lines and named so. Whether a finding is seen here is decided by the rule beside it, from this run alone.",
     "\"Not seen\" is no failure of either: some findings are costs that another store does not have. \"native\" is a \
      pool on this machine; \"posix\" is the layout of the 2022 paper on the same medium, which stands in for their \
      Lustre.",
@@ -189,14 +190,20 @@ impl Item {
     }
 
     fn figures(&self, figures: &mut Figures, files: &[Results]) -> Result<Vec<Figure>> {
-        let (samples, has) =
-            (samples(files), |chart: &str| self.charts.iter().any(|name| name == chart));
+        let has = |chart: &str| self.charts.iter().any(|name| name == chart);
+        // Pools over nodes have charts of their own.
+        let (nodes, files): (Vec<_>, Vec<_>) =
+            files.iter().cloned().partition(|file| file.model.is_some());
         let mut drawn = Vec::new();
+        for file in nodes.iter().filter(|_| has("scaling")) {
+            drawn.extend(figures.scaling(file)?);
+        }
+        let samples = samples(&files);
         for sweep in SWEEPS.iter().filter(|sweep| has(sweep.stem)) {
             drawn.extend(figures.sweep(sweep, &samples)?);
         }
         if has("offsets") {
-            drawn.extend(figures.offsets(files)?);
+            drawn.extend(figures.offsets(&files)?);
         }
         for file in files.iter().filter(|_| has("timeline")) {
             drawn.extend(figures.timelines(file)?.into_iter().take(TIMELINES));
@@ -353,8 +360,17 @@ mod tests {
     use crate::results::tests::results;
     use serde_json::{Value, json};
 
-    const STEPS: [&str; 7] =
-        ["segments", "segments-posix", "processes", "modes", "sizes", "modes-posix", "sizes-posix"];
+    const STEPS: [&str; 9] = [
+        "segments",
+        "segments-posix",
+        "processes",
+        "modes",
+        "sizes",
+        "modes-posix",
+        "sizes-posix",
+        "segments-nodes",
+        "modes-nodes",
+    ];
 
     fn run(mode: &str, pattern: &str, phase: &str, mib_s: f64) -> Value {
         json!({"mode": mode, "pattern": pattern, "contention": "low", "phase": phase, "class_array": "S1",
@@ -448,7 +464,7 @@ mod tests {
         for item in items().unwrap() {
             assert!(item.steps.iter().all(|step| STEPS.contains(&step.as_str())), "{}", item.label);
             let is_chart = |name: &String| {
-                ["offsets", "timeline"].contains(&name.as_str())
+                ["offsets", "timeline", "scaling"].contains(&name.as_str())
                     || SWEEPS.iter().any(|sweep| sweep.stem == name)
             };
             assert!(item.charts.iter().all(is_chart), "{}", item.label);

@@ -118,6 +118,11 @@ impl Arena {
         Runner { program, folder, variables: Vec::new() }
     }
 
+    /// The directory.
+    pub(crate) fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
     /// The URL of a store.
     #[must_use]
     pub fn url(&self, store: &Store) -> String {

@@ -9,6 +9,7 @@ pub mod parallel;
 pub mod posix;
 pub mod rados;
 mod scratch;
+pub(crate) mod served;
 mod site;
 pub mod store;
 

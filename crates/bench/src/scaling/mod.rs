@@ -27,22 +27,33 @@ const LINK_TIME: Duration = Duration::from_secs(1);
 /// Most client processes that are modelled.
 const PROCS_MAX: u64 = 1 << 22;
 
+/// The benchmark that is run on each pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swept {
+    /// `esker bench field-io`.
+    FieldIo,
+    /// `esker bench segments`.
+    Segments,
+}
+
 /// A sweep over pools.
 #[derive(Clone, Debug)]
 pub struct ScalingPlan {
+    /// The benchmark.
+    pub swept: Swept,
     /// How to start this program again.
     pub launcher: Launcher,
     /// Directory for reports, and for the limit of the medium.
     pub folder: PathBuf,
     /// Pools over nodes, each by its name.
     pub pools: Vec<String>,
-    /// The settings of `esker bench field-io`, without the pool, the processes and the size.
+    /// The settings of the benchmark, without the pool, the processes and the size.
     pub words: Vec<String>,
     /// Numbers of processes.
     pub procs: Vec<u32>,
     /// Sizes of a field, as its option has them.
     pub sizes: String,
-    /// Operations of each process.
+    /// Operations of each process, or its segments.
     pub ops: Option<u32>,
     /// Value of `ESKER_NODE` for the processes that measure.
     pub node: String,
@@ -118,7 +129,7 @@ impl ScalingPlan {
         let runner = Runner { variables, ..arena.runner(&self.launcher) };
         let mut reports = Vec::new();
         for pool in &self.pools {
-            note(&format!("Field I/O on {pool}"));
+            note(&format!("{} on {pool}", self.swept.name()));
             reports.push(runner.bench("sweep", &self.words_for(pool, &self.procs, None))?);
         }
         reports.sort_by_key(|report| servers_of(&report.runs));
@@ -146,15 +157,21 @@ impl ScalingPlan {
         Ok(runner.bench("small", &self.words_for(pool, &procs, Some(SMALL)))?.runs)
     }
 
+    /// Segments are few and large. What one request for a chunk of an Array costs is seen in fields without an index.
     fn words_for(&self, pool: &str, procs: &[u32], small: Option<&str>) -> Vec<String> {
         let procs: Vec<_> = procs.iter().map(u32::to_string).collect();
         let ops = small.map(|_| SMALL_OPS.to_owned()).or(self.ops.map(|ops| ops.to_string()));
         let size = small.unwrap_or(&self.sizes);
+        let swept = if small.is_some() { Swept::FieldIo } else { self.swept };
         let mut words =
-            ["field-io", "--pool", pool, "--size", size, "--procs"].map(str::to_owned).to_vec();
+            [swept.name(), "--pool", pool, "--size", size, "--procs"].map(str::to_owned).to_vec();
         words.push(procs.join(","));
-        words.extend(ops.into_iter().flat_map(|ops| ["--ops".to_owned(), ops]));
-        [words, self.words.clone()].concat()
+        words.extend(ops.into_iter().flat_map(|ops| [swept.count().to_owned(), ops]));
+        match swept == self.swept {
+            true => words.extend(self.words.clone()),
+            false => words.extend(["--mode", "no-index"].map(str::to_owned)),
+        }
+        words
     }
 
     fn model(&self, runs: &[Run], small: &[Run]) -> Result<Model> {
@@ -245,6 +262,23 @@ impl ScalingPlan {
     }
 }
 
+impl Swept {
+    fn name(self) -> &'static str {
+        match self {
+            Self::FieldIo => "field-io",
+            Self::Segments => "segments",
+        }
+    }
+
+    /// The option with the number of operations or segments.
+    fn count(self) -> &'static str {
+        match self {
+            Self::FieldIo => "--ops",
+            Self::Segments => "--segments",
+        }
+    }
+}
+
 impl Beyond {
     fn system(self, servers: u32) -> System {
         System { servers, clients: servers * self.clients, procs: self.procs }
@@ -286,6 +320,12 @@ fn is_like(one: &Run, other: &Run) -> bool {
     kinds.0.is_some() && kinds.0 == kinds.1 && one.phase == other.phase
 }
 
+/// True if a small run shows what requests of the other cost. Segments have no contention, for they have no index.
+fn costs_alike(run: &Run, small: &Run) -> bool {
+    let is_segments = run.parallel.as_deref().is_some_and(|parallel| parallel.contention.is_none());
+    is_like(run, small) || is_segments && run.phase == small.phase
+}
+
 /// True if no other number of processes gave more.
 fn is_best(run: &Run, runs: &[Run]) -> bool {
     let alike =
@@ -305,7 +345,7 @@ fn is_beside(run: &Run, other: &Run) -> bool {
 
 /// The costs of a phase: bandwidths from its own run, requests from runs with small fields.
 fn costs(run: &Run, small: &[Run], link_mib_s: f64) -> Option<Costs> {
-    let alike = || small.iter().filter(|other| is_like(run, other));
+    let alike = || small.iter().filter(|other| costs_alike(run, other));
     let few = alike().min_by_key(|other| other.procs)?;
     let rate = alike().map(|other| total_rate(other, small)).fold(0.0, f64::max);
     let request_us = if rate > 0.0 { 1e6 / rate } else { 0.0 };

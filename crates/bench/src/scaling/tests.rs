@@ -20,7 +20,13 @@ fn run(phase: &str, pattern: &str, procs: u32, size_bytes: u64, mib_s: f64) -> R
 
 fn plan() -> ScalingPlan {
     ScalingPlan {
-        launcher: Launcher { program: PathBuf::new(), worker: Vec::new(), janitor: Vec::new() },
+        swept: Swept::FieldIo,
+        launcher: Launcher {
+            program: PathBuf::new(),
+            worker: Vec::new(),
+            janitor: Vec::new(),
+            variables: Vec::new(),
+        },
         folder: PathBuf::new(),
         pools: vec!["one".to_owned()],
         words: vec!["--mode".to_owned(), "full".to_owned()],
@@ -54,6 +60,16 @@ fn the_best_number_of_processes_gives_the_line() {
 }
 
 #[test]
+fn requests_of_segments_cost_what_those_of_fields_without_an_index_do() {
+    let mut large = run("write", "A", 2, 1 << 20, 500.0);
+    let parallel = large.parallel.as_deref_mut().unwrap();
+    (parallel.mode, parallel.contention, parallel.class_kv) = ("own".to_owned(), None, None);
+    let small = [run("write", "A", 2, 4096, 20.0), run("read", "A", 2, 4096, 40.0)];
+    let model = plan().model(&[large], &small).unwrap();
+    assert_eq!((model.lines.len(), model.lines[0].costs.request_us), (1, 195.313));
+}
+
+#[test]
 fn both_halves_of_pattern_b_share_the_engines() {
     let of =
         |size, mib_s| [("write", 0), ("read", 1)].map(|(phase, _)| run(phase, "B", 4, size, mib_s));
@@ -70,6 +86,12 @@ fn commands_can_be_run_by_hand() {
     assert_eq!(words, "field-io --pool tank --size 1MiB --procs 2,4 --mode full");
     let small = plan().words_for("tank", &[2], Some(SMALL)).join(" ");
     assert_eq!(small, "field-io --pool tank --size 4KiB --procs 2 --ops 500 --mode full");
+    let segments =
+        ScalingPlan { swept: Swept::Segments, ops: Some(50), words: Vec::new(), ..plan() };
+    let words = segments.words_for("tank", &[2], None).join(" ");
+    assert_eq!(words, "segments --pool tank --size 1MiB --procs 2 --segments 50");
+    let small = segments.words_for("tank", &[2], Some(SMALL)).join(" ");
+    assert_eq!(small, "field-io --pool tank --size 4KiB --procs 2 --ops 500 --mode no-index");
 }
 
 #[test]

@@ -377,5 +377,10 @@ pub(super) fn launcher(worker: &str) -> Result<Launcher> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| Error::io("finding this program", &error))?;
     let arguments = |role: &str| ["bench", role].map(OsString::from).to_vec();
-    Ok(Launcher { program, worker: arguments(worker), janitor: arguments("janitor") })
+    Ok(Launcher {
+        program,
+        worker: arguments(worker),
+        janitor: arguments("janitor"),
+        variables: Vec::new(),
+    })
 }

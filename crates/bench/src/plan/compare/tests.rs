@@ -1,8 +1,12 @@
 use super::*;
 
 fn comparison(stores: &[&str], kind: Kind) -> Comparison {
-    let launcher =
-        Launcher { program: "/bin/false".into(), worker: Vec::new(), janitor: Vec::new() };
+    let launcher = Launcher {
+        program: "/bin/false".into(),
+        worker: Vec::new(),
+        janitor: Vec::new(),
+        variables: Vec::new(),
+    };
     Comparison {
         launcher,
         folder: "/dev/shm".into(),

@@ -72,7 +72,12 @@ impl Crew {
         cpus: &[u32],
     ) -> Result<Self> {
         let worker = ["-c", PROGRAM].map(OsString::from).to_vec();
-        let launcher = Launcher { program: python.to_owned(), worker, janitor: Vec::new() };
+        let launcher = Launcher {
+            program: python.to_owned(),
+            worker,
+            janitor: Vec::new(),
+            variables: Vec::new(),
+        };
         let forecast: BTreeMap<_, _> = FORECAST.into_iter().collect();
         let told = |rank| PythonJob {
             job: one(job, rank, cpus),

@@ -1,6 +1,7 @@
 //! A container with a file system, for the duration of a benchmark.
 use super::super::Note;
 use super::super::scratch::{OwnPool, Scratch};
+use super::super::served::Served;
 use crate::fleet::Launcher;
 use crate::posix::FilePlace;
 use crate::units::Bytes;
@@ -24,6 +25,8 @@ pub struct DfsSubject {
     pub new: NewDfs,
     /// Options of a new pool.
     pub own: OwnPool,
+    /// Reach a temporary pool through an engine only, as on another node.
+    pub engine: bool,
     /// Bytes in the files of all processes together.
     pub bytes: u64,
     /// Files and directories of all processes together.
@@ -37,6 +40,8 @@ pub(super) struct OpenContainer {
     medium: PathBuf,
     label: String,
     made: bool,
+    /// Dropped last: it destroys the pool.
+    _served: Option<Served>,
 }
 
 /// Smallest chunk that counts as an additional index entry.
@@ -48,15 +53,10 @@ impl OpenContainer {
         subject: &DfsSubject,
         note: Note<'_>,
     ) -> Result<(Self, Option<Scratch>)> {
-        let scratch = match subject.pool {
-            Some(_) => None,
-            None => Some(Scratch::new(launcher, &subject.own.folder, &subject.spec(), note)?),
-        };
-        let (name, medium) = match (&subject.pool, &scratch) {
-            (Some(name), _) => (name.clone(), esker::names::resolve(name)?.path().to_owned()),
-            (None, made) => {
-                (made.as_ref().map(Scratch::url).unwrap_or_default(), subject.own.folder.clone())
-            }
+        let (name, served, scratch) = subject.pool(launcher, note)?;
+        let medium = match &subject.pool {
+            Some(name) => esker::names::resolve(name)?.path().to_owned(),
+            None => subject.own.folder.clone(),
         };
         let pool = Pool::connect(&name, OpenMode::ReadWrite)?;
         let url = pool.info().wait()?.url;
@@ -67,7 +67,7 @@ impl OpenContainer {
             let new = NewContainer::named(&label);
             Dfs::create_container(&pool, &new, &subject.new)?;
         }
-        Ok((Self { pool, url, medium, label, made }, scratch))
+        Ok((Self { pool, url, medium, label, made, _served: served }, scratch))
     }
 
     pub(super) fn place(&self, folder: &str) -> FilePlace {
@@ -103,6 +103,26 @@ impl OpenContainer {
 }
 
 impl DfsSubject {
+    /// The name of the pool; a temporary one is created.
+    fn pool(
+        &self,
+        launcher: &Launcher,
+        note: Note<'_>,
+    ) -> Result<(String, Option<Served>, Option<Scratch>)> {
+        match (&self.pool, self.engine) {
+            (Some(name), _) => Ok((name.clone(), None, None)),
+            (None, false) => {
+                let scratch = Scratch::new(launcher, &self.own.folder, &self.spec(), note)?;
+                Ok((scratch.url(), None, Some(scratch)))
+            }
+            (None, true) => {
+                let scratch = Scratch::folder(launcher, &self.own.folder)?;
+                let served = Served::new(launcher, scratch.path(), &self.spec(), 1, note)?;
+                Ok((served.url(), Some(served), Some(scratch)))
+            }
+        }
+    }
+
     fn spec(&self) -> esker_store::PoolSpec {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let targets = self.own.targets.unwrap_or(cores.clamp(2, 8) as u32);

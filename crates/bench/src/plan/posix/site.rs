@@ -7,6 +7,7 @@ use crate::fleet::Launcher;
 use crate::host::Host;
 use crate::mounts::{Media, Mount};
 use crate::posix::FilePlace;
+use esker::names::NODE_VARIABLE;
 use esker_types::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -104,7 +105,10 @@ impl Sites {
     fn of_container(launcher: &Launcher, subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
         let (container, scratch) = OpenContainer::new(launcher, subject, note)?;
         let (place, about) = (container.place(&subject.folder), container.about());
-        let site = Site { name: "DFS".to_owned(), about, place, launcher: launcher.clone() };
+        let through = subject.engine.then(|| (NODE_VARIABLE.to_owned(), "none".to_owned()));
+        let mut launcher = launcher.clone();
+        launcher.variables.extend(through);
+        let site = Site { name: "DFS".to_owned(), about, place, launcher };
         Ok(Self {
             all: vec![site],
             host: Host::of(container.medium())?,

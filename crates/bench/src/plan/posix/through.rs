@@ -1,4 +1,5 @@
 //! The container of a benchmark through the interception library and through a mount.
+use super::super::served::runner;
 use super::{Site, Sites};
 use crate::fleet::Launcher;
 use crate::posix::FilePlace;
@@ -18,19 +19,21 @@ pub(super) struct Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = self.runner.run(&["umount", &self.dir.display().to_string()]);
+        self.runner.undo(&["umount", &self.dir.display().to_string()]);
         let _ = std::fs::remove_dir(&self.dir);
     }
 }
 
 impl Sites {
-    /// Adds the container through the interception library and through a mount. If either does not work here, it is
-    /// reported as missing.
-    pub(super) fn add_programs(&mut self, launcher: &Launcher) {
+    /// Adds the container through the interception library and, if `mounted`, through a mount, started as the first site
+    /// is. If either does not work here, it is reported as missing.
+    pub(super) fn add_programs(&mut self, mounted: bool) {
+        let Some(launcher) = self.all.first().map(|site| site.launcher.clone()) else { return };
+        let launcher = &launcher;
         if let Err(error) = self.add_run(launcher) {
             self.missing.push(format!("esker run is not measured: {}", error.message()));
         }
-        if let Err(error) = self.add_mount(launcher) {
+        if mounted && let Err(error) = self.add_mount(launcher) {
             self.missing.push(format!("esker mount is not measured: {}", error.message()));
         }
     }
@@ -42,11 +45,7 @@ impl Sites {
         let program = launcher.program.display().to_string();
         let source = format!("{pool}/{container}");
         let run = ["run", &source, "--mount", SEEN_AT, "--", &program];
-        let runner = Runner {
-            program: launcher.program.clone(),
-            folder: PathBuf::new(),
-            variables: Vec::new(),
-        };
+        let runner = runner(launcher);
         runner.run(&[&run[..], &["--version"]].concat())?;
         let mut worker: Vec<OsString> = run.iter().map(OsString::from).collect();
         worker.extend(launcher.worker.iter().cloned());
@@ -66,11 +65,7 @@ impl Sites {
         let dir = std::env::temp_dir().join(format!("esker-bench-mount-{}", std::process::id()));
         std::fs::create_dir(&dir)
             .map_err(|error| Error::io(format!("creating {}", dir.display()), &error))?;
-        let runner = Runner {
-            program: launcher.program.clone(),
-            folder: PathBuf::new(),
-            variables: Vec::new(),
-        };
+        let runner = runner(launcher);
         let (source, at) = (format!("{pool}/{container}"), dir.display().to_string());
         let mounted = runner.run(&["mount", &source, &at]);
         if mounted.is_err() {

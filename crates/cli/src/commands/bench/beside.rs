@@ -143,6 +143,7 @@ impl DfsArgs {
             ..NewDfs::default()
         };
         Ok(DfsSubject {
+            engine: false,
             pool: self.pool.clone(),
             container: self.container.clone(),
             folder: work.folder.to_string_lossy().into_owned(),

@@ -9,6 +9,7 @@ use esker_bench::field_io::{Contention, Mode, Pattern};
 use esker_bench::pin::Pin;
 use esker_bench::plan::{Fields, ParallelPlan, Subject};
 use esker_bench::rendezvous::Rank;
+use esker_bench::scaling::Swept;
 use esker_bench::units::Bytes;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -98,6 +99,8 @@ pub(crate) struct Segments {
     #[arg(long, value_name = "N", default_value_t = 5)]
     iterations: u32,
     #[command(flatten)]
+    scaling: ScalingArgs,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -157,38 +160,60 @@ impl FieldIo {
 
     /// The options of the same command on one pool.
     fn sweep(&self) -> Sweep {
-        let common = &self.common;
         let listed = |names: Vec<&str>| names.join(",");
-        let options = [
+        let own = [
             ("--mode", listed(self.mode.iter().map(|mode| mode.name()).collect())),
             ("--pattern", listed(self.pattern.iter().map(|pattern| pattern.name()).collect())),
             ("--contention", listed(self.contention.iter().map(|one| one.name()).collect())),
             ("--class-kv", self.class_kv.join(",")),
-            ("--class-array", common.class_array.join(",")),
-            ("--repeat", common.repeat.to_string()),
-            ("--seed", common.seed.to_string()),
-            ("--pin", common.pin.name().to_owned()),
         ];
-        let options = options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
-        let verify = common.verify.then(|| "--verify".to_owned());
-        let sizes: Vec<_> = self.size.iter().map(|size| size.0.to_string()).collect();
-        Sweep {
-            words: options.chain(verify).collect(),
-            procs: common.procs.clone(),
-            sizes: sizes.join(","),
-            ops: self.ops,
-        }
+        self.common.sweep(Swept::FieldIo, own, &self.size, self.ops)
     }
 }
 
 impl Segments {
     pub(crate) fn run(self) -> Result<Answer> {
+        if !self.scaling.nodes.is_empty() {
+            let objects: Vec<_> = self.objects.iter().map(|one| one.name()).collect();
+            let own =
+                [("--objects", objects.join(",")), ("--iterations", self.iterations.to_string())];
+            let count = Some(self.segments);
+            let sweep = self.common.sweep(Swept::Segments, own, &self.size, count);
+            return self.scaling.run(sweep, &self.common.json);
+        }
         let subject = Subject::Segments { objects: self.objects, count: self.segments };
         self.common.run(subject, &self.size, Some(self.iterations))
     }
 }
 
 impl Common {
+    /// The options of the same command on one pool.
+    fn sweep<const N: usize>(
+        &self,
+        swept: Swept,
+        own: [(&str, String); N],
+        sizes: &[Bytes],
+        ops: Option<u32>,
+    ) -> Sweep {
+        let shared = [
+            ("--class-array", self.class_array.join(",")),
+            ("--repeat", self.repeat.to_string()),
+            ("--seed", self.seed.to_string()),
+            ("--pin", self.pin.name().to_owned()),
+        ];
+        let options = own.into_iter().chain(shared);
+        let options = options.flat_map(|(name, value)| [name.to_owned(), value]);
+        let verify = self.verify.then(|| "--verify".to_owned());
+        let sizes: Vec<_> = sizes.iter().map(|size| size.0.to_string()).collect();
+        Sweep {
+            swept,
+            words: options.chain(verify).collect(),
+            procs: self.procs.clone(),
+            sizes: sizes.join(","),
+            ops,
+        }
+    }
+
     fn run(self, subject: Subject, sizes: &[Bytes], ops: Option<u32>) -> Result<Answer> {
         self.json.check()?;
         let plan = ParallelPlan {

@@ -19,6 +19,7 @@ tmpfs.
 
 Examples:
   esker bench posix -o files.html --json files.json
+  esker bench posix --engine --files 5000 --small 32M --large 128M
   esker bench posix --files 1000 --small 4M --large 16M -i 1";
 
 /// Measure file operations on a container, on tmpfs and on a disk
@@ -40,6 +41,9 @@ pub(crate) struct Posix {
     /// Bytes that each process writes in transfers of 1 MiB
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     large: Bytes,
+    /// Reach the pool through one engine only, over TCP on loopback, as from another node; omit esker mount
+    #[arg(long)]
+    engine: bool,
     /// Omit esker run and esker mount
     #[arg(long)]
     only_dfs: bool,
@@ -71,6 +75,7 @@ impl Posix {
             launcher: launcher("posix-worker")?,
             own: self.own.pool(),
             beside: Beside { nothing: false, memory: self.tmpfs, disk: self.disk },
+            engine: self.engine,
             only_dfs: self.only_dfs,
             procs: self.procs,
             iterations: self.iterations,

@@ -1,11 +1,11 @@
-//! `esker bench field-io --nodes`: the sweep over pools on more and more nodes, and the model of still more.
+//! `esker bench field-io --nodes` and `esker bench segments --nodes`: the sweep over pools on more and more nodes, and the model of still more.
 use super::{JsonFile, launcher};
 use crate::commands::report;
 use crate::output::{Answer, with_spinner};
 use clap::Args;
 use esker::names::NODE_VARIABLE;
 use esker::types::Result;
-use esker_bench::scaling::{Beyond, ScalingPlan};
+use esker_bench::scaling::{Beyond, ScalingPlan, Swept};
 use esker_bench::units::Bytes;
 use esker_plots::page::Page;
 use esker_plots::results::Results;
@@ -36,15 +36,17 @@ pub(super) struct ScalingArgs {
     output: Option<PathBuf>,
 }
 
-/// The settings of Field I/O in a sweep.
+/// The settings of a benchmark in a sweep.
 pub(super) struct Sweep {
+    /// The benchmark.
+    pub(super) swept: Swept,
     /// Options that do not vary.
     pub(super) words: Vec<String>,
     /// Numbers of processes.
     pub(super) procs: Vec<u32>,
     /// Sizes of a field.
     pub(super) sizes: String,
-    /// Operations of each process.
+    /// Operations of each process, or its segments.
     pub(super) ops: Option<u32>,
 }
 
@@ -54,6 +56,7 @@ impl ScalingArgs {
         json.check()?;
         let memory = PathBuf::from("/dev/shm");
         let plan = ScalingPlan {
+            swept: sweep.swept,
             launcher: launcher("worker")?,
             folder: if memory.is_dir() { memory } else { std::env::temp_dir() },
             pools: self.nodes,
@@ -71,9 +74,13 @@ impl ScalingArgs {
         };
         let found = with_spinner(|note| plan.run(note))?;
         if let Some(output) = &self.output {
-            let results = Results::of("esker bench field-io --nodes", json!(found))?;
-            let page =
-                Page::of("Field I/O on more and more nodes, measured and modelled", &[results])?;
+            let (command, title) = match sweep.swept {
+                Swept::FieldIo => ("esker bench field-io --nodes", "Field I/O"),
+                Swept::Segments => ("esker bench segments --nodes", "Segments"),
+            };
+            let results = Results::of(command, json!(found))?;
+            let title = format!("{title} on more and more nodes, measured and modelled");
+            let page = Page::of(&title, &[results])?;
             report::write(&page, output, None)?;
         }
         json.answer(&found)

@@ -56,7 +56,25 @@ const LATENCY_GOAL_US: f64 = 10.0;
 /// What a shared file is to keep of the rate of own files.
 const SHARED_GOAL: f64 = 0.9;
 
-pub(super) fn of(outcomes: &[Outcome]) -> Vec<Row> {
+/// Goals of `esker run` on a pool that is reached through one engine.
+const ENGINE_GOALS: [(&str, f64); 4] = [
+    ("create, one directory", 0.1),
+    ("stat", 0.085),
+    ("8 KiB write, own file", 0.025),
+    ("1 MiB write, own file", 0.5),
+];
+
+/// All rows. With `engine`, the pool was reached through one.
+pub(super) fn of(outcomes: &[Outcome], engine: bool) -> Vec<Row> {
+    let mut rows = of_local(outcomes);
+    for row in rows.iter_mut().filter(|_| engine) {
+        let goals = ENGINE_GOALS.into_iter().filter(|(work, _)| *work == row.work);
+        row.goals = goals.map(|(_, goal)| ("run".to_owned(), goal)).collect();
+    }
+    rows
+}
+
+fn of_local(outcomes: &[Outcome]) -> Vec<Row> {
     let rates = RATES.iter().filter_map(|rate| rate.row(outcomes));
     let latencies = LATENCIES
         .iter()

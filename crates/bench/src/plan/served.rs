@@ -1,0 +1,77 @@
+//! Temporary pools over nodes, whose engines serve them over TCP on loopback.
+use super::Note;
+use crate::fleet::Launcher;
+use crate::runner::Runner;
+use crate::units::Bytes;
+use esker::types::info::Durability;
+use esker_store::PoolSpec;
+use esker_types::Result;
+use std::path::{Path, PathBuf};
+
+/// A pool whose engines all run on this machine. It is destroyed, and its engines end, when this value is dropped. If
+/// this process dies, the engines end once their parts are removed with the directory.
+pub(crate) struct Served {
+    runner: Runner,
+    url: String,
+}
+
+impl Served {
+    /// Creates a pool in `folder` with a part of `spec` for each of `nodes`, and starts its engines.
+    pub(crate) fn new(
+        launcher: &Launcher,
+        folder: &Path,
+        spec: &PoolSpec,
+        nodes: u32,
+        note: Note<'_>,
+    ) -> Result<Self> {
+        let folder = folder.display().to_string();
+        let size = Bytes(spec.size_bytes);
+        note(&format!("creating a pool in {folder}: engines: {nodes}, each with {size}"));
+        let runner = runner(launcher);
+        runner.run(&words(spec, &folder, nodes))?;
+        let url = format!("nodes:{folder}/{}.map", spec.label);
+        Ok(Self { runner, url })
+    }
+
+    /// URL of the pool.
+    pub(crate) fn url(&self) -> String {
+        self.url.clone()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.runner.undo(&["pool", "destroy", "--force", &self.url]);
+    }
+}
+
+/// Runs this program with the environment of its processes.
+pub(crate) fn runner(launcher: &Launcher) -> Runner {
+    Runner {
+        program: launcher.program.clone(),
+        folder: PathBuf::new(),
+        variables: launcher.variables.clone(),
+    }
+}
+
+fn words(spec: &PoolSpec, folder: &str, nodes: u32) -> Vec<String> {
+    let (size, nodes) = (spec.size_bytes.to_string(), nodes.to_string());
+    let fixed = ["pool", "create", &spec.label, "--size", &size, "--dir", folder];
+    let over = ["--nodes", &nodes, "--launcher", "local"];
+    let mut words: Vec<_> = fixed.into_iter().chain(over).map(str::to_owned).collect();
+    let mut add = |name: &str, value: Option<String>| {
+        words.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
+    };
+    add("--targets", spec.targets.map(|targets| targets.to_string()));
+    add("--index-percent", spec.index_percent.map(|percent| percent.to_string()));
+    add("--durability", spec.durability.map(|level| name_of(level).to_owned()));
+    words.extend(spec.huge_pages.then(|| "--huge-pages".to_owned()));
+    words
+}
+
+fn name_of(level: Durability) -> &'static str {
+    match level {
+        Durability::Process => "process",
+        Durability::Commit => "commit",
+    }
+}
