@@ -2,7 +2,7 @@
 //! allowed and beyond.
 use esker_testing::Random;
 use esker_types::info::{ContainerRef, OpenMode};
-use esker_types::ops::{Anchor, ChangeId, Cond, Edge, KeyQuery, ListLimit, View};
+use esker_types::ops::{Anchor, ChangeId, Commit, CommitId, Cond, Edge, KeyQuery, ListLimit, View};
 use esker_types::{Checksum, Epoch, Extent, KeyBatch, ObjectClass, ObjectId, ObjectType, Uuid};
 use esker_wire::message::{
     AkeyReply, AkeyRequest, At, ChangeRequest, ContainerRequest, DkeyRequest, Handle,
@@ -243,6 +243,43 @@ impl Draw<'_> {
                 Request::Container(Handle(self.number() as u32), self.of_container())
             }
             _ => Request::Container(Handle(1), self.of_container()),
+        };
+        encode(&request).expect("a request")
+    }
+
+    /// One of a few commits, which different requests are about.
+    fn commit(&mut self) -> Commit {
+        let coordinator =
+            if self.0.one_in(20) { self.number() as u32 } else { self.pick(&[0, 0, 1]) };
+        Commit { id: CommitId(Uuid([self.0.below(3) as u8; 16])), coordinator }
+    }
+
+    /// An epoch to commit at: mostly one that a clock may show in some years.
+    fn commit_epoch(&mut self) -> Epoch {
+        match self.0.below(40) {
+            0 => Epoch(self.number()),
+            1 => Epoch(self.0.below(20)),
+            _ => Epoch((1 << 58) + self.0.below(1 << 57)),
+        }
+    }
+
+    /// A request to the first node of a pool over several: half of them about commits.
+    pub(crate) fn request_of_commits(&mut self) -> Vec<u8> {
+        let request = match self.0.below(16) {
+            0..=2 => Request::Container(
+                Handle(1),
+                ContainerRequest::PrepareChange(self.commit(), self.change()),
+            ),
+            3 => Request::Container(
+                Handle(1),
+                ContainerRequest::PrepareSnapshot(self.commit(), self.pick(&NAMES)),
+            ),
+            4 | 5 => Request::Pool(PoolRequest::Commit(self.commit(), self.commit_epoch())),
+            6 => Request::Pool(PoolRequest::GiveUp(self.commit())),
+            7 => Request::Pool(PoolRequest::Outcome(self.commit(), self.flag())),
+            8 => Request::Pool(PoolRequest::Forget(self.commit())),
+            9 => Request::Pool(PoolRequest::Prepared),
+            _ => return self.request(),
         };
         encode(&request).expect("a request")
     }

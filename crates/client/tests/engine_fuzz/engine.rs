@@ -6,7 +6,7 @@ use esker_backend::Pool;
 use esker_engine::Engine;
 use esker_memory::Memory;
 use esker_testing::{Random, fuzz, seed};
-use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::{Checksum, Uuid};
 use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
@@ -25,6 +25,9 @@ const REQUESTS: u64 = 20_000;
 
 /// Requests to one pool in memory; the next ones go to a new one, so that listings stay short.
 const REQUESTS_PER_POOL: u64 = 500;
+
+/// Requests to one part on a node; a new one takes longer.
+const REQUESTS_PER_PART: u64 = 5000;
 
 /// Bytes that a reply may have.
 const ROOM: u32 = 10_000;
@@ -114,13 +117,18 @@ impl Served {
 fn fuzz_requests(count: u64, serve: impl Fn() -> Served) {
     let mut random = Random::new(seed(), 0xe0);
     let requests: Vec<_> = (0..count).map(|_| Draw(&mut random).request()).collect();
-    let served = RefCell::new(serve());
-    fuzz("wire-request", &requests, |message| {
+    feed_all(&requests, serve);
+}
+
+fn feed_all(requests: &[Vec<u8>], serve: impl Fn() -> Served) {
+    let served = RefCell::new(None);
+    fuzz("wire-request", requests, |message| {
         let mut served = served.borrow_mut();
-        if served.left == 0 {
-            *served = serve();
+        if served.as_ref().is_some_and(|served: &Served| served.left == 0) {
+            // It must be gone before there is another.
+            *served = None;
         }
-        served.feed(message);
+        served.get_or_insert_with(&serve).feed(message);
     });
 }
 
@@ -139,14 +147,68 @@ impl Drop for Folder {
     }
 }
 
+impl Folder {
+    fn new(of: &str) -> Self {
+        Self(format!("/dev/shm/esker-test-{}-{of}", std::process::id()).into())
+    }
+
+    fn pool(&self) -> PathBuf {
+        self.0.join("pool")
+    }
+
+    /// A new native pool.
+    fn make(&self, bytes: u64, part: Part) -> Arc<dyn Pool> {
+        let mut spec = esker_store::PoolSpec::new("pool", bytes);
+        (spec.targets, spec.segment_bytes, spec.part) = (Some(4), Some(8 << 20), part);
+        esker_store::Pool::create(&self.0, &spec, &mut |_, _| {}).expect("creating a pool");
+        Arc::new(Native::open(&self.pool(), OpenMode::ReadWrite).expect("opening the pool"))
+    }
+}
+
+/// Requests in which several are about the same commits over two nodes.
+fn about_commits(count: u64) -> Vec<Vec<u8>> {
+    let mut random = Random::new(seed(), 0xe2);
+    (0..count).map(|_| Draw(&mut random).request_of_commits()).collect()
+}
+
+const FIRST_OF_TWO: Part = Part { node: 0, nodes: 2 };
+
+#[test]
+fn fuzz_commits_to_memory() {
+    let part = || Arc::new(Memory::part(4, FIRST_OF_TWO));
+    let serve = || Served::new(part(), Uuid([9; 16]), REQUESTS_PER_POOL);
+    feed_all(&about_commits(REQUESTS), serve);
+}
+
+/// Whatever was asked of it, a part can give up what is left, and its structures are sound.
+#[test]
+fn fuzz_commits_to_a_native_part() {
+    let folder = Folder::new("commits");
+    let pools: RefCell<Option<Arc<dyn Pool>>> = RefCell::default();
+    let finish = || {
+        let Some(pool) = pools.take() else { return };
+        for commit in pool.prepared().wait().expect("what is prepared") {
+            pool.give_up(commit).wait().expect("giving up");
+        }
+        assert_eq!(pool.prepared().wait().expect("what is prepared"), []);
+        drop(pool);
+        let checked = esker_store::Pool::check(&folder.pool(), false, &mut |_, _| ());
+        assert_eq!(checked.expect("checking").problems, [""; 0]);
+        esker_store::Pool::destroy(&folder.pool(), true).expect("destroying");
+    };
+    feed_all(&about_commits(REQUESTS), || {
+        finish();
+        let pool = folder.make(150 << 20, FIRST_OF_TWO);
+        *pools.borrow_mut() = Some(Arc::clone(&pool));
+        Served::new(pool, Uuid([9; 16]), REQUESTS_PER_PART)
+    });
+    finish();
+}
+
 #[test]
 fn fuzz_requests_to_a_native_pool() {
-    let folder = Folder(format!("/dev/shm/esker-test-{}-fuzz", std::process::id()).into());
-    let mut spec = esker_store::PoolSpec::new("pool", 200 << 20);
-    (spec.targets, spec.segment_bytes) = (Some(4), Some(8 << 20));
-    esker_store::Pool::create(&folder.0, &spec, &mut |_, _| {}).expect("creating a pool");
-    let pool = Native::open(&folder.0.join("pool"), OpenMode::ReadWrite).expect("opening the pool");
-    let pool: Arc<dyn Pool> = Arc::new(pool);
+    let folder = Folder::new("fuzz");
+    let pool = folder.make(200 << 20, Part::WHOLE);
     let number = std::cell::Cell::new(10_u8);
     fuzz_requests(REQUESTS, || {
         number.set(number.get().wrapping_add(1).max(10));
