@@ -94,15 +94,16 @@ fn an_engine_is_measured_beside_raw_tcp() {
     let dir = site.dir.display().to_string();
     let sizes = ["--size", "300K", "--value", "64", "--procs", "2", "--in-flight", "3"];
     let short = ["--ops", "20", "--rounds", "2", "--targets", "2", "--verify", "--iperf3", "0"];
-    let place = ["bench", "engine", "--path", &dir, "--json", "-"];
+    let place = ["bench", "engine", "--tls", "--path", &dir, "--json", "-"];
     let report = site.ok(&[&place[..], &sizes, &short].concat());
     let report: Value = serde_json::from_str(&report).unwrap();
     check_shape(&report);
     let phases: Vec<_> = runs(&report).into_iter().map(|run| (run.0, run.1)).collect();
     let of =
-        |workload: &str, phases: [&str; 4]| phases.map(|phase| (workload.into(), phase.into()));
-    let arrays = of("array x3", ["tcp send", "write", "tcp receive", "read"]);
-    let keys = of("kv x3", ["tcp echo", "write", "tcp echo", "read"]);
+        |workload: &str, phases: [&str; 6]| phases.map(|phase| (workload.into(), phase.into()));
+    let arrays =
+        of("array x3", ["tcp send", "write", "tcp receive", "read", "tls write", "tls read"]);
+    let keys = of("kv x3", ["tcp echo", "write", "tcp echo", "read", "tls write", "tls read"]);
     assert_eq!(phases, [arrays, keys].concat());
     for run in report["runs"].as_array().unwrap() {
         assert_eq!(run["ops"], json!(2 * 20 * 2), "{run}");

@@ -229,6 +229,80 @@ fn a_library_that_is_not_there_is_named() {
 }
 
 #[test]
+fn tls_over_the_fabric_is_refused() {
+    let nodes = Nodes::new();
+    let both = ["--launcher", "local", "--transport", "fabric", "--tls"];
+    let (_, message) = trouble(&nodes.site, &create(&both));
+    assert!(message.contains("not both"), "{message}");
+    assert!(nodes.left().is_empty());
+}
+
+#[test]
+fn a_pool_with_tls_is_used_with_tls_only() {
+    let nodes = Nodes::new();
+    let site = &nodes.site;
+    let made = site.json(&create(&["--launcher", "local", "--nodes", "2", "--tls"]));
+    assert_eq!((&made["tls"], &made["transport"]), (&json!(true), &json!("tcp")));
+    assert_eq!(site.json(&["pool", "query", "tank"])["tls"], json!(true));
+    assert!(site.ok(&["pool", "query", "tank"]).contains("TLS 1.3"));
+    // As a process on another node would.
+    let away = |arguments: &[&str]| {
+        let made = site.command(arguments).env("ESKER_NODE", "none").output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        String::from_utf8(made.stdout).unwrap()
+    };
+    away(&["cont", "create", "tank", "run1"]);
+    away(&["kv", "put", "tank", "run1", "index", "step", "1"]);
+    assert_eq!(away(&["kv", "get", "tank", "run1", "index", "step"]), "1");
+
+    // An engine that is started again by the map has TLS, too.
+    signal(nodes.engine(1), "TERM").unwrap();
+    wait_for("the engine ends", || nodes.engines().len() == 1);
+    let map = nodes.map().display().to_string();
+    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "1"]);
+    assert_eq!(states(&site.json(&["pool", "query", "tank"])), ["up"; 2]);
+
+    // Nobody is served without.
+    let text = std::fs::read_to_string(&map).unwrap();
+    let plain = site.file("plain.map", text.replace("\"tls\": true,", "").as_bytes());
+    std::fs::set_permissions(&plain, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let (info, _) = trouble(site, &["pool", "query", &format!("nodes:{plain}")]);
+    assert_eq!((states(&info), &info["tls"]), (vec!["down".to_owned(); 2], &json!(false)));
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+}
+
+#[test]
+fn an_engine_takes_the_open_files_that_it_needs() {
+    let nodes = Nodes::with_pool(1);
+    signal(nodes.engine(0), "TERM").unwrap();
+    wait_for("the engine ends", || nodes.engines().is_empty());
+    let map = nodes.map().display().to_string();
+    let limited = |limits: &str| {
+        let engine = nodes.site.command(&["engine", "run", "--map", &map]);
+        let words = engine.get_args().map(|word| word.to_str().unwrap());
+        let program = engine.get_program().to_str().unwrap();
+        let line = [&["exec", program], &words.collect::<Vec<_>>()[..]].concat().join(" ");
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("{limits} && {line}"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let failed = limited("ulimit -n 1000").wait_with_output().unwrap();
+    let said = String::from_utf8(failed.stderr).unwrap();
+    assert!(!failed.status.success() && said.contains("ulimit -Hn"), "{said}");
+
+    let mut engine = limited("ulimit -Sn 100 && ulimit -Hn 4000");
+    let mut line = String::new();
+    BufReader::new(engine.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("address"), "{line:?}");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", engine.id())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(files.split_whitespace().nth(3), Some("4000"), "{line}");
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+}
+
+#[test]
 fn an_engine_ends_with_its_part_and_with_its_lifetime() {
     let nodes = Nodes::with_pool(2);
     let engine = nodes.engine(0);

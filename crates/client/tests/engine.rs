@@ -24,6 +24,7 @@ const POOL: Uuid = Uuid([9; 16]);
 /// An engine on loopback, and what its clients need to know. It stops when it is dropped.
 struct Node {
     runtime: Runtime,
+    engine: Engine,
     address: String,
     pool: Arc<dyn Pool>,
 }
@@ -43,8 +44,9 @@ impl Node {
         let engine = Engine::new(Arc::clone(&pool), POOL, secret(1));
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
-        runtime.spawn(async move { engine.listen(listener).await });
-        Self { runtime, address, pool }
+        let serving = engine.clone();
+        runtime.spawn(async move { serving.listen(listener).await });
+        Self { runtime, engine, address, pool }
     }
 }
 
@@ -202,4 +204,26 @@ fn requests_that_wait_keep_no_others_from_being_answered() {
         }
         assert_eq!(get(&*container, 10).await.expect("reading"), 5);
     });
+}
+
+#[test]
+fn a_request_that_panics_is_answered() {
+    for fault in [Fault::Panics, Fault::PanicsLater, Fault::PanicsApart] {
+        let (node, client) = (Node::serving(Arc::new(Faulty::new(fault))), client());
+        run(&client, async {
+            let remote = connect(&node, &secret(1)).await.expect("connecting");
+            let container = opened(&remote).await.expect("a container");
+            for count in 1..3 {
+                let error = put(&*container, b"value").await.expect_err("a defect");
+                assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+                for part in ["node n7", "write", "a planned panic"] {
+                    assert!(error.message().contains(part), "no {part} in {error}");
+                }
+                let told = format!("esker_engine_panics_total {count}\n");
+                assert!(node.engine.metrics().contains(&told), "{fault:?}");
+            }
+            // The connection goes on.
+            assert_eq!(get(&*container, 10).await.expect("reading"), 0);
+        });
+    }
 }

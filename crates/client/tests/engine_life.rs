@@ -1,7 +1,7 @@
 //! The life of an engine: it is not exhausted by those who connect and do not speak, or begin and do not end; it counts
 //! what it does; it drains in good order. Time is simulated.
 use bytes::Bytes;
-use esker_engine::{Engine, Phase, STRANGERS_MAX};
+use esker_engine::{CLIENTS_MAX, Engine, Phase, STRANGERS_MAX};
 use esker_memory::Memory;
 use esker_nodes::Link;
 use esker_types::{ErrorKind, Result, Uuid};
@@ -270,6 +270,33 @@ fn an_engine_that_drains_finishes_what_is_under_way_and_says_goodbye() {
 }
 
 #[test]
+fn clients_beyond_the_limit_are_turned_away() {
+    run(async {
+        let engine = engine();
+        engine.limit_clients(CLIENTS_MAX + 1);
+        assert_eq!(metric(&engine, "esker_engine_connections_max"), CLIENTS_MAX);
+        engine.limit_clients(2);
+        let clients = [Client::connect(&engine).await, Client::connect(&engine).await];
+        let (stream, served) = stream(&engine);
+        let (from, to) = split(stream);
+        let link = Link::open("n1", from, to, &secret(1), POOL, 1).await.expect("a handshake");
+        let_others_work().await;
+        let request = Request::Pool(PoolRequest::Info);
+        let error = link.call(&request, Bytes::new(), 0).await.map(drop).expect_err("no room");
+        assert!(error.message().contains("n1") && error.message().contains("2 clients"), "{error}");
+        let ended = served.await.expect("a task").expect_err("a client too many");
+        assert_eq!((ended.kind(), refused(&engine, "full")), (ErrorKind::Overflow, 1));
+        assert_eq!((engine.health().connections, engine.health().strangers), (2, 0));
+        // Who leaves makes room.
+        drop(clients);
+        let_others_work().await;
+        let mut client = Client::connect(&engine).await.expect("a client");
+        client.send(Kind::Request, 7, &info()).await;
+        assert_eq!(client.receive().await.expect("a reply").call, 7);
+    });
+}
+
+#[test]
 fn an_engine_that_drains_does_not_wait_for_ever() {
     run(async {
         let engine = engine();
@@ -303,4 +330,35 @@ fn a_client_hears_that_its_engine_is_being_stopped() {
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.message().contains("n1") && error.message().contains("stopped"), "{error}");
     });
+}
+
+/// Name and type of each metric of an engine.
+fn families(engine: &Engine) -> Vec<(String, String)> {
+    let text = engine.metrics();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    lines.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
+}
+
+#[test]
+fn the_page_on_metrics_names_all_of_them_and_no_others() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let page = std::fs::read_to_string(path).expect("the page");
+    let engine = engine();
+    let rows = |prefix: &str| page.lines().filter(|line| line.starts_with(prefix)).count();
+    for (name, kind) in families(&engine) {
+        assert_eq!(rows(&format!("| `{name}` | {kind} |")), 1, "{name}");
+    }
+    assert_eq!(rows("| `esker_engine_"), families(&engine).len());
+    let text = engine.metrics();
+    let labels = |label: &str| -> Vec<String> {
+        let mark = format!("{label}=\"");
+        let marks = text.split(&mark).skip(1);
+        marks.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
+    };
+    for reason in labels("reason") {
+        assert_eq!(rows(&format!("| `{reason}` |")), 1, "{reason}");
+    }
+    for request in labels("request") {
+        assert!(page.contains(&format!("`{request}`")), "{request}");
+    }
 }

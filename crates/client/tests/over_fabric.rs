@@ -70,7 +70,7 @@ fn map(folder: &Path, last: &Runtime) -> Map {
         .collect();
     let (uuid, secret) = (Uuid::from_random([NODES as u8; 16]), Secret::new([3; 32]));
     let transport = Transport::Fabric;
-    Map { version: MAP_VERSION, label, uuid, secret, targets: 2, transport, nodes }
+    Map { version: MAP_VERSION, label, uuid, secret, tls: false, targets: 2, transport, nodes }
 }
 
 /// The pool of a map, whose nodes are reached by `provider`.

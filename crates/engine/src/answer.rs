@@ -6,12 +6,17 @@ use crate::limits::{self, check_change, check_fetch, listed};
 use crate::session::Session;
 use bytes::Bytes;
 use esker_backend::{Metadata, NewContainer, OpenContainer};
-use esker_types::Result;
 use esker_types::ops::{AkeyRef, KeyScope, Preparation};
+use esker_types::{Error, ErrorKind, Result};
 use esker_wire::message::{
     ContainerRequest, Failure, Handle, MetadataRequest, PoolRequest, Reply, Request, Response,
     decode,
 };
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// What became of a request.
@@ -20,12 +25,56 @@ pub(crate) struct Answered {
     pub(crate) took: Duration,
     pub(crate) response: Response,
     pub(crate) data: Bytes,
+    /// True if serving it panicked.
+    pub(crate) is_defect: bool,
+}
+
+impl Answered {
+    /// True if the request failed in good order, having done nothing, and may be done again on a thread that may wait.
+    pub(crate) fn may_wait(&self) -> bool {
+        !self.is_defect && self.response.reply.failure().is_some()
+    }
+
+    /// What is said of a request whose serving panicked. What it did before is not known.
+    #[cold]
+    fn defect(kind: RequestKind, took: Duration, panic: &(dyn Any + Send)) -> Self {
+        let said = panic.downcast_ref::<&str>().copied();
+        let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let (kind_name, said) = (kind.name(), said.unwrap_or("a panic"));
+        let message = format!(
+            "the engine met a defect while it served a request of kind {kind_name} ({said}); whether the request \
+             took effect is not known; please report this with the engine's log"
+        );
+        tracing::error!(message);
+        let error = Error::new(ErrorKind::Io, message);
+        let (reply, data) = plain(Reply::Failed(Failure::from(&error)));
+        let response = Response { reply, tokens: Vec::new() };
+        Self { kind, took, response, data, is_defect: true }
+    }
 }
 
 impl Session {
-    /// The response to a request, and its data: at most `room` bytes.
+    /// The response to a request, and its data: at most `room` bytes. There is one even if a defect makes it panic.
     pub(crate) async fn answer(&self, message: &[u8], bulk: Bytes, room: u32) -> Answered {
-        let (begin, proof) = (Instant::now(), Proof::default());
+        let begin = Instant::now();
+        let mut serving = pin!(self.serve(begin, message, bulk, room));
+        let mut attempt = |context: &mut Context<'_>| {
+            // What panicked is not polled again. Locks that it held are taken as they are.
+            catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(context)))
+        };
+        poll_fn(|context| match attempt(context) {
+            Ok(polled) => polled,
+            Err(panic) => {
+                let decoded = decode(message);
+                let kind = decoded.as_ref().map_or(RequestKind::Malformed, RequestKind::of);
+                Poll::Ready(Answered::defect(kind, begin.elapsed(), &*panic))
+            }
+        })
+        .await
+    }
+
+    async fn serve(&self, begin: Instant, message: &[u8], bulk: Bytes, room: u32) -> Answered {
+        let proof = Proof::default();
         let decoded = decode(message);
         let kind = decoded.as_ref().map_or(RequestKind::Malformed, RequestKind::of);
         let answered = match decoded {
@@ -39,7 +88,7 @@ impl Session {
         let (reply, data) =
             answered.unwrap_or_else(|error| plain(Reply::Failed(Failure::from(&error))));
         let (took, response) = (begin.elapsed(), Response { reply, tokens: proof.into_tokens() });
-        Answered { kind, took, response, data }
+        Answered { kind, took, response, data, is_defect: false }
     }
 
     async fn answer_pool(&self, request: PoolRequest<'_>) -> Result<Reply> {

@@ -16,7 +16,6 @@ use esker_types::{Error, ErrorKind, Result};
 use esker_wire::frame::{Announced, Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::message::{Request, decode};
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -138,21 +137,16 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         }
         let session = Arc::clone(&self.session);
         let mut answer = Box::pin(answer(session, request.clone(), share));
-        let mut attempt = |context: &mut Context<'_>| {
-            catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)))
-        };
-        let polled = poll_fn(|context| Poll::Ready(without_waiting(|| attempt(context))));
+        let polled =
+            poll_fn(|context| Poll::Ready(without_waiting(|| answer.as_mut().poll(context))));
         match polled.await {
-            (Ok(Poll::Ready(answer)), true)
-                if answer.answered.response.reply.failure().is_some() =>
-            {
+            (Poll::Ready(answer), true) if answer.answered.may_wait() => {
                 self.serve_apart(request, answer.share);
             }
-            (Ok(Poll::Ready(answer)), _) => self.add(&mut self.state(), answer),
-            (Ok(Poll::Pending), _) => {
+            (Poll::Ready(answer), _) => self.add(&mut self.state(), answer),
+            (Poll::Pending, _) => {
                 self.state().served.spawn(answer);
             }
-            (Err(_), _) => self.note_defect(&"it panicked"),
         }
     }
 
@@ -163,22 +157,18 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
     }
 
     fn add(&self, state: &mut State<W>, answer: Answer) {
-        let (metrics, Answered { kind, took, response, .. }) =
+        let (metrics, Answered { kind, took, response, is_defect, .. }) =
             (&self.engine.metrics, &answer.answered);
         metrics.answered(*kind, *took, response.reply.failure());
+        metrics.panics.add(u64::from(*is_defect));
         metrics.sent(state.replies.add(answer));
-    }
-
-    /// Counts a request that was not answered because of a defect.
-    fn note_defect(&self, error: &dyn std::fmt::Display) {
-        self.engine.metrics.panics.add(1);
-        tracing::error!(%error, "a request was not answered");
     }
 
     fn note(&self, state: &mut State<W>, ended: std::result::Result<Answer, JoinError>) {
         match ended {
             Ok(answer) => self.add(state, answer),
-            Err(error) => self.note_defect(&error),
+            // It was ended with the connection.
+            Err(error) => tracing::error!(%error, "a request was not answered"),
         }
     }
 
@@ -216,7 +206,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         if self.engine.life.phase() == Phase::Ready || served.is_err() {
             return served;
         }
-        self.state().replies.add_frame(&goodbye())?;
+        self.state().replies.add_frame(&goodbye(STOPPED.into()))?;
         poll_fn(|context| self.poll(context)).await
     }
 }
@@ -258,8 +248,10 @@ fn is_read(request: &Frame) -> bool {
 }
 
 /// What clients hear of an engine that drains.
-fn goodbye() -> Frame {
-    let message = Bytes::from_static(b"the engine is being stopped");
+const STOPPED: &str = "the engine is being stopped";
+
+/// The last frame of a connection, which says why.
+pub(crate) fn goodbye(message: Bytes) -> Frame {
     Frame { kind: Kind::Goodbye, call: 0, room: 0, message, bulk: Bytes::new() }
 }
 

@@ -47,6 +47,11 @@ impl RequestKind {
         (Self::Malformed, "malformed"),
     ];
 
+    /// Its name in metrics and messages.
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
     /// The kind of a request.
     pub(crate) fn of(request: &Request<'_>) -> Self {
         match request {

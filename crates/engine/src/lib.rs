@@ -17,7 +17,9 @@ mod strangers;
 
 pub use host::Host;
 pub use life::Phase;
-pub use limits::{FETCHES_MAX, HANDLES_MAX, LEASES_MAX, LIST_BYTES_MAX, LIST_ENTRIES_MAX};
+pub use limits::{
+    CLIENTS_MAX, FETCHES_MAX, HANDLES_MAX, LEASES_MAX, LIST_BYTES_MAX, LIST_ENTRIES_MAX,
+};
 pub use strangers::{STRANGER_GRACE, STRANGERS_MAX};
 
 use esker_backend::Pool;
@@ -26,14 +28,16 @@ use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::frame::{Announced, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
 use esker_wire::spare::Spare;
+use esker_wire::tls::Acceptor;
 use life::Life;
 use memory::Memory;
 use metrics::Metrics;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use strangers::{Place, Strangers};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, join, split};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Requests of one connection that are served at a time. A client that sends more waits: its bytes stay in the network.
@@ -72,6 +76,10 @@ struct Shared {
     strangers: Strangers,
     life: Life,
     host: OnceLock<Arc<dyn Host>>,
+    /// Clients that may be connected at a time.
+    clients_max: AtomicU64,
+    /// Of an engine that serves nobody without TLS.
+    tls: OnceLock<Acceptor>,
 }
 
 /// The two ends of a connection: the client's address, for the log, and the engine's.
@@ -99,6 +107,21 @@ impl Health {
     }
 }
 
+/// Tells a client that there are too many. Returns why it is not served.
+async fn turn_away(to: &mut Sender<impl AsyncWrite + Unpin>, most: u64) -> Error {
+    let why = format!(
+        "its engine serves {most} clients, as many as it may: end some, or raise its limit of open files (ulimit -n) \
+         if that is below {CLIENTS_MAX}"
+    );
+    let told = async {
+        to.send(&connection::goodbye(why.clone().into())).await?;
+        to.flush().await
+    };
+    // A client that does not listen has gone.
+    let _ = tokio::time::timeout(HANDSHAKE_TIMEOUT, told).await;
+    Error::new(ErrorKind::Overflow, why)
+}
+
 impl Engine {
     /// Serves `pool`, which clients know as `uuid`, to those that have the secret.
     #[must_use]
@@ -113,12 +136,30 @@ impl Engine {
             strangers: Strangers::new(),
             life: Life::default(),
             host: OnceLock::new(),
+            clients_max: AtomicU64::new(CLIENTS_MAX),
+            tls: OnceLock::new(),
         }))
     }
 
     /// Lets clients end the process that the engine is in. Only the first host counts.
     pub fn set_host(&self, host: Arc<dyn Host>) {
         let _ = self.0.host.set(host);
+    }
+
+    /// Serves at most so many clients at a time from now on, and never more than [`CLIENTS_MAX`]. Those that are
+    /// connected stay.
+    pub fn limit_clients(&self, most: u64) {
+        self.0.clients_max.store(most.min(CLIENTS_MAX), Ordering::Relaxed);
+    }
+
+    /// Serves only clients that speak TLS from now on.
+    ///
+    /// # Errors
+    /// Those of [`Acceptor::new`].
+    pub fn require_tls(&self) -> Result<()> {
+        let acceptor = Acceptor::new()?;
+        self.0.tls.get_or_init(|| acceptor);
+        Ok(())
     }
 
     /// How it is.
@@ -135,6 +176,7 @@ impl Engine {
         let Health { phase, connections, strangers } = self.health();
         let gauges = prometheus::Gauges {
             connections,
+            connections_max: self.0.clients_max.load(Ordering::Relaxed),
             strangers,
             memory_bytes: self.0.memory.in_use(),
             memory_max_bytes: MEMORY_MAX,
@@ -198,22 +240,42 @@ impl Engine {
     async fn serve_in(
         &self,
         place: Place,
-        Ends { address, local }: Ends<'_>,
+        ends: Ends<'_>,
         from: impl AsyncRead + Unpin + Send + 'static,
         to: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<()> {
-        let Shared { metrics, life, spare, .. } = &*self.0;
+        let secret = &self.0.secret;
+        let Some(tls) = self.0.tls.get() else {
+            return self.serve_if_known(place, ends, (from, to), secret).await;
+        };
+        let secured = self.in_time(&place, tls.accept(join(from, to))).await;
+        let bound = secured.and_then(|(stream, binding)| Ok((stream, secret.bound_to(&binding)?)));
+        let (stream, secret) = bound.map_err(|error| self.refused(ends.address, error))?;
+        self.serve_if_known(place, ends, split(stream), &secret).await
+    }
+
+    /// Serves a client that proves that it knows `secret`.
+    async fn serve_if_known(
+        &self,
+        place: Place,
+        Ends { address, local }: Ends<'_>,
+        (from, to): (
+            impl AsyncRead + Unpin + Send + 'static,
+            impl AsyncWrite + Unpin + Send + 'static,
+        ),
+        secret: &Secret,
+    ) -> Result<()> {
+        let Shared { uuid, metrics, life, spare, .. } = &*self.0;
         let (mut from, mut to) = (Receiver::with_spare(from, spare.clone()), Sender::new(to));
-        let client = match self.shake(&place, &mut from, &mut to).await {
-            Ok(client) => client,
-            Err(error) => {
-                metrics.refuse(error.kind());
-                tracing::warn!(address, %error, "refused a connection");
-                return Err(error);
-            }
+        let nonce = esker_os::random_bytes()?;
+        let shaken = handshake::accept(&mut from, &mut to, secret, *uuid, nonce);
+        let shaken = self.in_time(&place, shaken).await;
+        let client = shaken.map_err(|error| self.refused(address, error))?;
+        let most = self.0.clients_max.load(Ordering::Relaxed);
+        let Some(_connected) = life.connect(most) else {
+            return Err(self.refused(address, turn_away(&mut to, most).await));
         };
         drop(place);
-        let _connected = life.connect();
         metrics.connections.add(1);
         tracing::info!(address, client, "a client connected");
         let served = self.serve_known(local, from, to).await;
@@ -234,7 +296,8 @@ impl Engine {
             () = self.0.life.reached(Phase::Draining) => None,
         };
         match first {
-            Some(offer) if offer.kind() == Kind::Fabric => {
+            // The fabric would carry in the open what TLS encrypts.
+            Some(offer) if offer.kind() == Kind::Fabric && self.0.tls.get().is_none() => {
                 let (from, to) = self.meet(offer, local, from, to).await?;
                 connection::serve(&self.0, None, from, to).await
             }
@@ -262,6 +325,12 @@ impl Engine {
         tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| late())?
     }
 
+    fn refused(&self, address: &str, error: Error) -> Error {
+        self.0.metrics.refuse(error.kind());
+        tracing::warn!(address, %error, "refused a connection");
+        error
+    }
+
     fn note_end(&self, address: &str, client: u64, served: &Result<()>) {
         match served {
             Ok(()) => tracing::info!(address, client, "a client disconnected"),
@@ -274,27 +343,19 @@ impl Engine {
         }
     }
 
-    /// The handshake. Returns the session of the client.
-    async fn shake(
-        &self,
-        place: &Place,
-        from: &mut Receiver<impl AsyncRead + Unpin>,
-        to: &mut Sender<impl AsyncWrite + Unpin>,
-    ) -> Result<u64> {
-        let Shared { secret, uuid, life, .. } = &*self.0;
-        let nonce = esker_os::random_bytes()?;
-        let shaken = handshake::accept(from, to, secret, *uuid, nonce);
+    /// A step of the handshake, which must end in time.
+    async fn in_time<T>(&self, place: &Place, step: impl Future<Output = Result<T>>) -> Result<T> {
         let ended = |kind, why| Err(Error::new(kind, why));
         tokio::select! {
             biased;
-            shaken = shaken => shaken,
-            () = tokio::time::sleep(HANDSHAKE_TIMEOUT) => {
+            done = step => done,
+            () = tokio::time::sleep_until(place.since() + HANDSHAKE_TIMEOUT) => {
                 ended(ErrorKind::TimedOut, "a client did not finish the handshake in time")
             }
             () = place.must_leave() => {
                 ended(ErrorKind::Busy, "a client did not finish the handshake while many others waited")
             }
-            () = life.reached(Phase::Draining) => {
+            () = self.0.life.reached(Phase::Draining) => {
                 ended(ErrorKind::Canceled, "the engine accepts no clients any more: it drains")
             }
         }

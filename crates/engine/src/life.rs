@@ -74,10 +74,12 @@ impl Life {
         self.now().connections
     }
 
-    /// Counts a client.
-    pub(crate) fn connect(&self) -> Connected<'_> {
-        self.now().connections += 1;
-        Connected(self)
+    /// Counts a client, unless there are `most` already.
+    pub(crate) fn connect(&self, most: u64) -> Option<Connected<'_>> {
+        let mut now = self.now();
+        let has_room = now.connections < most;
+        now.connections += u64::from(has_room);
+        has_room.then(|| Connected(self))
     }
 
     /// Goes on to `phase`; an engine never goes back.

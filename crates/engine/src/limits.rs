@@ -4,6 +4,9 @@ use esker_types::ops::ListLimit;
 use esker_types::{Error, ErrorKind, Result};
 use esker_wire::message::{ChangeRequest, DkeyRequest};
 
+/// Clients of one engine: 512 processes on each of 32 nodes.
+pub const CLIENTS_MAX: u64 = 1 << 14;
+
 /// Containers that one client may have open.
 pub const HANDLES_MAX: usize = 4096;
 

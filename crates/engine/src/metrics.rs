@@ -55,18 +55,20 @@ pub(crate) enum Refused {
     Malformed,
     TimedOut,
     Crowded,
+    Full,
     Lost,
 }
 
 impl Refused {
     /// Every reason, in the order of their numbers, with its name.
-    pub(crate) const ALL: [(Self, &'static str); 7] = [
+    pub(crate) const ALL: [(Self, &'static str); 8] = [
         (Self::Secret, "secret"),
         (Self::Version, "version"),
         (Self::Pool, "pool"),
         (Self::Malformed, "malformed"),
         (Self::TimedOut, "timeout"),
         (Self::Crowded, "crowded"),
+        (Self::Full, "full"),
         (Self::Lost, "lost"),
     ];
 
@@ -79,6 +81,7 @@ impl Refused {
             ErrorKind::Corrupt => Self::Malformed,
             ErrorKind::TimedOut => Self::TimedOut,
             ErrorKind::Busy => Self::Crowded,
+            ErrorKind::Overflow => Self::Full,
             _ => Self::Lost,
         }
     }

@@ -7,6 +7,7 @@ use std::fmt::Write;
 /// Numbers that are not counted but looked up.
 pub(crate) struct Gauges {
     pub(crate) connections: u64,
+    pub(crate) connections_max: u64,
     pub(crate) strangers: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) memory_max_bytes: u64,
@@ -94,6 +95,11 @@ fn connections(page: &mut Page, metrics: &Metrics, gauges: &Gauges) {
         gauges.connections,
     );
     page.gauge(
+        "esker_engine_connections_max",
+        "Most clients that may be connected.",
+        gauges.connections_max,
+    );
+    page.gauge(
         "esker_engine_strangers",
         "Connections whose client has not proved itself yet.",
         gauges.strangers,
@@ -130,7 +136,7 @@ fn requests(page: &mut Page, metrics: &Metrics) {
     );
     page.counter(
         "esker_engine_panics_total",
-        "Requests that were not answered because of a defect of the engine.",
+        "Requests that failed because of a defect of the engine.",
         &metrics.panics,
     );
     page.counter(

@@ -48,6 +48,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// When the connection got it.
+    pub(crate) fn since(&self) -> Instant {
+        self.stranger.since
+    }
+
     /// Waits until the connection must make room for another one.
     pub(crate) async fn must_leave(&self) {
         self.stranger.leave.notified().await;

@@ -5,6 +5,7 @@
 //! client offered and the one that the engine chose: nobody in between can make both speak an older one.
 use crate::frame::{Frame, Kind, Limits, Receiver, Sender};
 use crate::message::{decode, encode};
+use crate::tls::Binding;
 use bytes::Bytes;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use hmac::{Hmac, Mac};
@@ -36,6 +37,14 @@ impl Secret {
     #[must_use]
     pub fn bytes(&self) -> &[u8; LEN] {
         &self.0
+    }
+
+    /// The secret of one TLS connection: proofs by it are worth nothing on any other, nor on one without TLS.
+    ///
+    /// # Errors
+    /// `Invalid` if the secret cannot be used as a key.
+    pub fn bound_to(&self, channel: &Binding) -> Result<Self> {
+        Ok(Self(self.mac(TLS, &[channel])?.finalize().into_bytes().into()))
     }
 
     fn mac(&self, side: &[u8], said: &[&[u8]]) -> Result<Hmac<Sha256>> {
@@ -121,6 +130,7 @@ enum Accepted {
 
 const CLIENT: &[u8] = b"esker client";
 const ENGINE: &[u8] = b"esker engine";
+const TLS: &[u8] = b"esker tls";
 
 async fn say<W: AsyncWrite + Unpin>(to: &mut Sender<W>, said: &impl Serialize) -> Result<Bytes> {
     let message: Bytes = encode(said)?.into();

@@ -6,3 +6,4 @@ pub mod handshake;
 pub mod message;
 pub mod outbox;
 pub mod spare;
+pub mod tls;

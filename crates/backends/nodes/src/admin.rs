@@ -1,4 +1,5 @@
 //! Requests to the engines of a pool as such, for administration.
+use crate::dial::Tcp;
 use crate::link::{Link, REQUEST_TIMEOUT};
 use crate::map::{Map, Node};
 use crate::pool::{ask, done};
@@ -49,7 +50,7 @@ impl Map {
     /// Those of the node; `TimedOut` if it does not answer within [`QUERY_TIMEOUT`].
     pub async fn containers(&self) -> Result<Vec<ContainerInfo>> {
         let Some(first) = self.nodes.first() else { return Ok(Vec::new()) };
-        ask_node(first, &self.secret, QUERY_TIMEOUT, list).await
+        ask_node(first, self.tcp(), &self.secret, QUERY_TIMEOUT, list).await
     }
 
     /// The containers that each part has, within a tokio runtime. Only those of the first node have labels.
@@ -61,8 +62,8 @@ impl Map {
     pub async fn maintain(&self, what: Maintenance) -> Vec<Result<Maintained>> {
         let mut maintained = JoinSet::new();
         for (number, node) in self.nodes.iter().cloned().enumerate() {
-            let secret = self.secret.clone();
-            maintained.spawn(async move { (number, maintain(&node, &secret, what).await) });
+            let (tcp, secret) = (self.tcp(), self.secret.clone());
+            maintained.spawn(async move { (number, maintain(&node, tcp, &secret, what).await) });
         }
         let mut maintained = maintained.join_all().await;
         maintained.sort_by_key(|(number, _)| *number);
@@ -100,6 +101,11 @@ impl Map {
         .await
     }
 
+    /// How its nodes are reached.
+    pub(crate) fn tcp(&self) -> Tcp {
+        Tcp { tls: self.tls }
+    }
+
     async fn ask_all<T: Send + 'static>(
         &self,
         timeout: Duration,
@@ -107,8 +113,8 @@ impl Map {
     ) -> Vec<Result<T>> {
         let mut asked = JoinSet::new();
         for (number, node) in self.nodes.iter().cloned().enumerate() {
-            let secret = self.secret.clone();
-            asked.spawn(async move { (number, ask_node(&node, &secret, timeout, ask).await) });
+            let (tcp, secret) = (self.tcp(), self.secret.clone());
+            asked.spawn(async move { (number, ask_node(&node, tcp, &secret, timeout, ask).await) });
         }
         let mut answers = asked.join_all().await;
         answers.sort_by_key(|(number, _)| *number);
@@ -127,7 +133,7 @@ fn list(link: Link) -> Answer<Vec<ContainerInfo>> {
 }
 
 /// Maintains the part of a node. A repair ends the connection: then it is asked for on another one.
-async fn maintain(node: &Node, secret: &Secret, what: Maintenance) -> Result<Maintained> {
+async fn maintain(node: &Node, tcp: Tcp, secret: &Secret, what: Maintenance) -> Result<Maintained> {
     let number = u64::from_le_bytes(esker_os::random_bytes()?);
     let (mut begun, mut refusals) = (false, 0);
     loop {
@@ -141,7 +147,7 @@ async fn maintain(node: &Node, secret: &Secret, what: Maintenance) -> Result<Mai
                 asked.await
             })
         };
-        match ask_node(node, secret, REQUEST_TIMEOUT, request).await {
+        match ask_node(node, tcp, secret, REQUEST_TIMEOUT, request).await {
             Ok(Some(done)) => return Ok(done),
             Ok(None) => (begun, refusals) = (true, 0),
             Err(error) if begun && is_away(&error) && refusals < REFUSALS_MAX => refusals += 1,
@@ -158,14 +164,14 @@ fn is_away(error: &Error) -> bool {
 
 pub(crate) async fn ask_node<T>(
     node: &Node,
+    tcp: Tcp,
     secret: &Secret,
     timeout: Duration,
     ask: impl FnOnce(Link) -> Answer<T>,
 ) -> Result<T> {
     let answer = async {
         let session = u64::from_le_bytes(esker_os::random_bytes()?);
-        let Node { name, address, uuid, .. } = node;
-        ask(Link::connect(name, address, secret, *uuid, session).await?).await
+        ask(tcp.connect(node, secret, session).await?).await
     };
     let answer = tokio::time::timeout(timeout, answer).await;
     answer.unwrap_or_else(|_| Err(silent(node, timeout)))

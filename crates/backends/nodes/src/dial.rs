@@ -1,6 +1,6 @@
 //! How connections to other nodes are made: over TCP, over the fabric, or as a test says.
 use crate::link::Link;
-use crate::map::{Node, Transport};
+use crate::map::{Map, Node, Transport};
 use crate::runtime::{on_runtime, pause};
 use esker_fabric::Place;
 use esker_os::executor::{Task, task};
@@ -26,7 +26,24 @@ pub trait Dial: Send + Sync {
 
 /// Connects over TCP. The connections live on threads of their own.
 #[derive(Clone, Copy, Debug)]
-pub struct Tcp;
+pub struct Tcp {
+    /// With TLS, and never without.
+    pub tls: bool,
+}
+
+impl Tcp {
+    /// Connects to the engine of `node`, within a tokio runtime that goes on running.
+    ///
+    /// # Errors
+    /// Those of [`Link::connect`] and [`Link::connect_tls`].
+    pub(crate) async fn connect(self, node: &Node, secret: &Secret, session: u64) -> Result<Link> {
+        let Node { name, address, uuid, .. } = node;
+        match self.tls {
+            false => Link::connect(name, address, secret, *uuid, session).await,
+            true => Link::connect_tls(name, address, secret, *uuid, session).await,
+        }
+    }
+}
 
 impl Dial for Tcp {
     fn dial<'a>(
@@ -35,7 +52,8 @@ impl Dial for Tcp {
         secret: &'a Secret,
         session: u64,
     ) -> Task<'a, Result<Link>> {
-        connect(node, secret, session, None)
+        let (tcp, node, secret) = (*self, node.clone(), secret.clone());
+        task(on_runtime(async move { tcp.connect(&node, &secret, session).await }))
     }
 
     fn pause(&self, duration: Duration) -> Task<'_, Result<()>> {
@@ -59,7 +77,12 @@ impl Dial for Fabric {
         session: u64,
     ) -> Task<'a, Result<Link>> {
         let place = || Place { provider: self.provider.clone(), local: None };
-        connect(node, secret, session, esker_fabric::is_usable().then(place))
+        let (fabric, node, secret) =
+            (esker_fabric::is_usable().then(place), node.clone(), secret.clone());
+        task(on_runtime(async move {
+            let Node { name, address, uuid, .. } = &node;
+            Link::connect_by(fabric, name, address, &secret, *uuid, session).await
+        }))
     }
 
     fn pause(&self, duration: Duration) -> Task<'_, Result<()>> {
@@ -67,23 +90,10 @@ impl Dial for Fabric {
     }
 }
 
-fn connect(
-    node: &Node,
-    secret: &Secret,
-    session: u64,
-    fabric: Option<Place>,
-) -> Task<'static, Result<Link>> {
-    let (node, secret) = (node.clone(), secret.clone());
-    task(on_runtime(async move {
-        let Node { name, address, uuid, .. } = &node;
-        Link::connect_by(fabric, name, address, &secret, *uuid, session).await
-    }))
-}
-
 /// Makes the connections of a pool.
-pub(crate) fn dial_by(transport: Transport) -> Arc<dyn Dial> {
-    match transport {
-        Transport::Tcp => Arc::new(Tcp),
+pub(crate) fn dial_by(map: &Map) -> Arc<dyn Dial> {
+    match map.transport {
+        Transport::Tcp => Arc::new(map.tcp()),
         Transport::Fabric => Arc::new(Fabric::default()),
     }
 }

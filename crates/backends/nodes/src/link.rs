@@ -5,7 +5,7 @@ use esker_fabric::Place;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::frame::{BULK_MAX, Bulk, Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
-use esker_wire::message::{Request, Response, decode};
+use esker_wire::message::{Failure, Request, Response, decode};
 use esker_wire::spare::Spare;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -128,15 +128,7 @@ impl Link {
         pool: Uuid,
         session: u64,
     ) -> Result<Self> {
-        let connecting = TcpStream::connect(address);
-        let stream = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
-            Ok(connected) => {
-                connected.map_err(|error| gone(name, &Error::io(address, &error).message()))?
-            }
-            Err(_) => return Err(silent(name, CONNECT_TIMEOUT)),
-        };
-        // Requests leave at once: what belongs together was collected before.
-        let _ = stream.set_nodelay(true);
+        let stream = reach(name, address).await?;
         let local = stream.local_addr().ok().map(|local| local.ip());
         let (from, to) = crate::socket::split(stream);
         let opening = async {
@@ -151,10 +143,27 @@ impl Link {
                 }
             }
         };
-        match tokio::time::timeout(CONNECT_TIMEOUT, opening).await {
-            Ok(opened) => opened,
-            Err(_) => Err(silent(name, CONNECT_TIMEOUT)),
-        }
+        in_time(name, opening).await
+    }
+
+    /// As [`Link::connect`], with TLS. An engine without it is refused.
+    ///
+    /// # Errors
+    /// As [`Link::connect`]; `Corrupt` if the engine does not speak TLS.
+    pub async fn connect_tls(
+        name: &str,
+        address: &str,
+        secret: &Secret,
+        pool: Uuid,
+        session: u64,
+    ) -> Result<Self> {
+        let stream = reach(name, address).await?;
+        let opening = async {
+            let secured = crate::socket::secure(stream).await;
+            let (from, to, binding) = secured.map_err(|error| of_node(name, &error))?;
+            Self::open(name, from, to, &secret.bound_to(&binding)?, pool, session).await
+        };
+        in_time(name, opening).await
     }
 
     /// Connects to the engine of node `name` over a stream, within a tokio runtime that goes on running.
@@ -251,6 +260,16 @@ impl Link {
         Error::new(ErrorKind::Corrupt, message)
     }
 
+    /// The error of a request. If the fault is the node's, it is named.
+    #[cold]
+    pub(crate) fn failed(&self, failure: Failure) -> Error {
+        let error = Error::from(failure);
+        match error.kind() {
+            ErrorKind::Io => of_node(&self.name, &error),
+            _ => error,
+        }
+    }
+
     #[cold]
     fn gone(&self) -> Error {
         let why = self.waiting.calls().over.clone();
@@ -301,6 +320,27 @@ fn silent(name: &str, timeout: Duration) -> Error {
     let message =
         format!("node {name} did not reply within {seconds} s: it hangs or cannot be reached");
     Error::new(ErrorKind::TimedOut, message)
+}
+
+/// A TCP connection to a node.
+async fn reach(name: &str, address: &str) -> Result<TcpStream> {
+    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+    let connected = connecting.map_err(|_| silent(name, CONNECT_TIMEOUT))?;
+    let stream = connected.map_err(|error| gone(name, &Error::io(address, &error).message()))?;
+    // Requests leave at once: what belongs together was collected before.
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+/// What opens a connection must end in time.
+async fn in_time(name: &str, opening: impl Future<Output = Result<Link>>) -> Result<Link> {
+    let opened = tokio::time::timeout(CONNECT_TIMEOUT, opening).await;
+    opened.unwrap_or_else(|_| Err(silent(name, CONNECT_TIMEOUT)))
+}
+
+#[cold]
+fn of_node(name: &str, error: &Error) -> Error {
+    Error::new(error.kind(), format!("node {name}: {}", error.message()))
 }
 
 #[cold]

@@ -33,6 +33,9 @@ pub struct Map {
     /// What all of its nodes and clients know.
     #[serde(with = "hex")]
     pub secret: Secret,
+    /// True if clients and engines speak TLS, and nothing else.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub tls: bool,
     /// Targets of each node.
     pub targets: u32,
     /// How clients reach the engines. Older releases do not know it, and use TCP.
@@ -54,6 +57,18 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// Checks that it can be used, `tls` or not.
+    ///
+    /// # Errors
+    /// `NotSupported` for TLS over the fabric, which does not encrypt.
+    pub fn check(self, tls: bool) -> Result<()> {
+        if tls && self == Self::Fabric {
+            let message = "libfabric does not encrypt: use --tls or --transport fabric, not both";
+            return Err(Error::new(ErrorKind::NotSupported, message));
+        }
+        Ok(())
+    }
+
     fn is_tcp(&self) -> bool {
         *self == Self::Tcp
     }
@@ -127,6 +142,7 @@ impl Map {
         if !nodes.contains(&map.nodes.len()) || !targets.contains(&map.targets) {
             return Err(Error::new(ErrorKind::Corrupt, "a map without nodes, or with too many"));
         }
+        map.transport.check(map.tls)?;
         Ok(map)
     }
 
@@ -152,6 +168,12 @@ impl Map {
         file.sync_all().map_err(failed)?;
         std::fs::rename(&unfinished, path).map_err(failed)
     }
+}
+
+/// For serde: what is absent from maps that were made without it.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// A secret as hexadecimal digits.
@@ -211,6 +233,7 @@ mod tests {
             label: "tank".to_owned(),
             uuid: Uuid([9; 16]),
             secret: Secret::new([0xa7; 32]),
+            tls: false,
             targets: 2,
             transport: Transport::Tcp,
             nodes: (1..4).map(node).collect(),
@@ -240,6 +263,20 @@ mod tests {
             map.transport = expected;
             assert_eq!(Map::parse(&map.to_text()).unwrap().transport, expected);
         }
+    }
+
+    #[test]
+    fn maps_without_tls_are_those_of_older_releases() {
+        assert!(!sample().to_text().contains("tls"));
+        let secured = Map { tls: true, ..sample() };
+        assert!(Map::parse(&secured.to_text()).unwrap().tls);
+        assert!(!Map::parse(&sample().to_text()).unwrap().tls);
+    }
+
+    #[test]
+    fn tls_over_the_fabric_is_refused() {
+        let both = Map { tls: true, transport: Transport::Fabric, ..sample() };
+        assert_eq!(Map::parse(&both.to_text()).unwrap_err().kind(), ErrorKind::NotSupported);
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl Nodes {
         own: Vec<(u32, Arc<dyn Pool>)>,
         patience: Patience,
     ) -> Result<Self> {
-        Self::open_by(map, path, own, patience, dial_by(map.transport)).wait()
+        Self::open_by(map, path, own, patience, dial_by(map)).wait()
     }
 
     /// As [`Nodes::open_patiently`], with connections that `dial` makes.

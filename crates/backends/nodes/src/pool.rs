@@ -80,7 +80,7 @@ pub(crate) async fn exchange<T>(
         response.tokens.iter().for_each(|token| read.add(token));
     }
     match response.reply {
-        message::Reply::Failed(failure) => Err(failure.into()),
+        message::Reply::Failed(failure) => Err(link.failed(failure)),
         reply => read(reply, &bulk).unwrap_or_else(|| Err(link.unexpected())),
     }
 }

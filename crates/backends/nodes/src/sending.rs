@@ -172,11 +172,10 @@ impl Sending {
             if writer.outbox.is_empty() {
                 locked(&self.queue).outbox.move_to(&mut writer.outbox);
             }
-            if writer.outbox.is_empty() {
-                return Poll::Ready(Ok(()));
-            }
+            let is_last = writer.outbox.is_empty();
+            // Also if nothing is left: what was taken may still lie in a buffer of the connection.
             match writer.outbox.poll_send(&mut writer.to, context) {
-                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Ok(())) if !is_last => {}
                 other => return other,
             }
         }

@@ -80,7 +80,7 @@ impl Map {
             let list = |link| -> Answer<Vec<ObjectId>> {
                 Box::pin(async move { objects(Remote::open(link).await?, container).await })
             };
-            let known = ask_node(node, &self.secret, Duration::MAX, list).await?;
+            let known = ask_node(node, self.tcp(), &self.secret, Duration::MAX, list).await?;
             found.extend(known.into_iter().filter(is_there));
         }
         Ok(found)
@@ -125,7 +125,7 @@ impl Map {
                 Ok(())
             })
         };
-        ask_node(node, &self.secret, Duration::MAX, all).await
+        ask_node(node, self.tcp(), &self.secret, Duration::MAX, all).await
     }
 }
 

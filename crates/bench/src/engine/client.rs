@@ -2,7 +2,7 @@
 use super::data::Object;
 use super::raw::{self, Flow};
 use super::server::secret;
-use super::{ClientJob, Step};
+use super::{ClientJob, Site, Step};
 use crate::buffer::Buffer;
 use crate::job::Slot;
 use crate::measure::{Measured, Meter};
@@ -38,13 +38,7 @@ impl Client {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime =
             runtime.map_err(|error| Error::io("starting the thread of a client", &error))?;
-        let (secret, uuid) = (secret(&job.shared), job.shared.uuid);
-        let remote = runtime.block_on(async {
-            let (session, address) = (u64::from(job.rank), &job.site.engine);
-            let fabric = job.fabric.then(Place::default);
-            let link = Link::connect_by(fabric, "engine", address, &secret, uuid, session);
-            Remote::open(link.await?).await
-        })?;
+        let remote = runtime.block_on(async { Remote::open(connect(&job).await?).await })?;
         let pool = Pool::from_backend(Arc::new(remote), OpenMode::ReadWrite);
         let container = pool.open_container(&job.container, OpenMode::ReadWrite).wait()?;
         let payload = Payload::new(job.seed, job.size_bytes)?;
@@ -100,6 +94,18 @@ impl Client {
         let most = lanes.len();
         let done: Result<Vec<Measured>> = side_by_side(lanes, most).wait().into_iter().collect();
         done.map(|lanes| sum(&lanes))
+    }
+}
+
+async fn connect(job: &ClientJob) -> Result<Link> {
+    let (secret, uuid, session) = (secret(&job.shared), job.shared.uuid, u64::from(job.rank));
+    let Site { engine, engine_tls, .. } = &job.site;
+    match job.tls {
+        false => {
+            let fabric = job.fabric.then(Place::default);
+            Link::connect_by(fabric, "engine", engine, &secret, uuid, session).await
+        }
+        true => Link::connect_tls("engine", engine_tls, &secret, uuid, session).await,
     }
 }
 

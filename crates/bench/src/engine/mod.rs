@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub struct Site {
     /// Address of the engine, as `host:port`.
     pub engine: String,
+    /// Address of an engine that serves the same pool with TLS.
+    pub engine_tls: String,
     /// Address of the raw connections.
     pub raw: String,
 }
@@ -61,6 +63,8 @@ pub struct ClientJob {
     pub shared: Shared,
     /// Its engine.
     pub site: Site,
+    /// Work through the engine with TLS.
+    pub tls: bool,
     /// Container in it.
     pub container: String,
     /// The kind of data.

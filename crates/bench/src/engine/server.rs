@@ -19,16 +19,26 @@ impl Server {
     /// Serves the pool `shared` on loopback.
     pub(super) fn start(shared: &Shared) -> Result<Self> {
         let pool = Pool::connect(&shared.pool, OpenMode::ReadWrite)?;
-        let engine = Engine::new(Arc::clone(pool.backend()), shared.uuid, secret(shared));
+        let engine = || Engine::new(Arc::clone(pool.backend()), shared.uuid, secret(shared));
+        let (plain, secured) = (engine(), engine());
+        secured.require_tls()?;
         let runtime = Builder::new_multi_thread().enable_all().build();
         let runtime =
             runtime.map_err(|error| Error::io("starting the threads of an engine", &error))?;
-        let failed = |error| Error::io("listening on loopback", &error);
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?.to_string();
-        runtime.spawn(async move { engine.listen(listener).await });
-        Ok(Self { _runtime: runtime, site: Site { engine: address, raw: raw::listen()? } })
+        let engine = listen(&runtime, plain)?;
+        let engine_tls = listen(&runtime, secured)?;
+        let site = Site { engine, engine_tls, raw: raw::listen()? };
+        Ok(Self { _runtime: runtime, site })
     }
+}
+
+/// Lets an engine serve on loopback. Returns its address.
+fn listen(runtime: &Runtime, engine: Engine) -> Result<String> {
+    let failed = |error| Error::io("listening on loopback", &error);
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?.to_string();
+    runtime.spawn(async move { engine.listen(listener).await });
+    Ok(address)
 }
 
 pub(super) fn secret(shared: &Shared) -> Secret {

@@ -36,6 +36,8 @@ pub struct EnginePlan {
     pub rounds: u32,
     /// Duration of iperf3 in each of them in seconds; 0 leaves it out.
     pub iperf_seconds: u32,
+    /// Measure the same with TLS, too.
+    pub tls: bool,
     /// Compare all data that is read with what was written, in a separate phase.
     pub verify: bool,
     /// Seed of the data.
@@ -70,6 +72,8 @@ struct Tallies {
     read_limit: Tally,
     read: Tally,
     iperf: Option<Tally>,
+    /// Writing and reading with TLS.
+    tls: Option<(Tally, Tally)>,
 }
 
 impl EnginePlan {
@@ -148,12 +152,13 @@ impl EnginePlan {
         Ok((engine, site))
     }
 
-    fn clients(&self, case: Case, shared: &Shared, site: &Site) -> Result<Fleet> {
+    fn clients(&self, case: Case, tls: bool, shared: &Shared, site: &Site) -> Result<Fleet> {
         let job = |rank| ClientJob {
             rank,
             procs: case.procs,
             shared: shared.clone(),
             site: site.clone(),
+            tls,
             container: CONTAINER.to_owned(),
             kind: case.kind,
             size_bytes: case.size,
@@ -169,14 +174,21 @@ impl EnginePlan {
     /// Store and limit alternate, so that other load on the machine affects both.
     fn measure(&self, case: Case, shared: &Shared, site: &Site, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
-        let mut clients = self.clients(case, shared, site)?;
+        let mut clients = self.clients(case, false, shared, site)?;
+        let secured = (self.tls && !case.fabric).then(|| self.clients(case, true, shared, site));
+        let mut secured = secured.transpose()?;
         let name = workload(case);
         note(&format!("{name}, {} clients: warming up", case.procs));
-        step(&mut clients, case, Step::Write(WARM_UP))?;
-        step(&mut clients, case, Step::Remove(WARM_UP))?;
+        for clients in [Some(&mut clients), secured.as_mut()].into_iter().flatten() {
+            step(clients, case, Step::Write(WARM_UP))?;
+            step(clients, case, Step::Remove(WARM_UP))?;
+        }
         for round in 1..=self.rounds {
             note(&format!("{name}, {} clients: round {round} of {}", case.procs, self.rounds));
             self.round(&mut clients, case, round, &mut tallies)?;
+            if let Some(clients) = &mut secured {
+                self.round_with_tls(clients, case, round, &mut tallies)?;
+            }
         }
         Ok(tallies)
     }
@@ -208,6 +220,22 @@ impl EnginePlan {
         step(clients, case, Step::Remove(round)).map(drop)
     }
 
+    fn round_with_tls(
+        &self,
+        clients: &mut Fleet,
+        case: Case,
+        round: u32,
+        tallies: &mut Tallies,
+    ) -> Result<()> {
+        let (write, read) = tallies.tls.get_or_insert_default();
+        write.add_round(&step(clients, case, Step::Write(round))?);
+        read.add_round(&step(clients, case, Step::Read(round))?);
+        if self.verify {
+            step(clients, case, Step::Verify(round))?;
+        }
+        step(clients, case, Step::Remove(round)).map(drop)
+    }
+
     fn settings(&self, place: &site::Site) -> Result<Settings> {
         let options = json!({
             "rounds": self.rounds,
@@ -215,6 +243,7 @@ impl EnginePlan {
             "in_flight": self.in_flight,
             "fabric": self.fabric,
             "class": "SX",
+            "tls": self.tls,
             "targets": place.targets()?,
             "durability": if place.durable { "commit" } else { "process" },
             "verified": self.verify,
@@ -261,7 +290,13 @@ fn runs_of(case: Case, tallies: &Tallies) -> Vec<Run> {
         limit(step_name(read_limit), &tallies.read_limit),
         Run::new(&name("esker", "read"), &tallies.read, Some(&tallies.read_limit)),
     ];
-    iperf.into_iter().chain(runs).collect()
+    let tls = tallies.tls.iter().flat_map(|(write, read)| {
+        [
+            Run::new(&name("esker", "tls write"), write, Some(&tallies.write)),
+            Run::new(&name("esker", "tls read"), read, Some(&tallies.read)),
+        ]
+    });
+    iperf.into_iter().chain(runs).chain(tls).collect()
 }
 
 /// Name of a limit in reports.

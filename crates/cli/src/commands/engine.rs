@@ -66,6 +66,9 @@ pub(crate) struct Run {
     /// Listen on the address of this network interface only
     #[arg(long, value_name = "IF", conflicts_with = "listen")]
     interface: Option<String>,
+    /// Serve only clients that speak TLS [default: as the map says]
+    #[arg(long, conflicts_with = "map")]
+    tls: bool,
     /// Host that others connect to [default: that of --listen]
     #[arg(long, value_name = "HOST")]
     advertise: Option<String>,
@@ -121,7 +124,7 @@ impl Run {
     }
 
     fn service(&self) -> Result<Service> {
-        let (part, secret, address) = match &self.map {
+        let (part, secret, tls, address) = match &self.map {
             Some(path) => {
                 let map = Map::read(path)?;
                 let node = chosen(&map, self.node.as_deref())?;
@@ -129,9 +132,9 @@ impl Run {
                     new_part(&map, node, self.size)?;
                 }
                 let address = node.address.parse().map_err(invalid)?;
-                (node.directory.clone(), map.secret.clone(), Some(address))
+                (node.directory.clone(), map.secret.clone(), map.tls, Some(address))
             }
-            None => (self.part.clone().unwrap_or_default(), secret_from_stdin()?, None),
+            None => (self.part.clone().unwrap_or_default(), secret_from_stdin()?, self.tls, None),
         };
         let listen = self.listen.clone().or_else(|| address.clone());
         let mut listen =
@@ -142,7 +145,7 @@ impl Run {
         let advertise = self.advertise.clone().or(address.map(|address| address.host));
         let threads = self.threads.map(usize::from);
         let (metrics, lifetime) = (self.metrics.clone(), self.lifetime);
-        Ok(Service { part, secret, listen, advertise, metrics, lifetime, threads })
+        Ok(Service { part, secret, tls, listen, advertise, metrics, lifetime, threads })
     }
 }
 

@@ -61,6 +61,9 @@ pub(crate) struct OverNodes {
     /// How clients reach engines: over TCP, or over a fast network by libfabric, which FI_PROVIDER chooses
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     transport: TransportName,
+    /// Encrypt what travels between nodes, by TLS 1.3
+    #[arg(long)]
+    tls: bool,
     /// End the engines after this time [default: with a job of Slurm; otherwise never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     lifetime: Option<Duration>,
@@ -113,10 +116,13 @@ impl OverNodes {
             || self.job
             || self.nodes.is_some()
             || self.launcher.is_some()
+            || self.tls
+            || self.transport == TransportName::Fabric
     }
 
     /// Creates the pool.
     pub(super) fn create(self, part: PartSpec) -> Result<Answer> {
+        Transport::from(self.transport).check(self.tls)?;
         let (launcher, hosts) = (self.launcher(), self.chosen_hosts()?);
         let part = PartSpec { nodes: hosts.len() as u32, ..part };
         let map = self.map.clone().unwrap_or_else(|| Map::path(&part.directory, &part.label));
@@ -124,6 +130,7 @@ impl OverNodes {
         let lifetime = self.lifetime.or_else(rest_of_job);
         let engine = EngineSpec {
             interface: self.interface,
+            tls: self.tls,
             lifetime_seconds: lifetime.map(|lifetime| lifetime.as_secs_f64()),
             threads: self.threads,
             metrics: self.metrics.map(|address| address.to_string()),
@@ -226,6 +233,8 @@ fn created(map: &Map, path: &Path, size_bytes: u64) -> Answer {
         "url": url,
         "size_bytes": size_bytes * map.nodes.len() as u64,
         "targets": map.targets as usize * map.nodes.len(),
+        "transport": map.transport,
+        "tls": map.tls,
         "nodes": nodes,
     });
     let mut text = format!(

@@ -5,13 +5,22 @@ use crate::shapes;
 use esker::types::info::{PoolInfo, Space};
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
-use esker_nodes::{Map, Node};
+use esker_nodes::{Map, Node, Transport};
 use serde_json::{Value, json};
 
 /// A pool over nodes, and what its nodes answered.
 pub(super) struct Asked {
     pub(super) pool: NodesPool,
     answers: Vec<Result<PoolInfo>>,
+}
+
+/// How clients reach the nodes of a pool.
+fn network(map: &Map) -> &'static str {
+    match (map.transport, map.tls) {
+        (Transport::Tcp, true) => "TCP, encrypted by TLS 1.3",
+        (Transport::Tcp, false) => "TCP, not encrypted",
+        (Transport::Fabric, _) => "libfabric, not encrypted",
+    }
 }
 
 impl Asked {
@@ -61,6 +70,8 @@ impl Asked {
             "durability": first.map(|info| shapes::durability(info.durability)),
             "size_bytes": space.data_total + space.index_total,
             "targets": map.targets as usize * map.nodes.len(),
+            "transport": map.transport,
+            "tls": map.tls,
             "space": shapes::space(&space),
             "nodes": self.nodes().map(node_response).collect::<Vec<_>>(),
         })
@@ -101,11 +112,12 @@ impl Asked {
         let up = self.infos().count();
         format!(
             "pool        {}\nuuid        {}\nurl         {}\nnodes       {up} of {} answer\n\
-             data        {}\nindex       {}\n",
+             network     {}\ndata        {}\nindex       {}\n",
             map.label,
             map.uuid,
             self.pool.url(),
             map.nodes.len(),
+            network(map),
             shapes::free(space.data_free, space.data_total),
             shapes::free(space.index_free, space.index_total),
         )

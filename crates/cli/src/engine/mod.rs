@@ -1,5 +1,6 @@
 //! The process of an engine: it serves one part of a pool over nodes until it is told to end.
 mod address;
+mod descriptors;
 mod log;
 mod new_part;
 mod part;

@@ -1,4 +1,5 @@
 //! Serves a part until the process is told to end.
+use super::descriptors::make_room;
 use super::upkeep::Upkeep;
 use super::{Address, claim, log_beside, map_beside, web};
 use esker::Native;
@@ -29,6 +30,8 @@ const REPAIR: &str = "its part is to be repaired";
 pub(crate) struct Service {
     pub(crate) part: PathBuf,
     pub(crate) secret: Secret,
+    /// Serve only clients that speak TLS.
+    pub(crate) tls: bool,
     pub(crate) listen: Address,
     /// The host by which others reach it, if that is not the one where it listens.
     pub(crate) advertise: Option<String>,
@@ -138,6 +141,12 @@ impl Service {
         let served = Arc::clone(&pool) as Arc<dyn esker::backend::Pool>;
         let engine = Engine::new(served, process.superblock.uuid, self.secret.clone());
         engine.set_host(Arc::clone(process) as Arc<dyn Host>);
+        let clients = make_room()?;
+        engine.limit_clients(clients);
+        tracing::info!(clients, "at most so many clients at a time");
+        if self.tls {
+            engine.require_tls()?;
+        }
         Ok((pool, engine))
     }
 
@@ -171,7 +180,7 @@ impl Service {
             let web = metrics.as_ref().map(|(_, at)| again(at)).transpose()?;
             let web = web.map(|at| tokio::spawn(web::serve(at, engine.clone())));
             if let Some(ready) = ready.take() {
-                tracing::info!(part = %said.part.display(), address = said.address, metrics = said.metrics, "ready");
+                tracing::info!(part = %said.part.display(), address = said.address, tls = self.tls, metrics = said.metrics, "ready");
                 ready(&said)?;
             }
             let why = tokio::select! {

@@ -88,6 +88,7 @@ impl Launch {
             label: self.part.label.clone(),
             uuid,
             secret,
+            tls: self.engine.tls,
             targets: self.part.targets,
             transport: self.transport,
             nodes: nodes.found(),

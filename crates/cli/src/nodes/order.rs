@@ -88,6 +88,9 @@ impl PartSpec {
 pub(crate) struct EngineSpec {
     /// Network interface to listen on.
     pub(crate) interface: Option<String>,
+    /// Serve only clients that speak TLS.
+    #[serde(default)]
+    pub(crate) tls: bool,
     /// When they end, in seconds from their start.
     pub(crate) lifetime_seconds: Option<f64>,
     pub(crate) threads: Option<u16>,

@@ -119,6 +119,9 @@ fn engine_command(order: &Order, place: &Place, log: &Path, detach: bool) -> Res
     if let Some(metrics) = &spec.metrics {
         command.args(["--metrics", metrics]);
     }
+    if spec.tls {
+        command.arg("--tls");
+    }
     if detach {
         command.arg("--detach");
     }

@@ -39,6 +39,12 @@ pub(crate) enum Fault {
     NoAnswer,
     /// Writes wait on their thread until [`Faulty::let_go`].
     Waits,
+    /// Writes panic at once.
+    Panics,
+    /// Writes panic after they have waited for a moment.
+    PanicsLater,
+    /// Writes panic on threads that may wait.
+    PanicsApart,
 }
 
 /// The reference backend, or another, with a fault.
@@ -59,6 +65,22 @@ struct Way {
 }
 
 impl Way {
+    /// Panics now or later, if that is the fault.
+    fn panic<'a>(&self) -> Option<Reply<'a, Epoch>> {
+        match self.fault {
+            Fault::Panics => panic!("a planned panic"),
+            Fault::PanicsApart if esker_os::executor::must_not_wait() => {
+                Some(Reply::Ready(Err(esker::types::ErrorKind::Busy.into())))
+            }
+            Fault::PanicsApart => panic!("a planned panic"),
+            Fault::PanicsLater => Some(Reply::Pending(Box::pin(async {
+                tokio::task::yield_now().await;
+                panic!("a planned panic")
+            }))),
+            _ => None,
+        }
+    }
+
     /// False on a thread that must not wait.
     fn wait(&self) -> bool {
         let mut noted = false;
@@ -231,6 +253,9 @@ impl OpenContainer for FaultyContainer {
         }
         if way.fault == Fault::Waits && !way.wait() {
             return Reply::Ready(Err(esker::types::ErrorKind::Busy.into()));
+        }
+        if let Some(reply) = way.panic() {
+            return reply;
         }
         if way.fault == Fault::NoAnswer {
             return Reply::Pending(Box::pin(std::future::pending()));

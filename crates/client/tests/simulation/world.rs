@@ -174,6 +174,7 @@ impl World {
             label: "pool".to_owned(),
             uuid: Uuid([9; 16]),
             secret,
+            tls: false,
             targets: 2,
             transport: Transport::Tcp,
             nodes: (0..plan.engines).map(node).collect(),

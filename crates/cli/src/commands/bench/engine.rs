@@ -11,10 +11,12 @@ One process serves a temporary pool on loopback. The others are its clients: non
 write and read chunks of Arrays, and put and get values of a Key-Value; each reads what another wrote. The limit is \
 raw TCP between the same processes, alternating with the store: blocks in one direction for Arrays, and blocks that \
 come back for Key-Values, as many under way at a time as operations of the store. If iperf3 is installed, what it \
-reaches in the same run is shown too.
+reaches in the same run is shown too. With --tls, everything is done once more through an engine with TLS; the limit \
+of `tls write` and `tls read` is the same without it.
 
 Examples:
   esker bench engine
+  esker bench engine --tls --procs 1 --in-flight 4
   esker bench engine --procs 2 --in-flight 16 --json engine.json
   FI_PROVIDER=shm esker bench engine --fabric";
 
@@ -48,6 +50,9 @@ pub(crate) struct EngineArgs {
     /// Duration of iperf3 in each round in seconds; 0 leaves it out
     #[arg(long, value_name = "SECONDS", default_value_t = 1)]
     iperf3: u32,
+    /// Measure the same with TLS, too, and compare it to that without
+    #[arg(long)]
+    tls: bool,
     /// Compare what is read with what was written, in an unmeasured phase
     #[arg(long)]
     verify: bool,
@@ -72,6 +77,7 @@ impl EngineArgs {
             ops: self.ops,
             rounds: self.rounds,
             iperf_seconds: self.iperf3,
+            tls: self.tls,
             verify: self.verify,
             seed: self.seed,
         };

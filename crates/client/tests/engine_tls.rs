@@ -1,0 +1,257 @@
+//! TLS between clients and engines: nobody in between reads or changes what travels, and nobody talks without TLS where
+//! the map of the pool asks for it.
+use esker_backend::{NewContainer, Pool};
+use esker_engine::Engine;
+use esker_memory::Memory;
+use esker_nodes::{Link, MAP_VERSION, Map, Node, Nodes, Remote, Transport};
+use esker_testing::wait_for;
+use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::ops::{
+    Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
+};
+use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result, Uuid};
+use esker_wire::handshake::Secret;
+use esker_wire::tls::{self, Acceptor};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tokio::io::{
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional, duplex, split,
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+
+const POOL: Uuid = Uuid([9; 16]);
+
+/// What is stored: easily found among other bytes, and longer than what travels in one record of TLS.
+const TEXT: &[u8] = b"a forecast that is nobody's business ";
+const TEXTS: usize = 40_000;
+
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+fn secret() -> Secret {
+    Secret::new([1; 32])
+}
+
+/// An engine on loopback, and its address.
+async fn serve(with_tls: bool) -> (Engine, String) {
+    let engine = Engine::new(Arc::new(Memory::new(4)), POOL, secret());
+    if with_tls {
+        engine.require_tls().expect("TLS");
+    }
+    let (listener, address) = listen().await;
+    let serving = engine.clone();
+    tokio::spawn(async move { serving.listen(listener).await });
+    (engine, address)
+}
+
+async fn listen() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    (listener, address)
+}
+
+async fn connect(address: &str, with_tls: bool) -> Result<Link> {
+    match with_tls {
+        true => Link::connect_tls("n7", address, &secret(), POOL, 1).await,
+        false => Link::connect("n7", address, &secret(), POOL, 1).await,
+    }
+}
+
+/// The error of a client that is not served.
+async fn refused(address: &str, with_tls: bool) -> esker_types::Error {
+    connect(address, with_tls).await.map(drop).expect_err("a refusal")
+}
+
+fn metric(engine: &Engine, name: &str) -> u64 {
+    let text = engine.metrics();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
+}
+
+/// Stores a long text by a connection, and reads it again.
+async fn work(link: Link) -> Result<()> {
+    let text = TEXT.repeat(TEXTS);
+    let pool = Remote::open(link).await?;
+    pool.create_container(&NewContainer::named("c")).await?;
+    let container = pool.open_container(ContainerRef::Label("c"), OpenMode::ReadWrite).await?;
+    let oid = ObjectId::generate(0, 5, ObjectType::MultiHashed, ObjectClass::S1);
+    let value = Value::Single(Source::One(&text));
+    let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+    let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+    container.write(Change::of(&[Write { oid, op }])).await?;
+    let mut read = vec![0; text.len()];
+    let mut akeys = [Fetch::single(b"a", Sink::One(&mut read))];
+    let mut dkeys = [DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys: &mut akeys }];
+    container.fetch(oid, &mut dkeys, ReadAt::LATEST).await?;
+    assert_eq!(read, text);
+    Ok(())
+}
+
+/// Everything that somebody in between has seen.
+type Seen = Arc<Mutex<Vec<u8>>>;
+
+async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, seen: Seen) {
+    let mut piece = vec![0; 1 << 16];
+    while let Ok(count @ 1..) = from.read(&mut piece).await {
+        seen.lock().expect("what was seen").extend_from_slice(&piece[..count]);
+        if to.write_all(&piece[..count]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Somebody between client and engine who reads what travels. Returns where clients reach them.
+async fn listen_in(engine: String) -> (String, Seen) {
+    let (listener, address) = listen().await;
+    let seen = Seen::default();
+    let all = Arc::clone(&seen);
+    tokio::spawn(async move {
+        let (client, _) = listener.accept().await.expect("a client");
+        let engine = TcpStream::connect(engine).await.expect("the engine");
+        let ((from_client, to_client), (from_engine, to_engine)) = (split(client), split(engine));
+        tokio::spawn(pass(from_client, to_engine, Arc::clone(&all)));
+        pass(from_engine, to_client, all).await;
+    });
+    (address, seen)
+}
+
+/// Somebody in between who talks to client and engine with TLS or without, and passes on what they say.
+async fn stand_between(engine: String, client_tls: bool, engine_tls: bool) -> String {
+    let (listener, address) = listen().await;
+    tokio::spawn(async move {
+        let (client, _) = listener.accept().await.expect("a client");
+        let engine = TcpStream::connect(engine).await.expect("the engine");
+        let acceptor = Acceptor::new().expect("TLS");
+        // How that ends is seen at both ends.
+        let _ = match (client_tls, engine_tls) {
+            (true, true) => {
+                let (client, engine) = tokio::join!(acceptor.accept(client), tls::connect(engine));
+                let (mut client, mut engine) =
+                    (client.expect("a client with TLS").0, engine.expect("an engine with TLS").0);
+                copy_bidirectional(&mut client, &mut engine).await
+            }
+            (true, false) => {
+                let (mut client, mut engine) =
+                    (acceptor.accept(client).await.expect("a client with TLS").0, engine);
+                copy_bidirectional(&mut client, &mut engine).await
+            }
+            _ => {
+                let (mut client, mut engine) =
+                    (client, tls::connect(engine).await.expect("an engine with TLS").0);
+                copy_bidirectional(&mut client, &mut engine).await
+            }
+        };
+    });
+    address
+}
+
+fn contains(seen: &Seen, text: &[u8]) -> bool {
+    seen.lock().expect("what was seen").windows(text.len()).any(|window| window == text)
+}
+
+#[test]
+fn what_travels_with_tls_cannot_be_read() {
+    runtime().block_on(async {
+        for with_tls in [false, true] {
+            let (_engine, address) = serve(with_tls).await;
+            let (address, seen) = listen_in(address).await;
+            work(connect(&address, with_tls).await.expect("a connection")).await.expect("working");
+            assert!(seen.lock().expect("what was seen").len() > 2 * TEXT.len() * TEXTS);
+            assert_eq!(contains(&seen, TEXT), !with_tls, "with TLS: {with_tls}");
+        }
+    });
+}
+
+/// The network takes few bytes at a time, and TLS more than that.
+#[test]
+fn what_waits_encrypted_is_sent() {
+    runtime().block_on(async {
+        let engine = Engine::new(Arc::new(Memory::new(4)), POOL, secret());
+        engine.require_tls().expect("TLS");
+        let (client, server) = duplex(200);
+        tokio::spawn(async move {
+            let (from, to) = split(server);
+            engine.serve(from, to).await
+        });
+        let (stream, binding) = tls::connect(client).await.expect("TLS");
+        let ((from, to), secret) = (split(stream), secret().bound_to(&binding).expect("a key"));
+        let link = Link::open("n7", from, to, &secret, POOL, 1).await.expect("a connection");
+        work(link).await.expect("working");
+    });
+}
+
+#[test]
+fn an_engine_with_tls_refuses_plain_clients() {
+    runtime().block_on(async {
+        let (engine, address) = serve(true).await;
+        let error = refused(&address, false).await;
+        assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Io), "{error}");
+        let malformed = "esker_engine_handshakes_refused_total{reason=\"malformed\"}";
+        wait_for("the engine counts that", || metric(&engine, malformed) == 1);
+        assert_eq!(metric(&engine, "esker_engine_connections_total"), 0);
+        work(connect(&address, true).await.expect("a connection")).await.expect("working");
+    });
+}
+
+#[test]
+fn a_client_with_tls_refuses_plain_engines() {
+    runtime().block_on(async {
+        let (engine, address) = serve(false).await;
+        let error = refused(&address, true).await;
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.message().contains("n7") && error.message().contains("TLS"), "{error}");
+        assert_eq!(metric(&engine, "esker_engine_connections_total"), 0);
+    });
+}
+
+#[test]
+fn who_speaks_tls_with_both_sides_is_noticed_by_both() {
+    runtime().block_on(async {
+        let (engine, address) = serve(true).await;
+        let between = stand_between(address, true, true).await;
+        let error = refused(&between, true).await;
+        assert_eq!(error.kind(), ErrorKind::NoPermission, "{error}");
+        assert_eq!(metric(&engine, "esker_engine_connections_total"), 0);
+    });
+}
+
+#[test]
+fn who_takes_tls_from_one_side_is_noticed() {
+    runtime().block_on(async {
+        for (client_tls, engine_tls) in [(true, false), (false, true)] {
+            let (engine, address) = serve(engine_tls).await;
+            let between = stand_between(address, client_tls, engine_tls).await;
+            let error = refused(&between, client_tls).await;
+            assert_eq!(error.kind(), ErrorKind::NoPermission, "{error}");
+            assert_eq!(metric(&engine, "esker_engine_connections_total"), 0);
+        }
+    });
+}
+
+#[test]
+fn a_map_with_tls_opens_no_pool_without() {
+    let runtime = runtime();
+    for (with_tls, opens) in [(true, true), (false, false)] {
+        let (_engine, address) = runtime.block_on(serve(with_tls));
+        let directory = PathBuf::from("/none");
+        let nodes = vec![Node { name: "n7".to_owned(), address, uuid: POOL, directory }];
+        let (label, secret) = ("tank".to_owned(), secret());
+        let map = Map {
+            version: MAP_VERSION,
+            label,
+            uuid: POOL,
+            secret,
+            tls: true,
+            targets: 4,
+            transport: Transport::Tcp,
+            nodes,
+        };
+        let asked = runtime.block_on(map.query());
+        assert_eq!(asked[0].is_ok(), opens, "{asked:?}");
+        let opened = Nodes::open(&map, Path::new("/none/tank.map"), Vec::new());
+        assert_eq!(opened.is_ok(), opens, "{:?}", opened.err());
+    }
+}
