@@ -23,6 +23,8 @@ work=$ESKER_HOSTS/work
 mkdir "$work"
 dir=/dev/shm/esker
 export ESKER_POOLS=$dir ESKER_SSH=$here/ssh
+# A cluster for tests is on the loopback of this machine, which hosts do not reach.
+unset ESKER_TEST_RADOS
 # shellcheck source-path=SCRIPTDIR source=programs.sh
 source "$here/programs.sh"
 # shellcheck source-path=SCRIPTDIR source=suites.sh
