@@ -61,7 +61,7 @@ python_on() {
     shift
     # shellcheck disable=SC2016 # The shell on the host expands it.
     suite Python "$host" sh -c 'cd "$0" && exec "$@"' "$here/../../python/tests" \
-        "$ESKER_PYTHON" -B -m pytest -q -rs -p no:cacheprovider --rootdir . -c ../pyproject.toml "$@"
+        "$ESKER_PYTHON" -B -m pytest -rs --rootdir . -c ../pyproject.toml "$@"
 }
 
 suites() {
