@@ -231,6 +231,8 @@ done
 [ -z "${ESKER_OVER_NODES:-}" ] ||
     check "the conformance suite" on h4 env ESKER_TEST_NODES="nodes:$dir/tank.map" "$ESKER_OVER_NODES" the_pool_of_the_environment
 suites
+# A client that is killed while it creates or destroys a container leaves some of it on nodes.
+check "what clients left that were killed is removed" esker_on h1 pool check tank --repair
 check "what one host puts, another gets" values_come_back
 check "strangers get nothing" strangers
 check "an engine that is killed and started again" a_killed_engine

@@ -30,7 +30,8 @@ impl Survey {
         self.catalog.iter().filter(|info| !has(&info.uuid)).collect()
     }
 
-    /// Containers that a part has and the catalog does not: those that were destroyed while the node was away.
+    /// Containers that a part has and the catalog does not: those that were destroyed while the node was away, or whose
+    /// client was killed while it created or destroyed them.
     #[must_use]
     pub fn forgotten(&self, node: usize) -> Vec<Uuid> {
         let Some(Ok(has)) = self.parts.get(node) else { return Vec::new() };

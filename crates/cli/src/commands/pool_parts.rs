@@ -112,7 +112,8 @@ fn compare(pool: &NodesPool, survey: &Survey, repair: bool, found: &mut [Found])
             found.note(format!("container {} {what}", name(container)), repair);
         }
         for uuid in forgotten {
-            let what = "was destroyed while the node was away, and still takes space";
+            let what = "takes space, but is not in the pool's list: it was destroyed while the node was away, or its \
+                        client was killed";
             found.note(format!("container {uuid} {what}"), repair);
         }
     }
