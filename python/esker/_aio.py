@@ -18,6 +18,8 @@ _WAITING = {
     File: ("read", "read_into", "write", "size", "set_size", "close"),
     FieldStore: (
         "archive",
+        "adopt",
+        "keys",
         "flush",
         "discard",
         "retrieve",
@@ -25,6 +27,9 @@ _WAITING = {
         "inspect",
         "axes",
         "stats",
+        "status",
+        "dump",
+        "move",
         "wipe",
         "purge",
     ),

@@ -118,55 +118,62 @@ impl Archiver {
 
     /// Archives the fields of GRIB messages, and counts them.
     pub(super) fn messages(&self, data: &Source) -> Result<usize> {
+        self.each_field(data, |key, field| self.writer().archive(&key, field))
+    }
+
+    /// The keys by which GRIB messages would be archived, whole and canonical.
+    pub(super) fn keys(&self, data: &Source) -> Result<Vec<Key>> {
+        let keys = Mutex::new(Vec::new());
+        self.each_field(data, |key, _| {
+            let split = self.store.schema().split_to_archive(&key)?;
+            keys.lock().unwrap_or_else(PoisonError::into_inner).push(split.whole);
+            Ok(())
+        })?;
+        Ok(keys.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adopts the fields of a GRIB file, with the values of `set` in their keys, and counts them.
+    pub(super) fn adopt(&self, path: &Path, set: Option<&Key>) -> Result<usize> {
+        let path = path.canonicalize().map_err(|error| failed("resolving", path, &error))?;
+        let file = File::open(&path).map_err(|error| failed("opening", &path, &error))?;
+        let adopted = all(Messages::new(file), |message| {
+            if grib::Fields::of(&message.bytes).nth(1).is_some() {
+                let text = "a message with several fields cannot be adopted: archive it";
+                return Err(Error::new(ErrorKind::NotSupported, text));
+            }
+            let mut key = self.told()?.identify(&message.bytes)?;
+            set.into_iter().flatten().try_for_each(|(name, value)| key.set(name, value))?;
+            self.writer().adopt(&key, &path, message.offset, message.bytes.len() as u64)?;
+            Ok(1)
+        });
+        adopted.map_err(|error| in_file(&path, &error))
+    }
+
+    /// Calls `work` with the key and the bytes of each field of GRIB messages; returns their number.
+    fn each_field(&self, data: &Source, work: impl Fn(Key, &[u8]) -> Result<()>) -> Result<usize> {
         match data {
-            Source::Memory(bytes) => self.all(Scan::new(bytes.bytes())),
+            Source::Memory(bytes) => {
+                all(Scan::new(bytes.bytes()), |message| self.fields(&message.bytes, &work))
+            }
             Source::Path(path) => {
                 let file = File::open(path).map_err(|error| failed("opening", path, &error))?;
-                self.all(Messages::new(file)).map_err(|error| {
-                    Error::new(error.kind(), format!("{}: {error}", path.display()))
-                })
+                let done = all(Messages::new(file), |message| self.fields(&message.bytes, &work));
+                done.map_err(|error| in_file(path, &error))
             }
         }
     }
 
-    /// Messages after a damaged one are still archived.
-    fn all<B: AsRef<[u8]>>(
+    /// Calls `work` with each field of one message.
+    fn fields<B: AsRef<[u8]>>(
         &self,
-        messages: impl Iterator<Item = Result<Message<B>>>,
+        message: &B,
+        work: impl Fn(Key, &[u8]) -> Result<()>,
     ) -> Result<usize> {
-        let (mut count, mut damage) = (0, None);
-        for message in messages {
-            match message.and_then(|message| self.message(&message)) {
-                Ok(fields) => count += fields,
-                Err(error) if is_of_input(&error) => damage = damage.or(Some(error)),
-                Err(error) => return Err(error),
-            }
-        }
-        match damage {
-            Some(error) => {
-                let text = format!("{error} ({count} other fields were archived)");
-                Err(Error::new(error.kind(), text))
-            }
-            None if count == 0 => {
-                let text = "the data contains no GRIB message: pass a key to archive other bytes";
-                Err(Error::new(ErrorKind::Invalid, text))
-            }
-            None => Ok(count),
-        }
-    }
-
-    /// Archives the fields of one message.
-    fn message<B: AsRef<[u8]>>(&self, message: &Message<B>) -> Result<usize> {
         let told = self.told()?;
         let mut count = 0;
-        for field in grib::Fields::of(message.bytes.as_ref()) {
-            let entered =
-                field.and_then(|field| self.writer().archive(&told.identify(&field)?, &field));
-            entered.map_err(|error| {
-                let (number, offset) = (message.number, message.offset);
-                let text = format!("GRIB message {number} at byte {offset}: {error}");
-                Error::new(error.kind(), text)
-            })?;
+        for field in grib::Fields::of(message.as_ref()) {
+            let field = field?;
+            work(told.identify(&field)?, &field)?;
             count += 1;
         }
         Ok(count)
@@ -194,10 +201,47 @@ impl Archiver {
     }
 }
 
+/// Calls `work` with each message and counts the fields. Messages after a damaged one are still worked on.
+fn all<B: AsRef<[u8]>>(
+    messages: impl Iterator<Item = Result<Message<B>>>,
+    work: impl Fn(&Message<B>) -> Result<usize>,
+) -> Result<usize> {
+    let (mut count, mut damage) = (0, None);
+    for message in messages {
+        let done = message.and_then(|message| {
+            work(&message).map_err(|error| numbered(&error, message.number, message.offset))
+        });
+        match done {
+            Ok(fields) => count += fields,
+            Err(error) if is_of_input(&error) => damage = damage.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    match damage {
+        Some(error) => {
+            let text = format!("{error} ({count} other fields were archived)");
+            Err(Error::new(error.kind(), text))
+        }
+        None if count == 0 => {
+            let text = "the data contains no GRIB message: pass a key to archive other bytes";
+            Err(Error::new(ErrorKind::Invalid, text))
+        }
+        None => Ok(count),
+    }
+}
+
+fn numbered(error: &Error, number: u64, offset: u64) -> Error {
+    Error::new(error.kind(), format!("GRIB message {number} at byte {offset}: {error}"))
+}
+
+fn in_file(path: &Path, error: &Error) -> Error {
+    Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
 /// Other messages are archived despite a damaged one, but not if the pool is full.
 fn is_of_input(error: &Error) -> bool {
-    use ErrorKind::{Corrupt, Invalid, KeyTooBig, NotFound, RecordTooBig};
-    matches!(error.kind(), Corrupt | Invalid | KeyTooBig | NotFound | RecordTooBig)
+    use ErrorKind::{Corrupt, Invalid, KeyTooBig, NotFound, NotSupported, RecordTooBig};
+    matches!(error.kind(), Corrupt | Invalid | KeyTooBig | NotFound | NotSupported | RecordTooBig)
 }
 
 fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Error {

@@ -1,7 +1,9 @@
 //! Queries to a store, for any number of requests at once.
 use super::request::Wanted;
 use esker::types::Result;
-use esker_fields::{Axes, FieldStore, Found, Purged, Stats, Wiped};
+use esker_fields::{
+    Axes, Counted, FieldStore, Found, Key, Listed, Moved, Moving, Purged, Selection, Stats, Wiped,
+};
 use std::collections::BTreeMap;
 
 /// Counts by name.
@@ -41,10 +43,18 @@ pub(super) fn list(store: &FieldStore, wanted: Wanted, masked: bool) -> Result<F
     Ok(Found { fields, missing: Vec::new(), missing_count: 0 })
 }
 
-/// The values of each name over all requests.
-pub(super) fn axes(store: &FieldStore, wanted: Wanted) -> Result<BTreeMap<String, Vec<String>>> {
+/// The values of each name over all requests; with `empty`, also the empty values of names that fields lack.
+pub(super) fn axes(
+    store: &FieldStore,
+    wanted: Wanted,
+    empty: bool,
+) -> Result<BTreeMap<String, Vec<String>>> {
     let mut axes = Axes::new(store.schema());
-    for some in wanted.each(store, |selection| store.axes(selection))? {
+    let of = |selection: &Selection| match empty {
+        true => store.axes_with_empty(selection),
+        false => store.axes(selection),
+    };
+    for some in wanted.each(store, of)? {
         for (name, values) in some.iter() {
             values.for_each(|value| axes.add_value(name, value));
         }
@@ -89,4 +99,68 @@ pub(super) fn purge(store: &FieldStore, wanted: Wanted, doit: bool) -> Result<Co
         ("removed", sum(|purged| purged.removed)),
         ("bytes", sum(|purged| purged.bytes)),
     ])
+}
+
+/// A database, or an index in it, with its fields.
+pub(super) struct Row {
+    pub(super) database: Key,
+    pub(super) index: Option<Key>,
+    pub(super) fields: u64,
+    pub(super) bytes: u64,
+}
+
+/// The databases with fields of the requests.
+pub(super) fn databases(store: &FieldStore, wanted: Wanted) -> Result<Vec<Row>> {
+    let all = wanted.each(store, |selection| store.by_database(selection))?;
+    let row = |(database, fields, bytes)| Row { database, index: None, fields, bytes };
+    Ok(all.into_iter().flatten().map(row).collect())
+}
+
+/// The indexes with fields of the requests.
+pub(super) fn indexes(store: &FieldStore, wanted: Wanted) -> Result<Vec<Row>> {
+    let all = wanted.each(store, |selection| store.by_index(selection))?;
+    let row = |Counted { database, index, fields, bytes }| {
+        let index = Some(index);
+        Row { database, index, fields, bytes }
+    };
+    Ok(all.into_iter().flatten().map(row).collect())
+}
+
+/// What a move moved, or would move if `to` opens no store. A move that is refused does not open it.
+pub(super) fn moved(
+    store: &FieldStore,
+    wanted: Wanted,
+    to: impl FnOnce() -> Result<Option<FieldStore>>,
+    how: Moving,
+) -> Result<Counts> {
+    let mut all = Moved::default();
+    // Refuses the whole move before any of it.
+    let selections = wanted.each(store, |selection| {
+        if !how.keep {
+            store.check_move(selection)?;
+        }
+        Ok(selection.clone())
+    })?;
+    let to = to()?;
+    for selection in &selections {
+        let moved = match &to {
+            Some(to) => store.move_to(selection, to, how, |_| Ok(()))?,
+            None => movable(store, selection)?,
+        };
+        all.fields += moved.fields;
+        all.bytes += moved.bytes;
+        all.there += moved.there;
+        all.left += moved.left;
+    }
+    let Moved { fields, bytes, there, left } = all;
+    Ok(vec![("fields", fields), ("bytes", bytes), ("there", there), ("left", left)])
+}
+
+fn movable(store: &FieldStore, selection: &Selection) -> Result<Moved> {
+    let mut moved = Moved::default();
+    store.visit(selection, false, |listed: Listed| {
+        (moved.fields, moved.bytes) = (moved.fields + 1, moved.bytes + listed.place.bytes);
+        Ok(true)
+    })?;
+    Ok(moved)
 }

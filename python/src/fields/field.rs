@@ -47,6 +47,18 @@ impl Field {
         request::shown(py, self.field.key())
     }
 
+    /// Its key as the schema splits it: the dicts of its database, its index and its datum.
+    #[getter]
+    fn levels<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyDict>; 3]> {
+        let store = self.store.get().store(py)?;
+        let split = call(py, || store.schema().split(self.field.key()))?;
+        Ok([
+            request::shown(py, &split.database)?,
+            request::shown(py, &split.index)?,
+            request::shown(py, &split.datum)?,
+        ])
+    }
+
     /// Its length in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {

@@ -18,12 +18,13 @@ use archive::{Archiver, Source, unflushed};
 use ask::Counts;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
-use esker_fields::Schema;
+use esker_fields::{Moving, Schema};
 use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use request::Wanted;
 use std::ffi::CString;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A store of weather and climate fields, identified by keys: FieldStore(store, mode="rw", label=None, schema=None,
@@ -176,6 +177,46 @@ impl FieldStore {
         }
     }
 
+    /// Adopts the fields of a GRIB file and returns their number: their keys are stored, their bytes stay in the file,
+    /// which must not be moved or changed. `flush` makes them visible. The names and values of `set` replace those of the
+    /// messages. Damaged messages are skipped, as by `archive`.
+    #[pyo3(signature = (path, *, set = None))]
+    fn adopt(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        set: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<usize> {
+        let archiver = self.opened(py)?.archiver;
+        let set = set.map(request::key).transpose()?;
+        call(py, || archiver.adopt(&path, set.transpose()?.as_ref()))
+    }
+
+    /// The keys under which `archive` would archive the fields of GRIB data, as dicts; nothing is archived.
+    fn keys<'py>(&self, py: Python<'py>, data: Source) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let archiver = self.opened(py)?.archiver;
+        let keys = call(py, || archiver.keys(&data))?;
+        keys.iter().map(|key| request::shown(py, key)).collect()
+    }
+
+    /// How the schema splits a key: a dict of the `rule` that takes it, its `line` in the schema, and the pairs of the
+    /// `database`, the `index` and the `datum`.
+    fn explain<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (store, key) = (self.store(py)?, request::key(key)?);
+        let split = call(py, || store.schema().split(&key?))?;
+        let (rule, explained) = (&store.schema().rules()[split.rule], PyDict::new(py));
+        explained.set_item("rule", rule.to_string())?;
+        explained.set_item("line", rule.line())?;
+        explained.set_item("database", request::shown(py, &split.database)?)?;
+        explained.set_item("index", request::shown(py, &split.index)?)?;
+        explained.set_item("datum", request::shown(py, &split.datum)?)?;
+        Ok(explained)
+    }
+
     /// Makes everything archived since the last flush visible, at the same time or not at all.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let archiver = self.opened(py)?.archiver;
@@ -232,14 +273,16 @@ impl FieldStore {
         }
     }
 
-    /// The values in the fields of a request, by name, sorted by their type.
-    #[pyo3(signature = (request = None))]
+    /// The values in the fields of a request, by name, sorted by their type. With `empty`, a name that the schema allows
+    /// on its innermost level and a field lacks has the empty value too, as in FDB.
+    #[pyo3(signature = (request = None, *, empty = false))]
     fn axes<'py>(
         slf: &Bound<'py, Self>,
         request: Option<&Bound<'py, PyAny>>,
+        empty: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (py, store, wanted) = asked(slf, request)?;
-        let axes = call(py, || ask::axes(&store, wanted))?;
+        let axes = call(py, || ask::axes(&store, wanted, empty))?;
         let shown = PyDict::new(py);
         axes.into_iter().try_for_each(|(name, values)| shown.set_item(name, values))?;
         Ok(shown)
@@ -254,6 +297,65 @@ impl FieldStore {
     ) -> PyResult<Bound<'py, PyDict>> {
         let (py, store, wanted) = asked(slf, request)?;
         counted(py, &call(py, || ask::stats(&store, wanted))?)
+    }
+
+    /// The databases of a request: dicts of the `database` key and the number of `fields` and `bytes` in it. With
+    /// `indexes`, one dict per index, with the `index` key as well.
+    #[pyo3(signature = (request = None, *, indexes = false))]
+    fn status<'py>(
+        slf: &Bound<'py, Self>,
+        request: Option<&Bound<'py, PyAny>>,
+        indexes: bool,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let (py, store, wanted) = asked(slf, request)?;
+        let rows = call(py, || match indexes {
+            true => ask::indexes(&store, wanted),
+            false => ask::databases(&store, wanted),
+        })?;
+        rows.iter().map(|row| counted_row(py, row)).collect()
+    }
+
+    /// Every entry of a request: a dict of the `current` and the `masked` fields.
+    #[pyo3(signature = (request = None))]
+    fn dump<'py>(
+        slf: &Bound<'py, Self>,
+        request: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let shown = PyDict::new(slf.py());
+        shown.set_item("current", Self::list(slf, request, false)?)?;
+        shown.set_item("masked", Self::list(slf, request, true)?)?;
+        Ok(shown)
+    }
+
+    /// Moves the fields of a request to another store, and returns their number and size in bytes, how many were `there`
+    /// before, and how many are `left` because they were archived again meanwhile. Without `doit`, only reports them.
+    ///
+    /// `to` is "POOL/CONTAINER", created with the schema of this store if it does not exist, or a FieldStore. Fields are
+    /// copied by `workers` threads, read back and compared, and then removed here with those that they mask, unless
+    /// `keep`. The request must name the databases it applies to, unless `keep`. Calling it again continues an
+    /// interrupted move.
+    #[pyo3(name = "move", signature = (request, to, *, doit = false, keep = false, workers = 4))]
+    fn move_to<'py>(
+        slf: &Bound<'py, Self>,
+        request: &Bound<'py, PyAny>,
+        to: &Bound<'py, PyAny>,
+        doit: bool,
+        keep: bool,
+        workers: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (py, store, wanted) = asked(slf, Some(request))?;
+        let other = match to.cast::<Self>() {
+            Ok(to) => Err(to.get().store(py)?),
+            Err(_) => Ok(named(to, None)?),
+        };
+        let how = Moving { workers, keep };
+        let to = || match (doit, other) {
+            (false, _) => Ok(None),
+            (true, Err(open)) => Ok(Some(open)),
+            (true, Ok(name)) => open_or_create(&name, None, store.schema()).map(Some),
+        };
+        let moved = call(py, || ask::moved(&store, wanted, to, how))?;
+        counted(py, &moved)
     }
 
     /// Removes the fields of a request, including masked ones, and returns their number and size in bytes. Without
@@ -342,6 +444,17 @@ fn counted<'py>(py: Python<'py>, rows: &Counts) -> PyResult<Bound<'py, PyDict>> 
     Ok(shown)
 }
 
+fn counted_row<'py>(py: Python<'py>, row: &ask::Row) -> PyResult<Bound<'py, PyDict>> {
+    let shown = PyDict::new(py);
+    shown.set_item("database", request::shown(py, &row.database)?)?;
+    if let Some(index) = &row.index {
+        shown.set_item("index", request::shown(py, index)?)?;
+    }
+    shown.set_item("fields", row.fields)?;
+    shown.set_item("bytes", row.bytes)?;
+    Ok(shown)
+}
+
 fn wanted(label: Option<&str>) -> PyResult<&str> {
     label.ok_or_else(|| PyTypeError::new_err("the container of the pool is missing: pass label="))
 }
@@ -361,19 +474,32 @@ fn open(
     schema: Option<&str>,
     create: bool,
 ) -> Result<esker_fields::FieldStore> {
-    let Some((place, label)) =
-        name.rsplit_once('/').filter(|(pool, label)| !pool.is_empty() && !label.is_empty())
-    else {
-        let text = format!("{name:?} has no container: use POOL/CONTAINER, such as tank/fields");
-        return Err(Error::new(ErrorKind::Invalid, text));
-    };
-    let pool = pool.map_or_else(|| esker::Pool::connect(place, mode), Ok)?;
-    match create {
-        true => {
-            let schema =
-                schema.map_or_else(Schema::default_mars, |text| Schema::parse(text, "schema"))?;
-            esker_fields::FieldStore::open_or_create(&pool, label, &schema)
-        }
-        false => esker_fields::FieldStore::open(&pool, label, mode),
+    if create {
+        let schema =
+            schema.map_or_else(Schema::default_mars, |text| Schema::parse(text, "schema"))?;
+        return open_or_create(name, pool, &schema);
     }
+    let (place, label) = split(name)?;
+    let pool = pool.map_or_else(|| esker::Pool::connect(place, mode), Ok)?;
+    esker_fields::FieldStore::open(&pool, label, mode)
+}
+
+/// Opens a store by its name, or creates it with this schema.
+fn open_or_create(
+    name: &str,
+    pool: Option<esker::Pool>,
+    schema: &Schema,
+) -> Result<esker_fields::FieldStore> {
+    let (place, label) = split(name)?;
+    let pool = pool.map_or_else(|| esker::Pool::connect(place, OpenMode::ReadWrite), Ok)?;
+    esker_fields::FieldStore::open_or_create(&pool, label, schema)
+}
+
+/// The pool and the container of a store's name.
+fn split(name: &str) -> Result<(&str, &str)> {
+    let parts = name.rsplit_once('/');
+    parts.filter(|(pool, label)| !pool.is_empty() && !label.is_empty()).ok_or_else(|| {
+        let text = format!("{name:?} has no container: use POOL/CONTAINER, such as tank/fields");
+        Error::new(ErrorKind::Invalid, text)
+    })
 }

@@ -3,6 +3,7 @@ use super::layout::{self, Dkey};
 use super::location::FieldLocation;
 use super::{FieldStore, all_dkeys, each_akey, fetch_many};
 use crate::request::Selection;
+use crate::schema::{self, Presence};
 use crate::{Axes, Key, Schema};
 use esker::{Access, Object};
 use esker_types::{Error, ErrorKind, Result};
@@ -63,6 +64,32 @@ impl FieldStore {
             })?;
         }
         Ok(axes)
+    }
+
+    /// As [`FieldStore::axes`]; a name that the innermost level of a field's rule allows and the field lacks has the empty
+    /// value as well, as FDB shows it.
+    ///
+    /// # Errors
+    /// Errors of the backend; as [`Schema::split`].
+    pub fn axes_with_empty(&self, selection: &Selection) -> Result<Axes> {
+        let mut axes = Axes::new(self.schema());
+        for level in self.levels(selection, false)? {
+            level.each(selection, |found| {
+                found.iter().try_for_each(|(key, _)| self.add_with_empty(&mut axes, key))
+            })?;
+        }
+        Ok(axes)
+    }
+
+    fn add_with_empty(&self, axes: &mut Axes, key: &Key) -> Result<()> {
+        axes.add(key);
+        let split = self.schema().split(key)?;
+        let parts = self.schema().rules()[split.rule].level(schema::Level::Datum).iter();
+        let lacking = parts.filter(|part| *part.presence() == Presence::Optional);
+        for part in lacking.filter(|part| key.get(part.name()).is_none()) {
+            axes.add_value(part.name(), "");
+        }
+        Ok(())
     }
 
     /// The indexes that a selection matches, sorted.
@@ -167,6 +194,12 @@ impl Level {
             let data = data.collect::<Result<Vec<_>>>()?;
             visit(index, &mut data.into_iter())
         })
+    }
+
+    /// The key of the index in its database.
+    pub(super) fn index(&self) -> Result<Key> {
+        let index = std::str::from_utf8(&self.dkey[1..]).unwrap_or_default();
+        Key::parse(index).map_err(|_| unreadable(&self.database, &self.dkey))
     }
 
     fn whole(&self, akey: &[u8]) -> Option<Key> {

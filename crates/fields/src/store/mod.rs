@@ -23,7 +23,7 @@ pub use location::{FieldLocation, Holder};
 pub use moves::{Moved, Moving};
 pub use purge::Purged;
 pub use retrieve::{Field, Found};
-pub use stats::Stats;
+pub use stats::{Counted, Stats};
 pub use together::{bytes_of, read_together};
 pub use watch::Watch;
 pub use wipe::Wiped;

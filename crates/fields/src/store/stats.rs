@@ -25,6 +25,19 @@ pub struct Stats {
     pub masked_bytes: u64,
 }
 
+/// An index with the number and bytes of its fields, adopted ones included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Key of its database.
+    pub database: Key,
+    /// Its own key.
+    pub index: Key,
+    /// Fields in it.
+    pub fields: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+}
+
 impl FieldStore {
     /// Each database with the number and bytes of its fields in a selection, adopted ones included.
     ///
@@ -32,16 +45,30 @@ impl FieldStore {
     /// Errors of the backend.
     pub fn by_database(&self, selection: &Selection) -> Result<Vec<(Key, u64, u64)>> {
         let mut rows: Vec<(Key, u64, u64)> = Vec::new();
+        for Counted { database, fields, bytes, .. } in self.by_index(selection)? {
+            match rows.last_mut().filter(|row| row.0 == database) {
+                Some(row) => (row.1, row.2) = (row.1 + fields, row.2 + bytes),
+                None => rows.push((database, fields, bytes)),
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The indexes with fields of a selection, sorted by database.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub fn by_index(&self, selection: &Selection) -> Result<Vec<Counted>> {
+        let mut rows = Vec::new();
         for level in self.levels(selection, false)? {
             let (mut fields, mut bytes) = (0, 0);
             level.visit_all(selection, &mut |listed| {
                 (fields, bytes) = (fields + 1, bytes + listed.place.bytes);
                 Ok(true)
             })?;
-            match rows.last_mut().filter(|row| row.0 == level.database) {
-                Some(row) => (row.1, row.2) = (row.1 + fields, row.2 + bytes),
-                None if fields > 0 => rows.push((level.database, fields, bytes)),
-                None => {}
+            if fields > 0 {
+                let index = level.index()?;
+                rows.push(Counted { database: level.database, index, fields, bytes });
             }
         }
         Ok(rows)
