@@ -1,0 +1,89 @@
+"""Arrays: one-dimensional arrays of numbers in a container."""
+
+import operator
+
+from ._client import failing
+from ._object import DObject
+
+
+def _numpy():
+    try:
+        import numpy
+    except ImportError as error:
+        raise ImportError("a DArray's values are a numpy array: pip install numpy") from error
+    return numpy
+
+
+def values_of(v):
+    """The values of a list or an array as a one-dimensional numpy array; no values are float64."""
+    numpy = _numpy()
+    values = numpy.ascontiguousarray([] if v is None else v)
+    if values.ndim != 1 or values.dtype.hasobject:
+        raise ValueError(f"{values.ndim} dimensions of {values.dtype}: a DArray has one, of numbers")
+    return values
+
+
+class DArray(DObject):
+    """A one-dimensional array of a container, stored as an Array with one cell per number.
+
+    In DAOS the class has a name only. Here elements and slices are read and set as in numpy, and
+    `numpy.asarray(array)` reads all of it.
+    """
+
+    def __init__(self, name, handle, cont, dtype):
+        """Keep the handle and the type of the numbers."""
+        super().__init__(name, handle, cont)
+        self.dtype = _numpy().dtype(dtype)
+
+    @property
+    def shape(self):
+        """Its length, as a tuple."""
+        return (len(self),)
+
+    def resize(self, size):
+        """Truncate it to `size` numbers, or extend it with zeros."""
+        with failing("resize array"):
+            self.oh.set_size(size)
+
+    def _place(self, index):
+        """Where an index begins, how many numbers it has, and its step, which is 1 for a single number."""
+        if isinstance(index, slice):
+            begin, end, step = index.indices(len(self))
+            return begin, len(range(begin, end, step)), step
+        at = operator.index(index)
+        begin = at + len(self) if at < 0 else at
+        if not 0 <= begin < len(self):
+            raise IndexError(f"{self.name} has {len(self)} numbers, none at {at}")
+        return begin, 1, 1
+
+    def _read(self, begin, count):
+        values = _numpy().empty(count, self.dtype)
+        with failing("read array"):
+            self.oh.read_into(begin, values)
+        return values
+
+    def __getitem__(self, index):
+        begin, count, step = self._place(index)
+        last = begin + max(0, count - 1) * step
+        span = abs(last - begin) + 1 if count else 0
+        found = self._read(min(begin, last), span)[:: 1 if step > 0 else -1][:: abs(step)]
+        return found if isinstance(index, slice) else found[0]
+
+    def __setitem__(self, index, values):
+        begin, count, step = self._place(index)
+        if step != 1:
+            raise ValueError(f"step {step}: a DArray is set in slices of step 1")
+        stored = _numpy().empty(count, self.dtype)
+        stored[:] = values
+        with failing("write array"):
+            self.oh.write(begin, stored)
+
+    def __len__(self):
+        with failing("query array"):
+            return self.oh.size()
+
+    def __array__(self, dtype=None, copy=None):
+        """All its numbers, for `numpy.asarray`."""
+        if copy is False:
+            raise ValueError(f"{self.name} is stored in a container: it is read into a copy")
+        return self[:].astype(dtype or self.dtype, copy=False)

@@ -1,0 +1,172 @@
+"""Containers, and the names of what they hold."""
+
+from .. import Pool, errors
+from ._array import DArray, values_of
+from ._client import INVALID, DaosClient, PyDError, failing
+from ._dict import DDict
+
+# The Key-Value of the names. The value of a name is "dict OID" or "array OID DTYPE".
+ROOT = ".pydaos"
+# Prefixes of a path that names a pool and a container.
+_SCHEMES = ("daos://", "esker://")
+
+
+class InvalidModeError(ValueError):
+    """The open mode is neither "RW" nor "RO"."""
+
+
+class DObjNotFound(Exception):
+    """The container has no object with this name."""
+
+    def __init__(self, name):
+        """Take the name."""
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self):
+        return f"Failed to open '{self.name}'"
+
+
+def _parts(pool, cont, path):
+    """The pool and the container that the arguments of DCont mean."""
+    if path is None:
+        if pool is None or cont is None:
+            raise PyDError("invalid pool or container: both have to be given, or path", INVALID)
+        return pool, cont
+    scheme = next((scheme for scheme in _SCHEMES if path.startswith(scheme)), None)
+    pool, slash, cont = path.removeprefix(scheme or "").rstrip("/").rpartition("/")
+    if not (scheme and pool and slash and cont):
+        raise PyDError(f"{path!r} names no container: use daos://POOL/CONTAINER", INVALID)
+    return pool, cont
+
+
+def _open(pool, cont, path, mode):
+    """Esker's container that the arguments of DCont mean."""
+    pool, cont = _parts(pool, cont, path)
+    with failing("access container"):
+        return Pool(pool, mode).container(cont)
+
+
+def _class(cid):
+    """Esker's object class for one of DAOS's, such as OC_SX; 0 lets Esker choose."""
+    return None if cid in ("0", "OC_UNKNOWN") else cid.removeprefix("OC_")
+
+
+class DCont:
+    """A container, by pool and container (labels or UUIDs) or by path (`daos://POOL/CONTAINER`).
+
+    `open_mode` is "RW" or "RO". `cont[name]` is `cont.get(name)`; `in` and iteration use the names.
+    """
+
+    def __init__(self, pool=None, cont=None, path=None, open_mode="RW"):
+        """Open it; it is closed once neither it nor any of its objects is used."""
+        if open_mode not in ("RW", "RO"):
+            raise InvalidModeError(f'open_mode {open_mode!r} is neither "RO" nor "RW"')
+        self._dc = DaosClient()
+        self.pool, self.cont = pool, cont
+        self._container = _open(pool, cont, path, {"RW": "rw", "RO": "r"}[open_mode])
+        if path is not None:
+            self.pool, self.cont = self._container.pool.name, self._container.label
+        with failing("access container"):
+            self._root = self._container.kv(ROOT)
+
+    def get(self, name):
+        """The DDict or DArray with a name; raises DObjNotFound if there is none."""
+        with failing("look up name"):
+            entry = self._root.get(name)
+            if entry is None:
+                raise DObjNotFound(name)
+            kind, oid, *dtype = entry.decode().split(" ")
+            if kind == "dict":
+                return DDict(name, self._container.kv(oid), self)
+            return DArray(name, self._container.array(oid), self, *dtype)
+
+    def dict(self, name, v=None, cid="0"):
+        """Create a DDict with the items of `v`; a name that is taken is an error.
+
+        A Key-Value that Esker's own interface made under this name becomes the dictionary.
+        """
+        with failing("create DAOS dict"):
+            kv = self._container.kv(name, oclass=_class(cid))
+            self._enter(name, f"dict {kv.oid}")
+        made = DDict(name, kv, self)
+        made.bput(v)
+        return made
+
+    def array(self, name, v=None, cid="0"):
+        """Create a DArray with the numbers of `v`, by default none, of type float64."""
+        values = values_of(v)
+        with failing("create DAOS array"):
+            self._refuse(name)
+            array = self._container.create_array(name, values.dtype.itemsize, oclass=_class(cid))
+            self._enter(name, f"array {array.oid} {values.dtype.str}")
+            if len(values):
+                array.write(0, values)
+        return DArray(name, array, self, values.dtype)
+
+    def _refuse(self, name):
+        """Raise if the name is taken, or stands for the names themselves."""
+        if name == ROOT:
+            raise errors.Invalid(22, f"{ROOT!r} holds the names of objects: use another name")
+        if name in self._root:
+            raise errors.Exists(17, f"{name!r} already exists")
+
+    def _enter(self, name, entry):
+        """Enter a name; of several processes, one does."""
+        self._refuse(name)
+        self._root.put(name, entry.encode(), "insert")
+
+    def destroy(self, name):
+        """Destroy the object with a name and all its content. Do not use open handles of it any more."""
+        found = self.get(name)
+        with failing("destroy DAOS object"):
+            del self._root[name]
+            found.oh.clear() if isinstance(found, DDict) else found.oh.destroy()
+
+    def __getitem__(self, name):
+        return self.get(name)
+
+    def __contains__(self, name):
+        with failing("look up name"):
+            return name in self._root
+
+    def __iter__(self):
+        with failing("enumerate names"):
+            for name in self._root:
+                yield name.decode()
+
+    def __str__(self):
+        return f"{self.pool}/{self.cont}"
+
+    def __repr__(self):
+        return f"daos://{self.pool}/{self.cont}"
+
+
+def check(pool=None, cont=None, path=None):
+    """Name each Key-Value and Array that has no name by its object id, as DAOS's checker does.
+
+    No other process should use the container meanwhile.
+    """
+    container = _open(pool, cont, path, "rw")
+    with failing("check container"):
+        root = container.kv(ROOT)
+        known = {root.oid, *(value.decode().split(" ")[1] for value in root.values())}
+        for oid in set(container.objects()) - known:
+            entry = _entry(container, oid)
+            if entry:
+                root.put(oid, entry.encode(), "insert")
+
+
+def _entry(container, oid):
+    """The entry of an object without a name; None if it is neither a Key-Value nor an Array."""
+    try:
+        array = container.array(oid)
+    except errors.Error:
+        pass
+    else:
+        return f"array {oid} |V{array.cell_size}"
+    try:
+        container.kv(oid)
+    except errors.Error:
+        return None
+    return f"dict {oid}"
