@@ -3,7 +3,7 @@
 use esker_backend::{NewContainer, Pool};
 use esker_engine::Engine;
 use esker_memory::Memory;
-use esker_nodes::{Link, MAP_VERSION, Map, Node, Nodes, Remote, Transport};
+use esker_nodes::{Link, Map, Node, Nodes, Remote};
 use esker_testing::wait_for;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -118,6 +118,10 @@ async fn listen_in(engine: String) -> (String, Seen) {
     (address, seen)
 }
 
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
 /// Somebody in between who talks to client and engine with TLS or without, and passes on what they say.
 async fn stand_between(engine: String, client_tls: bool, engine_tls: bool) -> String {
     let (listener, address) = listen().await;
@@ -125,25 +129,16 @@ async fn stand_between(engine: String, client_tls: bool, engine_tls: bool) -> St
         let (client, _) = listener.accept().await.expect("a client");
         let engine = TcpStream::connect(engine).await.expect("the engine");
         let acceptor = Acceptor::new().expect("TLS");
-        // How that ends is seen at both ends.
-        let _ = match (client_tls, engine_tls) {
-            (true, true) => {
-                let (client, engine) = tokio::join!(acceptor.accept(client), tls::connect(engine));
-                let (mut client, mut engine) =
-                    (client.expect("a client with TLS").0, engine.expect("an engine with TLS").0);
-                copy_bidirectional(&mut client, &mut engine).await
-            }
-            (true, false) => {
-                let (mut client, mut engine) =
-                    (acceptor.accept(client).await.expect("a client with TLS").0, engine);
-                copy_bidirectional(&mut client, &mut engine).await
-            }
-            _ => {
-                let (mut client, mut engine) =
-                    (client, tls::connect(engine).await.expect("an engine with TLS").0);
-                copy_bidirectional(&mut client, &mut engine).await
-            }
+        let mut client: Box<dyn Stream> = match client_tls {
+            true => Box::new(acceptor.accept(client).await.expect("a client with TLS").0),
+            false => Box::new(client),
         };
+        let mut engine: Box<dyn Stream> = match engine_tls {
+            true => Box::new(tls::connect(engine).await.expect("an engine with TLS").0),
+            false => Box::new(engine),
+        };
+        // How that ends is seen at both ends.
+        let _ = copy_bidirectional(&mut client, &mut engine).await;
     });
     address
 }
@@ -238,17 +233,7 @@ fn a_map_with_tls_opens_no_pool_without() {
         let (_engine, address) = runtime.block_on(serve(with_tls));
         let directory = PathBuf::from("/none");
         let nodes = vec![Node { name: "n7".to_owned(), address, uuid: POOL, directory }];
-        let (label, secret) = ("tank".to_owned(), secret());
-        let map = Map {
-            version: MAP_VERSION,
-            label,
-            uuid: POOL,
-            secret,
-            tls: true,
-            targets: 4,
-            transport: Transport::Tcp,
-            nodes,
-        };
+        let map = Map { tls: true, ..Map::new("tank", POOL, secret(), 4, nodes) };
         let asked = runtime.block_on(map.query());
         assert_eq!(asked[0].is_ok(), opens, "{asked:?}");
         let opened = Nodes::open(&map, Path::new("/none/tank.map"), Vec::new());

@@ -1,5 +1,7 @@
 //! The conformance suite on pools over three nodes, whose engines run in this process: with no node of their own, and as
 //! on one of the nodes.
+mod served;
+
 use esker::types::info::{ContainerRef, OpenMode, Part};
 use esker::types::ops::{
     Change, Commit, CommitId, Cond, Preparation, Source, Update, Value, Write, WriteOp,
@@ -7,89 +9,26 @@ use esker::types::ops::{
 use esker::types::{Epoch, ErrorKind, ObjectClass, ObjectId, ObjectType, Uuid};
 use esker::{Access, Container, Kv, Native, Wait, names};
 use esker_backend::{NewContainer, Placement, Pool};
-use esker_engine::Engine;
-use esker_nodes::{MAP_VERSION, Map, Node, Nodes, Patience, Transport};
-use esker_store::PoolSpec;
+use esker_nodes::{Map, Node, Nodes, Patience};
 use esker_testkit::{conformance, model, place};
-use esker_wire::handshake::Secret;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use served::Folder;
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(4).enable_all().build().expect("a runtime")
-});
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| served::runtime(4));
 
 const NODES: u32 = 3;
-
-/// A directory for pools, removed when the test ends.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self(PathBuf::from(format!("/dev/shm/esker-nodes-{}-{number}", std::process::id())))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn secret() -> Secret {
-    Secret::new([3; 32])
-}
-
-/// Creates the part of a node, and serves it.
-fn start(folder: &Path, label: &str, node: u32) -> Node {
-    start_of(folder, label, Part { node, nodes: NODES })
-}
-
-fn start_of(folder: &Path, label: &str, part: Part) -> Node {
-    let node = part.node;
-    let mut spec = PoolSpec::new(&format!("{label}.{node}"), 100 << 20);
-    spec.targets = Some(2);
-    spec.segment_bytes = Some(8 << 20);
-    spec.part = part;
-    let part = esker_store::Pool::create(folder, &spec, &mut |_, _| {}).expect("a part");
-    let directory = folder.join(&spec.label);
-    let pool = Native::open(&directory, OpenMode::ReadWrite).expect("the part");
-    let (uuid, name) = (part.uuid, format!("n{node}"));
-    Node { name, address: serve(Arc::new(pool), uuid), uuid, directory }
-}
-
-/// Where an engine listens that serves `pool`.
-fn serve(pool: Arc<dyn Pool>, uuid: Uuid) -> String {
-    serve_at("127.0.0.1:0", pool, uuid, &RUNTIME)
-}
-
-/// Serves `pool` at `address`, for as long as the runtime exists.
-fn serve_at(address: &str, pool: Arc<dyn Pool>, uuid: Uuid, runtime: &Runtime) -> String {
-    runtime.block_on(async {
-        let listener = TcpListener::bind(address).await.expect("a port");
-        let address = listener.local_addr().expect("its address").to_string();
-        let engine = Engine::new(pool, uuid, secret());
-        tokio::spawn(async move { engine.listen(listener).await });
-        address
-    })
-}
 
 /// An engine of its own that can be stopped: then its connections end, as if its process were killed.
 struct Stoppable(Runtime);
 
 impl Stoppable {
     fn start(address: &str, node: &Node) -> (Self, String) {
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(1).enable_all().build().expect("a runtime");
+        let runtime = served::runtime(1);
         let pool = Native::open(&node.directory, OpenMode::ReadWrite).expect("the part");
-        let address = serve_at(address, Arc::new(pool), node.uuid, &runtime);
+        let address = served::serve(address, Arc::new(pool), node.uuid, &runtime);
         (Self(runtime), address)
     }
 
@@ -99,20 +38,7 @@ impl Stoppable {
 }
 
 fn map(folder: &Path) -> Map {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let label = format!("pool{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-    let nodes = (0..NODES).map(|node| start(folder, &label, node)).collect();
-    let uuid = Uuid::from_random([NODES as u8; 16]);
-    Map {
-        version: MAP_VERSION,
-        label,
-        uuid,
-        secret: secret(),
-        tls: false,
-        targets: 2,
-        transport: Transport::Tcp,
-        nodes,
-    }
+    served::map(folder, &[&*RUNTIME; NODES as usize])
 }
 
 /// A pool over nodes, none of which is this one.
@@ -257,7 +183,8 @@ fn a_lost_node_is_named_and_the_others_work_until_it_is_back() {
 fn a_part_that_is_not_the_one_of_the_map_is_refused() {
     let (folder, elsewhere) = (Folder::new(), Folder::new());
     let mut map = map(&folder.0);
-    map.nodes[2].address = start(&elsewhere.0, &map.label, 2).address;
+    let part = Part { node: 2, nodes: NODES };
+    map.nodes[2].address = served::start(&elsewhere.0, &map.label, part, &RUNTIME).address;
     let path = Map::path(&folder.0, &map.label);
     let backend = Nodes::open(&map, &path, Vec::new()).expect("the pool");
     let refused = backend.create_container(&NewContainer::named("c")).wait().expect_err("refused");
@@ -284,18 +211,7 @@ fn a_container_that_a_node_does_not_have_is_missed_there() {
 #[test]
 fn a_pool_over_one_node_has_snapshots_and_transactions() {
     let folder = Folder::new();
-    let nodes = vec![start_of(&folder.0, "one", Part::WHOLE)];
-    let (uuid, label) = (Uuid::from_random([1; 16]), "one".to_owned());
-    let map = Map {
-        version: MAP_VERSION,
-        label,
-        uuid,
-        secret: secret(),
-        tls: false,
-        targets: 2,
-        transport: Transport::Tcp,
-        nodes,
-    };
+    let map = served::map(&folder.0, &[&RUNTIME]);
     let (_pool, container) = open_new(&map, IMPATIENT);
     let kv = container.new_oid(ObjectType::KvHashed).class(ObjectClass::SX).generate(1);
     let kv = container.kv(kv.expect("an id")).expect("a Key-Value");

@@ -88,6 +88,13 @@ pub struct Node {
 }
 
 impl Map {
+    /// A map of this version. Clients reach its nodes over TCP, without TLS.
+    #[must_use]
+    pub fn new(label: &str, uuid: Uuid, secret: Secret, targets: u32, nodes: Vec<Node>) -> Self {
+        let (version, label, transport) = (MAP_VERSION, label.to_owned(), Transport::Tcp);
+        Self { version, label, uuid, secret, tls: false, targets, transport, nodes }
+    }
+
     /// The map of pool `label` in a directory.
     #[must_use]
     pub fn path(directory: &Path, label: &str) -> PathBuf {
@@ -228,16 +235,8 @@ mod tests {
             uuid: Uuid([number; 16]),
             directory: PathBuf::from("/dev/shm/esker/tank.1"),
         };
-        Map {
-            version: MAP_VERSION,
-            label: "tank".to_owned(),
-            uuid: Uuid([9; 16]),
-            secret: Secret::new([0xa7; 32]),
-            tls: false,
-            targets: 2,
-            transport: Transport::Tcp,
-            nodes: (1..4).map(node).collect(),
-        }
+        let secret = Secret::new([0xa7; 32]);
+        Map::new("tank", Uuid([9; 16]), secret, 2, (1..4).map(node).collect())
     }
 
     #[test]

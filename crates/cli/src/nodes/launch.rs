@@ -4,7 +4,7 @@ use super::order::{
 };
 use super::tree::Tree;
 use esker::types::{Error, ErrorKind, Result, Uuid};
-use esker_nodes::{MAP_VERSION, Map, Node, Transport, secret_text};
+use esker_nodes::{Map, Node, Transport, secret_text};
 use esker_wire::handshake::Secret;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -83,16 +83,9 @@ impl Launch {
         progress: Progress<'_>,
     ) -> Result<Map> {
         nodes.all_report(self.start_timeout(), progress)?;
-        let map = Map {
-            version: MAP_VERSION,
-            label: self.part.label.clone(),
-            uuid,
-            secret,
-            tls: self.engine.tls,
-            targets: self.part.targets,
-            transport: self.transport,
-            nodes: nodes.found(),
-        };
+        let PartSpec { label, targets, .. } = &self.part;
+        let (tls, transport) = (self.engine.tls, self.transport);
+        let map = Map { tls, transport, ..Map::new(label, uuid, secret, *targets, nodes.found()) };
         write_here(&map, &self.map)?;
         nodes.tree.tell(&Down::Publish(Box::new(map.clone())));
         nodes.all_report(STEP_TIMEOUT, &mut |_| ())?;

@@ -6,7 +6,7 @@ use crate::linear::{Action, Operation, Register};
 use crate::network::{Network, Wires};
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_memory::Memory;
-use esker_nodes::{MAP_VERSION, Map, Node, Nodes, Patience, Transport};
+use esker_nodes::{Map, Node, Nodes, Patience};
 use esker_testing::Random;
 use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::ops::{
@@ -169,16 +169,8 @@ impl World {
             uuid: uuid(node),
             directory: "/".into(),
         };
-        let map = Map {
-            version: MAP_VERSION,
-            label: "pool".to_owned(),
-            uuid: Uuid([9; 16]),
-            secret,
-            tls: false,
-            targets: 2,
-            transport: Transport::Tcp,
-            nodes: (0..plan.engines).map(node).collect(),
-        };
+        let nodes = (0..plan.engines).map(node).collect();
+        let map = Map::new("pool", Uuid([9; 16]), secret, 2, nodes);
         let named = |register: u64| Register { name: name(register), ..Register::default() };
         let registers = (0..VALUES + PIECES).map(named).collect();
         let history = Mutex::new(History { registers, ..History::default() });
