@@ -60,11 +60,11 @@ struct Driver<W> {
 ///
 /// # Errors
 /// `Io` if the descriptor of the network cannot be waited for.
-pub(crate) fn start<R, W>(shared: Arc<Shared>, from: R, to: W) -> Result<()>
-where
-    R: AsyncRead + Unpin + Send + 'static,
-    W: AsyncWrite + Unpin + Send + 'static,
-{
+pub(crate) fn start(
+    shared: Arc<Shared>,
+    from: impl AsyncRead + Unpin + Send + 'static,
+    to: impl AsyncWrite + Unpin + Send + 'static,
+) -> Result<()> {
     let descriptor = shared.state().flow.endpoint().descriptor()?;
     let driver = Driver { shared, descriptor, to, rung: 0, in_vain: 0, deadline: None };
     tokio::spawn(driver.run(from));
@@ -72,7 +72,7 @@ where
 }
 
 impl<W: AsyncWrite + Unpin> Driver<W> {
-    async fn run<R: AsyncRead + Unpin>(mut self, mut from: R) {
+    async fn run(mut self, mut from: impl AsyncRead + Unpin) {
         let why = self.drive(&mut from).await.err();
         let mut state = self.shared.state();
         // What has arrived before the end counts.
@@ -84,7 +84,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
     }
 
     /// Until the connection ends; with an error if that was not as it should be.
-    async fn drive<R: AsyncRead + Unpin>(&mut self, from: &mut R) -> Result<()> {
+    async fn drive(&mut self, from: &mut (impl AsyncRead + Unpin)) -> Result<()> {
         let descriptor = self.descriptor.take();
         let mut ready: Option<AsyncFdReadyGuard<'_, OwnedFd>> = None;
         let mut rings = [0; 64];

@@ -1,11 +1,12 @@
 //! The stream over an endpoint: cuts it into pieces, puts those that arrive in order, and keeps to the windows of both
 //! sides. Whoever calls holds the lock; nothing here waits.
+use crate::incoming::{Arrived, Incoming};
+use crate::outgoing::Outgoing;
 use crate::piece::{HEADER_LEN, Header, Kind, refused};
 use crate::setup::Identity;
 use crate::window::{Size, Window, slots};
 use esker_libfabric::{Done, Endpoint};
 use esker_types::{Error, ErrorKind, Result};
-use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 
 /// Short pieces that only credits may use, so that both sides can always give some back.
@@ -26,78 +27,13 @@ pub(crate) struct Flow {
     over: Option<Option<Error>>,
 }
 
-struct Incoming {
-    /// By what the pieces for this side are known.
-    own: Identity,
-    /// Number of the piece that comes next.
-    expected: u32,
-    /// Data that was not taken yet, by number: slot, and where the data begins and ends.
-    arrived: HashMap<u32, Arrived>,
-    /// Slots that are to receive again.
-    idle: VecDeque<usize>,
-    /// Slots that receive again, and the peer does not know it.
-    owed: [u16; 2],
-    /// All pieces so far.
-    count: u64,
-    ended: bool,
-    /// Nobody reads any more.
-    ignored: bool,
-}
-
-struct Arrived {
-    kind: Kind,
-    slot: usize,
-    begin: usize,
-    end: usize,
-}
-
-struct Outgoing {
-    peer: Identity,
-    /// What the peer is ready for.
-    window: Window,
-    /// Pieces that may be sent now.
-    credits: [u16; 2],
-    /// Slots that are not in use.
-    free: [Vec<usize>; 2],
-    /// Number of the next piece.
-    number: u32,
-    /// Pieces that the provider has not taken yet: slot and length.
-    queue: VecDeque<(usize, usize)>,
-    /// Pieces that the provider has taken since the last look.
-    taken: u64,
-    /// Nothing more will be written, and whether the peer was told.
-    closing: bool,
-    closed: bool,
-}
-
 impl Flow {
-    /// The stream over an endpoint that has a peer. It is ready for a window of pieces.
+    /// The stream over an endpoint whose peer is not known yet. It is ready to receive a window of pieces.
     ///
     /// # Errors
     /// Those of libfabric.
     pub(crate) fn new(endpoint: Endpoint, own: Identity) -> Result<Self> {
-        let idle = Size::ALL.into_iter().flat_map(slots::receiving).collect();
-        let incoming = Incoming {
-            own,
-            expected: 0,
-            arrived: HashMap::new(),
-            idle,
-            owed: [0; 2],
-            count: 0,
-            ended: false,
-            ignored: false,
-        };
-        let outgoing = Outgoing {
-            peer: Identity::default(),
-            window: Window::OWN,
-            credits: [0; 2],
-            free: Size::ALL.map(|size| slots::sending(size).collect()),
-            number: 0,
-            queue: VecDeque::new(),
-            taken: 0,
-            closing: false,
-            closed: false,
-        };
+        let (incoming, outgoing) = (Incoming::new(own), Outgoing::new());
         let mut flow = Self { endpoint, incoming, outgoing, over: None };
         let mut tries = 0;
         while !flow.receive_again()? {
@@ -362,53 +298,6 @@ impl Flow {
                 false
             }
         }
-    }
-}
-
-impl Incoming {
-    fn add(&mut self, number: u32, arrived: Arrived) -> Result<()> {
-        let most: u16 = Window::OWN.counts.iter().sum();
-        let ahead = number.wrapping_sub(self.expected);
-        if ahead >= u32::from(most) || self.arrived.insert(number, arrived).is_some() {
-            return Err(refused("its number is out of order"));
-        }
-        Ok(())
-    }
-
-    /// The slot of the first piece may receive again.
-    fn finish_first(&mut self) {
-        if let Some(piece) = self.arrived.remove(&self.expected) {
-            self.idle.push_back(piece.slot);
-            self.expected = self.expected.wrapping_add(1);
-        }
-    }
-}
-
-impl Outgoing {
-    /// A slot to send in, if the peer is ready for more than `reserve` pieces.
-    fn take(&mut self, size: Size, reserve: u16) -> Option<usize> {
-        let credits = &mut self.credits[size as usize];
-        if *credits <= reserve {
-            return None;
-        }
-        let slot = self.free[size as usize].pop()?;
-        *credits -= 1;
-        Some(slot)
-    }
-
-    /// Bytes of data that a piece holds.
-    fn room(&self, size: Size) -> usize {
-        let len = self.window.lens[size as usize].min(Window::OWN.lens[size as usize]);
-        len as usize - HEADER_LEN
-    }
-
-    fn next_number(&mut self, kind: Kind) -> u32 {
-        if kind == Kind::Credit {
-            return 0;
-        }
-        let number = self.number;
-        self.number = number.wrapping_add(1);
-        number
     }
 }
 

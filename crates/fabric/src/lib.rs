@@ -8,7 +8,9 @@
 mod driver;
 mod flow;
 mod halves;
+mod incoming;
 mod limits;
+mod outgoing;
 mod piece;
 mod setup;
 mod window;
@@ -17,4 +19,4 @@ pub use driver::LINGER;
 pub use esker_libfabric::is_usable;
 pub use halves::{Reading, Writing};
 pub use limits::{LONG_COUNT, LONG_LEN, SHORT_COUNT, SHORT_LEN};
-pub use setup::{Place, accept, connect};
+pub use setup::{Frames, Place, accept, connect};

@@ -54,8 +54,8 @@ impl Header {
         if found != key || sum(&bytes[..20]) != u32_at(20) {
             return Err(refused("it has another key or checksum"));
         }
-        let kind = [Kind::Data, Kind::Credit, Kind::End].into_iter();
-        let kind = kind.into_iter().find(|kind| *kind as u8 == bytes[12]);
+        let mut kinds = [Kind::Data, Kind::Credit, Kind::End].into_iter();
+        let kind = kinds.find(|kind| *kind as u8 == bytes[12]);
         let kind = kind.ok_or_else(|| refused("it is of an unknown kind"))?;
         Ok(Self { key, number: u32_at(8), kind, credits: [u16_at(14), u16_at(16)] })
     }

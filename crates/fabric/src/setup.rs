@@ -19,6 +19,9 @@ const TAG_BITS: u32 = 40;
 /// Longest message by which an endpoint is described, in bytes.
 const OFFER_MAX: usize = 4096;
 
+/// Frames that travel over the fabric, in both directions.
+pub type Frames = (Receiver<Reading>, Sender<Writing>);
+
 /// By what the pieces for one side are known. Nobody else can guess it.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Identity {
@@ -97,15 +100,11 @@ impl Ready {
 /// # Errors
 /// `NotSupported` if this node or that of the engine cannot: the message says what to install or set; `Io` and `Corrupt`
 /// as for frames.
-pub async fn connect<R, W>(
-    mut from: Receiver<R>,
-    mut to: Sender<W>,
+pub async fn connect(
+    mut from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
+    mut to: Sender<impl AsyncWrite + Unpin + Send + 'static>,
     place: Place,
-) -> Result<(Receiver<Reading>, Sender<Writing>)>
-where
-    R: AsyncRead + Unpin + Send + 'static,
-    W: AsyncWrite + Unpin + Send + 'static,
-{
+) -> Result<Frames> {
     let Ready { flow, offer } = prepare(place).await?;
     say(&mut to, &offer).await?;
     let limits = Limits { message: OFFER_MAX, bulk: 0 };
@@ -124,16 +123,12 @@ where
 ///
 /// # Errors
 /// As for [`connect`].
-pub async fn accept<R, W>(
+pub async fn accept(
     frame: &Frame,
-    from: Receiver<R>,
-    mut to: Sender<W>,
+    from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
+    mut to: Sender<impl AsyncWrite + Unpin + Send + 'static>,
     local: Option<IpAddr>,
-) -> Result<(Receiver<Reading>, Sender<Writing>)>
-where
-    R: AsyncRead + Unpin + Send + 'static,
-    W: AsyncWrite + Unpin + Send + 'static,
-{
+) -> Result<Frames> {
     match welcome(&frame.message, local).await {
         Ok((shared, offer)) => {
             say(&mut to, &Welcome::Accepted(offer)).await?;
@@ -160,16 +155,12 @@ fn meet(mut flow: Flow, peer: &Offer) -> Result<Arc<Shared>> {
     Ok(Shared::new(flow, peer.rings))
 }
 
-/// The halves of the stream; the connection so far only tells when the other side is gone.
-fn go_on<R, W>(
+/// Frames over the fabric; the connection so far only tells when the other side is gone.
+fn go_on(
     shared: Arc<Shared>,
-    from: Receiver<R>,
-    to: Sender<W>,
-) -> Result<(Receiver<Reading>, Sender<Writing>)>
-where
-    R: AsyncRead + Unpin + Send + 'static,
-    W: AsyncWrite + Unpin + Send + 'static,
-{
+    from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
+    to: Sender<impl AsyncWrite + Unpin + Send + 'static>,
+) -> Result<Frames> {
     let (watched, from) = from.replace(Reading(Arc::clone(&shared)))?;
     let (told, to) = to.replace(Writing(Arc::clone(&shared)));
     driver::start(shared, watched, told)?;

@@ -37,12 +37,11 @@ impl Window {
         }
     }
 
-    /// Number of slots for both directions.
+    /// Length of each slot, of both directions.
     pub(crate) fn slot_lens() -> Vec<usize> {
+        let Self { counts, lens } = Self::OWN;
         let one = |size: Size| {
-            let (count, len) =
-                (Self::OWN.counts[size as usize] as usize, Self::OWN.lens[size as usize] as usize);
-            std::iter::repeat_n(len, count)
+            std::iter::repeat_n(lens[size as usize] as usize, counts[size as usize] as usize)
         };
         let direction = || Size::ALL.into_iter().flat_map(one);
         direction().chain(direction()).collect()

@@ -1,0 +1,71 @@
+//! Pieces that arrive: which come next, and whose slots may receive again.
+use crate::piece::{Kind, refused};
+use crate::setup::Identity;
+use crate::window::{Size, Window, slots};
+use esker_types::Result;
+use std::collections::{HashMap, VecDeque};
+
+/// The stream from the peer.
+pub(crate) struct Incoming {
+    /// By what the pieces for this side are known.
+    pub(crate) own: Identity,
+    /// Number of the piece that comes next.
+    pub(crate) expected: u32,
+    /// Pieces that were not read yet, by number.
+    pub(crate) arrived: HashMap<u32, Arrived>,
+    /// Slots that are to receive again.
+    pub(crate) idle: VecDeque<usize>,
+    /// Slots that receive again, and the peer does not know it.
+    pub(crate) owed: [u16; 2],
+    /// All pieces so far.
+    pub(crate) count: u64,
+    /// No more will come, and everything was read.
+    pub(crate) ended: bool,
+    /// Nobody reads any more.
+    pub(crate) ignored: bool,
+}
+
+/// A piece that has arrived: where its data begins and ends in its slot.
+pub(crate) struct Arrived {
+    pub(crate) kind: Kind,
+    pub(crate) slot: usize,
+    pub(crate) begin: usize,
+    pub(crate) end: usize,
+}
+
+impl Incoming {
+    /// The beginning of a stream, whose pieces are known by `own`.
+    pub(crate) fn new(own: Identity) -> Self {
+        Self {
+            own,
+            expected: 0,
+            arrived: HashMap::new(),
+            idle: Size::ALL.into_iter().flat_map(slots::receiving).collect(),
+            owed: [0; 2],
+            count: 0,
+            ended: false,
+            ignored: false,
+        }
+    }
+
+    /// Keeps a piece until those before it are read.
+    ///
+    /// # Errors
+    /// `Corrupt` if its number cannot be.
+    pub(crate) fn add(&mut self, number: u32, arrived: Arrived) -> Result<()> {
+        let most: u16 = Window::OWN.counts.iter().sum();
+        let ahead = number.wrapping_sub(self.expected);
+        if ahead >= u32::from(most) || self.arrived.insert(number, arrived).is_some() {
+            return Err(refused("its number is out of order"));
+        }
+        Ok(())
+    }
+
+    /// The slot of the first piece may receive again.
+    pub(crate) fn finish_first(&mut self) {
+        if let Some(piece) = self.arrived.remove(&self.expected) {
+            self.idle.push_back(piece.slot);
+            self.expected = self.expected.wrapping_add(1);
+        }
+    }
+}

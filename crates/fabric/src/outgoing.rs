@@ -1,0 +1,70 @@
+//! Pieces that are sent: how many the peer is ready for, and which slots they have.
+use crate::piece::{HEADER_LEN, Kind};
+use crate::setup::Identity;
+use crate::window::{Size, Window, slots};
+use std::collections::VecDeque;
+
+/// The stream to the peer.
+pub(crate) struct Outgoing {
+    pub(crate) peer: Identity,
+    /// What the peer is ready for.
+    pub(crate) window: Window,
+    /// Pieces that may be sent now.
+    pub(crate) credits: [u16; 2],
+    /// Slots that are not in use.
+    pub(crate) free: [Vec<usize>; 2],
+    /// Number of the next piece.
+    pub(crate) number: u32,
+    /// Pieces that the provider has not taken yet: slot and length.
+    pub(crate) queue: VecDeque<(usize, usize)>,
+    /// Pieces that the provider has taken since the last look.
+    pub(crate) taken: u64,
+    /// Nothing more will be written.
+    pub(crate) closing: bool,
+    /// The peer was told so.
+    pub(crate) closed: bool,
+}
+
+impl Outgoing {
+    /// The beginning of a stream to a peer that is not known yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            peer: Identity::default(),
+            window: Window::OWN,
+            credits: [0; 2],
+            free: Size::ALL.map(|size| slots::sending(size).collect()),
+            number: 0,
+            queue: VecDeque::new(),
+            taken: 0,
+            closing: false,
+            closed: false,
+        }
+    }
+
+    /// A slot to send in, if the peer is ready for more than `reserve` pieces.
+    pub(crate) fn take(&mut self, size: Size, reserve: u16) -> Option<usize> {
+        let credits = &mut self.credits[size as usize];
+        if *credits <= reserve {
+            return None;
+        }
+        let slot = self.free[size as usize].pop()?;
+        *credits -= 1;
+        Some(slot)
+    }
+
+    /// Bytes of data that a piece holds.
+    pub(crate) fn room(&self, size: Size) -> usize {
+        let len = self.window.lens[size as usize].min(Window::OWN.lens[size as usize]);
+        len as usize - HEADER_LEN
+    }
+
+    /// The number of the next piece.
+    pub(crate) fn next_number(&mut self, kind: Kind) -> u32 {
+        if kind == Kind::Credit {
+            return 0;
+        }
+        let number = self.number;
+        self.number = number.wrapping_add(1);
+        number
+    }
+}
