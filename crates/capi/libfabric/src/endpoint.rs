@@ -1,6 +1,6 @@
 //! An endpoint: sends to one peer and receives, in slots of registered memory.
 use crate::failure::{check, error};
-use crate::hints::{Chosen, choose};
+use crate::hints::{InfoList, choose};
 use crate::layout::*;
 use crate::library::{Functions, enter, functions, is_usable};
 use crate::memory::Memory;
@@ -42,7 +42,7 @@ pub struct Done {
 /// Sends and receives messages.
 pub struct Endpoint {
     functions: &'static Functions,
-    chosen: Chosen,
+    chosen: InfoList,
     objects: Option<Objects>,
     memory: Memory,
     /// Slots that the network uses.
@@ -73,7 +73,7 @@ struct Objects {
 }
 
 impl Objects {
-    fn open(functions: &'static Functions, chosen: &Chosen, memory: &Memory) -> Result<Self> {
+    fn open(functions: &'static Functions, chosen: &InfoList, memory: &Memory) -> Result<Self> {
         let fabric = open_fabric(functions, chosen)?;
         let domain = open_domain(functions, chosen, &fabric)?;
         let addresses = open_addresses(functions, chosen, &domain)?;
@@ -111,9 +111,8 @@ impl Objects {
         let Self { endpoint, registration, queue, addresses, domain, fabric } = self;
         let ended = endpoint.close();
         let ended = registration.close() && ended;
-        drop((queue, addresses));
-        drop(domain);
-        drop(fabric);
+        // A tuple is dropped from the front: what was made from another object goes before it.
+        drop((queue, addresses, domain, fabric));
         ended
     }
 }
@@ -184,8 +183,8 @@ impl Endpoint {
     /// Tells the endpoint to whom it sends.
     ///
     /// # Errors
-    /// `Invalid` for an address that is none of this provider, or if there is a peer already; `NotSupported` for shared memory
-    /// within one process; those of libfabric.
+    /// `Invalid` for an address that is none of this provider, or if there is a peer already; `NotSupported` for shared
+    /// memory within one process; those of libfabric.
     pub fn set_peer(&mut self, address: &[u8]) -> Result<()> {
         if self.peer.is_some() || !self.is_address(address) {
             return Err(Error::new(ErrorKind::Invalid, "not the address of an endpoint"));
@@ -215,15 +214,12 @@ impl Endpoint {
     }
 
     fn is_address(&self, address: &[u8]) -> bool {
-        let family = |family: i32| {
-            let found = address.first_chunk().map(|id| i32::from(u16::from_ne_bytes(*id)));
-            found == Some(family)
-        };
+        let family = address.first_chunk().map(|family| i32::from(u16::from_ne_bytes(*family)));
         let has_own_length = address.len() == self.name.len();
         match self.chosen.info().addr_format {
             FI_ADDR_STR => address.last() == Some(&0) && address.len() <= ADDRESS_MAX,
-            FI_SOCKADDR_IN => has_own_length && family(libc::AF_INET),
-            FI_SOCKADDR_IN6 => has_own_length && family(libc::AF_INET6),
+            FI_SOCKADDR_IN => has_own_length && family == Some(libc::AF_INET),
+            FI_SOCKADDR_IN6 => has_own_length && family == Some(libc::AF_INET6),
             _ => has_own_length,
         }
     }
@@ -408,7 +404,7 @@ impl Drop for Endpoint {
     }
 }
 
-fn check_lens(chosen: &Chosen, lens: &[usize]) -> Result<()> {
+fn check_lens(chosen: &InfoList, lens: &[usize]) -> Result<()> {
     let (longest, most) = (lens.iter().copied().max().unwrap_or(0), chosen.message_max());
     match longest <= most {
         true => Ok(()),

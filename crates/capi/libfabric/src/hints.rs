@@ -11,22 +11,22 @@ use std::ptr::{NonNull, null, null_mut};
 const NAME_MAX: usize = 64;
 
 /// A list of what is asked or offered, freed when dropped.
-pub(crate) struct Chosen {
+pub(crate) struct InfoList {
     functions: &'static Functions,
     info: NonNull<Info>,
 }
 
 // SAFETY: the list belongs to its owner.
-unsafe impl Send for Chosen {}
+unsafe impl Send for InfoList {}
 
-impl Drop for Chosen {
+impl Drop for InfoList {
     fn drop(&mut self) {
         // SAFETY: the list came from the library, and is not used afterwards.
         unsafe { (self.functions.fi_freeinfo)(self.info.as_ptr()) };
     }
 }
 
-impl Chosen {
+impl InfoList {
     fn new(functions: &'static Functions, info: *mut Info) -> Option<Self> {
         NonNull::new(info).map(|info| Self { functions, info })
     }
@@ -65,9 +65,9 @@ impl Chosen {
 }
 
 /// What an endpoint here needs: tagged messages in order, to any peer, by one thread at a time.
-fn hints(functions: &'static Functions, provider: Option<&CStr>) -> Option<Chosen> {
+fn hints(functions: &'static Functions, provider: Option<&CStr>) -> Option<InfoList> {
     // SAFETY: without an argument, the call makes empty hints.
-    let hints = Chosen::new(functions, unsafe { (functions.fi_dupinfo)(null()) })?;
+    let hints = InfoList::new(functions, unsafe { (functions.fi_dupinfo)(null()) })?;
     // SAFETY: new hints have all of their parts, and nobody else uses them. The library frees the name, as it does its own.
     unsafe {
         let info = &mut *hints.raw();
@@ -93,7 +93,7 @@ fn offered(
     functions: &'static Functions,
     provider: Option<&CStr>,
     local: Option<IpAddr>,
-) -> Result<Chosen> {
+) -> Result<InfoList> {
     let no_memory = || Error::new(ErrorKind::NoMemory, "no memory to ask for a network");
     let hints = hints(functions, provider).ok_or_else(no_memory)?;
     let node = local.and_then(|local| CString::new(local.to_string()).ok());
@@ -107,7 +107,7 @@ fn offered(
         (functions.fi_getinfo)(VERSION, node, null(), flags, hints.raw(), &raw mut found)
     };
     check(functions, code, "looking for a network")?;
-    Chosen::new(functions, found).ok_or_else(no_memory)
+    InfoList::new(functions, found).ok_or_else(no_memory)
 }
 
 /// The first provider that libfabric offers, or the one of this name. Providers of internet addresses use the interface
@@ -119,7 +119,7 @@ pub(crate) fn choose(
     functions: &'static Functions,
     provider: Option<&str>,
     local: Option<IpAddr>,
-) -> Result<Chosen> {
+) -> Result<InfoList> {
     let name = provider.map(checked_name).transpose()?;
     let none = |error: Error| none(provider, local, &error);
     let first = offered(functions, name.as_deref(), None).map_err(none)?;

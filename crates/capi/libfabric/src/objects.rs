@@ -1,6 +1,6 @@
 //! Objects of libfabric, each closed when it is dropped.
 use crate::failure::check;
-use crate::hints::Chosen;
+use crate::hints::InfoList;
 use crate::layout::*;
 use crate::library::Functions;
 use esker_types::Result;
@@ -84,7 +84,7 @@ impl Drop for Object {
 }
 
 /// Opens the network that was chosen.
-pub(crate) fn open_fabric(functions: &Functions, chosen: &Chosen) -> Result<Object> {
+pub(crate) fn open_fabric(functions: &Functions, chosen: &InfoList) -> Result<Object> {
     let attributes = chosen.info().fabric_attr;
     Object::made(functions, "opening the network", |made| {
         // SAFETY: the attributes come from `fi_getinfo`; the call sets `made`.
@@ -95,7 +95,7 @@ pub(crate) fn open_fabric(functions: &Functions, chosen: &Chosen) -> Result<Obje
 /// Opens the network interface that was chosen.
 pub(crate) fn open_domain(
     functions: &Functions,
-    chosen: &Chosen,
+    chosen: &InfoList,
     fabric: &Object,
 ) -> Result<Object> {
     Object::made(functions, "opening the network interface", |made| {
@@ -110,7 +110,7 @@ pub(crate) fn open_domain(
 /// Opens a table for the address of the peer.
 pub(crate) fn open_addresses(
     functions: &Functions,
-    chosen: &Chosen,
+    chosen: &InfoList,
     domain: &Object,
 ) -> Result<Object> {
     let mut attributes = AvAttributes {
@@ -158,7 +158,7 @@ pub(crate) fn open_queue(functions: &Functions, domain: &Object, size: usize) ->
 /// Makes an endpoint.
 pub(crate) fn open_endpoint(
     functions: &Functions,
-    chosen: &Chosen,
+    chosen: &InfoList,
     domain: &Object,
 ) -> Result<Object> {
     Object::made(functions, "making an endpoint", |made| {
