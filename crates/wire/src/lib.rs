@@ -1,6 +1,7 @@
 //! The protocol between clients and engines: frames, the handshake, requests and replies. `docs/wire.md` draws its bytes.
 #![forbid(unsafe_code)]
 
+mod borrowed;
 pub mod frame;
 pub mod handshake;
 pub mod message;
