@@ -1,9 +1,11 @@
 //! The engine: serves a pool of this node to clients on other nodes, over connections that both sides have proved.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod answer;
 mod connection;
 mod fetch;
+mod health;
 mod host;
 mod kinds;
 mod life;
@@ -15,6 +17,7 @@ mod replies;
 mod session;
 mod strangers;
 
+pub use health::Health;
 pub use host::Host;
 pub use life::Phase;
 pub use limits::{
@@ -22,22 +25,20 @@ pub use limits::{
 };
 pub use strangers::{STRANGER_GRACE, STRANGERS_MAX};
 
+use admission::Ends;
 use esker_backend::Pool;
-use esker_fabric::{Reading, Writing};
 use esker_types::{Error, ErrorKind, Result, Uuid};
-use esker_wire::frame::{Announced, Kind, Limits, Receiver, Sender};
-use esker_wire::handshake::{self, Secret};
+use esker_wire::handshake::Secret;
 use esker_wire::spare::Spare;
 use esker_wire::tls::Acceptor;
 use life::Life;
 use memory::Memory;
 use metrics::Metrics;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use strangers::{Place, Strangers};
-use tokio::io::{AsyncRead, AsyncWrite, join, split};
+use strangers::Strangers;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Requests of one connection that are served at a time. A client that sends more waits: its bytes stay in the network.
@@ -80,46 +81,6 @@ struct Shared {
     clients_max: AtomicU64,
     /// Of an engine that serves nobody without TLS.
     tls: OnceLock<Acceptor>,
-}
-
-/// The two ends of a connection: the client's address, for the log, and the engine's.
-struct Ends<'a> {
-    address: &'a str,
-    local: Option<IpAddr>,
-}
-
-/// How an engine is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Health {
-    /// What it is doing.
-    pub phase: Phase,
-    /// Clients that are connected and have proved themselves.
-    pub connections: u64,
-    /// Connections whose client has not proved itself yet.
-    pub strangers: u64,
-}
-
-impl Health {
-    /// True if the engine accepts clients.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.phase == Phase::Ready
-    }
-}
-
-/// Tells a client that there are too many. Returns why it is not served.
-async fn turn_away(to: &mut Sender<impl AsyncWrite + Unpin>, most: u64) -> Error {
-    let why = format!(
-        "its engine serves {most} clients, as many as it may: end some, or raise its limit of open files (ulimit -n) \
-         if that is below {CLIENTS_MAX}"
-    );
-    let told = async {
-        to.send(&connection::goodbye(why.clone().into())).await?;
-        to.flush().await
-    };
-    // A client that does not listen has gone.
-    let _ = tokio::time::timeout(HANDSHAKE_TIMEOUT, told).await;
-    Error::new(ErrorKind::Overflow, why)
 }
 
 impl Engine {
@@ -237,130 +198,6 @@ impl Engine {
         self.serve_in(place, Ends { address: "a stream", local: None }, from, to).await
     }
 
-    async fn serve_in(
-        &self,
-        place: Place,
-        ends: Ends<'_>,
-        from: impl AsyncRead + Unpin + Send + 'static,
-        to: impl AsyncWrite + Unpin + Send + 'static,
-    ) -> Result<()> {
-        let secret = &self.0.secret;
-        let Some(tls) = self.0.tls.get() else {
-            return self.serve_if_known(place, ends, (from, to), secret).await;
-        };
-        let secured = self.in_time(&place, tls.accept(join(from, to))).await;
-        let bound = secured.and_then(|(stream, binding)| Ok((stream, secret.bound_to(&binding)?)));
-        let (stream, secret) = bound.map_err(|error| self.refused(ends.address, error))?;
-        self.serve_if_known(place, ends, split(stream), &secret).await
-    }
-
-    /// Serves a client that proves that it knows `secret`.
-    async fn serve_if_known(
-        &self,
-        place: Place,
-        Ends { address, local }: Ends<'_>,
-        (from, to): (
-            impl AsyncRead + Unpin + Send + 'static,
-            impl AsyncWrite + Unpin + Send + 'static,
-        ),
-        secret: &Secret,
-    ) -> Result<()> {
-        let Shared { uuid, metrics, life, spare, .. } = &*self.0;
-        let (mut from, mut to) = (Receiver::with_spare(from, spare.clone()), Sender::new(to));
-        let nonce = esker_os::random_bytes()?;
-        let shaken = handshake::accept(&mut from, &mut to, secret, *uuid, nonce);
-        let shaken = self.in_time(&place, shaken).await;
-        let client = shaken.map_err(|error| self.refused(address, error))?;
-        let most = self.0.clients_max.load(Ordering::Relaxed);
-        let Some(_connected) = life.connect(most) else {
-            return Err(self.refused(address, turn_away(&mut to, most).await));
-        };
-        drop(place);
-        metrics.connections.add(1);
-        tracing::info!(address, client, "a client connected");
-        let served = self.serve_known(local, from, to).await;
-        self.note_end(address, client, &served);
-        served
-    }
-
-    /// Serves a client that has proved itself: over this connection, or over the fabric if the client asks for that first.
-    async fn serve_known(
-        &self,
-        local: Option<IpAddr>,
-        mut from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
-        to: Sender<impl AsyncWrite + Unpin + Send + 'static>,
-    ) -> Result<()> {
-        let first = tokio::select! {
-            biased;
-            first = from.announced(Limits::KNOWN) => first?,
-            () = self.0.life.reached(Phase::Draining) => None,
-        };
-        match first {
-            // The fabric would carry in the open what TLS encrypts.
-            Some(offer) if offer.kind() == Kind::Fabric && self.0.tls.get().is_none() => {
-                let (from, to) = self.meet(offer, local, from, to).await?;
-                connection::serve(&self.0, None, from, to).await
-            }
-            first => connection::serve(&self.0, first, from, to).await,
-        }
-    }
-
-    /// Goes over to the fabric with a client that says where its endpoint is.
-    async fn meet<R, W>(
-        &self,
-        offer: Announced,
-        local: Option<IpAddr>,
-        mut from: Receiver<R>,
-        to: Sender<W>,
-    ) -> Result<(Receiver<Reading>, Sender<Writing>)>
-    where
-        R: AsyncRead + Unpin + Send + 'static,
-        W: AsyncWrite + Unpin + Send + 'static,
-    {
-        let met = async {
-            let _share = self.0.memory.take(offer.memory()).await;
-            let offer = from.rest(offer).await?;
-            esker_fabric::accept(&offer, from, to, local).await
-        };
-        tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| late())?
-    }
-
-    fn refused(&self, address: &str, error: Error) -> Error {
-        self.0.metrics.refuse(error.kind());
-        tracing::warn!(address, %error, "refused a connection");
-        error
-    }
-
-    fn note_end(&self, address: &str, client: u64, served: &Result<()>) {
-        match served {
-            Ok(()) => tracing::info!(address, client, "a client disconnected"),
-            Err(error) => {
-                if error.kind() == ErrorKind::Corrupt {
-                    self.0.metrics.malformed.add(1);
-                }
-                tracing::warn!(address, client, %error, "a connection ended");
-            }
-        }
-    }
-
-    /// A step of the handshake, which must end in time.
-    async fn in_time<T>(&self, place: &Place, step: impl Future<Output = Result<T>>) -> Result<T> {
-        let ended = |kind, why| Err(Error::new(kind, why));
-        tokio::select! {
-            biased;
-            done = step => done,
-            () = tokio::time::sleep_until(place.since() + HANDSHAKE_TIMEOUT) => {
-                ended(ErrorKind::TimedOut, "a client did not finish the handshake in time")
-            }
-            () = place.must_leave() => {
-                ended(ErrorKind::Busy, "a client did not finish the handshake while many others waited")
-            }
-            () = self.0.life.reached(Phase::Draining) => {
-                ended(ErrorKind::Canceled, "the engine accepts no clients any more: it drains")
-            }
-        }
-    }
-
     /// Ends in good order: accepts nothing more, finishes the requests that were received, sends their replies, and says
     /// goodbye to every client. What clients had open is closed. Nobody is served any more afterwards.
     ///
@@ -385,9 +222,4 @@ impl Engine {
         );
         Err(Error::new(ErrorKind::TimedOut, message))
     }
-}
-
-#[cold]
-fn late() -> Error {
-    Error::new(ErrorKind::TimedOut, "a client did not come to the fabric in time")
 }

@@ -1,0 +1,163 @@
+//! How a client comes to be served: TLS if the engine requires it, the handshake, a place among the clients, and the
+//! fabric if the client asks for it.
+use crate::connection;
+use crate::life::Phase;
+use crate::limits::CLIENTS_MAX;
+use crate::strangers::Place;
+use crate::{Engine, HANDSHAKE_TIMEOUT, Shared};
+use esker_fabric::Frames;
+use esker_types::{Error, ErrorKind, Result};
+use esker_wire::frame::{Announced, Kind, Limits, Receiver, Sender};
+use esker_wire::handshake::{self, Secret};
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use tokio::io::{AsyncRead, AsyncWrite, join, split};
+
+/// The two ends of a connection: the client's address, for the log, and the engine's.
+pub(crate) struct Ends<'a> {
+    pub(crate) address: &'a str,
+    pub(crate) local: Option<IpAddr>,
+}
+
+impl Engine {
+    /// Admits a client and serves it, over TLS if the engine requires that.
+    pub(crate) async fn serve_in(
+        &self,
+        place: Place,
+        ends: Ends<'_>,
+        from: impl AsyncRead + Unpin + Send + 'static,
+        to: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<()> {
+        let secret = &self.0.secret;
+        let Some(tls) = self.0.tls.get() else {
+            return self.serve_if_known(place, ends, (from, to), secret).await;
+        };
+        let secured = self.in_time(&place, tls.accept(join(from, to))).await;
+        let bound = secured.and_then(|(stream, binding)| Ok((stream, secret.bound_to(&binding)?)));
+        let (stream, secret) = bound.map_err(|error| self.refused(ends.address, error))?;
+        self.serve_if_known(place, ends, split(stream), &secret).await
+    }
+
+    /// Serves a client that proves that it knows `secret`.
+    async fn serve_if_known(
+        &self,
+        place: Place,
+        Ends { address, local }: Ends<'_>,
+        (from, to): (
+            impl AsyncRead + Unpin + Send + 'static,
+            impl AsyncWrite + Unpin + Send + 'static,
+        ),
+        secret: &Secret,
+    ) -> Result<()> {
+        let Shared { uuid, metrics, life, spare, .. } = &*self.0;
+        let (mut from, mut to) = (Receiver::with_spare(from, spare.clone()), Sender::new(to));
+        let nonce = esker_os::random_bytes()?;
+        let shaken = handshake::accept(&mut from, &mut to, secret, *uuid, nonce);
+        let shaken = self.in_time(&place, shaken).await;
+        let client = shaken.map_err(|error| self.refused(address, error))?;
+        let most = self.0.clients_max.load(Ordering::Relaxed);
+        let Some(_connected) = life.connect(most) else {
+            return Err(self.refused(address, turn_away(&mut to, most).await));
+        };
+        drop(place);
+        metrics.connections.add(1);
+        tracing::info!(address, client, "a client connected");
+        let served = self.serve_known(local, from, to).await;
+        self.note_end(address, client, &served);
+        served
+    }
+
+    /// Serves a client that has proved itself: over this connection, or over the fabric if the client asks for that first.
+    async fn serve_known(
+        &self,
+        local: Option<IpAddr>,
+        mut from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
+        to: Sender<impl AsyncWrite + Unpin + Send + 'static>,
+    ) -> Result<()> {
+        let first = tokio::select! {
+            biased;
+            first = from.announced(Limits::KNOWN) => first?,
+            () = self.0.life.reached(Phase::Draining) => None,
+        };
+        match first {
+            // The fabric would carry in the open what TLS encrypts.
+            Some(offer) if offer.kind() == Kind::Fabric && self.0.tls.get().is_none() => {
+                let (from, to) = self.meet(offer, local, from, to).await?;
+                connection::serve(&self.0, None, from, to).await
+            }
+            first => connection::serve(&self.0, first, from, to).await,
+        }
+    }
+
+    /// Goes over to the fabric with a client that says where its endpoint is.
+    async fn meet(
+        &self,
+        offer: Announced,
+        local: Option<IpAddr>,
+        mut from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
+        to: Sender<impl AsyncWrite + Unpin + Send + 'static>,
+    ) -> Result<Frames> {
+        let met = async {
+            let _share = self.0.memory.take(offer.memory()).await;
+            let offer = from.rest(offer).await?;
+            esker_fabric::accept(&offer, from, to, local).await
+        };
+        tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| late())?
+    }
+
+    fn refused(&self, address: &str, error: Error) -> Error {
+        self.0.metrics.refuse(error.kind());
+        tracing::warn!(address, %error, "refused a connection");
+        error
+    }
+
+    fn note_end(&self, address: &str, client: u64, served: &Result<()>) {
+        match served {
+            Ok(()) => tracing::info!(address, client, "a client disconnected"),
+            Err(error) => {
+                if error.kind() == ErrorKind::Corrupt {
+                    self.0.metrics.malformed.add(1);
+                }
+                tracing::warn!(address, client, %error, "a connection ended");
+            }
+        }
+    }
+
+    /// A step of the handshake, which must end in time.
+    async fn in_time<T>(&self, place: &Place, step: impl Future<Output = Result<T>>) -> Result<T> {
+        let ended = |kind, why| Err(Error::new(kind, why));
+        tokio::select! {
+            biased;
+            done = step => done,
+            () = tokio::time::sleep_until(place.since() + HANDSHAKE_TIMEOUT) => {
+                ended(ErrorKind::TimedOut, "a client did not finish the handshake in time")
+            }
+            () = place.must_leave() => {
+                ended(ErrorKind::Busy, "a client did not finish the handshake while many others waited")
+            }
+            () = self.0.life.reached(Phase::Draining) => {
+                ended(ErrorKind::Canceled, "the engine accepts no clients any more: it drains")
+            }
+        }
+    }
+}
+
+/// Tells a client that there are too many. Returns why it is not served.
+async fn turn_away(to: &mut Sender<impl AsyncWrite + Unpin>, most: u64) -> Error {
+    let why = format!(
+        "its engine serves {most} clients, as many as it may: end some, or raise its limit of open files (ulimit -n) \
+         if that is below {CLIENTS_MAX}"
+    );
+    let told = async {
+        to.send(&connection::goodbye(why.clone().into())).await?;
+        to.flush().await
+    };
+    // A client that does not listen has gone.
+    let _ = tokio::time::timeout(HANDSHAKE_TIMEOUT, told).await;
+    Error::new(ErrorKind::Overflow, why)
+}
+
+#[cold]
+fn late() -> Error {
+    Error::new(ErrorKind::TimedOut, "a client did not come to the fabric in time")
+}
