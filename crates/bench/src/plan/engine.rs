@@ -214,10 +214,7 @@ impl EnginePlan {
         }
         tallies.read_limit.add_round(&step(clients, case, read_limit)?);
         tallies.read.add_round(&step(clients, case, Step::Read(round))?);
-        if self.verify {
-            step(clients, case, Step::Verify(round))?;
-        }
-        step(clients, case, Step::Remove(round)).map(drop)
+        self.finish_round(clients, case, round)
     }
 
     fn round_with_tls(
@@ -230,6 +227,11 @@ impl EnginePlan {
         let (write, read) = tallies.tls.get_or_insert_default();
         write.add_round(&step(clients, case, Step::Write(round))?);
         read.add_round(&step(clients, case, Step::Read(round))?);
+        self.finish_round(clients, case, round)
+    }
+
+    /// Compares what was written, if it is to be verified, and removes it.
+    fn finish_round(&self, clients: &mut Fleet, case: Case, round: u32) -> Result<()> {
         if self.verify {
             step(clients, case, Step::Verify(round))?;
         }
