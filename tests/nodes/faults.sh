@@ -129,7 +129,7 @@ a_node_whose_data_is_gone() {
     esker_on h4 cont create tank precious --type posix &&
         esker_on h4 run tank/precious -- sh -c 'cd /esker && for n in $(seq 40); do echo "$n" >"file-$n"; done' || return
     kill_engine h3 KILL && on h3 rm -rf "$dir/tank.2" || return
-    says "lost: what lay of container precious on h3" esker_on h4 pool check tank || return
+    says "container precious is without what lies on h3" esker_on h4 pool check tank || return
     files=$(esker_on h4 fs check tank/precious --json 2>/dev/null | grep -o '"text": "/file-[0-9]*"' | wc -l)
     [[ $files -gt 0 && $files -le 40 ]] || { echo "$files files are lost" && return 1; }
     says "has its part here" on h3 "$ESKER" engine run --map "$dir/tank.map" || return

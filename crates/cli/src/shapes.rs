@@ -119,6 +119,14 @@ pub(crate) fn container(info: &ContainerInfo) -> Value {
     })
 }
 
+/// A container as people know it.
+pub(crate) fn name(info: &ContainerInfo) -> String {
+    match info.label.as_str() {
+        "" => info.uuid.to_string(),
+        label => label.to_owned(),
+    }
+}
+
 pub(crate) fn snapshot(snapshot: &SnapshotInfo) -> Value {
     json!({"epoch": snapshot.epoch.0, "name": snapshot.name, "created": utc(snapshot.epoch)})
 }

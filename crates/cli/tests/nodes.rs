@@ -419,9 +419,12 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(kind(&["--hosts", "n1", "--nodes", "2"]), "invalid");
     assert_eq!(kind(&["--hosts", "n1", "--group", "users"]), "not_supported");
     assert_eq!(kind(&["--hostfile", "/none/such"]), "not_found");
-    let mut outside = nodes.site.command(&create(&["--job"]));
-    let outside = outside.env_clear().env("ESKER_POOLS", &nodes.site.dir).output().unwrap();
-    assert!(String::from_utf8(outside.stderr).unwrap().contains("not a job"));
+    // Each of these options is for pools over nodes only, and no node is named.
+    for more in [&["--job"][..], &["--metrics", "0"], &["--lifetime", "1h"], &["--map", "x.map"]] {
+        let mut outside = nodes.site.command(&create(more));
+        let outside = outside.env_clear().env("ESKER_POOLS", &nodes.site.dir).output().unwrap();
+        assert!(String::from_utf8(outside.stderr).unwrap().contains("not a job"), "{more:?}");
+    }
 }
 
 /// In a job of Slurm, the nodes are those of the job.
@@ -561,12 +564,13 @@ fn what_was_lost_with_a_node_is_listed() {
     assert_eq!(site.fails(&["fs", "check", "tank/files", "--repair"]).0, "data_loss");
 
     let map = nodes.map().display().to_string();
-    let refused = |node: &str| {
-        let arguments = ["engine", "run", "--map", &map, "--node", node, "--new-part"];
+    let refused = |node: &str, more: &[&str]| {
+        let arguments = [&["engine", "run", "--map", &map, "--node", node], more].concat();
         String::from_utf8(site.command(&arguments).output().unwrap().stderr).unwrap()
     };
-    assert!(refused("0").contains("list of containers"), "{}", refused("0"));
-    assert!(refused("1").contains("is not gone"), "{}", refused("1"));
+    assert!(refused("0", &["--new-part"]).contains("list of containers"));
+    assert!(refused("1", &["--new-part"]).contains("is not gone"));
+    assert!(refused("2", &[]).contains("--new-part"));
     let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "2", "--new-part"]);
     let (found, _) = trouble(site, &["pool", "check", "tank"]);
     assert_eq!(problems(&found), [0, 0, 1], "{found}");
@@ -604,7 +608,10 @@ fn parts_are_repaired_by_their_engines() {
     let url = format!("nodes:{}", nodes.map().display());
     let user = esker::Pool::connect(&url, OpenMode::ReadWrite).unwrap();
     let open = user.open_container("run1", OpenMode::ReadWrite).wait().unwrap();
-    assert_eq!(site.fails(&["pool", "check", "tank", "--repair"]).0, "busy");
+    let repair = ["pool", "check", "tank", "--repair"];
+    assert_eq!(site.fails(&repair).0, "busy");
+    let said = String::from_utf8(site.run(&repair).stderr).unwrap();
+    assert!(said.contains("end them first"), "{said}");
     drop((open, user));
     let scrubbed = site.json(&["pool", "scrub", "tank"]);
     assert_eq!(scrubbed["nodes"][1]["damaged"], json!([]));

@@ -25,7 +25,7 @@ const ABOUT: &str = "\
 Serve a node's part of a pool over nodes
 
 `esker pool create --hosts` starts an engine on each node. This command starts one by hand, in the foreground: for \
-example again, after it was killed. Nothing that was acknowledged is lost then, and clients connect again.
+example after it was killed. Nothing that was acknowledged is lost then, and clients connect again.
 
 A node whose part is gone, with its memory for example, can get a new one with --new-part. It has nothing in it: `esker \
 pool check` lists what was lost.
@@ -50,7 +50,8 @@ pub(crate) struct Run {
     /// Create the part of the node anew, with nothing in it: for a node whose part is gone
     #[arg(long, requires = "map", requires = "node")]
     new_part: bool,
-    /// Size of the new part [default: the size of another node's]
+    /// Size of the new part, as for `pool create` [default: the space that another node shows, which is
+    /// a little less]
     #[arg(long, value_name = "SIZE", requires = "new_part")]
     size: Option<Bytes>,
     /// Directory of the part
@@ -128,8 +129,9 @@ impl Run {
             Some(path) => {
                 let map = Map::read(path)?;
                 let node = chosen(&map, self.node.as_deref())?;
-                if self.new_part {
-                    new_part(&map, node, self.size)?;
+                match self.new_part {
+                    true => new_part(&map, node, self.size)?,
+                    false => has_part(node)?,
                 }
                 let address = node.address.parse().map_err(invalid)?;
                 (node.directory.clone(), map.secret.clone(), map.tls, Some(address))
@@ -189,9 +191,22 @@ fn only<'m>(mut nodes: impl Iterator<Item = &'m Node>, label: &str) -> Result<&'
             Err(Error::new(ErrorKind::NotFound, message))
         }
         _ => Err(invalid(format!(
-            "several nodes of pool {label} are meant: give the number of one with --node"
+            "several nodes of pool {label} could be meant: give the number of one with --node"
         ))),
     }
+}
+
+fn has_part(node: &Node) -> Result<()> {
+    if node.directory.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let message = format!(
+        "the part of node {} is not at {} here: start its engine on its own machine; if the part is gone, --new-part \
+         creates it anew, with nothing in it",
+        node.name,
+        node.directory.display()
+    );
+    Err(Error::new(ErrorKind::NotFound, message))
 }
 
 fn is_here(node: &Node) -> bool {

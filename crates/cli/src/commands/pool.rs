@@ -68,7 +68,7 @@ pub(crate) struct Create {
     size: Option<Bytes>,
     #[command(flatten)]
     directory: PoolDirectory,
-    /// Number of targets [default: one per core, 2 to 8]
+    /// Number of targets [default: one per core, 2 to 8; over nodes, 4 of each]
     #[arg(long, value_name = "N")]
     targets: Option<u32>,
     /// What an acknowledged update survives [default: process in memory, commit on block media]
@@ -144,8 +144,9 @@ pub(crate) struct Query {
 
 /// Destroy a pool and everything in it
 ///
-/// A pool of this machine that a process uses is kept, unless --force is given. A posix: pool is destroyed even if
-/// it is in use, because its users cannot be seen.
+/// A pool of this machine that a process uses is kept, unless --force is given; so is a pool over nodes that is in use,
+/// or of which a node does not answer. A posix: pool is destroyed even if it is in use, because its users cannot be
+/// seen.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker pool destroy tank
@@ -153,7 +154,7 @@ pub(crate) struct Query {
 pub(crate) struct Destroy {
     #[command(flatten)]
     pool: PoolArg,
-    /// Destroy the pool even if processes use it
+    /// Destroy the pool even if processes use it or nodes do not answer
     #[arg(long, short)]
     force: bool,
 }

@@ -109,15 +109,19 @@ impl From<TransportName> for Transport {
 }
 
 impl OverNodes {
-    /// True if the pool is to be created over nodes.
+    /// True if the pool is to be created over nodes: any option says so that a pool of this machine has no use for.
     pub(super) fn is_wanted(&self) -> bool {
-        self.hosts.is_some()
-            || self.hostfile.is_some()
-            || self.job
-            || self.nodes.is_some()
-            || self.launcher.is_some()
-            || self.tls
-            || self.transport == TransportName::Fabric
+        let hosts = [self.hosts.is_some(), self.hostfile.is_some(), self.job, self.nodes.is_some()];
+        let network = [self.interface.is_some(), self.transport == TransportName::Fabric, self.tls];
+        let engines = [
+            self.launcher.is_some(),
+            self.map.is_some(),
+            self.lifetime.is_some(),
+            self.threads.is_some(),
+            self.metrics.is_some(),
+            self.timeout.is_some(),
+        ];
+        [&hosts[..], &network, &engines].concat().contains(&true)
     }
 
     /// Creates the pool.

@@ -200,7 +200,7 @@ pub(super) fn destroy(pool: NodesPool, force: bool) -> Result<Answer> {
     }
     let pool = asked.pool;
     if !force {
-        refuse_used(&pool)?;
+        refuse_used(&pool, "end them, or use --force")?;
     }
     let destroyed = talk(pool.map.shut_down(true))?;
     remove_map(&pool)?;
@@ -215,15 +215,16 @@ pub(super) fn destroy(pool: NodesPool, force: bool) -> Result<Answer> {
     Ok(Answer::new(response, text).with_trouble(left(&pool, &destroyed)))
 }
 
-/// Whoever uses the pool has a container open, and the first node counts that.
-pub(super) fn refuse_used(pool: &NodesPool) -> Result<()> {
+/// Whoever uses the pool has a container open, and the first node counts that. `remedy` says what to do then.
+pub(super) fn refuse_used(pool: &NodesPool, remedy: &str) -> Result<()> {
     let containers = talk(pool.map.containers())??;
     match containers.iter().find(|container| container.handles > 0) {
         None => Ok(()),
         Some(used) => {
             let message = format!(
-                "pool {} is in use: programs have container {} open; end them, or use --force",
-                pool.map.label, used.label
+                "pool {} is in use: programs have container {} open; {remedy}",
+                pool.map.label,
+                shapes::name(used)
             );
             Err(Error::new(ErrorKind::Busy, message))
         }

@@ -20,10 +20,12 @@ struct Found {
     repaired: Vec<String>,
 }
 
-/// What a container has lost.
+/// What a container has lost, or is without because nodes do not answer.
 struct Lost<'s> {
     container: &'s ContainerInfo,
     nodes: Vec<usize>,
+    /// One of the nodes does not answer, and may still have its part.
+    is_down: bool,
     /// Objects with targets there, as far as the other nodes know them.
     objects: Result<Vec<ObjectId>>,
 }
@@ -57,7 +59,7 @@ pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
     bar.say("the nodes check their parts");
     let mut found = match repair {
         true => {
-            refuse_used(pool)?;
+            refuse_used(pool, "end them first")?;
             let done = talk(pool.map.maintain(Maintenance::Repair))?;
             done.into_iter().map(Found::of).collect()
         }
@@ -90,7 +92,8 @@ fn losses<'s>(pool: &NodesPool, survey: &'s Survey) -> Result<Vec<Lost<'s>>> {
             objects.sort_unstable();
             objects
         });
-        lost.push(Lost { container, nodes, objects });
+        let is_down = nodes.iter().any(|node| matches!(survey.parts.get(*node), Some(Err(_))));
+        lost.push(Lost { container, nodes, is_down, objects });
     }
     Ok(lost)
 }
@@ -109,7 +112,7 @@ fn compare(pool: &NodesPool, survey: &Survey, repair: bool, found: &mut [Found])
         }
         for container in missing {
             let what = "is missing: the node has lost what lay on it of this container";
-            found.note(format!("container {} {what}", name(container)), repair);
+            found.note(format!("container {} {what}", shapes::name(container)), repair);
         }
         for uuid in forgotten {
             let what = "takes space, but is not in the pool's list: it was destroyed while the node was away, or its \
@@ -118,14 +121,6 @@ fn compare(pool: &NodesPool, survey: &Survey, repair: bool, found: &mut [Found])
         }
     }
     Ok(())
-}
-
-/// A container as people know it.
-fn name(container: &ContainerInfo) -> String {
-    match container.label.as_str() {
-        "" => container.uuid.to_string(),
-        label => label.to_owned(),
-    }
 }
 
 fn answer(pool: &NodesPool, found: &[Found], lost: &[Lost<'_>]) -> Answer {
@@ -200,16 +195,16 @@ impl Lost<'_> {
     }
 
     fn line(&self, pool: &NodesPool) -> String {
-        let (container, nodes) = (name(self.container), self.names(pool).join(", "));
-        let known = match &self.objects {
+        let (container, nodes) = (shapes::name(self.container), self.names(pool).join(", "));
+        let lost = if self.is_down { "is without what lies" } else { "has lost what lay" };
+        let what = match &self.objects {
             Ok(objects) => format!(
-                "{} with data there {} known to the other nodes, besides those that lie there alone",
-                count(objects.len(), "object"),
-                if objects.len() == 1 { "is" } else { "are" },
+                "data of {} that other nodes know of, and all objects that are on no other node",
+                count(objects.len(), "object")
             ),
             Err(error) => format!("its objects cannot be listed: {}", error.message()),
         };
-        format!("lost: what lay of container {container} on {nodes}: {known}")
+        format!("container {container} {lost} on {nodes}: {what}")
     }
 
     fn response(&self, pool: &NodesPool) -> Value {

@@ -1,4 +1,5 @@
-//! `esker bench field-io --nodes` and `esker bench segments --nodes`: the sweep over pools on more and more nodes, and the model of still more.
+//! `esker bench field-io --nodes` and `esker bench segments --nodes`: the sweep over pools on more and more nodes, and the
+//! model of still more.
 use super::{JsonFile, launcher};
 use crate::commands::report;
 use crate::output::{Answer, with_spinner};
