@@ -1,8 +1,9 @@
 //! Commits over several nodes, in two phases; and what is in doubt because of one.
 //!
 //! The client prepares all nodes. Where it has to wait for another commit, it prepares in ascending order, so that two
-//! commits never wait for each other. The first node is the coordinator: its commit decides. Then the others commit, side by side. Nobody else takes part: if the client
-//! dies, whoever meets what it has prepared asks the coordinator, and commits or gives up in its place.
+//! commits never wait for each other. The first node is the coordinator: its commit decides. Then the others commit, side
+//! by side. Nobody else takes part: if the client dies, whoever meets what it has prepared asks the coordinator, and
+//! commits or gives up in its place.
 use crate::nodes::{Member, SIDE_BY_SIDE, Shared, settled};
 use esker_backend::{OpenContainer, Reply};
 use esker_os::executor::{side_by_side, task};
