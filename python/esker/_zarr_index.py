@@ -1,0 +1,285 @@
+"""Where `esker.zarr` keeps the values of a zarr hierarchy in a container (docs/format.md, "The zarr layout").
+
+Each node of the hierarchy has a Key-Value with the documents of its children and its own chunks. An entry is
+a value, or says where the value lies: in the Key-Value of the session that wrote it, or in an Array.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import struct
+from dataclasses import dataclass
+
+from .errors import Invalid, NotFound, NotSupported
+
+# Longest value in a Key-Value, in bytes; a longer one is an Array, of which parts can be read.
+VALUE_MAX = 512 << 10
+# The attribute of a container that describes its layout.
+ATTRIBUTE = "zarr"
+LAYOUT = 1
+# The last byte of an entry tells what it is.
+VALUE, STAGED, ARRAY, REMOVED = b"\0", b"\1", b"\2", b"\3"
+_REFERENCE = struct.Struct("<QQc")
+# A key of a node that refers to a child with a Key-Value of its own. No text in UTF-8 begins with this byte.
+_CHILD = b"\xff"
+# The bits of an object id that belong to the user.
+_USER_BITS = (1 << 32) - 1
+# The type of an object in the upper half of its id: a Key-Value with hashed keys, and an Array.
+_KV_TYPE, _ARRAY_TYPE = 8 << 56, 11 << 56
+_DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the index has under a key: a value, or the number of the object that holds it."""
+
+    tag: bytes
+    value: memoryview
+    number: int
+    size: int
+
+    @staticmethod
+    def of(raw):
+        """Read an entry from its bytes."""
+        whole = memoryview(raw)
+        tag = bytes(whole[-1:])
+        if tag in (STAGED, ARRAY):
+            number, size, _ = _REFERENCE.unpack(whole)
+            return Entry(tag, whole[:0], number, size)
+        return Entry(tag, whole[:-1], 0, len(whole) - 1)
+
+
+def reference(tag, number, size):
+    """The bytes of an entry that says where a value lies, and how long it is."""
+    return _REFERENCE.pack(number, size, tag)
+
+
+def may_refer(size):
+    """True if an entry of this many bytes may be a reference; None is no entry."""
+    return size == _REFERENCE.size
+
+
+def place(key):
+    """The node whose Key-Value has a key, and the rest of the key within it."""
+    parts = key.split("/")
+    cut = len(parts) - 1
+    if parts[cut] in _DOCUMENTS:
+        cut = max(0, cut - 1)
+    else:
+        while cut and _is_coordinate(parts[cut]):
+            cut -= 1
+        if parts[cut] != "c" and not _is_coordinate(parts[cut]) and cut < len(parts) - 1:
+            cut += 1
+    return "/".join(parts[:cut]), "/".join(parts[cut:])
+
+
+def _is_coordinate(part):
+    return part.replace(".", "").isdigit()
+
+
+def _inside(node, rest):
+    return f"{node}/{rest}" if node else rest
+
+
+class Index:
+    """The entries of a container, in its latest state, at a snapshot, or in a transaction."""
+
+    def __init__(self, container, ids=None):
+        """Take a container, and the ids of objects that another index of it knows."""
+        self.container, self._ids = container, ids or _Ids(container)
+        self._objects, self._marked = {}, set()
+
+    def at(self, view):
+        """The same index at a snapshot or in a transaction; None is the latest state."""
+        return Index(self.container.at(view), self._ids)
+
+    def kv(self, name):
+        """A Key-Value by its name."""
+        if name not in self._objects:
+            self._objects[name] = self.container.kv(self._ids.of(name))
+        return self._objects[name]
+
+    def node(self, path):
+        """The Key-Value of a node."""
+        return self.kv(f"zarr/{path}")
+
+    def session(self, number):
+        """The Key-Value with the values of a session."""
+        if number not in self._objects:
+            self._objects[number] = self.container.kv(self._ids.kv(number))
+        return self._objects[number]
+
+    def array(self, number):
+        """The Array with this number."""
+        return self.container.array(self._ids.array(number))
+
+    def create_array(self, number, data):
+        """Make an Array of these bytes."""
+        self.container.create_array(self._ids.array(number)).write(0, data)
+
+    def raw(self, key):
+        """The bytes of the entry of a key, None if there is none."""
+        node, rest = place(key)
+        return self.node(node).get(rest)
+
+    def size(self, key):
+        """Length of the entry of a key in bytes, None if there is none."""
+        node, rest = place(key)
+        return self.node(node).size(rest)
+
+    def put(self, key, raw, condition=None):
+        """Set the entry of a key, and list the nodes above it."""
+        node, rest = place(key)
+        if node not in self._marked:
+            self.mark(node)
+        self.node(node).put(rest, raw, condition)
+        # Whoever prunes the node now sees the entry, and whoever pruned it before is seen here.
+        self.mark(node)
+
+    def put_blindly(self, key, raw):
+        """As `put`, in a transaction: nothing is read."""
+        node, rest = place(key)
+        self.node(node).put(rest, raw)
+        while node and node not in self._marked:
+            self._marked.add(node)
+            node = self._put_mark(node)
+
+    def discard(self, key):
+        """Remove the entry of a key."""
+        node, rest = place(key)
+        self.node(node).discard(rest)
+
+    def mark(self, node):
+        """List a node in the one above it, as far up as is needed."""
+        self._marked.add(node)
+        while node:
+            above, _, name = node.rpartition("/")
+            if self.node(above).size(_CHILD + name.encode()) is not None:
+                return
+            node = self._put_mark(node)
+
+    def _put_mark(self, node):
+        above, _, name = node.rpartition("/")
+        self.node(above).put(_CHILD + name.encode(), b"")
+        return above
+
+    def free(self, key, raw):
+        """Remove what an entry refers to."""
+        entry = Entry.of(raw)
+        if entry.tag == STAGED:
+            self.session(entry.number).discard(key)
+        elif entry.tag == ARRAY:
+            self.destroy_array(entry.number)
+
+    def destroy_array(self, number):
+        """Destroy an Array if it exists."""
+        with contextlib.suppress(NotFound):
+            self.array(number).destroy()
+
+    def free_old(self, key):
+        """Remove what the entry of a key refers to, before it changes. False if there is no entry."""
+        size = self.size(key)
+        if may_refer(size):
+            self.free(key, self.raw(key))
+        return size is not None
+
+    def keys(self, prefix):
+        """All keys that begin with a prefix."""
+        folder = prefix.rpartition("/")[0]
+        for key in self._below(folder):
+            if key.startswith(prefix):
+                yield key
+
+    def _below(self, folder):
+        yield from self._beside(folder)
+        yield from self._within(folder)
+
+    def _beside(self, folder):
+        """Keys of a folder in the Key-Values of nodes above it: its documents, and parts of chunks."""
+        if not folder:
+            return
+        for name in _DOCUMENTS:
+            if self.size(f"{folder}/{name}") is not None:
+                yield f"{folder}/{name}"
+        above, _ = place(f"{folder}/0")
+        if above != folder:
+            inside = (_inside(above, rest.decode()) for rest in self.node(above) if rest[:1] != _CHILD)
+            for key in inside:
+                if key.startswith(f"{folder}/") and key[len(folder) + 1 :] not in _DOCUMENTS:
+                    yield key
+
+    def _within(self, node):
+        children = []
+        for rest in self.node(node):
+            if rest[:1] == _CHILD:
+                children.append(_inside(node, rest[1:].decode()))
+            else:
+                yield _inside(node, rest.decode())
+        for child in children:
+            yield from self._within(child)
+
+    def names(self, folder):
+        """The names directly below a folder."""
+        found, children = set(), []
+        for key in self._beside(folder):
+            found.add(key[len(folder) + 1 :].split("/")[0])
+        for rest in self.node(folder):
+            if rest[:1] == _CHILD:
+                children.append(rest[1:].decode())
+            else:
+                found.add(rest.decode().split("/")[0])
+        for name in children:
+            if name not in found and any(self._within(_inside(folder, name))):
+                found.add(name)
+        return sorted(found)
+
+    def prune(self, node):
+        """Stop listing nodes below this one, and itself, that have nothing left."""
+        for rest in list(self.node(node)):
+            if rest[:1] == _CHILD:
+                self.prune(_inside(node, rest[1:].decode()))
+        if node:
+            self.change(lambda index: index._unmark(node))
+
+    def _unmark(self, node):
+        if next(iter(self.node(node)), None) is None:
+            above, _, name = node.rpartition("/")
+            self.node(above).discard(_CHILD + name.encode())
+
+    def change(self, work):
+        """Call `work` with the index in a transaction, again until it commits; in none if there are none."""
+        try:
+            return self.container.transact(lambda tx: work(self.at(tx)), attempts=10_000)
+        except NotSupported:
+            return work(self)
+
+
+class _Ids:
+    """The object ids of a store. All have the class that suited the pool in which the store was created."""
+
+    def __init__(self, container):
+        self.container, self._known = container, {}
+        text = container.attributes.get(ATTRIBUTE)
+        described = json.loads(text) if text else {"layout": LAYOUT, "ids": self._usual()}
+        if described["layout"] != LAYOUT:
+            raise Invalid(22, f"{container!r} has zarr layout {described['layout']}: Esker reads {LAYOUT}")
+        if not text and container.mode != "r":
+            container.attributes[ATTRIBUTE] = json.dumps(described).encode()
+        self._high = int(described["ids"])
+
+    def _usual(self):
+        return self.container.kv("0.1", oclass="SX").oid.split(".")[0]
+
+    def kv(self, number):
+        return f"{self._high}.{number}"
+
+    def array(self, number):
+        return f"{self._high + _ARRAY_TYPE - _KV_TYPE}.{number}"
+
+    def of(self, name):
+        """The id of a Key-Value by its name, the one that `esker kv` finds."""
+        if name not in self._known:
+            high, low = self.container.kv(name, oclass="S1").oid.split(".")
+            self._known[name] = f"{self._high | (int(high) & _USER_BITS)}.{low}"
+        return self._known[name]

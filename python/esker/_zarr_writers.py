@@ -1,0 +1,125 @@
+"""Who writes to a zarr store, and what the dead have left.
+
+Before a value gets an object of its own, the number of the object is entered in the Key-Value `zarr.writers`
+with its writer; the transaction that lets the index refer to the object removes the entry. So an entry whose
+writer is dead names what nobody will ever refer to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import socket
+
+from .errors import NotSupported
+
+# Names of the snapshots that sessions read begin with it.
+BASE = "zarr-session-"
+
+
+def _boot():
+    return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _began(pid):
+    """When a process began, in ticks since the machine started; None if it is dead."""
+    try:
+        state, *fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state in "ZX" else int(fields[18])
+
+
+def this_process():
+    """What identifies this process for others."""
+    space = os.stat("/proc/self/ns/pid").st_ino
+    pid = os.getpid()
+    return {"host": socket.gethostname(), "boot": _boot(), "space": space, "pid": pid, "began": _began(pid)}
+
+
+def is_dead(process):
+    """True if a process is known to be dead. Nothing is known about other hosts and PID namespaces."""
+    here = this_process()
+    if process["host"] != here["host"]:
+        return False
+    if process["boot"] != here["boot"]:
+        return True
+    return process["space"] == here["space"] and _began(process["pid"]) != process["began"]
+
+
+def _key(number):
+    return f"{number}".encode()
+
+
+class Writers:
+    """The entries of `zarr.writers`, in an index."""
+
+    def __init__(self, index):
+        """Take an index."""
+        self.index = index
+        self._entries = index.kv("zarr.writers")
+
+    def enter(self, session=None, **more):
+        """Reserve a number for an object of this process, or of a session."""
+        number = self.index.container.allocate_oids()
+        writer = {"process": this_process()} if session is None else {"session": session}
+        self._entries[_key(number)] = json.dumps(writer | more).encode()
+        return number
+
+    def update(self, number, **more):
+        """Add to an entry."""
+        self._entries[_key(number)] = json.dumps(self.get(number) | more).encode()
+
+    def get(self, number):
+        """The entry of a number, None if there is none."""
+        text = self._entries.get(_key(number))
+        return text and json.loads(text)
+
+    def remove(self, number):
+        """Remove an entry."""
+        self._entries.discard(_key(number))
+
+    def all(self):
+        """All entries by number."""
+        return {int(number): json.loads(text) for number, text in self._entries.items()}
+
+    def collect(self, abandoned=()):
+        """Remove what dead writers left, and the sessions in `abandoned`. Returns the number of objects."""
+        known = self.all()
+        dead = {
+            number for number, writer in known.items() if "process" in writer and is_dead(writer["process"])
+        }
+        dead |= set(abandoned)
+        # The objects of a session go first: its entry leads to them if this process is killed.
+        alive = known.keys() - dead
+        arrays = [
+            number
+            for number, writer in known.items()
+            if "session" in writer and writer["session"] not in alive
+        ]
+        objects = arrays + sorted(dead)
+        for number in objects:
+            self.index.change(lambda index, number=number: Writers(index)._end(number))
+        self.destroy_bases()
+        return len(objects)
+
+    def _end(self, number):
+        """Remove what a number stands for, unless the index refers to it by now."""
+        if self.get(number) is not None:
+            self.index.session(number).clear()
+            self.index.destroy_array(number)
+            self.remove(number)
+
+    def destroy_bases(self):
+        """Destroy the snapshots of sessions that have ended."""
+        for snapshot in self._snapshots():
+            number = snapshot.name.removeprefix(BASE)
+            if snapshot.name.startswith(BASE) and self.get(int(number)) is None:
+                self.index.container.destroy_snapshot(snapshot)
+
+    def _snapshots(self):
+        try:
+            return self.index.container.snapshots()
+        except NotSupported:
+            return []

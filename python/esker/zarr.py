@@ -1,0 +1,644 @@
+"""A store for zarr 3: `zarr.open_group(esker.zarr.Store("tank/c"))`, with versions and commits.
+
+    store = esker.zarr.Store("tank/c")                     # a container, created if it does not exist
+    zarr.create_array(store, name="t2m", data=values)      # visible at once, as in any zarr store
+    with store.transaction("January", name="v1") as session:
+        zarr.open_group(session)["t2m"][0] = 0             # others see all of it at the end of the block
+    esker.zarr.Store("tank/c", at="v1")                    # the hierarchy as of that commit, read-only
+    store.ancestry()                                       # the commits, latest first
+
+Any number of processes may write at a time. Stores and sessions pickle, so that workers can use them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+import numpy as np
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.abc.store import Store as ZarrStore
+from zarr.core.buffer import Buffer, default_buffer_prototype
+
+from . import Container, Pool, Snapshot
+from ._zarr_index import ARRAY, REMOVED, STAGED, VALUE, VALUE_MAX, Entry, Index, may_refer, reference
+from ._zarr_writers import BASE, Writers, is_dead, this_process
+from .errors import Error, Exists, Invalid, NoHandle, NotFound, NotSupported
+
+__all__ = ["Commit", "Conflict", "Session", "Store"]
+
+# Prefix of the names of snapshots of commits that were given no name.
+VERSION = "zarr-"
+
+
+class Conflict(Error, RuntimeError):
+    """Others have changed the `keys` that a session changed. Begin another session, or commit by force."""
+
+    keys: list[str]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of a session. `Store(name, at=commit.epoch)` opens what it made, unless that has expired."""
+
+    id: int
+    message: str
+    time: datetime
+    name: str | None
+    epoch: int | None
+
+
+def _bounds(size, byte_range):
+    """The first byte that a request asks for, and the end."""
+    if byte_range is None:
+        return 0, size
+    if isinstance(byte_range, RangeByteRequest):
+        return min(byte_range.start, size), min(byte_range.end, size)
+    if isinstance(byte_range, OffsetByteRequest):
+        return min(byte_range.offset, size), size
+    if isinstance(byte_range, SuffixByteRequest):
+        return max(0, size - byte_range.suffix), size
+    raise ValueError(f"Unexpected byte_range, got {byte_range}.")
+
+
+def _open(name, mode, create):
+    """The container that a name or a URL stands for."""
+    pool, _, label = name.rpartition("/")
+    if not pool or not label:
+        raise NotFound(2, f"{name!r} has no container: use POOL/CONTAINER or esker://POOL/CONTAINER")
+    opened = Pool(pool, mode)
+    try:
+        return opened.container(label)
+    except NotFound:
+        if not create:
+            raise
+    return opened.create_container(label, exist_ok=True)
+
+
+def _plain(name):
+    """A name without the scheme of a URL."""
+    if not name.startswith("esker://"):
+        return name
+    rest = name.removeprefix("esker://").rstrip("/")
+    return f"esker:{rest}" if rest.startswith("/") else rest
+
+
+class Store(ZarrStore):
+    """A zarr store in a container. Opening it creates the container, unless it is read-only.
+
+    `store` is POOL/CONTAINER, as for a FieldStore, the URL esker://POOL/CONTAINER, or a Container. `at` (a
+    Snapshot, its epoch or its name) shows the hierarchy at that moment, read-only.
+    """
+
+    supports_writes = True
+    supports_deletes = True
+    supports_listing = True
+
+    def __init__(self, store, *, read_only=False, at=None):
+        """Set the options; nothing is opened yet."""
+        super().__init__(read_only=read_only or at is not None)
+        self._at = at.epoch if isinstance(at, Snapshot) else at
+        self._name = _plain(store) if isinstance(store, str) else f"{store.pool.name}/{store.uuid}"
+        self._index = self._latest = self._given = self._in_memory = None
+        if isinstance(store, Container):
+            self._given = store
+
+    def __eq__(self, other):
+        """Two stores are equal if they show the same and allow the same."""
+        return isinstance(other, type(self)) and self._identity() == other._identity()
+
+    __hash__ = None
+
+    def _identity(self):
+        return self._name, self._at, self.read_only
+
+    def __getstate__(self):
+        """Pickle by name; nothing that is open goes along."""
+        opened = {"_index": None, "_latest": None, "_given": None}
+        return {**self.__dict__, **opened}
+
+    def __str__(self):
+        return f"esker://{self._name}"
+
+    def __repr__(self):
+        at = "" if self._at is None else f", at={self._at!r}"
+        return f"{type(self).__module__}.{type(self).__name__}({self._name!r}{at})"
+
+    @property
+    def container(self):
+        """Its container."""
+        return self._open_index().container
+
+    def with_read_only(self, read_only=False):
+        """The same store, for reading only or for writing too. A snapshot remains read-only."""
+        return type(self)(self._given or self._name, read_only=read_only, at=self._at)
+
+    def close(self):
+        """Close it; it opens again when it is used again."""
+        self._index = self._latest = None
+        super().close()
+
+    def _open_index(self):
+        """The index, which is opened at the first use."""
+        if self._index is None:
+            mode = "r" if self.read_only else "rw"
+            container = self._given or _open(self._name, mode, not self.read_only)
+            self._in_memory = container.pool.info()["medium"] == "memory"
+            self._latest = Index(container)
+            self._index = self._latest if self._at is None else self._latest.at(self._at)
+            self._is_open = True
+        return self._index
+
+    async def _open(self):
+        """Open the container."""
+        await super()._open()
+        await asyncio.to_thread(self._open_index)
+
+    # What follows has one implementation, which blocks; the methods that zarr awaits are further below.
+
+    def _find(self, key):
+        """The bytes of the entry of a key and the index to read its value from; None if there is none."""
+        index = self._open_index()
+        raw = index.raw(key)
+        return raw and (raw, index)
+
+    def get_sync(self, key, *, prototype=None, byte_range=None):
+        """The value of a key or a part of it, None if the key does not exist."""
+        return self._get(key, prototype, byte_range, self._find(key))
+
+    def _get(self, key, prototype, byte_range, found):
+        buffer = (prototype or default_buffer_prototype()).buffer
+        while found:
+            value = self._value(key, byte_range, found)
+            if value is not None:
+                return buffer.from_array_like(np.frombuffer(value, dtype="B"))
+            found = self._find(key)
+        return None
+
+    def _value(self, key, byte_range, found):
+        """The value that an entry stands for; None if it was replaced meanwhile."""
+        raw, index = found
+        entry = Entry.of(raw)
+        begin, end = _bounds(entry.size, byte_range)
+        if entry.tag == VALUE:
+            return entry.value[begin:end]
+        if entry.tag == STAGED:
+            staged = index.session(entry.number).get(key)
+            return None if staged is None else memoryview(staged)[:-1][begin:end]
+        try:
+            value = np.empty(max(0, end - begin), dtype="B")
+            index.array(entry.number).read_into(begin, value)
+        except NotFound:
+            return None
+        # What is destroyed reads as zeros, but only after the entry has changed.
+        again = self._find(key)
+        return value if again and again[0] == raw else None
+
+    def size_sync(self, key):
+        """Length of the value of a key in bytes, None if the key does not exist."""
+        size = self._entry_size(key)
+        if not may_refer(size):
+            return size and size - 1
+        found = self._find(key)
+        return found and Entry.of(found[0]).size
+
+    def _entry_size(self, key):
+        return self._open_index().size(key)
+
+    def set_sync(self, key, value):
+        """Set the value of a key."""
+        self._check_writable()
+        if not isinstance(value, Buffer):
+            raise TypeError(f"{type(self).__name__}.set(): `value` must be a Buffer, got {type(value)}")
+        self._open_index()
+        data = memoryview(np.ascontiguousarray(value.as_numpy_array())).cast("B")
+        if len(data) > VALUE_MAX:
+            self._set_long(key, data)
+        else:
+            self._set_short(key, b"".join((data, VALUE)))
+
+    def _set_short(self, key, raw):
+        try:
+            self._index.put(key, raw, "insert")
+        except Exists:
+            self._index.change(lambda index: self._replace(index, key, raw))
+
+    @staticmethod
+    def _replace(index, key, raw):
+        index.free_old(key)
+        index.put(key, raw)
+
+    def _set_long(self, key, data):
+        """Write an Array, then let the index refer to it."""
+        number = Writers(self._latest).enter()
+        self._latest.create_array(number, data)
+
+        def refer(index):
+            self._replace(index, key, reference(ARRAY, number, len(data)))
+            Writers(index).remove(number)
+
+        self._latest.change(refer)
+
+    def _insert(self, key, value):
+        if self._entry_size(key) is None:
+            data = value.to_bytes()
+            if len(data) > VALUE_MAX:
+                self._insert_long(key, data)
+            else:
+                with contextlib.suppress(Exists):
+                    self._index.put(key, data + VALUE, "insert")
+
+    def _insert_long(self, key, data):
+        """As `_set_long`, unless somebody else is faster: then the Array goes again."""
+        number = Writers(self._latest).enter()
+        self._latest.create_array(number, data)
+
+        def refer(index):
+            if index.size(key) is None:
+                index.put(key, reference(ARRAY, number, len(data)))
+            else:
+                index.destroy_array(number)
+            Writers(index).remove(number)
+
+        self._latest.change(refer)
+
+    def delete_sync(self, key):
+        """Remove a key. Removing a missing key is not an error."""
+        self._check_writable()
+        if self._entry_size(key) is not None:
+            self._remove(key)
+
+    def _remove(self, key):
+        def remove(index):
+            if index.free_old(key):
+                index.discard(key)
+
+        self._index.change(remove)
+
+    def _keys(self, prefix):
+        return self._open_index().keys(prefix)
+
+    def _names(self, folder):
+        return self._open_index().names(folder)
+
+    def _delete_below(self, folder):
+        for key in list(self._keys(f"{folder}/" if folder else "")):
+            self._remove(key)
+        self._index.prune(folder)
+
+    # The methods that zarr awaits.
+
+    async def _soon(self, work, *arguments, size=0, **options):
+        """Call what may wait for the medium, in a thread unless it is short and in memory."""
+        if self._in_memory and size <= VALUE_MAX:
+            return work(*arguments, **options)
+        return await asyncio.to_thread(work, *arguments, **options)
+
+    async def get(self, key, prototype=None, byte_range=None):
+        """The value of a key or a part of it, None if the key does not exist."""
+        await self._ensure_open()
+        found = await self._soon(self._find, key)
+        size = Entry.of(found[0]).size if found else 0
+        return await self._soon(self._get, key, prototype, byte_range, found, size=size)
+
+    async def get_partial_values(self, prototype, key_ranges):
+        """The parts of values that are asked for, in order, with None for missing keys."""
+        parts = (self.get(key, prototype, byte_range) for key, byte_range in key_ranges)
+        return list(await asyncio.gather(*parts))
+
+    async def exists(self, key):
+        """Whether a key exists."""
+        await self._ensure_open()
+        return await self._soon(self._entry_size, key) is not None
+
+    async def getsize(self, key):
+        """Length of the value of a key in bytes. The value is not read."""
+        await self._ensure_open()
+        size = await self._soon(self.size_sync, key)
+        if size is None:
+            raise FileNotFoundError(key)
+        return size
+
+    async def set(self, key, value):
+        """Set the value of a key."""
+        self._check_writable()
+        await self._ensure_open()
+        size = len(value) if isinstance(value, Buffer) else 0
+        await self._soon(self.set_sync, key, value, size=size)
+
+    async def set_if_not_exists(self, key, value):
+        """Set the value of a key that does not exist. Of several writers, one succeeds."""
+        self._check_writable()
+        await self._ensure_open()
+        await self._soon(self._insert, key, value, size=len(value))
+
+    async def delete(self, key):
+        """Remove a key. Removing a missing key is not an error."""
+        self._check_writable()
+        await self._ensure_open()
+        await self._soon(self.delete_sync, key)
+
+    async def delete_dir(self, prefix):
+        """Remove all keys of a directory, one after the other."""
+        self._check_writable()
+        await self._ensure_open()
+        await asyncio.to_thread(self._delete_below, prefix.rstrip("/"))
+
+    async def list(self):
+        """All keys."""
+        async for key in self.list_prefix(""):
+            yield key
+
+    async def list_prefix(self, prefix):
+        """All keys that begin with a prefix."""
+        await self._ensure_open()
+        for key in await asyncio.to_thread(list, self._keys(prefix)):
+            yield key
+
+    async def list_dir(self, prefix):
+        """The names directly below a prefix."""
+        await self._ensure_open()
+        for name in await asyncio.to_thread(self._names, prefix.rstrip("/")):
+            yield name
+
+    async def is_empty(self, prefix):
+        """Whether there is no key below a prefix."""
+        await self._ensure_open()
+        folder = prefix.rstrip("/")
+        return await asyncio.to_thread(lambda: not any(self._keys(f"{folder}/" if folder else "")))
+
+    # Versions.
+
+    def writable_session(self):
+        """A Session: a store whose writes become visible to others at its commit, all at once."""
+        self._check_writable()
+        self.garbage_collect()
+        number = Writers(self._latest).enter()
+        base = None
+        with contextlib.suppress(NotSupported):
+            base = self._latest.container.create_snapshot(f"{BASE}{number}").epoch
+        return Session(self._given or self._name, number, base)
+
+    @contextlib.contextmanager
+    def transaction(self, message="", name=None):
+        """A session for a `with` block: committed at its end, discarded if an exception leaves it."""
+        session = self.writable_session()
+        try:
+            yield session
+            session.commit(message, name)
+        except BaseException:
+            session.discard_changes()
+            raise
+
+    def readonly_session(self, at):
+        """The store at a snapshot, its epoch or its name, as by `Store(store, at=at)`."""
+        return Store(self._given or self._name, at=at)
+
+    def ancestry(self):
+        """The commits, latest first."""
+        entries = self._open_index().kv("zarr.history").items()
+        commits = [_commit(int(key), json.loads(text)) for key, text in entries if key != b"head"]
+        return sorted(commits, key=lambda commit: -commit.id)
+
+    def expire_snapshots(self, keep):
+        """Destroy the snapshots of commits without a name, except for the latest `keep` commits."""
+        self._check_writable()
+        epochs = {commit.epoch for commit in self.ancestry()[max(1, keep) :] if commit.name is None}
+        container = self._latest.container
+        for snapshot in container.snapshots():
+            if snapshot.epoch in epochs:
+                container.destroy_snapshot(snapshot)
+
+    def garbage_collect(self):
+        """Remove what killed writers left, as each new session does. Returns the number of objects."""
+        self._check_writable()
+        self._open_index()
+        self._finish()
+        return Writers(self._latest).collect()
+
+    def _finish(self):
+        """Create the snapshot of the last commit if its process was killed before it could."""
+        history = self._latest.kv("zarr.history")
+        number = history.get(b"head")
+        last = json.loads(history[number]) if number else {}
+        if number and last["epoch"] is None and is_dead(last["process"]):
+            _keep_version(self._latest, number, last)
+
+
+def _keep_version(index, number, record):
+    """Create the snapshot of a commit, and enter it in the commit's record."""
+    name = record["name"] or f"{VERSION}{number.decode()}"
+    try:
+        record = {**record, "epoch": index.container.create_snapshot(name).epoch}
+    except NotSupported:
+        return
+    index.kv("zarr.history")[number] = json.dumps(record).encode()
+
+
+def _commit(number, record):
+    when = datetime.fromtimestamp(record["time"], timezone.utc)
+    return Commit(number, record["message"], when, record["name"], record["epoch"])
+
+
+class Session(Store):
+    """A store that keeps its writes to itself until its commit. `Store.writable_session` and
+    `Store.transaction` make it.
+
+    It reads its own writes, and apart from them the state in which it began. It may be pickled: workers write
+    into the same session, and one process commits. If the process that made it dies before that, all is
+    discarded.
+    """
+
+    def __init__(self, store, number, base, *, read_only=False):
+        """Take the store, the number of the session, and the epoch of the snapshot in which it began."""
+        super().__init__(store, read_only=read_only)
+        self._number, self._base, self._own = number, base, None
+
+    def _identity(self):
+        return *super()._identity(), self._number
+
+    def __getstate__(self):
+        """Pickle by name; nothing that is open goes along."""
+        return {**super().__getstate__(), "_own": None}
+
+    def with_read_only(self, read_only=False):
+        """The same session, for reading only or for writing too."""
+        return Session(self._given or self._name, self._number, self._base, read_only=read_only)
+
+    def _open_index(self):
+        if self._index is None:
+            super()._open_index()
+            if self._number is not None:
+                self._own = self._latest.session(self._number)
+                self._index = self._latest.at(self._base)
+        return self._index
+
+    @property
+    def store(self):
+        """The session itself, which is the store to write to."""
+        return self
+
+    @property
+    def has_uncommitted_changes(self):
+        """Whether anything was written that is not committed."""
+        self._open_index()
+        return not self.read_only and next(iter(self._own), None) is not None
+
+    def writable_session(self):
+        """A session has no sessions."""
+        raise Invalid(22, "this is a session: begin another one in the store")
+
+    def _find(self, key):
+        self._open_index()
+        raw = None if self._own is None else self._own.get(key)
+        if raw is None:
+            return super()._find(key)
+        return None if raw == REMOVED else (raw, self._latest)
+
+    def _entry_size(self, key):
+        self._open_index()
+        size = None if self._own is None else self._own.size(key)
+        if size is None:
+            return super()._entry_size(key)
+        return None if size == 1 and self._own.get(key) == REMOVED else size
+
+    def _check_alive(self):
+        """Refuse a write after the end of the session; what it has left is removed."""
+        if Writers(self._latest).get(self._number) is None:
+            self._latest.session(self._number).clear()
+            raise NoHandle(9, f"session {self._number} has ended: begin another one")
+
+    def _set_short(self, key, raw):
+        def replace(index):
+            own = index.session(self._number)
+            if may_refer(own.size(key)):
+                self._free_own(index, Entry.of(own[key]))
+            own.put(key, raw)
+
+        try:
+            self._own.put(key, raw, "insert")
+        except Exists:
+            self._latest.change(replace)
+        self._check_alive()
+
+    @staticmethod
+    def _free_own(index, entry):
+        if entry.tag == ARRAY:
+            index.destroy_array(entry.number)
+            Writers(index).remove(entry.number)
+
+    def _set_long(self, key, data):
+        number = Writers(self._latest).enter(session=self._number)
+        self._latest.create_array(number, data)
+        self._set_short(key, reference(ARRAY, number, len(data)))
+
+    def _insert(self, key, value):
+        if self._entry_size(key) is None:
+            self.set_sync(key, value)
+
+    def _remove(self, key):
+        self._set_short(key, REMOVED)
+
+    def _keys(self, prefix):
+        self._open_index()
+        own = {key: self._entry_size(key) is not None for key in map(bytes.decode, self._own or ())}
+        yield from (key for key in super()._keys(prefix) if key not in own)
+        yield from (key for key, exists in own.items() if exists and key.startswith(prefix))
+
+    def _names(self, folder):
+        inside = f"{folder}/" if folder else ""
+        return sorted({key[len(inside) :].split("/")[0] for key in self._keys(inside)})
+
+    def _delete_below(self, folder):
+        for key in list(self._keys(f"{folder}/" if folder else "")):
+            self._remove(key)
+
+    def commit(self, message="", name=None, *, force=False):
+        """Make the writes visible to others, all at once, and end the session. Returns the Commit.
+
+        A snapshot keeps the state, under `name` if one is given. If others have changed any of the same keys
+        since the session began, nothing is done, and Conflict is raised; with `force` these keys are
+        overwritten. Other processes must have finished their writes to the session.
+        """
+        self._check_writable()
+        self._open_index()
+        if name is not None and (not name or name.startswith((BASE, VERSION)) or self._has_snapshot(name)):
+            raise Exists(17, f"{name!r} is no name for a snapshot, or there is one: choose another name")
+        number, record = self._latest.change(lambda index: self._apply(index, message, name, force))
+        self._end()
+        _keep_version(self._latest, number, record)
+        return _commit(int(number), json.loads(self._latest.kv("zarr.history")[number]))
+
+    def _has_snapshot(self, name):
+        with contextlib.suppress(NotSupported):
+            return any(snapshot.name == name for snapshot in self._latest.container.snapshots())
+        return False
+
+    def _apply(self, index, message, name, force):
+        """Do all of a commit in a transaction."""
+        writers, own = Writers(index), index.session(self._number)
+        if writers.get(self._number) is None:
+            raise NoHandle(9, f"session {self._number} has ended: begin another one")
+        keys = [key.decode() for key in self._own]
+        self._check_conflicts(index, () if force else keys)
+        for key in keys:
+            self._move(index, writers, own, key)
+        writers.remove(self._number)
+        history = index.kv("zarr.history")
+        number = b"%d" % (int(history.get(b"head", b"0")) + 1)
+        record = {
+            "message": message,
+            "name": name,
+            "time": time.time(),
+            "epoch": None,
+            "process": this_process(),
+        }
+        history[b"head"], history[number] = number, json.dumps(record).encode()
+        return number, record
+
+    def _check_conflicts(self, index, keys):
+        if self._base is None:
+            return
+        changed = [key for key in keys if self._differs(index, key)]
+        if changed:
+            named = ", ".join(changed[:3]) + (", ..." if len(changed) > 3 else "")
+            conflict = Conflict(16, f"others have changed {len(changed)} keys of the session: {named}")
+            conflict.keys = changed
+            raise conflict
+
+    def _differs(self, index, key):
+        """True if the entry of a key is another one than when the session began."""
+        before, now = self._index.size(key), index.size(key)
+        return before != now or (now is not None and self._index.raw(key) != index.raw(key))
+
+    def _move(self, index, writers, own, key):
+        """Let the index refer to a value of the session, in place of what it has."""
+        size = own.size(key)
+        raw = own[key] if size == 1 or may_refer(size) else VALUE
+        entry = Entry.of(raw) if raw[-1:] == ARRAY else None
+        existed = index.free_old(key)
+        if raw == REMOVED or entry:
+            own.discard(key)
+        if entry:
+            writers.remove(entry.number)
+            index.put_blindly(key, raw)
+        elif raw != REMOVED:
+            index.put_blindly(key, reference(STAGED, self._number, size - 1))
+        elif existed:
+            index.discard(key)
+
+    def discard_changes(self):
+        """End the session without a commit. A session that has ended is left as it is."""
+        if not self.read_only:
+            self._open_index()
+            Writers(self._latest).collect(abandoned=[self._number])
+            self._end()
+
+    def _end(self):
+        """Show the latest state from now on, for reading."""
+        self._read_only, self._number, self._own, self._index = True, None, None, self._latest
+        Writers(self._latest).destroy_bases()

@@ -1,0 +1,416 @@
+"""The zarr store, with the tests that zarr provides for all stores."""
+
+import asyncio
+import multiprocessing
+import os
+import pathlib
+import pickle
+import random
+import re
+import signal
+import subprocess
+import sys
+import urllib.parse
+
+import pytest
+
+import esker
+
+zarr = pytest.importorskip("zarr", minversion="3.1")
+numpy = pytest.importorskip("numpy")
+hypothesis = pytest.importorskip("hypothesis")
+pytest.importorskip("pytest_asyncio")
+
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest  # noqa: E402
+from zarr.core.buffer import cpu, default_buffer_prototype  # noqa: E402
+from zarr.testing import stateful  # noqa: E402
+from zarr.testing.store import StoreTests  # noqa: E402
+
+from esker._zarr_index import VALUE_MAX  # noqa: E402
+from esker.zarr import Conflict, Session, Store  # noqa: E402
+
+# How often a writer is killed in its commit; ESKER_ZARR_KILLS makes it more.
+KILLS = int(os.environ.get("ESKER_ZARR_KILLS", "20"))
+# Sequences of operations that zarr's machines draw; ESKER_ZARR_EXAMPLES makes it more.
+EXAMPLES = int(os.environ.get("ESKER_ZARR_EXAMPLES", "8"))
+# Time limit in seconds, after which a process counts as hanging.
+PATIENCE = 600
+
+
+def url_of(container):
+    """The name of a store in a container."""
+    return f"{container.pool.name}/{container.label}"
+
+
+@pytest.fixture
+def url(native):
+    """The name of a new store, for tests across processes."""
+    return url_of(native)
+
+
+class Kept(StoreTests[Store, cpu.Buffer]):
+    """zarr's tests; `set` and `get` go through another handle."""
+
+    store_cls = Store
+    buffer_cls = cpu.Buffer
+
+    async def set(self, store, key, value):
+        """Set a value by another store."""
+        await self.other(store).set(key, value)
+
+    async def get(self, store, key):
+        """Get a value by another store."""
+        return await self.other(store).get(key, default_buffer_prototype())
+
+    def other(self, store):
+        """Another store with the same content."""
+        return pickle.loads(pickle.dumps(store))
+
+    def test_store_repr(self, store):
+        assert str(store).startswith("esker://") and type(store).__name__ in repr(store)
+
+    def test_store_supports_writes(self, store):
+        assert store.supports_writes
+
+    def test_store_supports_listing(self, store):
+        assert store.supports_listing
+
+
+class TestStore(Kept):
+    """The store, on each backend."""
+
+    @pytest.fixture
+    def store_kwargs(self, container):
+        """What opens it."""
+        return {"store": url_of(container)}
+
+
+@pytest.mark.usefixtures("keeps_snapshots")
+class TestSession(Kept):
+    """A session is a store too."""
+
+    store_cls = Session
+
+    @pytest.fixture
+    def store_kwargs(self, container):
+        """What opens it."""
+        session = Store(container).writable_session()
+        return {"store": url_of(container), "number": session._number, "base": session._base}
+
+
+MACHINES = {"store": stateful.ZarrStoreStateMachine, "hierarchy": stateful.ZarrHierarchyStateMachine}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("kind", ["store", "session"])
+@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning", "ignore:.*V3 specification")
+def test_machines(native, machine, kind):
+    opened = Store(native) if kind == "store" else Store(native).writable_session()
+    settings = hypothesis.settings(
+        derandomize=True,
+        deadline=None,
+        max_examples=EXAMPLES if machine == "hierarchy" else 2 * EXAMPLES,
+        stateful_step_count=30,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    hypothesis.stateful.run_state_machine_as_test(lambda: MACHINES[machine](opened), settings=settings)
+
+
+def data(value):
+    """A value as zarr passes it."""
+    return cpu.Buffer.from_bytes(value)
+
+
+def read(store, key, byte_range=None):
+    """A value as bytes."""
+    found = store.get_sync(key, byte_range=byte_range)
+    return None if found is None else found.to_bytes()
+
+
+LONG = bytes(range(256)) * 4096
+
+
+@pytest.mark.parametrize("kind", ["store", "session"])
+def test_long_values_are_read_in_parts(container, kind):
+    store = Store(container) if kind == "store" else Store(container).writable_session()
+    store.set_sync("a/c/0", data(LONG))
+    store.set_sync("a/c/1", data(LONG[::-1]))
+    assert read(store, "a/c/0") == LONG and store.size_sync("a/c/0") == len(LONG)
+    assert read(store, "a/c/0", RangeByteRequest(1000, 1010)) == LONG[1000:1010]
+    assert read(store, "a/c/1", SuffixByteRequest(3)) == b"\2\1\0"
+    assert read(store, "a/c/1", OffsetByteRequest(len(LONG) - 1)) == b"\0"
+    assert read(store, "a/c/1", RangeByteRequest(len(LONG), len(LONG) + 5)) == b""
+    arrays = len(container.objects())
+    store.set_sync("a/c/0", data(b"short"))
+    store.delete_sync("a/c/1")
+    assert read(store, "a/c/0") == b"short" and read(store, "a/c/1") is None
+    assert len(container.objects()) == arrays - 2, "both Arrays are gone"
+
+
+async def test_of_several_writers_one_inserts(container):
+    store = Store(container)
+    for value in (b"1", LONG):
+        await asyncio.gather(*(store.set_if_not_exists(f"{len(value)}", data(value)) for _ in range(4)))
+        await store.set_if_not_exists(f"{len(value)}", data(b"2"))
+        assert read(store, f"{len(value)}") == value
+    await store.clear()
+    assert container.objects() == []
+
+
+def test_names_of_stores(native, monkeypatch):
+    store = Store(url_of(native))
+    store.set_sync("a", data(b"1"))
+    path = native.pool.name.removeprefix("esker:")
+    assert read(Store(f"esker://{path}/{native.label}"), "a") == read(Store(native), "a") == b"1"
+    monkeypatch.setenv("ESKER_POOLS", os.path.dirname(urllib.parse.urlsplit(native.pool.name).path))
+    label = native.pool.info()["label"]
+    assert read(Store(f"esker://{label}/{native.label}", read_only=True), "a") == b"1"
+    with pytest.raises(FileNotFoundError, match="has no container"):
+        Store("tank").set_sync("a", data(b"1"))
+    with pytest.raises(FileNotFoundError):
+        Store(f"{label}/none", read_only=True).get_sync("a")
+
+
+@pytest.mark.usefixtures("keeps_snapshots")
+def test_a_commit_is_seen_as_a_whole(container):
+    store = Store(container)
+    store.set_sync("a/c/0", data(b"old"))
+    store.set_sync("a/c/1", data(b"old"))
+    with store.transaction("first", name="v1") as session:
+        session.set_sync("a/c/0", data(b"new"))
+        session.set_sync("b/c/0", data(LONG))
+        session.delete_sync("a/c/1")
+        assert read(session, "a/c/0") == b"new" and read(session, "a/c/1") is None
+        assert sorted(session._keys("")) == ["a/c/0", "b/c/0"] and session._names("") == ["a", "b"]
+        assert session.has_uncommitted_changes and session.store is session
+        assert sorted(store._keys("")) == ["a/c/0", "a/c/1"] and read(store, "a/c/0") == b"old"
+    assert sorted(store._keys("")) == ["a/c/0", "b/c/0"] and read(store, "a/c/0") == b"new"
+    assert session.read_only and read(session, "b/c/0") == LONG
+    with pytest.raises(ValueError, match="read-only"):
+        session.set_sync("a/c/0", data(b"late"))
+    with pytest.raises(ZeroDivisionError), store.transaction("never") as session:
+        session.set_sync("a/c/0", data(LONG))
+        1 / 0  # noqa: B018
+    assert [commit.message for commit in store.ancestry()] == ["first"]
+    assert [snapshot.name for snapshot in container.snapshots()] == ["v1"]
+    store.set_sync("a/c/0", data(b"newer"))
+    old = Store(container, at="v1")
+    assert old.read_only and read(old, "a/c/0") == b"new" and read(old, "b/c/0") == LONG
+    assert read(store.readonly_session(store.ancestry()[0].epoch), "a/c/0") == b"new"
+    with pytest.raises(ValueError, match="read-only"):
+        old.set_sync("a/c/0", data(b"1"))
+
+
+@pytest.mark.usefixtures("keeps_snapshots")
+def test_commits_of_the_same_keys_conflict(container):
+    store = Store(container)
+    store.set_sync("a", data(b"0"))
+    one, two, three = (store.writable_session() for _ in range(3))
+    one.set_sync("a", data(b"1"))
+    two.set_sync("a", data(b"2"))
+    three.set_sync("b", data(b"3"))
+    one.commit("one")
+    three.commit("three")
+    with pytest.raises(Conflict, match="1 keys of the session: a") as raised:
+        two.commit("two")
+    assert raised.value.keys == ["a"] and read(store, "a") == b"1"
+    two.commit("two", force=True)
+    assert read(store, "a") == b"2" and read(store, "b") == b"3"
+    assert [commit.message for commit in store.ancestry()] == ["two", "three", "one"]
+
+
+@pytest.mark.usefixtures("keeps_snapshots")
+def test_versions_expire(container):
+    store = Store(container)
+    for number in range(4):
+        with store.transaction(f"{number}", name="kept" if number == 0 else None) as session:
+            session.set_sync("a/c/0", data(b"%d" % number))
+    with pytest.raises(FileExistsError), store.transaction(name="kept"):
+        pass
+    versions = [commit.epoch for commit in store.ancestry()]
+    assert [read(store.readonly_session(epoch), "a/c/0") for epoch in versions] == [b"3", b"2", b"1", b"0"]
+    store.expire_snapshots(1)
+    assert [snapshot.name for snapshot in container.snapshots()] == ["kept", "zarr-4"]
+    assert read(Store(container, at="kept"), "a/c/0") == b"0"
+
+
+@pytest.mark.usefixtures("keeps_snapshots")
+def test_a_session_that_has_ended_takes_no_writes(container):
+    store = Store(container)
+    session = store.writable_session()
+    worker = pickle.loads(pickle.dumps(session))
+    worker.set_sync("a", data(b"1"))
+    session.discard_changes()
+    with pytest.raises(ValueError, match="has ended"):
+        worker.set_sync("b", data(LONG))
+    with pytest.raises(ValueError, match="has ended"):
+        worker.commit()
+    store.garbage_collect()
+    assert container.objects() == [] and container.snapshots() == []
+
+
+def write_region(store, number):
+    """Write a row of the array, in a worker."""
+    zarr.open_array(store, path="rows", mode="r+")[number] = number
+    return os.getpid()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("kind", ["store", "session"])
+def test_processes_write_regions(url, method, kind):
+    store = Store(url)
+    writer = store.writable_session() if kind == "session" else store
+    zarr.create_array(writer, name="rows", shape=(12, 1000), chunks=(1, 300), dtype="i4")
+    with multiprocessing.get_context(method).Pool(3) as workers:
+        pids = workers.starmap(write_region, [(writer, number) for number in range(12)])
+    assert os.getpid() not in pids
+    if kind == "session":
+        assert list(store._keys("")) == []
+        writer.commit("rows")
+    rows = zarr.open_array(Store(url, read_only=True), path="rows")[:]
+    assert (rows == numpy.arange(12)[:, None]).all()
+
+
+def test_xarray(url):
+    xarray = pytest.importorskip("xarray")
+    store = Store(url)
+    hours = xarray.Dataset({"t": (("time", "x"), numpy.arange(40.0).reshape(4, 10))}, {"time": range(4)})
+    hours.to_zarr(store, mode="w", consolidated=False)
+    later = hours.assign_coords(time=range(4, 8))
+    with store.transaction("later") as session:
+        later.to_zarr(session, append_dim="time", consolidated=False)
+        assert xarray.open_zarr(store, consolidated=False).sizes["time"] == 4
+    (hours * 2).drop_vars("time").to_zarr(store, region={"time": slice(4, 8)}, consolidated=False)
+    expected = xarray.concat([hours, later.copy(data={"t": hours["t"].values * 2})], "time")
+    opened = xarray.open_zarr(store, consolidated=False, chunks=None)
+    assert opened.load().equals(expected)
+    with xarray.open_zarr(store.readonly_session(store.ancestry()[0].epoch), consolidated=False) as before:
+        assert before["t"].values[4:].tolist() == later["t"].values.tolist()
+
+
+def test_dask(url):
+    array = pytest.importorskip("dask.array")
+    values = array.arange(10_000, chunks=1000)
+    values.to_zarr(zarr.create_array(Store(url), name="a", shape=10_000, chunks=1000, dtype="i8"))
+    assert array.from_zarr(Store(url), component="a").sum().compute() == sum(range(10_000))
+
+
+def versions_seen(store):
+    """The values of all keys at one moment."""
+    moment = store.container.create_snapshot("moment")
+    state = store.readonly_session(moment)
+    seen = {read(state, key)[:8] for key in state._keys("")}
+    store.container.destroy_snapshot(moment)
+    return seen
+
+
+def commit_forever(store, pipe, number):
+    """Commit the next number to all keys, over and over."""
+    while True:
+        number += 1
+        value = b"%08d" % number
+        session = store.writable_session()
+        for key in range(20):
+            session.set_sync(f"a/{key}/c/0", data(value * (key + 1)))
+        session.set_sync("long/c/0", data(value * (VALUE_MAX // 4)))
+        session.delete_sync(f"odd/c/{(number - 1) % 2}")
+        session.set_sync(f"odd/c/{number % 2}", data(value))
+        os.write(pipe, b"b")
+        session.commit(value.decode())
+        os.write(pipe, b"e")
+
+
+def test_a_writer_killed_in_a_commit(native):
+    store, seed = Store(native), random.Random(int(os.environ.get("ESKER_SEED", "1")))
+    number, kept = 0, set()
+    for _ in range(KILLS):
+        begun, ended = killed_writer(store, number, seed)
+        store.garbage_collect()
+        seen = versions_seen(store)
+        assert len(seen) <= 1, f"a mix: {seen}"
+        done = int(seen.pop()) if seen else 0
+        assert number + ended <= done <= number + begun
+        assert len(store.ancestry()) == done and all(commit.epoch for commit in store.ancestry())
+        store.expire_snapshots(1)
+        assert len(native.snapshots()) == min(done, 1)
+        number = done
+        kept.add(len(native.objects()))
+    assert len(kept) <= 2, "the number of objects does not grow, apart from the first commit"
+    remove_all(store)
+    assert len(native.objects()) <= 1, "the history"
+
+
+def killed_writer(store, number, seed):
+    """Kill a writer in one of its commits. How many commits began, and how many ended for certain."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            commit_forever(store, theirs, number)
+        finally:
+            os._exit(1)
+    os.close(theirs)
+    told = b""
+    for _ in range(seed.randrange(1, 6)):
+        told += os.read(ours, 1)
+    for _ in range(seed.randrange(20_000)):
+        pass
+    os.kill(pid, signal.SIGKILL)
+    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    while more := os.read(ours, 100):
+        told += more
+    os.close(ours)
+    return told.count(b"b"), told.count(b"e")
+
+
+def remove_all(store):
+    """Remove all values and all snapshots."""
+    for key in list(store._keys("")):
+        store.delete_sync(key)
+    store._index.prune("")
+    for snapshot in store.container.snapshots():
+        store.container.destroy_snapshot(snapshot)
+
+
+def write_long_forever(store, pipe):
+    """Replace a long value over and over."""
+    while True:
+        store.set_sync("a/c/0", data(LONG))
+        os.write(pipe, b"e")
+
+
+def test_a_killed_writer_of_long_values_leaves_nothing(native):
+    store, seed = Store(native), random.Random(int(os.environ.get("ESKER_SEED", "1")))
+    for _ in range(KILLS):
+        ours, theirs = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                write_long_forever(store, theirs)
+            finally:
+                os._exit(1)
+        os.close(theirs)
+        os.read(ours, seed.randrange(1, 4))
+        for _ in range(seed.randrange(20_000)):
+            pass
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(ours)
+        store.garbage_collect()
+        assert read(store, "a/c/0") == LONG
+        assert len(native.objects()) == 3, "the Key-Values of two nodes, and one Array"
+    remove_all(store)
+    assert native.objects() == []
+
+
+def test_the_page(tmp_path, monkeypatch):
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "howto" / "zarr.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    monkeypatch.setenv("ESKER_POOLS", str(tmp_path))
+    esker.Pool.create("tank", 256 << 20, dir=tmp_path)
+    shown = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks)], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.splitlines() == re.findall(r"# prints (.+)", "\n".join(blocks))
