@@ -1,0 +1,85 @@
+"""The order in which samples are read."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Sequence
+
+_ROUNDS = 4
+_ODD = 0x9E3779B97F4A7C15
+
+
+class Order(Sequence):
+    """The numbers of the samples that one of `ranks` processes reads in one epoch, in order.
+
+    With `shuffle`, a permutation that `seed` and `epoch` determine. It is computed, not stored: a
+    position costs the same wherever it is, so reading can start anywhere, and memory does not depend on
+    the number of samples. All ranks have equally many samples: the first ones are repeated if the number
+    is not a multiple.
+    """
+
+    def __init__(self, count, *, shuffle=False, seed=0, epoch=0, rank=0, ranks=1):
+        """Take the number of samples in all."""
+        if not 0 <= rank < ranks:
+            raise ValueError(f"rank {rank} of {ranks} ranks: ranks count from 0")
+        self._count, self._shuffle, self._rank, self._ranks = count, shuffle, rank, ranks
+        self._half = max(1, (max(count - 1, 1).bit_length() + 1) // 2)
+        digest = hashlib.blake2b(f"{seed}/{epoch}".encode(), digest_size=8 * _ROUNDS).digest()
+        self._keys = [int.from_bytes(digest[8 * at : 8 * at + 8], "little") for at in range(_ROUNDS)]
+
+    def __len__(self):
+        return -(-self._count // self._ranks)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self._at(position) for position in range(*index.indices(len(self)))]
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"position {position} of {len(self)}")
+        return self._at(position % len(self))
+
+    def _at(self, position):
+        number = (position * self._ranks + self._rank) % self._count
+        return self._permuted(number) if self._shuffle else number
+
+    def _permuted(self, number):
+        """A Feistel network over the next power of four, walked until it hits a number below the count."""
+        mask = (1 << self._half) - 1
+        while True:
+            left, right = number >> self._half, number & mask
+            for key in self._keys:
+                mixed = (right + key) * _ODD & (1 << 64) - 1
+                left, right = right, left ^ ((mixed ^ mixed >> 29) * _ODD >> 35 & mask)
+            number = left << self._half | right
+            if number < self._count:
+                return number
+
+
+class Progress:
+    """How far reading is: the seed, the epoch, and the number of samples given in it."""
+
+    def __init__(self, seed):
+        """Start at the beginning of epoch 0."""
+        self.seed, self.epoch, self.given = seed, 0, 0
+        # Epoch and position of the next iteration.
+        self.next = 0, 0
+
+    def begin(self):
+        """Begin an iteration and return its epoch and position; the one after it is the next epoch."""
+        self.epoch, self.given = self.next
+        self.next = self.epoch + 1, 0
+        return self.epoch, self.given
+
+    def end(self):
+        """Finish an epoch."""
+        self.epoch, self.given = self.next
+
+    def state_dict(self):
+        """The state as a dict of numbers."""
+        return {"seed": self.seed, "epoch": self.epoch, "samples": self.given}
+
+    def load_state_dict(self, state):
+        """Begin the next iteration at a saved state."""
+        self.seed, self.next = state["seed"], (state["epoch"], state["samples"])
+        self.epoch, self.given = self.next

@@ -1,0 +1,102 @@
+"""Files that appear whole."""
+
+import contextlib
+import io
+import posixpath
+
+from .errors import NotFound
+
+# Ending of the name of a file that is being written. A later writer of the same file begins it again.
+PART = ".part"
+
+
+class ReplacingFile(io.BufferedIOBase):
+    """A file for writing that replaces another at `close`: readers see the old one or the new one.
+
+    Bytes are collected in memory up to `buffer_bytes`; with 0, until `close`. If an exception leaves its
+    `with`, the old file stays. What a killed process leaves behind is the file with the ending `.part`,
+    which the next writer overwrites.
+    """
+
+    def __init__(self, files, path, *, permissions=0o644, buffer_bytes=4 << 20):
+        """Begin a file; its folder has to exist."""
+        self._files, self.name, self._limit = files, path, buffer_bytes
+        self._part = path + PART
+        self._file = files.open_file(self._part, "w", permissions=permissions)
+        self._buffer, self._stored = bytearray(), 0
+
+    def writable(self):
+        """Return True: it is writable."""
+        return True
+
+    def write(self, data):
+        """Append bytes, and return their number."""
+        self._check()
+        with memoryview(data) as view, view.cast("B") as content:
+            if self._limit and len(self._buffer) + len(content) >= self._limit:
+                self._store()
+            if self._limit and len(content) >= self._limit:
+                self._stored = self._file.write(self._stored, content)
+            else:
+                self._buffer += content
+            return len(content)
+
+    def tell(self):
+        """Return the number of bytes written."""
+        self._check()
+        return self._stored + len(self._buffer)
+
+    def flush(self):
+        """Do nothing: before `close`, nobody sees the file."""
+        self._check()
+
+    def close(self):
+        """Store what is left, and put the file in the place of the old one."""
+        if self.closed:
+            return
+        try:
+            self._store()
+            self._file.sync()
+            self._file.close()
+            self._files.rename(self._part, self.name)
+        except BaseException:
+            self.discard()
+            raise
+        super().close()
+
+    def discard(self):
+        """Give up what was written; the old file stays."""
+        if self.closed:
+            return
+        super().close()
+        self._file.close()
+        remove(self._files, self._part)
+
+    def __exit__(self, kind, error, trace):
+        """Replace the old file, unless an exception leaves the block."""
+        self.close() if kind is None else self.discard()
+
+    def __del__(self):
+        """Give up a file that nobody closed."""
+        if hasattr(self, "_buffer"):
+            self.discard()
+
+    def _store(self):
+        if self._buffer:
+            self._stored = self._file.write(self._stored, self._buffer)
+            self._buffer = bytearray()
+
+    def _check(self):
+        if self.closed:
+            raise ValueError(f"{self.name}: I/O operation on closed file")
+
+
+def remove(files, path):
+    """Remove a file, if it exists."""
+    with contextlib.suppress(NotFound):
+        files.remove(path)
+
+
+def make_folder_of(files, path):
+    """Create the folder of a file, with those above it."""
+    files.mkdir(posixpath.dirname(path), parents=True)

@@ -1,0 +1,179 @@
+"""Samples to learn from: values of a Key-Value, cells of an Array, files of a folder.
+
+Names and sizes are packed: Python objects would be copied into each forked worker when their reference counts
+change.
+"""
+
+from __future__ import annotations
+
+import operator
+from array import array
+from collections.abc import Sequence
+
+from . import Array, FileSystem, Kv, Pool
+from ._parallel import each
+from .errors import Invalid
+
+# A run of neighbouring cells is read at once up to this many bytes.
+RUN_BYTES = 4 << 20
+
+
+class Packed(Sequence):
+    """A sequence of byte strings in one piece of memory."""
+
+    def __init__(self, strings):
+        """Pack the strings."""
+        self._ends, packed = array("Q"), bytearray()
+        for string in strings:
+            packed += string
+            self._ends.append(len(packed))
+        self._bytes = bytes(packed)
+
+    def __len__(self):
+        return len(self._ends)
+
+    def __getitem__(self, index):
+        begin = self._ends[index - 1] if index else 0
+        return self._bytes[begin : self._ends[index]]
+
+
+class Samples(Sequence):
+    """Samples by number. `read` returns many at once; `key` names one."""
+
+    def __getitem__(self, index):
+        number = operator.index(index)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"sample {number} of {len(self)}")
+        return self.read([number % len(self)])[0]
+
+    def read(self, numbers):
+        """The samples with these numbers, in their order, as bytes or bytearrays."""
+        raise NotImplementedError
+
+
+class KvSamples(Samples):
+    """The values of a Key-Value, sorted by key. Keys are those at the time of creation."""
+
+    def __init__(self, kv):
+        """List the keys."""
+        self._kv, keys = kv, sorted(kv)
+        whole = bool(keys) and isinstance(keys[0], int)
+        self._keys = array("Q", keys) if whole else Packed(keys)
+
+    def __len__(self):
+        return len(self._keys)
+
+    def key(self, number):
+        """The key of a sample: bytes, or a number."""
+        return self._keys[number]
+
+    def read(self, numbers):
+        """The values with these numbers, as bytes."""
+        keys = [self._keys[number] for number in numbers]
+        return each(self._kv.container.pool, self._kv.__getitem__, keys)
+
+
+class ArraySamples(Samples):
+    """The cells of an Array. Their number is that at the time of creation."""
+
+    def __init__(self, cells):
+        """Ask for the number of cells."""
+        self._array, self._count = cells, cells.size()
+
+    def __len__(self):
+        return self._count
+
+    def key(self, number):
+        """The number itself."""
+        return number
+
+    def read(self, numbers):
+        """The cells with these numbers, as bytearrays; neighbours are read at once."""
+        size = self._array.cell_size
+        found = each(self._array.container.pool, self._run, _runs(numbers, max(1, RUN_BYTES // size)))
+        return [run[at : at + size] for run in found for at in range(0, len(run), size)]
+
+    def _run(self, run):
+        begin, count = run
+        cells = bytearray(count * self._array.cell_size)
+        self._array.read_into(begin, cells)
+        return cells
+
+
+def _runs(numbers, longest):
+    """Begin and length of the runs of successive numbers."""
+    runs = []
+    for number in numbers:
+        if runs and number == sum(runs[-1]) and runs[-1][1] < longest:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((number, 1))
+    return runs
+
+
+class FileSamples(Samples):
+    """The files below a folder, sorted by path. Paths and sizes are those at the time of creation."""
+
+    def __init__(self, files, folder="/"):
+        """List the files in all folders below; links are left out."""
+        self._files = files
+        found = sorted(_walk(files, folder.rstrip("/")))
+        self._paths = Packed(path for path, _ in found)
+        self._sizes = array("Q", (size for _, size in found))
+
+    def __len__(self):
+        return len(self._sizes)
+
+    def key(self, number):
+        """The path of a file."""
+        return self._paths[number].decode(errors="surrogateescape")
+
+    def size(self, number):
+        """The size of a file in bytes."""
+        return self._sizes[number]
+
+    def read(self, numbers):
+        """The contents of the files with these numbers, as bytearrays."""
+        return each(self._files.container.pool, self._content, numbers)
+
+    def _content(self, number):
+        content = bytearray(self._sizes[number])
+        with self._files.open_file(self.key(number)) as file:
+            count = file.read_into(0, content)
+        return content[:count] if count < len(content) else content
+
+
+def _walk(files, folder):
+    """Paths and sizes of the files below a folder."""
+    folders = [folder]
+    while folders:
+        here = folders.pop()
+        for name, stat in files.scandir(here or "/"):
+            path = f"{here}/{name}"
+            if stat["type"] == "directory":
+                folders.append(path)
+            elif stat["type"] == "file":
+                yield path.encode(errors="surrogateescape"), stat["size"]
+
+
+def file_system(url, mode="r"):
+    """The file system and the path of `esker://POOL/CONTAINER/path`."""
+    scheme, _, rest = str(url).partition("://")
+    pool, container, path = (*rest.split("/", 2), "", "", "")[:3]
+    if scheme != "esker" or not container:
+        raise Invalid(22, f"{url!r} has no container: use esker://POOL/CONTAINER/path")
+    opened = Pool(pool, mode).container(container)
+    return FileSystem(opened, mode == "r"), f"/{path}"
+
+
+def samples_of(source):
+    """The samples of a Key-Value, an Array, a FileSystem, or a folder `esker://POOL/CONTAINER/path`."""
+    kinds = {Kv: KvSamples, Array: ArraySamples, FileSystem: FileSamples}
+    if isinstance(source, Samples):
+        return source
+    if type(source) in kinds:
+        return kinds[type(source)](source)
+    if isinstance(source, str):
+        return FileSamples(*file_system(source))
+    kind = type(source).__name__
+    raise TypeError(f"{kind} has no samples: use a Kv, an Array, a FileSystem or esker://POOL/CONTAINER/path")

@@ -1,0 +1,213 @@
+"""Datasets and checkpoints for PyTorch, as DAOS's `pydaos.torch` has them, over containers with files.
+
+    from pydaos.torch import Checkpoint, Dataset
+
+    with Dataset("tank", "samples", path="/train", transform_fn=decode) as dataset:
+        loader = DataLoader(dataset, batch_size=16, num_workers=4, worker_init_fn=dataset.worker_init)
+
+`esker.torch` has more: Key-Values and Arrays, shuffling by seed, and resuming.
+"""
+
+import io
+import os
+import posixpath
+import stat
+from collections.abc import Sequence
+
+try:
+    from torch.utils.data import Dataset as _Dataset
+    from torch.utils.data import IterableDataset as _IterableDataset
+    from torch.utils.data import get_worker_info
+except ImportError as _error:
+    raise ImportError("pydaos.torch needs PyTorch: pip install torch") from _error
+
+from .. import FileSystem, Pool
+from .._replacing import ReplacingFile, make_folder_of
+from .._samples import FileSamples
+
+__all__ = ["Checkpoint", "Dataset", "IterableDataset", "WriteBuffer"]
+
+DEFAULT_CHUNK_SIZE = 64 << 20
+_MODE = stat.S_IFREG | 0o644
+
+
+def _files(pool, cont, mode):
+    if pool is None or cont is None:
+        raise ValueError("a pool and a container are required: labels or UUIDs")
+    return FileSystem(Pool(pool, mode).container(cont), mode == "r")
+
+
+class _Objects(Sequence):
+    """Path and size of each sample."""
+
+    def __init__(self, samples):
+        self._samples = samples
+
+    def __len__(self):
+        return len(self._samples)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        return self._samples.key(number), self._samples.size(number)
+
+
+class _Closing:
+    """What ends at `close`. Esker's handles need no end; after it, there are no samples."""
+
+    _closed = False
+
+    def close(self):
+        """Release the container. Closing twice is not an error."""
+        self._closed = True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.close()
+
+
+class _FileDataset(_Closing):
+    """The files below a folder, as bytearrays given to a function."""
+
+    def __init__(self, pool, cont, path, transform_fn):
+        path = "/" if path is None else path
+        if not path.startswith("/"):
+            raise ValueError(f"path {path!r} is relative: begin it with /")
+        self._samples = FileSamples(_files(pool, cont, "r"), path)
+        self._transform_fn = transform_fn
+        self.objects = _Objects(self._samples)
+
+    def __len__(self):
+        return len(self._samples)
+
+    def worker_init(self, worker_id):
+        """Do nothing: unlike DAOS's, Esker's handles work in forked and spawned workers."""
+
+    def close(self):
+        """Release the container and the list of samples."""
+        super().close()
+        self._samples = self.objects = None
+
+    def _read(self, numbers):
+        read = self._samples.read(numbers)
+        return read if self._transform_fn is None else list(map(self._transform_fn, read))
+
+
+class Dataset(_FileDataset, _Dataset):
+    """The files of a container, or below `path`, by number.
+
+    `transform_fn` is called with each as a bytearray.
+
+    The other arguments tune how DAOS lists folders. Here they are accepted and have no effect.
+    """
+
+    def __init__(
+        self,
+        pool=None,
+        cont=None,
+        path=None,
+        transform_fn=None,
+        readdir_batch_size=None,
+        dir_cache_size=None,
+        readdir_workers=None,
+    ):
+        """List the files."""
+        super().__init__(pool, cont, path, transform_fn)
+
+    def __getitem__(self, idx):
+        return self._read([range(len(self))[idx]])[0]
+
+    def __getitems__(self, indices):
+        """The samples of a batch, read in parallel where that is faster."""
+        return self._read(indices)
+
+
+class IterableDataset(_FileDataset, _IterableDataset):
+    """The files of a container, or below `path`, in order.
+
+    `transform_fn` is called with each as a bytearray. `batch_size` files are read together. Workers of a
+    DataLoader share the files, even without `worker_init`. The other arguments tune how DAOS lists
+    folders. Here they are accepted and have no effect.
+    """
+
+    def __init__(
+        self,
+        pool=None,
+        cont=None,
+        path=None,
+        transform_fn=None,
+        readdir_batch_size=None,
+        batch_size=32,
+        dir_cache_size=None,
+        readdir_workers=None,
+    ):
+        """List the files."""
+        super().__init__(pool, cont, path, transform_fn)
+        self._batch_size = batch_size
+
+    def __iter__(self):
+        worker, count = get_worker_info(), len(self)
+        share = -(-count // worker.num_workers) if worker else count
+        begin = share * worker.id if worker else 0
+        mine = range(begin, min(begin + share, count))
+        for at in range(0, len(mine), self._batch_size):
+            yield from self._read(mine[at : at + self._batch_size])
+
+
+class WriteBuffer(ReplacingFile):
+    """A checkpoint that is being written: a file that appears, or replaces the old one, when it is closed."""
+
+
+class Checkpoint(_Closing):
+    """Checkpoints as files of a container, below `prefix`.
+
+    `mode` has the permissions of new files; `transfer_chunk_size` is the number of bytes collected in
+    memory, with 0 all until the end. The other arguments tune DAOS's writer processes and object classes.
+    Here they are accepted and have no effect.
+    """
+
+    def __init__(
+        self,
+        pool,
+        cont,
+        prefix="/",
+        mode=_MODE,
+        open_flags=os.O_CREAT | os.O_RDWR,
+        class_name="OC_UNKNOWN",
+        file_chunk_size=0,
+        transfer_chunk_size=DEFAULT_CHUNK_SIZE,
+        chunks_limit=0,
+        workers=4,
+    ):
+        """Open the container."""
+        self._files = _files(pool, cont, "rw")
+        self._prefix, self._mode, self._chunk = prefix, stat.S_IMODE(mode), transfer_chunk_size
+
+    def reader(self, file, stream=None):
+        """The content of a checkpoint as a BytesIO, or written into `stream`, at its beginning."""
+        stream = io.BytesIO() if stream is None else stream
+        with self._files.open_file(self._path(file)) as stored:
+            at, size = 0, stored.size()
+            while at < size:
+                chunk = stored.read(at, min(self._chunk or size, size - at))
+                if not chunk:
+                    raise OSError(f"{file} was truncated to {at} bytes while it was read")
+                stream.write(chunk)
+                at += len(chunk)
+        stream.seek(0)
+        return stream
+
+    def writer(self, file, ensure_path=True):
+        """A WriteBuffer for a checkpoint; with `ensure_path`, missing folders are created."""
+        path = self._path(file)
+        if ensure_path:
+            make_folder_of(self._files, path)
+        return WriteBuffer(self._files, path, permissions=self._mode, buffer_bytes=self._chunk)
+
+    def _path(self, file):
+        if file is None:
+            raise ValueError("the name of a checkpoint is required")
+        return posixpath.join("/", self._prefix, file)

@@ -1,0 +1,141 @@
+"""Datasets: samples by number, and samples in an order."""
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch.utils.data import get_worker_info
+
+from .._order import Order, Progress
+from .._samples import samples_of
+
+
+class _Samples:
+    """What both kinds of datasets have: where samples are, and what is made of them."""
+
+    def __init__(self, source, transform, keyed, dtype, shape):
+        self.samples = samples_of(source)
+        self._transform, self._keyed, self._dtype, self._shape = transform, keyed, dtype, shape
+
+    def load(self, numbers):
+        """The samples with these numbers, read together."""
+        return list(map(self._made, numbers, self.samples.read(numbers)))
+
+    def _made(self, number, data):
+        made = data if self._dtype is None else self._tensor(data)
+        if self._keyed:
+            made = (self.samples.key(number), made)
+        return made if self._transform is None else self._transform(made)
+
+    def _tensor(self, data):
+        whole = data if isinstance(data, bytearray) else bytearray(data)
+        tensor = torch.frombuffer(whole, dtype=self._dtype) if whole else torch.empty(0, dtype=self._dtype)
+        return tensor if self._shape is None else tensor.reshape(self._shape)
+
+
+class Dataset(_Samples, torch.utils.data.Dataset):
+    """Samples by number, for `DataLoader`.
+
+    `source` is a Kv (its values, sorted by key), an Array (its cells), a FileSystem (its files, sorted by
+    path) or a folder `esker://POOL/CONTAINER/path`. Samples are bytes or bytearrays; with `dtype` and
+    `shape` they are tensors; with `keyed` they are pairs of key (or path, or number) and sample.
+    `transform` is called with each. Batches are read together, in parallel where that is faster. Workers
+    may be forked or spawned.
+    """
+
+    def __init__(self, source, transform=None, *, keyed=False, dtype=None, shape=None):
+        """List the samples; nothing is read yet."""
+        super().__init__(source, transform, keyed, dtype, shape)
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
+        return self.load([index % len(self)])[0]
+
+    def __getitems__(self, indices):
+        """The samples of a batch."""
+        return self.load(indices)
+
+
+class IterableDataset(_Samples, torch.utils.data.IterableDataset):
+    """Samples in an order, read in batches ahead of their use.
+
+    Arguments are those of Dataset, and: `batch_size` samples are read together, `prefetch` batches ahead.
+    With `shuffle`, `seed` and the epoch determine the order. `rank` of `ranks` processes reads its share.
+    Workers of a DataLoader with the same `batch_size` share the batches, and yield them in the order of a
+    single process. Each iteration is an epoch; `set_epoch` sets the next one.
+    """
+
+    def __init__(
+        self,
+        source,
+        transform=None,
+        *,
+        keyed=False,
+        dtype=None,
+        shape=None,
+        batch_size=32,
+        shuffle=False,
+        seed=0,
+        rank=0,
+        ranks=1,
+        prefetch=2,
+    ):
+        """List the samples; nothing is read yet."""
+        super().__init__(source, transform, keyed, dtype, shape)
+        if batch_size < 1 or prefetch < 0:
+            raise ValueError(f"batch_size {batch_size}, prefetch {prefetch}: at least 1 and 0")
+        self.batch_size, self._prefetch = batch_size, prefetch
+        self._order = {"shuffle": shuffle, "rank": rank, "ranks": ranks}
+        self.progress = Progress(seed)
+
+    def __len__(self):
+        return len(self.order(0))
+
+    def order(self, epoch):
+        """The order of an epoch."""
+        return Order(len(self.samples), seed=self.progress.seed, epoch=epoch, **self._order)
+
+    def set_epoch(self, epoch):
+        """Start the next iteration at the beginning of an epoch."""
+        self.progress.next = epoch, 0
+
+    def state_dict(self):
+        """Epoch, seed and samples yielded. In a DataLoader with workers, use the state of the DataLoader."""
+        return self.progress.state_dict()
+
+    def load_state_dict(self, state):
+        """Continue where `state_dict` was called, in the same or in another process."""
+        self.progress.load_state_dict(state)
+
+    def __iter__(self):
+        epoch, start = self.progress.begin()
+        for batch in self._batches(self._numbers(epoch, start)):
+            for sample in batch:
+                self.progress.given += 1
+                yield sample
+        self.progress.end()
+
+    def _batches(self, wanted):
+        """Batches of samples, of which `prefetch` are read ahead while one is used."""
+        if not self._prefetch:
+            yield from map(self.load, wanted)
+            return
+        with ThreadPoolExecutor(1, "esker-prefetch") as thread:
+            ahead = deque()
+            for numbers in wanted:
+                ahead.append(thread.submit(self.load, numbers))
+                if len(ahead) > self._prefetch:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+
+    def _numbers(self, epoch, start):
+        """The numbers of the samples of each batch that this worker reads."""
+        worker, order, size = get_worker_info(), self.order(epoch), self.batch_size
+        index, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        for begin in range(start + index * size, len(order), workers * size):
+            yield order[begin : begin + size]

@@ -1,0 +1,71 @@
+"""A DataLoader that can stop in the middle of an epoch and go on there."""
+
+import torch
+from torch.utils.data import Sampler
+
+from .._order import Order, Progress
+from ._datasets import IterableDataset
+
+
+class _Numbers(Sampler):
+    """The numbers of the samples of an epoch from a position on."""
+
+    def __init__(self, count, options):
+        self._count, self._options = count, options
+        self.progress = None
+
+    def __iter__(self):
+        progress = self.progress
+        order = Order(self._count, seed=progress.seed, epoch=progress.epoch, **self._options)
+        return map(order.__getitem__, range(progress.given, len(order)))
+
+    def __len__(self):
+        return len(Order(self._count, **self._options))
+
+
+class DataLoader(torch.utils.data.DataLoader):
+    """torch's DataLoader, shuffled by seed and epoch, and resumable.
+
+    `shuffle`, `seed`, `rank` and `ranks` determine the order of a dataset by number; an IterableDataset
+    of `esker.torch` has them itself, and its batch size is this one's. Everything else is as in torch:
+    `num_workers`, `multiprocessing_context`, `prefetch_factor` and so on. `state_dict` counts the samples
+    that the loop was given, not those that workers have read ahead. Each iteration is an epoch.
+    """
+
+    def __init__(self, dataset, batch_size=1, shuffle=False, *, seed=0, rank=0, ranks=1, **options):
+        """Take the arguments of torch's DataLoader, except samplers, and what determines the order."""
+        self._numbers = None
+        if not isinstance(dataset, IterableDataset):
+            order = {"shuffle": shuffle, "rank": rank, "ranks": ranks}
+            self._numbers = options["sampler"] = _Numbers(len(dataset), order)
+        elif shuffle or seed or (rank, ranks) != (0, 1):
+            raise ValueError("an IterableDataset has an order: give shuffle, seed, rank and ranks to it")
+        elif batch_size != dataset.batch_size:
+            raise ValueError(f"the dataset reads batches of {dataset.batch_size}, not {batch_size}")
+        elif options.get("persistent_workers"):
+            raise ValueError("persistent_workers keep the first epoch of an IterableDataset: use a Dataset")
+        self.progress = Progress(seed if self._numbers else dataset.progress.seed)
+        super().__init__(dataset, batch_size, **options)
+
+    def set_epoch(self, epoch):
+        """Start the next iteration at the beginning of an epoch."""
+        self.progress.next = epoch, 0
+
+    def state_dict(self):
+        """Epoch, seed, and the number of samples that the loop was given in it."""
+        return self.progress.state_dict()
+
+    def load_state_dict(self, state):
+        """Continue where `state_dict` was called; the number of workers may differ."""
+        self.progress.load_state_dict(state)
+
+    def __iter__(self):
+        self.progress.begin()
+        if self._numbers is None:
+            self.dataset.load_state_dict(self.state_dict())
+        else:
+            self._numbers.progress = self.progress
+        for batch in super().__iter__():
+            self.progress.given += self.batch_size
+            yield batch
+        self.progress.end()
