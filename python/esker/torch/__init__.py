@@ -7,6 +7,9 @@ loader = esker.torch.DataLoader(images, batch_size=64, shuffle=True, seed=1, num
 for batch in loader:
     ...
     saved = loader.state_dict()        # after the batches that the loop has had; load_state_dict resumes
+
+    writer = esker.torch.CheckpointWriter("esker://tank/checkpoints/last")
+    torch.distributed.checkpoint.save({"model": model.state_dict()}, storage_writer=writer)
 """
 
 try:
@@ -14,7 +17,17 @@ try:
 except ImportError as _error:
     raise ImportError("esker.torch needs PyTorch: pip install torch") from _error
 
+from ._checkpoint import CheckpointReader, CheckpointWriter
 from ._datasets import Dataset, IterableDataset
 from ._loader import DataLoader
+from ._safetensors import load_safetensors, save_safetensors
 
-__all__ = ["DataLoader", "Dataset", "IterableDataset"]
+__all__ = [
+    "CheckpointReader",
+    "CheckpointWriter",
+    "DataLoader",
+    "Dataset",
+    "IterableDataset",
+    "load_safetensors",
+    "save_safetensors",
+]

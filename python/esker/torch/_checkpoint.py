@@ -1,0 +1,132 @@
+"""Storage of torch.distributed.checkpoint in containers with files."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pickle
+
+from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.filesystem import FileSystemBase
+
+from .. import FileSystem
+from .._replacing import remove
+from .._samples import file_system
+from ..errors import NotFound
+
+METADATA = ".metadata"
+DATA = ".distcp"
+# Size of the buffer of a file in bytes.
+BUFFER_BYTES = 1 << 20
+
+
+class _Files(FileSystemBase):
+    """A file system as torch wants it. Paths are `esker://POOL/CONTAINER/path`, or paths within `files`."""
+
+    def __init__(self, files, mode):
+        self._files, self._mode = files, mode
+
+    def init_path(self, path):
+        if str(path).startswith("esker://"):
+            self._files, path = file_system(path, self._mode)
+        elif self._files is None:
+            raise ValueError(f"{path!r} is in no container: use esker://POOL/CONTAINER/path, or give files=")
+        return "/" + str(path).strip("/")
+
+    @contextlib.contextmanager
+    def create_stream(self, path, mode):
+        with self._files.open(path, mode, BUFFER_BYTES) as stream:
+            yield stream
+
+    def concat_path(self, path, suffix):
+        return f"{path.rstrip('/')}/{suffix}"
+
+    def rename(self, path, new_path):
+        self._files.rename(path, new_path)
+
+    def mkdir(self, path):
+        self._files.mkdir(path, parents=True)
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id):
+        return str(checkpoint_id).startswith("esker://")
+
+    def exists(self, path):
+        return self._files.exists(path)
+
+    def rm_file(self, path):
+        # torch removes the old metadata before it renames the new one, which replaces it in one step.
+        if not path.endswith(METADATA):
+            self._files.remove(path)
+
+    def sweep(self, folder):
+        """Remove the data files of a folder that its checkpoint does not use."""
+        used, names = set(), self._files.listdir(folder)
+        with contextlib.suppress(NotFound), self.create_stream(f"{folder}/{METADATA}", "rb") as stream:
+            stored = pickle.load(stream).storage_data or {}
+            used = {where.relative_path for where in stored.values()}
+        for name in names:
+            if name.endswith(DATA) and name not in used:
+                remove(self._files, f"{folder}/{name}")
+
+
+class CheckpointWriter(FileSystemWriter):
+    """A writer of distributed checkpoints whose end is a commit.
+
+    `path` is `esker://POOL/CONTAINER/folder`, or a folder of the FileSystem `files`. Until all ranks have
+    stored their part, the folder has its old checkpoint; then the new one is there, at once. A save that
+    was killed leaves the old one, and the next save removes what the killed one has written. Other
+    options are those of torch's FileSystemWriter. Only one save to a folder goes on at a time.
+    """
+
+    def __init__(self, path, *, files: FileSystem | None = None, **options):
+        """Open the container; nothing is written yet."""
+        super().__init__(path, **{**options, "sync_files": False})
+        self.fs = _Files(files, "rw")
+        self.path = self.fs.init_path(path)
+
+    def prepare_global_plan(self, plans):
+        """Give each rank names that no other save has, and remove what killed saves have left."""
+        plans = super().prepare_global_plan(plans)
+        self._sweep()
+        return [dataclasses.replace(plan, storage_data=self._own(plan.storage_data)) for plan in plans]
+
+    def _own(self, where):
+        return dataclasses.replace(where, prefix=f"__{self.save_id}{where.prefix}")
+
+    def finish(self, metadata, results):
+        """Commit: replace the metadata. Afterwards nothing refers to the files of the old checkpoint."""
+        super().finish(metadata, results)
+        self._sweep()
+
+    def _sweep(self):
+        # Without collective calls each rank has metadata of its own, and nobody knows who is still writing.
+        if getattr(self, "use_collectives", True):
+            self.fs.sweep(self.path)
+
+    def _metadata_exists(self):
+        """Whether there is a checkpoint that must not be replaced; torch warns of those that may."""
+        return not self.overwrite and super()._metadata_exists()
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id):
+        """Whether it is a path that begins with `esker://`."""
+        return _Files.validate_checkpoint_id(checkpoint_id)
+
+
+class CheckpointReader(FileSystemReader):
+    """A reader of distributed checkpoints; `path` and `files` are those of CheckpointWriter.
+
+    A load that meets the end of a save finds files missing and fails: load again.
+    """
+
+    def __init__(self, path, *, files: FileSystem | None = None):
+        """Open the container; nothing is read yet."""
+        super().__init__(path)
+        self.fs = _Files(files, "r")
+        self.path = self.fs.init_path(path)
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id):
+        """Whether it is a path that begins with `esker://`."""
+        return _Files.validate_checkpoint_id(checkpoint_id)
