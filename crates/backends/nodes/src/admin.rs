@@ -60,14 +60,10 @@ impl Map {
 
     /// Maintains all parts at a time, however long that takes, within a tokio runtime.
     pub async fn maintain(&self, what: Maintenance) -> Vec<Result<Maintained>> {
-        let mut maintained = JoinSet::new();
-        for (number, node) in self.nodes.iter().cloned().enumerate() {
-            let (tcp, secret) = (self.tcp(), self.secret.clone());
-            maintained.spawn(async move { (number, maintain(&node, tcp, &secret, what).await) });
-        }
-        let mut maintained = maintained.join_all().await;
-        maintained.sort_by_key(|(number, _)| *number);
-        maintained.into_iter().map(|(_, done)| done).collect()
+        self.on_all(
+            move |node, tcp, secret| async move { maintain(&node, tcp, &secret, what).await },
+        )
+        .await
     }
 
     /// Ends the engines of all nodes, within a tokio runtime. With `remove`, their parts are destroyed first.
@@ -111,14 +107,26 @@ impl Map {
         timeout: Duration,
         ask: impl Fn(Link) -> Answer<T> + Copy + Send + Sync + 'static,
     ) -> Vec<Result<T>> {
-        let mut asked = JoinSet::new();
+        self.on_all(move |node, tcp, secret| async move {
+            ask_node(&node, tcp, &secret, timeout, ask).await
+        })
+        .await
+    }
+
+    /// Works on all nodes at a time. The results are in the order of the nodes.
+    async fn on_all<T, W>(&self, work: impl Fn(Node, Tcp, Secret) -> W) -> Vec<Result<T>>
+    where
+        T: Send + 'static,
+        W: Future<Output = Result<T>> + Send + 'static,
+    {
+        let mut under_way = JoinSet::new();
         for (number, node) in self.nodes.iter().cloned().enumerate() {
-            let (tcp, secret) = (self.tcp(), self.secret.clone());
-            asked.spawn(async move { (number, ask_node(&node, tcp, &secret, timeout, ask).await) });
+            let work = work(node, self.tcp(), self.secret.clone());
+            under_way.spawn(async move { (number, work.await) });
         }
-        let mut answers = asked.join_all().await;
-        answers.sort_by_key(|(number, _)| *number);
-        answers.into_iter().map(|(_, answer)| answer).collect()
+        let mut done = under_way.join_all().await;
+        done.sort_by_key(|(number, _)| *number);
+        done.into_iter().map(|(_, done)| done).collect()
     }
 }
 

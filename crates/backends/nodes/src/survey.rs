@@ -4,9 +4,9 @@ use crate::map::Map;
 use crate::pool::{Remote, ask, done};
 use esker_backend::{Placement, Pool};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, Part};
-use esker_types::ops::{Anchor, ReadAt, View};
+use esker_types::ops::{Anchor, ReadAt};
 use esker_types::{ObjectId, Result, Uuid};
-use esker_wire::message::{PoolRequest, Request};
+use esker_wire::message::{PoolRequest, Reply, Request};
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ impl Map {
             Box::pin(async move {
                 for request in requests {
                     let reply = ask(&link, Request::Pool(request), None, |reply| match reply {
-                        esker_wire::message::Reply::Container(_) => Some(()),
+                        Reply::Container(_) => Some(()),
                         other => done(other),
                     });
                     reply.await?;
@@ -135,8 +135,7 @@ async fn objects(pool: Remote, container: Uuid) -> Result<Vec<ObjectId>> {
     let opened = pool.open_container(ContainerRef::Uuid(container), OpenMode::ReadOnly).await?;
     let (mut anchor, mut all) = (Anchor::Start, Vec::new());
     while !anchor.is_end() {
-        let at = ReadAt { view: View::Latest, tokens: None };
-        all.extend(opened.list_objects(&mut anchor, LIST_BATCH, at).await?);
+        all.extend(opened.list_objects(&mut anchor, LIST_BATCH, ReadAt::LATEST).await?);
     }
     opened.close().await?;
     Ok(all)
