@@ -4,9 +4,7 @@ use crate::hints::{InfoList, choose};
 use crate::layout::*;
 use crate::library::{Functions, enter, functions, is_usable};
 use crate::memory::Memory;
-use crate::objects::{
-    Object, open_addresses, open_domain, open_endpoint, open_fabric, open_queue, register,
-};
+use crate::objects::Objects;
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_void;
 use std::net::IpAddr;
@@ -60,61 +58,6 @@ static OWN_NAMES: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 fn own_names() -> MutexGuard<'static, Vec<Vec<u8>>> {
     OWN_NAMES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Closed in this order.
-struct Objects {
-    endpoint: Object,
-    registration: Object,
-    queue: Object,
-    addresses: Object,
-    domain: Object,
-    fabric: Object,
-}
-
-impl Objects {
-    fn open(functions: &'static Functions, chosen: &InfoList, memory: &Memory) -> Result<Self> {
-        let fabric = open_fabric(functions, chosen)?;
-        let domain = open_domain(functions, chosen, &fabric)?;
-        let addresses = open_addresses(functions, chosen, &domain)?;
-        let queue = open_queue(functions, &domain, 2 * memory.count())?;
-        let registration = register(functions, &domain, memory.whole())?;
-        let endpoint = open_endpoint(functions, chosen, &domain)?;
-        endpoint.bind(functions, &addresses, 0)?;
-        endpoint.bind(functions, &queue, FI_TRANSMIT | FI_RECV)?;
-        endpoint.enable(functions)?;
-        if chosen.registers_for_endpoint() {
-            registration.bind(functions, &endpoint, 0)?;
-            registration.enable(functions)?;
-        }
-        Ok(Self { endpoint, registration, queue, addresses, domain, fabric })
-    }
-
-    /// What to pass for memory that is registered.
-    fn descriptor(&self) -> *mut c_void {
-        // SAFETY: it is a registration of memory.
-        unsafe { self.registration.cast::<Registration>() }.descriptor
-    }
-
-    fn tagged(&self) -> &TaggedOps {
-        // SAFETY: it is an endpoint, made for tagged messages.
-        unsafe { &*self.endpoint.cast::<RawEndpoint>().tagged }
-    }
-
-    fn queue_ops(&self) -> &CqOps {
-        // SAFETY: it is a queue of completions.
-        unsafe { &*self.queue.cast::<Cq>().ops }
-    }
-
-    /// Closes all. False if the network may still use the memory.
-    fn close(self) -> bool {
-        let Self { endpoint, registration, queue, addresses, domain, fabric } = self;
-        let ended = endpoint.close();
-        let ended = registration.close() && ended;
-        // A tuple is dropped from the front: what was made from another object goes before it.
-        drop((queue, addresses, domain, fabric));
-        ended
-    }
 }
 
 impl Endpoint {

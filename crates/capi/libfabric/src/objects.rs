@@ -3,8 +3,9 @@ use crate::failure::check;
 use crate::hints::InfoList;
 use crate::layout::*;
 use crate::library::Functions;
+use crate::memory::Memory;
 use esker_types::Result;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
 
 /// An object, closed when dropped: before those from which it was made.
@@ -83,8 +84,70 @@ impl Drop for Object {
     }
 }
 
+/// The objects of an endpoint, closed in this order.
+pub(crate) struct Objects {
+    pub(crate) endpoint: Object,
+    pub(crate) registration: Object,
+    pub(crate) queue: Object,
+    pub(crate) addresses: Object,
+    pub(crate) domain: Object,
+    pub(crate) fabric: Object,
+}
+
+impl Objects {
+    /// Opens what an endpoint needs, and registers its memory.
+    pub(crate) fn open(
+        functions: &'static Functions,
+        chosen: &InfoList,
+        memory: &Memory,
+    ) -> Result<Self> {
+        let fabric = open_fabric(functions, chosen)?;
+        let domain = open_domain(functions, chosen, &fabric)?;
+        let addresses = open_addresses(functions, chosen, &domain)?;
+        let queue = open_queue(functions, &domain, 2 * memory.count())?;
+        let registration = register(functions, &domain, memory.whole())?;
+        let endpoint = open_endpoint(functions, chosen, &domain)?;
+        endpoint.bind(functions, &addresses, 0)?;
+        endpoint.bind(functions, &queue, FI_TRANSMIT | FI_RECV)?;
+        endpoint.enable(functions)?;
+        if chosen.registers_for_endpoint() {
+            registration.bind(functions, &endpoint, 0)?;
+            registration.enable(functions)?;
+        }
+        Ok(Self { endpoint, registration, queue, addresses, domain, fabric })
+    }
+
+    /// What to pass for memory that is registered.
+    pub(crate) fn descriptor(&self) -> *mut c_void {
+        // SAFETY: it is a registration of memory.
+        unsafe { self.registration.cast::<Registration>() }.descriptor
+    }
+
+    /// Operations on tagged messages.
+    pub(crate) fn tagged(&self) -> &TaggedOps {
+        // SAFETY: it is an endpoint, made for tagged messages.
+        unsafe { &*self.endpoint.cast::<RawEndpoint>().tagged }
+    }
+
+    /// Operations on completions.
+    pub(crate) fn queue_ops(&self) -> &CqOps {
+        // SAFETY: it is a queue of completions.
+        unsafe { &*self.queue.cast::<Cq>().ops }
+    }
+
+    /// Closes all. False if the network may still use the memory.
+    pub(crate) fn close(self) -> bool {
+        let Self { endpoint, registration, queue, addresses, domain, fabric } = self;
+        let ended = endpoint.close();
+        let ended = registration.close() && ended;
+        // A tuple is dropped from the front: what was made from another object goes before it.
+        drop((queue, addresses, domain, fabric));
+        ended
+    }
+}
+
 /// Opens the network that was chosen.
-pub(crate) fn open_fabric(functions: &Functions, chosen: &InfoList) -> Result<Object> {
+fn open_fabric(functions: &Functions, chosen: &InfoList) -> Result<Object> {
     let attributes = chosen.info().fabric_attr;
     Object::made(functions, "opening the network", |made| {
         // SAFETY: the attributes come from `fi_getinfo`; the call sets `made`.
@@ -93,11 +156,7 @@ pub(crate) fn open_fabric(functions: &Functions, chosen: &InfoList) -> Result<Ob
 }
 
 /// Opens the network interface that was chosen.
-pub(crate) fn open_domain(
-    functions: &Functions,
-    chosen: &InfoList,
-    fabric: &Object,
-) -> Result<Object> {
+fn open_domain(functions: &Functions, chosen: &InfoList, fabric: &Object) -> Result<Object> {
     Object::made(functions, "opening the network interface", |made| {
         // SAFETY: the object is a fabric, and `info` is one that it offers.
         unsafe {
@@ -108,11 +167,7 @@ pub(crate) fn open_domain(
 }
 
 /// Opens a table for the address of the peer.
-pub(crate) fn open_addresses(
-    functions: &Functions,
-    chosen: &InfoList,
-    domain: &Object,
-) -> Result<Object> {
+fn open_addresses(functions: &Functions, chosen: &InfoList, domain: &Object) -> Result<Object> {
     let mut attributes = AvAttributes {
         // SAFETY: what `fi_getinfo` returns has these attributes.
         kind: unsafe { (*chosen.info().domain_attr).av_type },
@@ -133,7 +188,7 @@ pub(crate) fn open_addresses(
 }
 
 /// Opens a queue of completions. It has a descriptor to wait for if the provider can.
-pub(crate) fn open_queue(functions: &Functions, domain: &Object, size: usize) -> Result<Object> {
+fn open_queue(functions: &Functions, domain: &Object, size: usize) -> Result<Object> {
     let open = |wait_obj| {
         let mut attributes = CqAttributes {
             size,
@@ -156,11 +211,7 @@ pub(crate) fn open_queue(functions: &Functions, domain: &Object, size: usize) ->
 }
 
 /// Makes an endpoint.
-pub(crate) fn open_endpoint(
-    functions: &Functions,
-    chosen: &InfoList,
-    domain: &Object,
-) -> Result<Object> {
+fn open_endpoint(functions: &Functions, chosen: &InfoList, domain: &Object) -> Result<Object> {
     Object::made(functions, "making an endpoint", |made| {
         // SAFETY: the object is a domain, and `info` is one that it was opened with.
         unsafe {
@@ -171,10 +222,10 @@ pub(crate) fn open_endpoint(
 }
 
 /// Registers memory with the network interface.
-pub(crate) fn register(
+fn register(
     functions: &Functions,
     domain: &Object,
-    (start, len): (*const std::ffi::c_void, usize),
+    (start, len): (*const c_void, usize),
 ) -> Result<Object> {
     Object::made(functions, "registering memory", |made| {
         // SAFETY: the object is a domain; the memory outlives the registration, which the endpoint sees to.
