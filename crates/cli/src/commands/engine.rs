@@ -73,7 +73,7 @@ pub(crate) struct Run {
     /// Host that others connect to [default: that of --listen]
     #[arg(long, value_name = "HOST")]
     advertise: Option<String>,
-    /// Serve /metrics, for Prometheus, and /health over HTTP; PORT alone is on this machine only
+    /// Serve /metrics, for Prometheus, and /health over HTTP; PORT alone: on this machine only
     #[arg(long, value_name = "[HOST:]PORT", value_parser = parse_metrics)]
     metrics: Option<Address>,
     /// End after this time

@@ -55,7 +55,7 @@ pub(crate) struct OverNodes {
     /// Write the map of the pool here [default: DIR/NAME.map]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
-    /// Let engines listen on this network interface only [default: all; others connect to the name of the node]
+    /// Let engines listen on this network interface only [default: all; clients connect to the name of the node]
     #[arg(long, value_name = "IF")]
     interface: Option<String>,
     /// How clients reach engines: over TCP, or over a fast network by libfabric, which FI_PROVIDER chooses
@@ -70,10 +70,10 @@ pub(crate) struct OverNodes {
     /// Number of threads of an engine [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Serve /metrics, for Prometheus, and /health of each engine over HTTP; PORT alone is on its node only
+    /// Serve /metrics, for Prometheus, and /health of each engine over HTTP; PORT alone: on its node only
     #[arg(long, value_name = "[HOST:]PORT", value_parser = parse_metrics)]
     metrics: Option<Address>,
-    /// How long to wait for the nodes [default: 1m, and 2s for each GiB of a node]
+    /// How long to wait for the nodes [default: 1m, plus 2s for each GiB of a node]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
 }
