@@ -41,10 +41,9 @@ renames_on() {
 
 # clients_of HOST: the processes there that have the library preloaded.
 clients_of() {
-    local held at
-    held=$(readlink "/proc/$(<"$ESKER_HOSTS/$1.pid")/ns/net")
-    for at in /proc/[0-9]*; do
-        [ "$(readlink "$at/ns/net")" = "$held" ] && grep -qz '^ESKER_CONT=' "$at/environ" && echo "${at#/proc/}"
+    local pid
+    for pid in $(processes_of "$1"); do
+        grep -qz '^ESKER_CONT=' "/proc/$pid/environ" && echo "$pid"
     done 2>/dev/null
     true
 }

@@ -66,14 +66,21 @@ on() {
     timeout "${ON_TIMEOUT:-600}" nsenter --target "$pid" --net --mount --uts "$@"
 }
 
+# processes_of HOST: the processes that run there.
+processes_of() {
+    local at held
+    held=/proc/$(<"$ESKER_HOSTS/$1.pid")/ns/net
+    for at in /proc/[0-9]*; do
+        [ ! "$at/ns/net" -ef "$held" ] || echo "${at#/proc/}"
+    done
+}
+
 # hosts_down: ends everything that runs on the hosts.
 hosts_down() {
-    local pid space held
-    for pid in "$ESKER_HOSTS"/h*.pid; do
-        held=$(readlink "/proc/$(<"$pid")/ns/net") || continue
-        for space in /proc/[0-9]*/ns/net; do
-            [ "$(readlink "$space" 2>/dev/null)" != "$held" ] || kill -9 "$(echo "$space" | cut -d/ -f3)"
-        done
+    local host
+    for host in "$ESKER_HOSTS"/h*.pid; do
+        # shellcheck disable=SC2046 # One or more numbers.
+        kill -9 $(processes_of "$(basename "$host" .pid)")
     done 2>/dev/null
     umount /etc/hosts
     rm -rf "$ESKER_HOSTS"

@@ -79,11 +79,9 @@ esker_on() {
 
 # engine_of HOST: the processes of engines there.
 engine_of() {
-    local held at
-    held=$(readlink "/proc/$(<"$ESKER_HOSTS/$1.pid")/ns/net")
-    for at in /proc/[0-9]*; do
-        [ "$(readlink "$at/ns/net")" = "$held" ] && [ "$(readlink "$at/exe")" = "$(realpath "$ESKER")" ] &&
-            tr '\0' ' ' <"$at/cmdline" | grep -q '^[^ ]* engine ' && echo "${at#/proc/}"
+    local pid
+    for pid in $(processes_of "$1"); do
+        [ "/proc/$pid/exe" -ef "$ESKER" ] && tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q '^[^ ]* engine ' && echo "$pid"
     done 2>/dev/null
     true
 }
