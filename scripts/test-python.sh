@@ -10,6 +10,7 @@ wheel=$(echo "$1"/esker-*.whl)
 shift
 "$tools/python" -m venv --clear --without-pip "$empty"
 "$tools/pip" --python "$empty/bin/python" install --quiet --disable-pip-version-check \
-    --constraint python/requirements.txt pytest pytest-asyncio hypothesis fsspec mypy numpy xarray zarr dask "$wheel"
+    --constraint python/requirements.txt pytest pytest-asyncio hypothesis fsspec mypy numpy xarray zarr dask \
+    earthkit-data pyfdb "$wheel"
 cd python/tests
 "../../$empty/bin/python" -B -X dev -m pytest --rootdir . -c ../pyproject.toml "$@" .

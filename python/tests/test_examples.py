@@ -66,6 +66,15 @@ def test_ensemble_mean(shared, tmp_path):
     assert "mean 870.50, spread 0.41 K" in shown
 
 
+def test_from_pyfdb(shared):
+    shown = run("from_pyfdb.py", shared.name)
+    assert "field 12 15 bytes" in shown and "steps 0 6 12 18 24" in shown
+    assert "29 bytes: ['t2m at step 24', 't2m at step 0']" in shown
+    assert "masked and not: [23, 14]" in shown and "control_identifiers=[WIPE]" in shown
+    assert "refused: wiping is disabled" in shown and "wiped STORE 5" in shown
+    assert len(shared.list()) == 0
+
+
 def test_readme(tmp_path, monkeypatch):
     page = EXAMPLES.parents[1] / "README.md"
     (block,) = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)

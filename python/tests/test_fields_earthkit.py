@@ -1,7 +1,9 @@
-"""Fields as a source of earthkit-data."""
+"""Fields as a source and a target of earthkit-data."""
 
 import pytest
-from made import forecast
+from made import forecast, level
+
+import esker
 
 numpy = pytest.importorskip("numpy")
 data = pytest.importorskip("earthkit.data")
@@ -17,3 +19,55 @@ def test_fields_are_in_the_order_of_the_request(shared):
         numpy.testing.assert_allclose(field.to_numpy().ravel(), values, atol=1e-2)
     with pytest.raises(KeyError, match="step=7"):
         data.from_source("esker", shared, request | {"step": 7})
+
+
+@pytest.fixture
+def messages(tmp_path):
+    """Two messages in a file, and the file as earthkit reads it."""
+    path, made = tmp_path / "two.grib", [level(step, 850)[0] for step in (0, 6)]
+    path.write_bytes(b"".join(made))
+    return made, data.from_source("file", str(path)).to_fieldlist()
+
+
+def test_fields_are_written_to_a_store(shared, messages, monkeypatch):
+    made, fields = messages
+    fields.to_target("esker", shared.name)
+    assert [field.data for field in shared.list()] == made
+    data.to_target("esker", store=shared, data=fields[1])
+    assert len(shared.list(masked=True)) == 1 and shared.pending == (0, 0)
+    found = data.from_source("esker", shared.name, step=[6]).to_fieldlist(read_all=True)
+    numpy.testing.assert_allclose(found[0].to_numpy(), fields[1].to_numpy())
+    monkeypatch.delenv("ESKER_FIELDS", raising=False)
+    with pytest.raises(TypeError, match="ESKER_FIELDS"):
+        fields.to_target("esker")
+    monkeypatch.setenv("ESKER_FIELDS", shared.name)
+    fields[0].to_target("esker")
+    assert len(shared.list(masked=True)) == 2
+
+
+def test_an_exception_discards_what_was_written(shared, messages):
+    from esker.earthkit_target import EskerTarget
+
+    with pytest.raises(RuntimeError), EskerTarget(shared) as target:
+        target.write(messages[1][0])
+        raise RuntimeError
+    assert shared.pending == (0, 0) and len(shared.list()) == 0
+    with EskerTarget(shared.name) as target:
+        target.write(messages[1][0])
+        target.flush()
+        assert len(shared.list()) == 1
+    assert target.closed
+    with pytest.raises(ValueError, match="closed"):
+        target.write(messages[1][0])
+
+
+def test_the_target_for_fdb_takes_the_interface_of_pyfdb(shared, messages):
+    from esker import pyfdb
+
+    messages[1].to_target("fdb", fdb=pyfdb.FDB(shared.name))
+    assert [field.data for field in shared.list()] == messages[0]
+
+
+def test_a_closed_target_keeps_a_store_that_it_was_given(shared, messages):
+    messages[1].to_target("esker", shared)
+    assert len(shared.list()) == 2 and isinstance(shared, esker.FieldStore)

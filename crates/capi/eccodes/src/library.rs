@@ -3,6 +3,7 @@
 use crate::api::{Context, Functions, Handle};
 use crate::{Draft, Field, envelope, failure, search};
 use esker_types::{Error, ErrorKind, Result};
+use libloading::os::unix;
 use std::cell::RefCell;
 use std::ffi::{CString, OsStr, OsString, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub struct Library {
 
 impl Library {
     /// The library of this process. The first call searches for it: the file that the environment variable `ESKER_ECCODES`
-    /// names; else the directories in `ECCODES_DIR`, `ECCODES_HOME`, `ECCODES_PATH`, `VIRTUAL_ENV` and `CONDA_PREFIX`, also
+    /// names; else the file that the process has loaded; else the directories in `ECCODES_DIR`, `ECCODES_HOME`, `ECCODES_PATH`, `VIRTUAL_ENV` and `CONDA_PREFIX`, also
     /// as part of the Python package `eccodeslib`; else the library directories of the system.
     ///
     /// # Errors
@@ -197,9 +198,11 @@ impl std::fmt::Debug for Library {
     }
 }
 
+/// Loads a library with all calls between its parts bound: another ecCodes that is loaded later, such as FDB's, whose
+/// symbols are global, must not get them.
 fn load(file: &OsStr) -> std::result::Result<libloading::Library, libloading::Error> {
     // SAFETY: loading runs code of the library, which the user or the system named as ecCodes.
-    unsafe { libloading::Library::new(file) }
+    unsafe { unix::Library::open(Some(file), unix::RTLD_NOW | unix::RTLD_LOCAL) }.map(Into::into)
 }
 
 /// The default context.

@@ -25,14 +25,33 @@ const COMPANIONS: [&str; 5] = [
     "libeckit_geo.so",
 ];
 
-/// The files to try, in this order: the one the user named, those of the active environment, those of the system.
+/// The files to try, in this order: the one the user named, the one that the process has loaded, those of the active
+/// environment, those of the system.
 pub(crate) fn candidates() -> Vec<OsString> {
     let Some(named) = env::var_os(VARIABLE).filter(|file| !file.is_empty()) else {
         let prefixes = PREFIXES.iter().filter_map(env::var_os).map(PathBuf::from);
         let found = prefixes.flat_map(|prefix| below(&prefix));
-        return found.map(PathBuf::into_os_string).chain(NAMES.map(OsString::from)).collect();
+        let found = loaded().into_iter().chain(found).map(PathBuf::into_os_string);
+        return found.chain(NAMES.map(OsString::from)).collect();
     };
     vec![named]
+}
+
+/// The file of ecCodes that something else in the process has loaded. Calls between the parts of a second one would
+/// reach the first.
+fn loaded() -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    file_in(&maps)
+}
+
+/// The file of ecCodes in a table of a process's memory.
+fn file_in(maps: &str) -> Option<PathBuf> {
+    let files = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
+    let is_wanted = |file: &&Path| {
+        let name = file.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("libeccodes.so"))
+    };
+    files.filter(is_wanted).find(|file| file.is_file()).map(Path::to_path_buf)
 }
 
 /// The files of ecCodes below a prefix, a Python environment's package `eccodeslib` included.
@@ -62,6 +81,21 @@ pub(crate) fn companions(file: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_library_of_the_process_is_found_in_its_memory() {
+        let folder = env::temp_dir().join(format!("esker-loaded-{}", std::process::id()));
+        let file = folder.join("libeccodes.so.0");
+        let row = |name: &Path| format!("7f00-7f01 r-xp 00000000 08:01 7   {}\n", name.display());
+        let other = row(&folder.join("libeccodes_memfs.so"));
+        let maps = format!("7f00-7f01 rw-p 00000000 00:00 0\n{other}{}", row(&file));
+        assert_eq!(file_in(&maps), None);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(&file, "").unwrap();
+        let found = file_in(&maps);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((found, file_in(&other)), (Some(file), None));
+    }
     use std::fs;
 
     #[test]
