@@ -249,10 +249,14 @@ class Index:
 
     def change(self, work):
         """Call `work` with the index in a transaction, again until it commits; in none if there are none."""
+        return self.transact(lambda tx: work(self.at(tx)))
+
+    def transact(self, work):
+        """Call `work` with a transaction, again until it commits; with None if there are no transactions."""
         try:
-            return self.container.transact(lambda tx: work(self.at(tx)), attempts=10_000)
+            return self.container.transact(work, attempts=10_000)
         except NotSupported:
-            return work(self)
+            return work(None)
 
 
 class _Ids:

@@ -76,6 +76,11 @@ class Writers:
         text = self._entries.get(_key(number))
         return text and json.loads(text)
 
+    def has(self, number, tx=None):
+        """Whether there is an entry of a number, asked in a transaction if there is one."""
+        entries = self._entries if tx is None else self._entries.at(tx)
+        return entries.size(_key(number)) is not None
+
     def remove(self, number):
         """Remove an entry."""
         self._entries.discard(_key(number))

@@ -430,13 +430,14 @@ class Store(ZarrStore):
 
 
 def _keep_version(index, number, record):
-    """Create the snapshot of a commit, and enter it in the commit's record."""
+    """Create the snapshot of a commit, unless it is there, and enter it in the commit's record."""
     name = record["name"] or f"{VERSION}{number.decode()}"
     try:
-        record = {**record, "epoch": index.container.create_snapshot(name).epoch}
+        known = [snapshot for snapshot in index.container.snapshots() if snapshot.name == name]
+        epoch = (known or [index.container.create_snapshot(name)])[0].epoch
     except NotSupported:
         return
-    index.kv("zarr.history")[number] = json.dumps(record).encode()
+    index.kv("zarr.history")[number] = json.dumps({**record, "epoch": epoch}).encode()
 
 
 def _commit(number, record):
@@ -456,14 +457,15 @@ class Session(Store):
     def __init__(self, store, number, base, *, read_only=False):
         """Take the store, the number of the session, and the epoch of the snapshot in which it began."""
         super().__init__(store, read_only=read_only)
-        self._number, self._base, self._own = number, base, None
+        self._number, self._base = number, base
+        self._own = self._writers = None
 
     def _identity(self):
         return *super()._identity(), self._number
 
     def __getstate__(self):
         """Pickle by name; nothing that is open goes along."""
-        return {**super().__getstate__(), "_own": None}
+        return {**super().__getstate__(), "_own": None, "_writers": None}
 
     def with_read_only(self, read_only=False):
         """The same session, for reading only or for writing too."""
@@ -473,7 +475,7 @@ class Session(Store):
         if self._index is None:
             super()._open_index()
             if self._number is not None:
-                self._own = self._latest.session(self._number)
+                self._own, self._writers = self._latest.session(self._number), Writers(self._latest)
                 self._index = self._latest.at(self._base)
         return self._index
 
@@ -506,24 +508,20 @@ class Session(Store):
             return super()._entry_size(key)
         return None if size == 1 and self._own.get(key) == REMOVED else size
 
-    def _check_alive(self):
-        """Refuse a write after the end of the session; what it has left is removed."""
-        if Writers(self._latest).get(self._number) is None:
-            self._latest.session(self._number).clear()
-            raise NoHandle(9, f"session {self._number} has ended: begin another one")
-
     def _set_short(self, key, raw):
-        def replace(index):
-            own = index.session(self._number)
+        def replace(tx):
+            # After a commit, readers find values in the session's Key-Value: nobody may write there any more.
+            if not self._writers.has(self._number, tx):
+                raise self._ended()
+            own = self._own.at(tx)
             if may_refer(own.size(key)):
-                self._free_own(index, Entry.of(own[key]))
+                self._free_own(self._latest.at(tx), Entry.of(own[key]))
             own.put(key, raw)
 
-        try:
-            self._own.put(key, raw, "insert")
-        except Exists:
-            self._latest.change(replace)
-        self._check_alive()
+        self._latest.transact(replace)
+
+    def _ended(self):
+        return NoHandle(9, f"session {self._number} has ended: begin another one")
 
     @staticmethod
     def _free_own(index, entry):
@@ -581,9 +579,9 @@ class Session(Store):
     def _apply(self, index, message, name, force):
         """Do all of a commit in a transaction."""
         writers, own = Writers(index), index.session(self._number)
-        if writers.get(self._number) is None:
-            raise NoHandle(9, f"session {self._number} has ended: begin another one")
-        keys = [key.decode() for key in self._own]
+        if not writers.has(self._number):
+            raise self._ended()
+        keys = [key.decode() for key in own]
         self._check_conflicts(index, () if force else keys)
         for key in keys:
             self._move(index, writers, own, key)
