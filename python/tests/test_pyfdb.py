@@ -245,6 +245,7 @@ def test_what_is_disabled_stays_disabled(fdb):
         list(other.wipe({"class": "rd"}, doit=True))
     [element] = other.control({"date": 20240610}, ControlAction.ENABLE, everything[1:])
     assert element.controlIdentifiers() == [ControlIdentifier.LIST]
+    other.archive(b"newer", KEY | {"step": "6"})
     fdb.archive(b"new", KEY)
     fdb.flush()
     assert fdb.retrieve(KEY).readall() == b"new"

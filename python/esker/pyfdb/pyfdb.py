@@ -66,6 +66,8 @@ class FDB:
         self._user_config = _config.read(user_config)
         self._store: FieldStore | None = None
         self._container: Container | None = None
+        # The databases in which archiving is disabled, as the first archiving after a flush found them.
+        self._unarchivable: set[str] | None = None
 
     def __enter__(self) -> FDB:
         return self
@@ -131,17 +133,24 @@ class FDB:
         key = None
         if identifier is not None:
             key = dict(UserInputMapper.map_identifier_to_internal(identifier))
-        closed = self._closed(ControlIdentifier.ARCHIVE)
+        if self._unarchivable is None:
+            self._unarchivable = self._closed(ControlIdentifier.ARCHIVE)
         with as_of_fdb():
-            for one in ([key] if key else self.store.keys(data)) if closed else []:
-                database = self.store.explain(one)["database"]
-                if _text(database) in closed:
-                    text = f"archiving is disabled in the database {_text(database)}"
-                    raise NoPermission(f"{text}: FDB.control enables it")
+            if self._unarchivable:
+                self._refuse_closed([key] if key else self.store.keys(data), self._unarchivable)
             self.store.archive(data, key)
+
+    def _refuse_closed(self, keys: Any, closed: set[str]) -> None:
+        """Refuse the keys of databases in which archiving is disabled."""
+        for key in keys:
+            database = _text(self.store.explain(key)["database"])
+            if database in closed:
+                text = f"archiving is disabled in the database {database}"
+                raise NoPermission(f"{text}: FDB.control enables it")
 
     def flush(self) -> None:
         """Make archived fields visible; nothing happens if there are none."""
+        self._unarchivable = None
         if self._store is not None and self._store.mode != "r":
             with as_of_fdb():
                 self._store.flush()
@@ -247,6 +256,7 @@ class FDB:
             attributes[name] = str(int(now)).encode()
         else:
             attributes.pop(name, None)
+        self._unarchivable = None
         return now
 
     def enabled(self, control_identifier: ControlIdentifier) -> bool:
