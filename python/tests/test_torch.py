@@ -2,6 +2,10 @@
 
 import json
 import os
+import pathlib
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -85,6 +89,7 @@ def test_cells_of_an_array(cells):
     assert [tuple(batch.shape) for batch in loader] == [(50, 2, 2), (50, 2, 2), (3, 2, 2)]
 
 
+@pytest.mark.usefixtures("one_node")
 def test_files_of_a_folder(files, monkeypatch):
     dataset = esker.torch.Dataset(files, transform=number_of)
     assert list(dataset) == list(range(COUNT))
@@ -182,3 +187,57 @@ def test_what_a_loader_refuses(values):
         esker.torch.IterableDataset(values, batch_size=0)
     with pytest.raises(ValueError, match="at least 1"):
         esker.torch.IterableDataset(values, batch_size=1, prefetch=-1)
+
+
+@pytest.fixture
+def tank(tmp_path, monkeypatch):
+    """A pool with the label tank and a container for files."""
+    monkeypatch.setenv("ESKER_POOLS", str(tmp_path))
+    with esker.Pool.create("tank", 128 << 20, dir=tmp_path) as pool:
+        pool.create_container("samples", posix=True)
+        yield pool
+
+
+@pytest.mark.usefixtures("tank")
+def test_the_page(capsys):
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "howto" / "torch.md"
+    exec("".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)), {})
+    shown = ["1000 7 torch.Size([64])", "{'seed': 1, 'epoch': 1, 'samples': 128} 1000", "1 2"]
+    assert capsys.readouterr().out.splitlines() == [*shown, "{'bias': (10,), 'weight': (10, 64)}"]
+
+
+@pytest.mark.usefixtures("tank")
+def test_the_example():
+    example = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "train.py"
+    command = [sys.executable, example, "esker://tank/samples"]
+
+    def run(epochs):
+        shown = subprocess.run([*command, str(epochs)], stdout=subprocess.PIPE, text=True, check=True).stdout
+        return shown.splitlines()
+
+    first, *epochs = run(2)
+    assert first == "800 samples to train with" and [line[:8] for line in epochs] == ["epoch 1:", "epoch 2:"]
+    _, resumed, last = run(3)
+    assert resumed == "resumed after epoch 2" and last.startswith("epoch 3:")
+    assert int(re.search(r"(\d+)% of unseen", last)[1]) > 90
+
+
+# Bytes of memory of its own that a worker may gain per sample read, far below what a copied list would cost.
+GROWTH_PER_SAMPLE = 8
+
+
+def own_memory():
+    """Bytes of memory that this process shares with no other."""
+    with open("/proc/self/smaps_rollup") as rollup:
+        return sum(int(line.split()[1]) << 10 for line in rollup if line.startswith("Private_Dirty"))
+
+
+def test_workers_do_not_grow(native):
+    kv, count = native.kv("many"), 20_000
+    for number in range(count):
+        kv[f"{number:05}"] = b"x"
+    dataset = esker.torch.Dataset(kv)
+    options = {"multiprocessing_context": "fork", "persistent_workers": True, "num_workers": 2}
+    loader = esker.torch.DataLoader(dataset, 100, shuffle=True, collate_fn=lambda _: own_memory(), **options)
+    first = max(loader)
+    assert max(max(loader) for _ in range(2)) < first + GROWTH_PER_SAMPLE * count
