@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Every crate with its allowed dependencies, including development and build dependencies.
 /// Add a new crate in the row of its rank. Dependencies point downwards only, never to a sibling.
-const ARROWS: [(&str, &[&str]); 30] = [
+const ARROWS: [(&str, &[&str]); 31] = [
     ("esker-types", &[]),
     ("esker-testing", &[]),
     ("esker-os", &["esker-types"]),
@@ -31,6 +31,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
     ("esker-testkit", &["esker-testing", "esker-types", "esker-backend", "esker-memory", "esker"]),
     ("esker-dfs", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),
     ("esker-fields", &["esker-testing", "esker-types", "esker-eccodes", "esker-store", "esker"]),
+    ("esker-tensors", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),
     (
         "esker-libdaos",
         &[
@@ -46,7 +47,15 @@ const ARROWS: [(&str, &[&str]); 30] = [
     ("esker-preload", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     (
         "esker-python",
-        &["esker-types", "esker-store", "esker", "esker-dfs", "esker-fields", "esker-eccodes"],
+        &[
+            "esker-types",
+            "esker-store",
+            "esker",
+            "esker-dfs",
+            "esker-fields",
+            "esker-tensors",
+            "esker-eccodes",
+        ],
     ),
     ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     (
@@ -100,6 +109,7 @@ const CLI: &[&str] = &[
     "esker-wire",
     "esker-dfs",
     "esker-fields",
+    "esker-tensors",
     "esker-fuse",
     "esker-bench",
     "esker-plots",

@@ -62,6 +62,12 @@ impl Source {
     }
 }
 
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.inner.read(buffer)
+    }
+}
+
 /// A file or standard output, with its name for messages.
 pub(super) struct Sink {
     name: String,

@@ -27,6 +27,7 @@ mod report;
 mod run;
 mod shell;
 mod snapshot;
+mod tensor;
 
 use crate::args::JsonFlag;
 use crate::doctor::Doctor;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Umount(mount::Unmount),
     #[command(visible_alias = "fdb")]
     Fields(Group<fields::FieldsCommand>),
+    #[command(visible_alias = "tensors")]
+    Tensor(Group<tensor::TensorCommand>),
     #[command(subcommand)]
     Bench(bench::BenchCommand),
     #[command(subcommand)]
@@ -80,6 +83,7 @@ impl Command {
             Self::Array(group) => group.command.run(json),
             Self::Fs(group) => group.command.run(json),
             Self::Fields(group) => group.command.run(json),
+            Self::Tensor(group) => group.command.run(json),
             Self::Object(group) => group.command.run(),
             Self::Run(run) => run.run(),
             Self::Mount(mount) => mount.run(),
@@ -101,6 +105,7 @@ impl Command {
             Self::Array(group) => &group.json,
             Self::Fs(group) => &group.json,
             Self::Fields(group) => &group.json,
+            Self::Tensor(group) => &group.json,
             Self::Object(group) => &group.json,
             Self::Mount(mount) => &mount.json,
             Self::Umount(unmount) => &unmount.json,

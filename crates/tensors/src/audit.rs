@@ -1,0 +1,251 @@
+//! Whether the parts of a PUT make a whole: none missing, none overlapping, none outside.
+use crate::messages::Part;
+use crate::slab::{Shown, Slab};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// Faults that are named.
+const NAMED_MAX: usize = 8;
+
+/// A box: the first index and the end of each dimension.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Region {
+    low: Vec<u64>,
+    high: Vec<u64>,
+}
+
+/// What is wrong with the parts of a tensor of `shape`; `None` if nothing is.
+pub(crate) fn faults(shape: &[u64], parts: &[Part]) -> Option<String> {
+    let whole = Region { low: vec![0; shape.len()], high: shape.to_vec() };
+    let mut audit = Audit { faults: BTreeSet::new(), pairs: BTreeSet::new() };
+    let (mut inside, mut regions) = (Vec::new(), Vec::new());
+    for part in parts {
+        match Region::of(part, shape) {
+            Some(region) if !region.is_empty() => regions.push(region),
+            Some(_) => {}
+            None => audit.outside(part),
+        }
+    }
+    inside.extend(0..regions.len());
+    if !whole.is_empty() {
+        audit.run(whole, inside, &regions);
+    }
+    audit.text()
+}
+
+impl Region {
+    /// The box of a part, unless it does not fit.
+    fn of(part: &Part, shape: &[u64]) -> Option<Self> {
+        if part.offset.len() != shape.len() || part.shape.len() != shape.len() {
+            return None;
+        }
+        let ends = part.offset.iter().zip(&part.shape).map(|(low, count)| low.checked_add(*count));
+        let high: Vec<u64> = ends.collect::<Option<_>>()?;
+        let fits = high.iter().zip(shape).all(|(high, length)| high <= length);
+        fits.then(|| Self { low: part.offset.clone(), high })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.low.iter().zip(&self.high).any(|(low, high)| low >= high)
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        let dimensions = 0..self.low.len();
+        dimensions.into_iter().all(|d| self.low[d] < other.high[d] && other.low[d] < self.high[d])
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        let dimensions = 0..self.low.len();
+        dimensions.into_iter().all(|d| self.low[d] <= other.low[d] && other.high[d] <= self.high[d])
+    }
+
+    fn shown(&self) -> String {
+        let slabs = self.low.iter().zip(&self.high).map(|(low, high)| Slab::new(*low, high - low));
+        Shown(&slabs.collect::<Vec<_>>()).to_string()
+    }
+}
+
+struct Audit {
+    faults: BTreeSet<String>,
+    /// Parts that overlap.
+    pairs: BTreeSet<(usize, usize)>,
+}
+
+impl Audit {
+    /// Divides the whole at the faces of parts until each box has none, or is covered by one.
+    fn run(&mut self, whole: Region, inside: Vec<usize>, regions: &[Region]) {
+        let mut left = vec![(whole, inside)];
+        while let Some((place, inside)) = left.pop() {
+            if self.faults.len() > NAMED_MAX {
+                break;
+            }
+            let covering = inside.iter().find(|part| regions[**part].covers(&place));
+            match (&inside[..], covering) {
+                ([], _) => drop(self.faults.insert(format!("{} is missing", place.shown()))),
+                ([_], Some(_)) => {}
+                (_, Some(covering)) => self.overlap(*covering, &inside, regions),
+                (_, None) => left.extend(divided(&place, &inside, regions)),
+            }
+        }
+    }
+
+    fn overlap(&mut self, covering: usize, inside: &[usize], regions: &[Region]) {
+        for other in inside.iter().filter(|other| **other != covering).take(NAMED_MAX) {
+            let pair = (covering.min(*other), covering.max(*other));
+            if self.pairs.insert(pair) {
+                let (one, two) = (regions[pair.0].shown(), regions[pair.1].shown());
+                let (one, two) = if one <= two { (one, two) } else { (two, one) };
+                self.faults.insert(format!("part {one} overlaps part {two}"));
+            }
+        }
+    }
+
+    fn outside(&mut self, part: &Part) {
+        let text = match part.offset.len() == part.shape.len() {
+            true => {
+                let slabs = part.offset.iter().zip(&part.shape);
+                let slabs: Vec<_> = slabs.map(|(low, count)| Slab::new(*low, *count)).collect();
+                Shown(&slabs).to_string()
+            }
+            false => format!("at {:?} of the shape {:?}", part.offset, part.shape),
+        };
+        self.faults.insert(format!("part {text} does not fit"));
+    }
+
+    fn text(self) -> Option<String> {
+        let mut text = String::new();
+        for fault in self.faults.iter().take(NAMED_MAX) {
+            let comma = if text.is_empty() { "" } else { "; " };
+            let _ = write!(text, "{comma}{fault}");
+        }
+        if self.faults.len() > NAMED_MAX {
+            text.push_str("; and more");
+        }
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// Both sides of a plane through `place`, with the parts on each.
+fn divided(place: &Region, inside: &[usize], regions: &[Region]) -> Vec<(Region, Vec<usize>)> {
+    let Some((dimension, at)) = plane(place, inside, regions) else { return Vec::new() };
+    let (mut below, mut above) = (place.clone(), place.clone());
+    below.high[dimension] = at;
+    above.low[dimension] = at;
+    let of = |side: Region| {
+        let parts = inside.iter().copied().filter(|part| regions[*part].meets(&side)).collect();
+        (side, parts)
+    };
+    vec![of(below), of(above)]
+}
+
+/// Parts whose faces are considered for a plane.
+const SAMPLES: usize = 9;
+
+/// The plane at a face of a part that cuts the fewest parts and divides the others best.
+fn plane(place: &Region, inside: &[usize], regions: &[Region]) -> Option<(usize, u64)> {
+    let samples = inside.iter().step_by((inside.len() / SAMPLES).max(1));
+    let samples = samples.chain([&inside[inside.len() / 2]]).take(2 * SAMPLES);
+    let faces = samples.flat_map(|part| {
+        let region = &regions[*part];
+        (0..region.low.len()).flat_map(|d| [(d, region.low[d]), (d, region.high[d])])
+    });
+    let faces: BTreeSet<_> =
+        faces.filter(|(d, at)| place.low[*d] < *at && *at < place.high[*d]).collect();
+    let cost = |(dimension, at): &(usize, u64)| {
+        let below = inside.iter().filter(|part| regions[**part].low[*dimension] < *at).count();
+        let above = inside.iter().filter(|part| regions[**part].high[*dimension] > *at).count();
+        (below + above).saturating_sub(inside.len()) * 4 + below.max(above)
+    };
+    faces.into_iter().min_by_key(cost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_testing::Random;
+
+    fn part(offset: &[u64], shape: &[u64]) -> Part {
+        Part { offset: offset.to_vec(), shape: shape.to_vec() }
+    }
+
+    #[test]
+    fn faults_are_named() {
+        let halves = [part(&[0, 0], &[2, 3]), part(&[2, 0], &[2, 3])];
+        assert_eq!(faults(&[4, 3], &halves), None);
+        let missing = faults(&[4, 3], &halves[..1]).unwrap();
+        assert_eq!(missing, "[2:4, 0:3] is missing");
+        let more = [halves[0].clone(), halves[1].clone(), part(&[1, 1], &[2, 1])];
+        let overlap = faults(&[4, 3], &more).unwrap();
+        assert_eq!(
+            overlap,
+            "part [0:2, 0:3] overlaps part [1:3, 1:2]; part [1:3, 1:2] overlaps part [2:4, 0:3]"
+        );
+        let outside = faults(&[2, 3], &[halves[0].clone(), part(&[1, 1], &[2, 1])]).unwrap();
+        assert_eq!(outside, "part [1:3, 1:2] does not fit");
+        assert!(faults(&[2], &[part(&[], &[])]).unwrap().contains("does not fit"));
+    }
+
+    #[test]
+    fn tensors_without_elements_or_dimensions_have_parts_too() {
+        assert_eq!(faults(&[0, 3], &[]), None);
+        assert_eq!(faults(&[], &[part(&[], &[])]), None);
+        assert_eq!(faults(&[], &[]).unwrap(), "[] is missing");
+        assert!(faults(&[], &[part(&[], &[]), part(&[], &[])]).unwrap().contains("overlaps"));
+    }
+
+    #[test]
+    fn many_faults_are_cut_short() {
+        let holes: Vec<_> = (0..100).map(|at| part(&[2 * at], &[1])).collect();
+        assert!(faults(&[200], &holes).unwrap().ends_with("; and more"));
+    }
+
+    #[test]
+    fn large_grids_are_quick_to_check() {
+        let index = |n: u64| [n / 1024 * 3, n / 32 % 32 * 5, n % 32 * 7];
+        let mut parts: Vec<_> = (0..32 * 1024).map(|n| part(&index(n), &[3, 5, 7])).collect();
+        assert_eq!(faults(&[96, 160, 224], &parts), None);
+        parts.swap_remove(12345);
+        let [x, y, z] = index(12345);
+        let expected = format!("[{x}:{}, {y}:{}, {z}:{}] is missing", x + 3, y + 5, z + 7);
+        assert_eq!(faults(&[96, 160, 224], &parts), Some(expected));
+    }
+
+    /// Counts how often each element is written.
+    #[test]
+    fn random_parts_are_judged_as_by_counting() {
+        let mut random = Random::new(esker_testing::seed(), 1);
+        for _ in 0..2000 {
+            let shape = [1 + random.below(5), 1 + random.below(4)];
+            let parts: Vec<_> = (0..random.below(6))
+                .map(|_| {
+                    let offset = [random.below(shape[0]), random.below(shape[1])];
+                    let count = [
+                        1 + random.below(shape[0] - offset[0]),
+                        1 + random.below(shape[1] - offset[1]),
+                    ];
+                    part(&offset, &count)
+                })
+                .collect();
+            let times = |x: u64, y: u64| {
+                let has = |part: &&Part| {
+                    (0..2).all(|d| {
+                        let at = [x, y][d];
+                        part.offset[d] <= at && at < part.offset[d] + part.shape[d]
+                    })
+                };
+                parts.iter().filter(has).count()
+            };
+            let all: Vec<usize> = (0..shape[0])
+                .flat_map(|x| (0..shape[1]).map(move |y| (x, y)))
+                .map(|(x, y)| times(x, y))
+                .collect();
+            let text = faults(&shape, &parts).unwrap_or_default();
+            assert_eq!(text.contains("missing"), all.contains(&0), "{shape:?} {parts:?}: {text}");
+            assert_eq!(
+                text.contains("overlaps"),
+                all.iter().any(|n| *n > 1),
+                "{shape:?} {parts:?}: {text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The tensor store: immutable n-dimensional arrays by UUID and by name, on the objects of Esker.
+//!
+//! A [`TensorStore`] keeps tensors in a container. [`TensorStore::put`] stores one whole; [`TensorStore::begin`]
+//! starts a [`Put`] whose parts many processes write without talking to each other, and whose commit makes the
+//! tensor visible. A [`Tensor`] is open for reading, whole or in hyperslabs ([`Slab`]). Layout and messages are
+//! described in `docs/format.md` ("The tensors of a container").
+#![forbid(unsafe_code)]
+
+mod audit;
+mod dtype;
+mod grid;
+pub mod limits;
+mod messages;
+pub mod npy;
+mod slab;
+mod store;
+mod strided;
+
+pub use dtype::{DataType, Field};
+pub use grid::Grid;
+pub use messages::{Attribute, AttributeList, Value};
+pub use slab::Slab;
+pub use store::{Checked, Collected, Listed, NewTensor, Put, Tensor, TensorStore};
+pub use strided::Strided;
+
+/// The how-to, whose Rust code is compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/howto/tensors.md")]
+pub struct HowTo;

@@ -1,0 +1,28 @@
+//! Every bound of the tensor store in one place.
+
+/// Dimensions of a tensor.
+pub const DIMENSIONS_MAX: usize = 32;
+
+/// Bytes of one element.
+pub const ITEM_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes of a chunk.
+pub const CHUNK_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes of a tensor, counted in whole chunks.
+pub const TENSOR_BYTES_MAX: u64 = 1 << 60;
+
+/// Longest name of a tensor in bytes.
+pub const NAME_BYTES_MAX: usize = 1000;
+
+/// Bytes of the record of a tensor: its type, shape, chunks and attributes together.
+pub const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// Levels of structured types and of lists in attributes.
+pub const DEPTH_MAX: usize = 16;
+
+/// Parts that one PUT may be written in.
+pub const PARTS_MAX: usize = 1 << 20;
+
+/// Times that a commit starts again because others change the same names.
+pub const RESTARTS_MAX: u32 = 1000;

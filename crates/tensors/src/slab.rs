@@ -1,0 +1,149 @@
+//! Hyperslabs: which indexes of each dimension are wanted.
+use esker_types::{Error, ErrorKind, Result};
+use std::fmt;
+
+/// Indexes of one dimension: `count` of them from `start` on, every `step`-th.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slab {
+    /// The first index.
+    pub start: u64,
+    /// The distance of an index to the next, at least 1.
+    pub step: u64,
+    /// How many indexes.
+    pub count: u64,
+}
+
+impl Slab {
+    /// `count` indexes from `start` on, without gaps.
+    #[must_use]
+    pub const fn new(start: u64, count: u64) -> Self {
+        Self { start, step: 1, count }
+    }
+
+    /// All of `shape`.
+    #[must_use]
+    pub fn whole(shape: &[u64]) -> Vec<Self> {
+        shape.iter().map(|count| Self::new(0, *count)).collect()
+    }
+
+    /// Slabs in Python's notation, such as `10:20, ::2, 5`. An index alone counts as one of a dimension of length 1;
+    /// dimensions that are left out at the end are taken whole; negative numbers count from the end. Steps are
+    /// positive.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if it cannot be read or does not suit `shape`.
+    pub fn parse(text: &str, shape: &[u64]) -> Result<Vec<Self>> {
+        let texts: Vec<&str> =
+            text.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+        if texts.len() > shape.len() {
+            let message = format!("{} slabs for {} dimensions", texts.len(), shape.len());
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let mut slabs = Self::whole(shape);
+        for ((slab, text), len) in slabs.iter_mut().zip(texts).zip(shape) {
+            *slab = Self::parse_one(text, *len).ok_or_else(|| unreadable(text, *len))?;
+        }
+        Ok(slabs)
+    }
+
+    fn parse_one(text: &str, len: u64) -> Option<Self> {
+        let len = i64::try_from(len).ok()?;
+        let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+        let at = |text: &str, usual: i64| match text {
+            "" => Some(usual),
+            _ => text.parse().ok().map(|at: i64| if at < 0 { at.saturating_add(len) } else { at }),
+        };
+        if let [index] = parts[..] {
+            let index = at(index, -1).filter(|index| (0..len).contains(index))?;
+            return Some(Self::new(index.cast_unsigned(), 1));
+        }
+        let step = match parts[..] {
+            [_, _] | [_, _, ""] => 1,
+            [_, _, step] => step.parse().ok().filter(|step| *step > 0)?,
+            _ => return None,
+        };
+        let start = at(parts[0], 0)?.clamp(0, len).cast_unsigned();
+        let stop = at(parts[1], len)?.clamp(0, len).cast_unsigned();
+        Some(Self { start, step, count: stop.saturating_sub(start).div_ceil(step) })
+    }
+
+    /// Checks that all indexes are below `len`.
+    fn fits(&self, len: u64) -> bool {
+        let last = self.count.checked_sub(1).map(|last| last.checked_mul(self.step));
+        match last {
+            None => self.step > 0 && self.start <= len,
+            Some(last) => {
+                let last = last.and_then(|last| last.checked_add(self.start));
+                self.step > 0 && last.is_some_and(|last| last < len)
+            }
+        }
+    }
+}
+
+/// Checks that there is one slab for each dimension, and that each fits.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] naming what does not.
+pub(crate) fn check(slabs: &[Slab], shape: &[u64]) -> Result<()> {
+    let fits =
+        slabs.len() == shape.len() && slabs.iter().zip(shape).all(|(slab, len)| slab.fits(*len));
+    fits.then_some(()).ok_or_else(|| {
+        let text = format!("{} does not fit in the shape {shape:?}", Shown(slabs));
+        Error::new(ErrorKind::Invalid, text)
+    })
+}
+
+/// Slabs in Python's notation.
+pub(crate) struct Shown<'a>(pub(crate) &'a [Slab]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (number, slab) in self.0.iter().enumerate() {
+            let stop = u128::from(slab.start) + u128::from(slab.count) * u128::from(slab.step);
+            let comma = if number > 0 { ", " } else { "" };
+            write!(f, "{comma}{}:{stop}", slab.start)?;
+            if slab.step != 1 {
+                write!(f, ":{}", slab.step)?;
+            }
+        }
+        f.write_str("]")
+    }
+}
+
+#[cold]
+fn unreadable(text: &str, len: u64) -> Error {
+    let text = format!(
+        "{text:?} is no slab of a dimension of {len}: write START:STOP, START:STOP:STEP with a positive step, or an index"
+    );
+    Error::new(ErrorKind::Invalid, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_notation_is_read() {
+        let parse = |text| Slab::parse(text, &[10, 5, 3]).unwrap();
+        let whole = Slab::whole(&[10, 5, 3]);
+        assert_eq!(parse(""), whole);
+        assert_eq!(
+            parse("2:8:3, -1"),
+            [Slab { start: 2, step: 3, count: 2 }, Slab::new(4, 1), whole[2]]
+        );
+        assert_eq!(parse(":, 3:, :-1")[1..], [Slab::new(3, 2), Slab::new(0, 2)]);
+        assert_eq!(parse("20:30")[0].count, 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for text in ["10", "1:2:-1", "::0", "x", "1:2:3:4", ":,:,:,:"] {
+            assert!(Slab::parse(text, &[10, 5, 3]).is_err(), "{text}");
+        }
+        assert!(check(&[Slab::new(9, 2)], &[10]).is_err());
+        assert!(check(&[Slab { start: 1, step: u64::MAX, count: 3 }], &[10]).is_err());
+        assert!(check(&[Slab::new(10, 0)], &[10]).is_ok());
+        assert!(check(&[], &[10]).is_err());
+    }
+}

@@ -1,0 +1,101 @@
+//! Checking a store: whether names lead to tensors, and tensors have all their chunks.
+use super::names::all_keys;
+use super::{Tensor, TensorStore, layout};
+use crate::messages::{State, TensorRecord};
+use crate::slab::Slab;
+use esker::Wait;
+use esker_types::ops::{Anchor, ListLimit};
+use esker_types::{ErrorKind, Result, Uuid};
+
+/// Keys asked for at a time.
+const BATCH: usize = 4096;
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Visible tensors.
+    pub tensors: u64,
+    /// Bytes of their elements.
+    pub bytes: u64,
+    /// PUTs and removed tensors, which a collection may free.
+    pub hidden: u64,
+    /// What is wrong, each in a sentence.
+    pub problems: Vec<String>,
+}
+
+impl TensorStore {
+    /// Checks all records, names and chunks. With `data`, all elements are read, so that their checksums are verified.
+    ///
+    /// # Errors
+    /// Errors of the backend. Damage is no error, but a problem in the report.
+    pub fn check(&self, data: bool) -> Result<Checked> {
+        let mut checked = Checked::default();
+        for name in all_keys(&self.names, self.access())? {
+            if let Err(error) = self.find(&name) {
+                // Removed meanwhile.
+                if self.names.size(name.as_bytes(), self.access()).wait()?.is_some() {
+                    checked.problems.push(format!("the name {name:?} leads to no tensor: {error}"));
+                }
+            }
+        }
+        for key in all_keys(&self.tensors, self.access())? {
+            if let Err(error) = self.check_one(&key, data, &mut checked) {
+                checked.problems.push(format!("tensor {key}: {error}"));
+            }
+        }
+        Ok(checked)
+    }
+
+    fn check_one(&self, key: &str, data: bool, checked: &mut Checked) -> Result<()> {
+        let Some(uuid) = Uuid::parse(key) else {
+            checked.problems.push(format!("{key:?} is no UUID of a tensor"));
+            return Ok(());
+        };
+        let Some(record) = self.record(uuid, self.access())? else { return Ok(()) };
+        if record.state() != State::Committed || !self.is_visible(uuid, &record, self.access())? {
+            checked.hidden += 1;
+            return Ok(());
+        }
+        let grid = record.grid()?;
+        record.data_type()?.check()?;
+        checked.tensors += 1;
+        checked.bytes += grid.bytes();
+        let chunks = self.chunks(uuid, &record)?;
+        if chunks != grid.chunk_count() && self.is_there(uuid)? {
+            let expected = grid.chunk_count();
+            checked.problems.push(format!("tensor {uuid} has {chunks} of {expected} chunks"));
+        }
+        if data { self.read_all(uuid, record) } else { Ok(()) }
+    }
+
+    /// How many chunks a tensor has.
+    fn chunks(&self, uuid: Uuid, record: &TensorRecord) -> Result<u64> {
+        let object = self.container.object(layout::data_oid(uuid, record.object_class));
+        let (mut anchor, mut count) = (Anchor::Start, 0);
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(BATCH);
+            count += object.list_dkeys(&mut anchor, limit, self.access()).wait()?.len() as u64;
+        }
+        Ok(count)
+    }
+
+    /// Reads a tensor, one chunk of the first dimension after the other.
+    fn read_all(&self, uuid: Uuid, record: TensorRecord) -> Result<()> {
+        let Some(tensor) = Tensor::open(self, uuid, record)? else { return Ok(()) };
+        let grid = tensor.grid();
+        let mut slabs = Slab::whole(grid.shape());
+        let (length, chunk) =
+            (slabs.first().map(|slab| slab.count), grid.chunks().first().copied());
+        let (Some(length), Some(chunk)) = (length, chunk) else {
+            return tensor.read_to_vec(&slabs).map(drop);
+        };
+        for start in (0..length).step_by(chunk.try_into().unwrap_or(usize::MAX)) {
+            slabs[0] = Slab::new(start, chunk.min(length - start));
+            match tensor.read_to_vec(&slabs) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                read => drop(read?),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Collecting what nobody needs any more: PUTs that were never committed, and tensors that were removed or replaced.
+use super::names::all_keys;
+use super::records::now_ms;
+use super::{TensorStore, layout};
+use crate::messages::{State, TensorRecord};
+use esker::{Access, Wait};
+use esker_types::ops::{Anchor, Cond};
+use esker_types::{ObjectId, Result, Uuid};
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// Objects listed at a time.
+const BATCH: usize = 4096;
+
+/// What a collection freed, or would free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// PUTs that were never committed.
+    pub puts: u64,
+    /// Tensors that were removed or replaced.
+    pub removed: u64,
+    /// Objects that belong to no tensor: writers wrote to them after their PUT was collected, or whoever freed a tensor
+    /// was killed.
+    pub objects: u64,
+    /// PUTs and removed tensors that are too young, and removed tensors that somebody still reads.
+    pub kept: u64,
+}
+
+/// What is to be done with a tensor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Visible,
+    Kept,
+    Put,
+    Removed,
+}
+
+impl TensorStore {
+    /// Frees PUTs that began at least `age` ago and were never committed, tensors that were removed or replaced and that
+    /// nobody reads, and objects that belong to no tensor. Where leases of other processes are not seen, a tensor
+    /// counts as unread when it was removed at least `age` ago. Unless `doit`, it only counts.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub fn collect(&self, age: Duration, doit: bool) -> Result<Collected> {
+        self.check_writable()?;
+        let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        // Listed before the records: whatever is there now and belongs to a tensor has a record by then.
+        let mut objects = self.objects()?;
+        let mut collected = Collected::default();
+        for key in all_keys(&self.tensors, Access::Latest)? {
+            let Some(uuid) = Uuid::parse(&key) else { continue };
+            let Some(record) = self.record(uuid, Access::Latest)? else { continue };
+            objects.remove(&layout::data_oid(uuid, record.object_class));
+            objects.remove(&layout::parts_oid(uuid, record.object_class));
+            match self.decide(uuid, &record, age_ms, doit)? {
+                Fate::Visible => {}
+                Fate::Kept => collected.kept += 1,
+                Fate::Put => collected.puts += 1,
+                Fate::Removed => collected.removed += 1,
+            }
+        }
+        for oid in &objects {
+            collected.objects += 1;
+            if doit {
+                self.container.object(*oid).punch(Cond::NONE, Access::Latest).wait()?;
+            }
+        }
+        Ok(collected)
+    }
+
+    fn decide(&self, uuid: Uuid, record: &TensorRecord, age_ms: u64, doit: bool) -> Result<Fate> {
+        let is_old = |since: u64| now_ms().saturating_sub(since) >= age_ms;
+        match record.state() {
+            State::Pending if is_old(record.begun_ms) => match !doit || self.free(uuid, record)? {
+                true => Ok(Fate::Put),
+                // It was committed just now.
+                false => Ok(Fate::Kept),
+            },
+            State::Pending => Ok(Fate::Kept),
+            State::Committed if self.is_visible(uuid, record, Access::Latest)? => Ok(Fate::Visible),
+            State::Committed if !is_old(record.committed_ms) => Ok(Fate::Kept),
+            // A commit without transactions ended before the name led to it, or another replaced it at the same time.
+            State::Committed => {
+                if doit {
+                    self.atomically(|access| self.mark_removed(uuid, access))?;
+                }
+                let mut removed = record.clone();
+                removed.set_state(State::Removed);
+                self.free_removed(uuid, &removed, age_ms == 0, doit)
+            }
+            State::Removed => self.free_removed(uuid, record, is_old(record.removed_ms), doit),
+        }
+    }
+
+    fn free_removed(
+        &self,
+        uuid: Uuid,
+        record: &TensorRecord,
+        is_old: bool,
+        doit: bool,
+    ) -> Result<Fate> {
+        let is_sure = self.container.capabilities().shared_leases;
+        match (is_sure || is_old, doit) {
+            (false, _) => Ok(Fate::Kept),
+            (true, false) => Ok(Fate::Removed),
+            (true, true) if self.free_if_unread(uuid, record)? => Ok(Fate::Removed),
+            (true, true) => Ok(Fate::Kept),
+        }
+    }
+
+    /// The objects that are, or were, data and parts of tensors.
+    pub(super) fn objects(&self) -> Result<HashSet<ObjectId>> {
+        let (mut anchor, mut found) = (Anchor::Start, HashSet::new());
+        while !anchor.is_end() {
+            let batch = self.container.list_objects(&mut anchor, BATCH, self.access()).wait()?;
+            found.extend(batch.into_iter().filter(|oid| layout::is_of_tensor(*oid)));
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,153 @@
+//! The tensor store on objects of Esker: one container, in it a Key-Value of tensors, one of names, and for each
+//! tensor an Array with its chunks.
+mod check;
+mod collect;
+mod layout;
+mod names;
+mod pieces;
+mod put;
+mod read;
+mod records;
+mod tensor;
+mod threads;
+mod write;
+
+pub use check::Checked;
+pub use collect::Collected;
+pub use names::Listed;
+pub use put::{NewTensor, Put};
+pub use tensor::Tensor;
+
+use crate::limits::RESTARTS_MAX;
+use esker::backend::NewContainer;
+use esker::{Access, Container, Kv, Pool, Transaction, Wait};
+use esker_types::info::OpenMode;
+use esker_types::{Epoch, Error, ErrorKind, Result};
+
+/// A tensor store: tensors in a container of their own. Clones are cheap. Many threads may use one handle at a time,
+/// and so may forked children.
+#[derive(Clone)]
+pub struct TensorStore {
+    container: Container,
+    tensors: Kv,
+    names: Kv,
+    /// The snapshot that is read, if not the latest state.
+    snapshot: Option<Epoch>,
+}
+
+impl TensorStore {
+    /// Makes a store in a new container of `pool`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if `label` is taken; errors of the backend.
+    pub fn create(pool: &Pool, label: &str) -> Result<Self> {
+        let metadata: [(&str, &[u8]); 1] =
+            [(layout::FULL_VERSION, layout::LAYOUT_VERSION.as_bytes())];
+        let new = NewContainer::named(label).with_metadata(&metadata);
+        pool.create_container(&new).wait()?;
+        Self::of(pool.open_container(label, OpenMode::ReadWrite).wait()?)
+    }
+
+    /// Opens a store.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is no such container, [`ErrorKind::Invalid`] if it holds no tensors,
+    /// [`ErrorKind::Incompatible`] if a later release made it.
+    pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
+        let container = pool.open_container(label, mode).wait().map_err(remedy)?;
+        match container.properties().get(layout::VERSION).wait()? {
+            Some(version) if version == layout::LAYOUT_VERSION.as_bytes() => Self::of(container),
+            Some(_) => {
+                let text = format!("container {label} holds tensors of a later release: use that");
+                Err(Error::new(ErrorKind::Incompatible, text))
+            }
+            None => {
+                let text = format!(
+                    "container {label} holds no tensors: give the label of a new container, `esker tensor put` makes it"
+                );
+                Err(Error::new(ErrorKind::Invalid, text))
+            }
+        }
+    }
+
+    /// Opens a store, or creates it. Safe to call concurrently: one caller creates it.
+    ///
+    /// # Errors
+    /// As [`TensorStore::open`] and [`TensorStore::create`].
+    pub fn open_or_create(pool: &Pool, label: &str) -> Result<Self> {
+        match Self::open(pool, label, OpenMode::ReadWrite) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            other => return other,
+        }
+        match Self::create(pool, label) {
+            Err(error) if error.kind() == ErrorKind::Exists => {
+                Self::open(pool, label, OpenMode::ReadWrite)
+            }
+            other => other,
+        }
+    }
+
+    fn of(container: Container) -> Result<Self> {
+        let (tensors, names) = (layout::tensors(&container)?, layout::names(&container)?);
+        Ok(Self { container, tensors, names, snapshot: None })
+    }
+
+    /// The store as it was when a snapshot of its container was taken, for reading.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is no snapshot at `epoch`.
+    pub fn at(&self, epoch: Epoch) -> Result<Self> {
+        self.container.at(epoch).wait()?;
+        Ok(Self { snapshot: Some(epoch), ..self.clone() })
+    }
+
+    /// The container it is in.
+    #[must_use]
+    pub fn container(&self) -> &Container {
+        &self.container
+    }
+
+    fn access(&self) -> Access<'static> {
+        self.snapshot.map_or(Access::Latest, Access::Snapshot)
+    }
+
+    /// Runs `work` so that its changes are made at once or not at all; starts again on conflicts. Without
+    /// transactions the changes are made one by one: `work` makes the one that counts in the middle.
+    fn atomically<T>(&self, work: impl Fn(Access<'_>) -> Result<T>) -> Result<T> {
+        if !self.container.capabilities().transactions {
+            return work(Access::Latest);
+        }
+        let transaction: Transaction = self.container.transaction()?;
+        for _ in 0..RESTARTS_MAX {
+            let result = work(Access::Tx(&transaction))?;
+            match transaction.commit().wait() {
+                Ok(()) => return Ok(result),
+                Err(error) if error.kind() == ErrorKind::TxRestart => transaction.restart()?,
+                Err(error) => return Err(error),
+            }
+        }
+        let text = format!("others were in the way {RESTARTS_MAX} times (RESTARTS_MAX): try again");
+        Err(Error::new(ErrorKind::Again, text))
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        match self.snapshot {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorKind::NoPermission,
+                "a snapshot is read-only: change the latest state of the store",
+            )),
+        }
+    }
+}
+
+/// Adds how to create a store, if its container does not exist.
+fn remedy(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            let text = format!("{}; `esker tensor put` makes one with tensors", error.message());
+            Error::new(ErrorKind::NotFound, text)
+        }
+        _ => error,
+    }
+}

@@ -1,0 +1,279 @@
+//! Finding, listing, renaming and removing tensors.
+use super::{Tensor, TensorStore, records::now_ms};
+use crate::dtype::DataType;
+use crate::limits::NAME_BYTES_MAX;
+use crate::messages::{State, TensorRecord};
+use esker::{Access, Kv, Wait};
+use esker_types::ops::{Anchor, Cond, ListLimit};
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Keys asked for at a time.
+const BATCH: usize = 4096;
+
+/// Times that a reader looks again because a tensor was replaced meanwhile.
+const LOOKS_MAX: u32 = 100;
+
+/// A visible tensor, as a listing tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// The type of its elements.
+    pub data_type: DataType,
+    /// Its shape.
+    pub shape: Vec<u64>,
+    /// Bytes of its elements.
+    pub bytes: u64,
+    /// When it became visible.
+    pub committed: SystemTime,
+}
+
+/// Checks that tensors may have a name.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] if it is empty, too long, has control characters or is a UUID.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    let why = match name {
+        "" => "it is empty",
+        _ if name.len() > NAME_BYTES_MAX => "it is longer than 1000 bytes (NAME_BYTES_MAX)",
+        _ if name.chars().any(char::is_control) => "it has control characters",
+        _ if Uuid::parse(name).is_some() => "it is a UUID, which would name another tensor",
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Invalid, format!("{name:?} cannot be the name of a tensor: {why}")))
+}
+
+/// All keys of a Key-Value.
+pub(super) fn all_keys(kv: &Kv, access: Access<'_>) -> Result<Vec<String>> {
+    let (mut anchor, mut found) = (Anchor::Start, Vec::new());
+    while !anchor.is_end() {
+        let batch = kv.list(&mut anchor, ListLimit::entries(BATCH), access).wait()?;
+        found.extend(batch.iter().map(|key| String::from_utf8_lossy(key).into_owned()));
+    }
+    Ok(found)
+}
+
+impl TensorStore {
+    /// The UUID and the record of a visible tensor.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is none.
+    pub(super) fn find(&self, name: &str) -> Result<(Uuid, TensorRecord)> {
+        let access = self.access();
+        for _ in 0..LOOKS_MAX {
+            let by_uuid = Uuid::parse(name);
+            let Some(uuid) =
+                by_uuid.map_or_else(|| self.named(name, access), |uuid| Ok(Some(uuid)))?
+            else {
+                return Err(self.missing(name));
+            };
+            let record = self.record(uuid, access)?;
+            match record {
+                Some(record) if self.is_visible(uuid, &record, access)? => {
+                    return Ok((uuid, record));
+                }
+                // A name leads to another tensor by now.
+                _ if by_uuid.is_none() && self.named(name, access)? != Some(uuid) => {}
+                _ => return Err(self.missing(name)),
+            }
+        }
+        let text = format!(
+            "tensor {name:?} was replaced {LOOKS_MAX} times while it was looked up: try again"
+        );
+        Err(Error::new(ErrorKind::Again, text))
+    }
+
+    #[cold]
+    fn missing(&self, name: &str) -> Error {
+        let label = &self.container.info().label;
+        let text = format!("there is no tensor {name:?} in {label}: `esker tensor list` lists all");
+        Error::new(ErrorKind::NotFound, text)
+    }
+
+    /// Opens a tensor by its name or UUID. While it is open it stays as it is, whatever becomes of its name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is none that is visible; errors of the backend.
+    pub fn open_tensor(&self, name: &str) -> Result<Tensor> {
+        for _ in 0..LOOKS_MAX {
+            let (uuid, record) = self.find(name)?;
+            if let Some(tensor) = Tensor::open(self, uuid, record)? {
+                return Ok(tensor);
+            }
+        }
+        let text = format!(
+            "tensor {name:?} was replaced {LOOKS_MAX} times while it was opened: try again"
+        );
+        Err(Error::new(ErrorKind::Again, text))
+    }
+
+    /// All visible tensors: those with names first, sorted by name, then the others by time.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub fn list(&self) -> Result<Vec<Listed>> {
+        let access = self.access();
+        let mut names: HashMap<Uuid, String> = HashMap::new();
+        for name in all_keys(&self.names, access)? {
+            if let Some(uuid) = self.named(&name, access)? {
+                names.insert(uuid, name);
+            }
+        }
+        let mut listed = Vec::new();
+        for key in all_keys(&self.tensors, access)? {
+            let Some(uuid) = Uuid::parse(&key) else { continue };
+            let Some(record) = self.record(uuid, access)? else { continue };
+            let name = names.remove(&uuid).filter(|name| record.names.contains(name));
+            let is_visible = name.is_some() || record.names.is_empty();
+            if record.state() == State::Committed && is_visible {
+                listed.push(Listed::of(uuid, name, &record)?);
+            }
+        }
+        listed.sort_by(|a, b| a.order().cmp(&b.order()));
+        Ok(listed)
+    }
+
+    /// Gives a tensor another name, or its first. A tensor that has the name is replaced, as by a commit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is no tensor `from`, [`ErrorKind::Invalid`] if `to` cannot be a name.
+    pub fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.check_writable()?;
+        check_name(to)?;
+        let replaced = self.atomically(|access| self.rename_in(from, to, access))?;
+        replaced.map_or(Ok(()), |uuid| self.retire(uuid).map(drop))
+    }
+
+    /// Between its changes, the tensor has both names. Returns the tensor that is replaced.
+    fn rename_in(&self, from: &str, to: &str, access: Access<'_>) -> Result<Option<Uuid>> {
+        let (uuid, mut record) = self.find_in(from, access)?;
+        let before = std::mem::replace(&mut record.names, vec![to.to_owned()]);
+        if before.iter().any(|name| name == to) && self.named(to, access)? == Some(uuid) {
+            return Ok(None);
+        }
+        let is_single = matches!(access, Access::Latest);
+        if is_single && !before.is_empty() {
+            record.names.extend(before.iter().cloned());
+        }
+        let replaced = self.named(to, access)?.filter(|other| *other != uuid);
+        if !(is_single && before.is_empty()) {
+            self.put_record(uuid, &record, access)?;
+        }
+        self.names.put(to.as_bytes(), uuid.to_string().as_bytes(), Cond::NONE, access).wait()?;
+        for name in before.iter().filter(|name| *name != to) {
+            if self.named(name, access)? == Some(uuid) {
+                self.names.remove(name.as_bytes(), Cond::NONE, access).wait()?;
+            }
+        }
+        if is_single {
+            record.names.truncate(1);
+            self.put_record(uuid, &record, access)?;
+        }
+        replaced.map_or(Ok(()), |other| self.mark_removed(other, access))?;
+        Ok(replaced)
+    }
+
+    /// As [`TensorStore::find`], within a change.
+    fn find_in(&self, name: &str, access: Access<'_>) -> Result<(Uuid, TensorRecord)> {
+        let uuid = match Uuid::parse(name) {
+            Some(uuid) => Some(uuid),
+            None => self.named(name, access)?,
+        };
+        let Some(uuid) = uuid else { return Err(self.missing(name)) };
+        match self.record(uuid, access)? {
+            Some(record) if self.is_visible(uuid, &record, access)? => Ok((uuid, record)),
+            _ => Err(self.missing(name)),
+        }
+    }
+
+    /// Removes a tensor by its name or UUID. Those who have it open read on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is none that is visible.
+    pub fn remove(&self, name: &str) -> Result<Uuid> {
+        self.check_writable()?;
+        let uuid = self.atomically(|access| {
+            let (uuid, record) = self.find_in(name, access)?;
+            for name in &record.names {
+                if self.named(name, access)? == Some(uuid) {
+                    self.names.remove(name.as_bytes(), Cond::NONE, access).wait()?;
+                }
+            }
+            self.mark_removed(uuid, access)?;
+            Ok(uuid)
+        })?;
+        self.retire(uuid)?;
+        Ok(uuid)
+    }
+
+    /// Makes a tensor visible, under a name if it gets one. Returns the tensor that it replaces.
+    pub(super) fn publish(
+        &self,
+        uuid: Uuid,
+        name: Option<&str>,
+        access: Access<'_>,
+    ) -> Result<Option<Uuid>> {
+        let mut record = self.record(uuid, access)?.ok_or_else(|| collected(uuid))?;
+        check_pending(uuid, &record)?;
+        record.set_state(State::Committed);
+        record.committed_ms = now_ms();
+        record.names = name.map(str::to_owned).into_iter().collect();
+        let replaced = name.map_or(Ok(None), |name| self.named(name, access))?;
+        self.put_record(uuid, &record, access)?;
+        let Some(name) = name else { return Ok(None) };
+        self.names.put(name.as_bytes(), uuid.to_string().as_bytes(), Cond::NONE, access).wait()?;
+        replaced.map_or(Ok(()), |other| self.mark_removed(other, access))?;
+        Ok(replaced)
+    }
+}
+
+/// Checks that a PUT has begun and not ended.
+pub(super) fn check_pending(uuid: Uuid, record: &TensorRecord) -> Result<()> {
+    match record.state() {
+        State::Pending => Ok(()),
+        State::Committed => {
+            let text =
+                format!("tensor {uuid} was committed, and does not change any more: begin another");
+            Err(Error::new(ErrorKind::Already, text))
+        }
+        State::Removed => Err(collected(uuid)),
+    }
+}
+
+#[cold]
+pub(super) fn collected(uuid: Uuid) -> Error {
+    let text = format!(
+        "the PUT of tensor {uuid} was given up, or collected by `esker tensor gc` because it was older than its \
+         --age: begin another"
+    );
+    Error::new(ErrorKind::NotFound, text)
+}
+
+impl Listed {
+    fn of(uuid: Uuid, name: Option<String>, record: &TensorRecord) -> Result<Self> {
+        let committed = UNIX_EPOCH + Duration::from_millis(record.committed_ms);
+        let (bytes, shape) = (record.grid()?.bytes(), record.shape.clone());
+        Ok(Self { uuid, name, data_type: record.data_type()?.clone(), shape, bytes, committed })
+    }
+
+    fn order(&self) -> (bool, &Option<String>, SystemTime, Uuid) {
+        (self.name.is_none(), &self.name, self.committed, self.uuid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_mislead_are_refused() {
+        for name in ["", "a\nb", "67e55044-10b1-426f-9247-bb680e5fe0c8", &"x".repeat(1001)] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+        assert!(check_name("run 1/step=0/\u{e4}").is_ok());
+    }
+}

@@ -1,0 +1,123 @@
+//! How a selection of a tensor is divided: into bands that follow each other in the caller's memory, and those into the
+//! pieces of chunks.
+use crate::grid::{Cut, Grid};
+use crate::slab::Slab;
+use crate::strided::{Sides, row_major};
+
+/// A selection of a tensor, and where its elements are in the caller's memory.
+pub(super) struct Selection<'a> {
+    pub(super) grid: &'a Grid,
+    cuts: Vec<Vec<Cut>>,
+    shape: Vec<u64>,
+    /// Strides of the caller's memory in bytes, and the place of the first element there.
+    strides: Vec<i64>,
+    first: i64,
+    steps: Vec<i64>,
+    /// Dimensions that bands divide.
+    split: usize,
+}
+
+/// Chunks whose elements follow each other in memory in C order: the numbers of cuts of the first dimensions.
+#[derive(Clone, Debug)]
+pub(super) struct Band {
+    cuts: Vec<usize>,
+    /// Bytes of its elements.
+    pub(super) bytes: u64,
+}
+
+/// The elements of a selection in one chunk. The first side is the chunk's place in the tensor's Array, the second the
+/// caller's memory.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    /// Byte of the Array at which the chunk starts.
+    pub(super) start: u64,
+    pub(super) sides: Sides,
+    /// True if these are all elements that the chunk has.
+    pub(super) whole: bool,
+}
+
+impl<'a> Selection<'a> {
+    /// A selection whose elements are in C order in memory.
+    pub(super) fn new(grid: &'a Grid, slabs: &[Slab]) -> Self {
+        let shape: Vec<u64> = slabs.iter().map(|slab| slab.count).collect();
+        let strides = row_major(&shape, grid.item());
+        Self::strided(grid, slabs, strides, 0)
+    }
+
+    pub(super) fn strided(grid: &'a Grid, slabs: &[Slab], strides: Vec<i64>, first: i64) -> Self {
+        let cuts = grid.cuts(slabs);
+        // As long as chunks have one index, what follows is contiguous.
+        let long = grid.chunks().iter().position(|chunk| *chunk > 1);
+        let split = long.map_or(slabs.len(), |dimension| dimension + 1);
+        let shape = slabs.iter().map(|slab| slab.count).collect();
+        let steps = slabs.iter().map(|slab| slab.step.cast_signed()).collect();
+        Self { grid, cuts, shape, strides, first, steps, split }
+    }
+
+    /// All bands, in the order of the memory.
+    pub(super) fn bands(&self) -> Vec<Band> {
+        if self.cuts.iter().any(Vec::is_empty) || self.grid.item() == 0 {
+            return Vec::new();
+        }
+        let rest: u64 = self.shape[self.split..].iter().product::<u64>() * self.grid.item();
+        let counts: Vec<usize> = self.cuts[..self.split].iter().map(Vec::len).collect();
+        let band = |cuts: Vec<usize>| {
+            let own = cuts.iter().zip(&self.cuts).map(|(cut, all)| all[*cut].count);
+            let bytes = own.product::<u64>() * rest;
+            Band { cuts, bytes }
+        };
+        combinations(&counts).map(band).collect()
+    }
+
+    /// The pieces of a band. With `relative`, places in memory count from the first element of the band.
+    pub(super) fn pieces(&self, band: &Band, relative: bool) -> impl Iterator<Item = Piece> {
+        let counts: Vec<usize> = self.cuts[self.split..].iter().map(Vec::len).collect();
+        let band = band.clone();
+        combinations(&counts).map(move |rest| {
+            let numbers = band.cuts.iter().chain(&rest).zip(&self.cuts);
+            let cuts: Vec<Cut> = numbers.map(|(number, all)| all[*number]).collect();
+            self.piece(&cuts, if relative { self.split } else { 0 })
+        })
+    }
+
+    /// The piece of a chunk; the first `skipped` dimensions do not count for its place in memory.
+    fn piece(&self, cuts: &[Cut], skipped: usize) -> Piece {
+        let (grid, item) = (self.grid, self.grid.item());
+        let own = row_major(grid.chunks(), item);
+        let chunk_strides = grid.chunk_strides();
+        let number =
+            cuts.iter().zip(&chunk_strides).map(|(cut, stride)| cut.chunk * stride.cast_unsigned());
+        let start = number.sum::<u64>() * grid.chunk_bytes();
+        let local = cuts.iter().zip(&own).map(|(cut, stride)| cut.local.cast_signed() * stride);
+        let placed = cuts.iter().zip(&self.strides).skip(skipped);
+        let place = placed.map(|(cut, stride)| cut.before.cast_signed() * stride).sum::<i64>();
+        let stepped =
+            own.iter().zip(&self.steps).map(|(own, step)| own.wrapping_mul(*step)).collect();
+        let sides = Sides {
+            counts: cuts.iter().map(|cut| cut.count).collect(),
+            first: [local.sum(), self.first + place],
+            strides: [stepped, self.strides.clone()],
+            run: item,
+        };
+        let whole = (0..cuts.len()).all(|dimension| grid.is_whole(dimension, cuts[dimension]));
+        Piece { start, sides, whole }
+    }
+}
+
+/// All combinations of numbers below `counts`, the last of which varies fastest.
+fn combinations(counts: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
+    let counts = counts.to_vec();
+    let all: usize = counts.iter().product();
+    let mut next = vec![0; counts.len()];
+    (0..all).map(move |_| {
+        let now = next.clone();
+        for (digit, count) in next.iter_mut().zip(&counts).rev() {
+            *digit += 1;
+            if *digit < *count {
+                break;
+            }
+            *digit = 0;
+        }
+        now
+    })
+}

@@ -1,0 +1,272 @@
+//! PUTs: tensors that are being written, and their commit.
+use super::names::{all_keys, check_name, check_pending, collected};
+use super::pieces::Selection;
+use super::records::now_ms;
+use super::{TensorStore, layout, write};
+use crate::audit;
+use crate::dtype::DataType;
+use crate::grid::Grid;
+use crate::limits::PARTS_MAX;
+use crate::messages::{Attribute, Part, TensorRecord};
+use crate::slab::{self, Slab};
+use crate::strided::Strided;
+use esker::{Access, Wait, side_by_side, task};
+use esker_types::ops::Cond;
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use prost::Message;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Parts that are read side by side.
+const AT_A_TIME: usize = 64;
+
+/// A tensor to be: its type and shape, and what else is known about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTensor {
+    /// The type of its elements.
+    pub data_type: DataType,
+    /// Its shape; without dimensions it has one element.
+    pub shape: Vec<u64>,
+    /// The shape of its chunks. Usually whole rows of up to 4 MiB.
+    pub chunks: Option<Vec<u64>>,
+    /// Its attributes, by name.
+    pub attributes: BTreeMap<String, Attribute>,
+}
+
+impl NewTensor {
+    /// A tensor with the usual chunks and no attributes.
+    #[must_use]
+    pub fn new(data_type: DataType, shape: &[u64]) -> Self {
+        let (shape, attributes) = (shape.to_vec(), BTreeMap::new());
+        Self { data_type, shape, chunks: None, attributes }
+    }
+}
+
+/// A tensor that is being written. Nobody sees it before [`Put::commit`].
+///
+/// Any process writes parts of it: by this handle, by one that a fork inherited, or by one that
+/// [`TensorStore::resume`] makes of the token. All writers must be done before the commit.
+#[derive(Clone)]
+pub struct Put {
+    store: TensorStore,
+    uuid: Uuid,
+    record: TensorRecord,
+    grid: Grid,
+}
+
+impl TensorStore {
+    /// Begins a tensor.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if type, shape or chunks make no sense, [`ErrorKind::RecordTooBig`] if there are too many
+    /// attributes; errors of the backend.
+    pub fn begin(&self, new: &NewTensor) -> Result<Put> {
+        self.check_writable()?;
+        new.data_type.check()?;
+        let grid = Grid::new(&new.shape, new.chunks.as_deref(), new.data_type.size()?)?;
+        let record = TensorRecord {
+            data_type: Some(new.data_type.clone()),
+            shape: new.shape.clone(),
+            chunks: grid.chunks().to_vec(),
+            attributes: new.attributes.clone(),
+            begun_ms: now_ms(),
+            object_class: layout::new_class(&self.container),
+            ..TensorRecord::default()
+        };
+        let uuid = esker_os::random_uuid()?;
+        self.put_record(uuid, &record, Access::Latest)?;
+        Ok(Put { store: self.clone(), uuid, record, grid })
+    }
+
+    /// The PUT with a token that [`Put::token`] gave, in this or another process.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if it is no token, [`ErrorKind::NotFound`] if the PUT was given up or collected,
+    /// [`ErrorKind::Already`] if it was committed.
+    pub fn resume(&self, token: &str) -> Result<Put> {
+        let uuid = Uuid::parse(token).ok_or_else(|| {
+            let text = format!("{token:?} is no token of a PUT: pass what Put::token gave");
+            Error::new(ErrorKind::Invalid, text)
+        })?;
+        let record = self.record(uuid, Access::Latest)?.ok_or_else(|| collected(uuid))?;
+        check_pending(uuid, &record)?;
+        let grid = record.grid()?;
+        Ok(Put { store: self.clone(), uuid, record, grid })
+    }
+
+    /// Stores a whole tensor, and makes it visible under `name`, or by its UUID only. A tensor that has the name is
+    /// replaced: readers see the old one or the new one.
+    ///
+    /// # Errors
+    /// As [`TensorStore::begin`]; [`ErrorKind::Invalid`] if `data` has another shape or `name` cannot be one.
+    pub fn put(&self, new: &NewTensor, data: &Strided<'_>, name: Option<&str>) -> Result<Uuid> {
+        name.map_or(Ok(()), check_name)?;
+        let put = self.begin(new)?;
+        let stored = put.write_whole(data).and_then(|()| put.publish(name));
+        if stored.is_err() {
+            // What was written is collected later, if this fails too.
+            let _ = put.abort();
+        }
+        stored
+    }
+}
+
+impl Put {
+    /// The UUID of the tensor.
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    /// What other processes pass to [`TensorStore::resume`].
+    #[must_use]
+    pub fn token(&self) -> String {
+        self.uuid.to_string()
+    }
+
+    /// Its shape and chunks.
+    #[must_use]
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// The type of its elements.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if its record is damaged.
+    pub fn data_type(&self) -> Result<&DataType> {
+        self.record.data_type()
+    }
+
+    /// Its store.
+    #[must_use]
+    pub fn store(&self) -> &TensorStore {
+        &self.store
+    }
+
+    /// Writes a part: `data`, from the index `offset` on. Parts need not follow chunks, but whole chunks are written
+    /// faster. Once it returns, the part is stored.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the part does not fit, [`ErrorKind::Already`] if the tensor was committed,
+    /// [`ErrorKind::NotFound`] if the PUT was given up or collected; errors of the backend.
+    pub fn write(&self, offset: &[u64], data: &Strided<'_>) -> Result<()> {
+        let record = self.store.record(self.uuid, Access::Latest)?;
+        check_pending(self.uuid, &record.ok_or_else(|| collected(self.uuid))?)?;
+        self.write_data(offset, data)?;
+        let part = Part { offset: offset.to_vec(), shape: data.shape.clone() }.encode_to_vec();
+        let parts = self.store.parts(self.uuid, &self.record)?;
+        // Its own key, also in a child made by fork.
+        let key = esker_os::random_uuid()?.to_string();
+        parts.put(key.as_bytes(), &part, Cond::NONE, Access::Latest).wait()
+    }
+
+    fn write_whole(&self, data: &Strided<'_>) -> Result<()> {
+        if data.shape != self.grid.shape() {
+            let shape = self.grid.shape();
+            let text = format!("data of the shape {:?} for a tensor of {shape:?}", data.shape);
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
+        self.write_data(&vec![0; data.shape.len()], data)
+    }
+
+    fn write_data(&self, offset: &[u64], data: &Strided<'_>) -> Result<()> {
+        let starts = offset.iter().zip(&data.shape);
+        let slabs: Vec<Slab> = starts.map(|(start, count)| Slab::new(*start, *count)).collect();
+        let dimensions = self.grid.shape().len();
+        if offset.len() != dimensions || data.shape.len() != dimensions {
+            let text = format!(
+                "a part at {offset:?} of the shape {:?} does not fit in the shape {:?}",
+                data.shape,
+                self.grid.shape()
+            );
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
+        slab::check(&slabs, self.grid.shape())?;
+        let selection = Selection::strided(&self.grid, &slabs, data.strides.clone(), data.first);
+        let (container, class) = (&self.store.container, self.record.object_class);
+        let array = layout::data(container, self.uuid, class, &self.grid)?;
+        write::write(&array, &selection, data.bytes)
+    }
+
+    /// The parts written so far: the first index and the shape of each, in no order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Overflow`] if there are more than [`PARTS_MAX`]; errors of the backend.
+    fn parts(&self) -> Result<Vec<Part>> {
+        let parts = self.store.parts(self.uuid, &self.record)?;
+        let keys = all_keys(&parts, Access::Latest)?;
+        if keys.len() > PARTS_MAX {
+            let text = format!("{} parts are more than {PARTS_MAX} (PARTS_MAX)", keys.len());
+            return Err(Error::new(ErrorKind::Overflow, text));
+        }
+        let get = |key: &'_ String| {
+            let (parts, key) = (parts.clone(), key.clone());
+            task(async move { parts.get(key.as_bytes(), Access::Latest).await })
+        };
+        let found = side_by_side(keys.iter().map(get).collect(), AT_A_TIME).wait();
+        let part = |found: Result<Option<Vec<u8>>>| match found? {
+            Some(bytes) => Part::of(&bytes).map(Some),
+            None => Ok(None),
+        };
+        found.into_iter().filter_map(|found| part(found).transpose()).collect()
+    }
+
+    /// Makes the tensor visible under `name`, or by its UUID only, at once or not at all. A tensor that has the name is
+    /// replaced; of two commits to one name, the last counts. Returns the UUID.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if parts overlap, are missing or do not fit, each of which is named, or if `name` cannot be
+    /// a name; [`ErrorKind::Already`] if it was committed; [`ErrorKind::NotFound`] if it was given up or collected.
+    /// The PUT remains, so that what is missing can be written.
+    pub fn commit(&self, name: Option<&str>) -> Result<Uuid> {
+        name.map_or(Ok(()), check_name)?;
+        let record = self.store.record(self.uuid, Access::Latest)?;
+        check_pending(self.uuid, &record.ok_or_else(|| collected(self.uuid))?)?;
+        match audit::faults(self.grid.shape(), &self.parts()?) {
+            None => self.publish(name),
+            Some(faults) => {
+                let text = format!("tensor {} cannot be committed: {faults}", self.uuid);
+                Err(Error::new(ErrorKind::Invalid, text))
+            }
+        }
+    }
+
+    fn publish(&self, name: Option<&str>) -> Result<Uuid> {
+        let store = &self.store;
+        let replaced = store.atomically(|access| store.publish(self.uuid, name, access))?;
+        // From here on it is visible: what fails now is left to a collection.
+        let parts = store.parts(self.uuid, &self.record)?;
+        let _ = parts.destroy(Access::Latest).wait();
+        if let Some(replaced) = replaced {
+            let _ = store.retire(replaced);
+        }
+        Ok(self.uuid)
+    }
+
+    /// Gives it up, and frees what was written. All writers must be done.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Already`] if it was committed; errors of the backend.
+    pub fn abort(&self) -> Result<()> {
+        match self.store.record(self.uuid, Access::Latest)? {
+            Some(record) => {
+                check_pending(self.uuid, &record)?;
+                match self.store.free(self.uuid, &record)? {
+                    true => Ok(()),
+                    false => self.abort(),
+                }
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Put {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Put")
+            .field("uuid", &self.uuid)
+            .field("grid", &self.grid)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,142 @@
+//! Records of tensors, and when they are freed.
+//!
+//! A tensor is visible if its record is committed, and it has no names or one of them leads to it. To make it visible or
+//! invisible is thus one change of one key, also where there are no transactions.
+use super::{TensorStore, layout};
+use crate::grid::Grid;
+use crate::messages::{State, TensorRecord};
+use esker::{Access, Kv, Wait};
+use esker_types::ops::Cond;
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Now, in milliseconds since 1970.
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl TensorRecord {
+    pub(super) fn grid(&self) -> Result<Grid> {
+        let item = self.data_type()?.size()?;
+        Grid::new(&self.shape, Some(&self.chunks), item)
+    }
+
+    pub(super) fn data_type(&self) -> Result<&crate::DataType> {
+        self.data_type.as_ref().ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, "a tensor has no type: run `esker tensor check`")
+        })
+    }
+}
+
+impl TensorStore {
+    /// The record of a tensor, visible or not.
+    pub(super) fn record(&self, uuid: Uuid, access: Access<'_>) -> Result<Option<TensorRecord>> {
+        let key = uuid.to_string();
+        let bytes = self.tensors.get(key.as_bytes(), access).wait()?;
+        bytes.map(|bytes| TensorRecord::of(&key, &bytes)).transpose()
+    }
+
+    pub(super) fn put_record(
+        &self,
+        uuid: Uuid,
+        record: &TensorRecord,
+        access: Access<'_>,
+    ) -> Result<()> {
+        let (key, bytes) = (uuid.to_string(), record.bytes()?);
+        self.tensors.put(key.as_bytes(), &bytes, Cond::NONE, access).wait()
+    }
+
+    /// True if the record of a tensor is there: then so is its data.
+    pub(super) fn is_there(&self, uuid: Uuid) -> Result<bool> {
+        let found = self.tensors.size(uuid.to_string().as_bytes(), self.access()).wait()?;
+        Ok(found.is_some())
+    }
+
+    /// The tensor that a name leads to.
+    pub(super) fn named(&self, name: &str, access: Access<'_>) -> Result<Option<Uuid>> {
+        let Some(text) = self.names.get(name.as_bytes(), access).wait()? else { return Ok(None) };
+        let uuid = std::str::from_utf8(&text).ok().and_then(Uuid::parse);
+        uuid.map(Some).ok_or_else(|| {
+            let text = format!("the name {name:?} leads nowhere: run `esker tensor check`");
+            Error::new(ErrorKind::Corrupt, text)
+        })
+    }
+
+    /// Whether a tensor with this record is visible.
+    pub(super) fn is_visible(
+        &self,
+        uuid: Uuid,
+        record: &TensorRecord,
+        access: Access<'_>,
+    ) -> Result<bool> {
+        if record.state() != State::Committed {
+            return Ok(false);
+        }
+        for name in &record.names {
+            if self.named(name, access)? == Some(uuid) {
+                return Ok(true);
+            }
+        }
+        Ok(record.names.is_empty())
+    }
+
+    /// Notes that a tensor is no longer visible.
+    pub(super) fn mark_removed(&self, uuid: Uuid, access: Access<'_>) -> Result<()> {
+        let Some(mut record) = self.record(uuid, access)? else { return Ok(()) };
+        record.set_state(State::Removed);
+        record.removed_ms = now_ms();
+        self.put_record(uuid, &record, access)
+    }
+
+    /// Frees a removed tensor, unless a process may still read it. Where leases of other processes are not seen,
+    /// that is left to a collection.
+    pub(super) fn retire(&self, uuid: Uuid) -> Result<bool> {
+        if !self.container.capabilities().shared_leases {
+            return Ok(false);
+        }
+        let Some(record) = self.record(uuid, Access::Latest)? else { return Ok(false) };
+        self.free_if_unread(uuid, &record)
+    }
+
+    /// Frees a removed tensor whose last lease has ended.
+    pub(super) fn free_removed_by_all(&self, uuid: Uuid) -> Result<()> {
+        match self.record(uuid, Access::Latest)? {
+            Some(record) if record.state() == State::Removed => self.free(uuid, &record).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Frees a removed tensor, unless a process has a lease on it: then the last of them frees it.
+    pub(super) fn free_if_unread(&self, uuid: Uuid, record: &TensorRecord) -> Result<bool> {
+        let data = self.container.object(layout::data_oid(uuid, record.object_class));
+        match data.unlink_on_last_close().wait()? {
+            true => Ok(false),
+            false => self.free(uuid, record),
+        }
+    }
+
+    /// Frees a tensor whose record has not changed its state: the record first, so that whoever reads it notices. False
+    /// if it has.
+    pub(super) fn free(&self, uuid: Uuid, record: &TensorRecord) -> Result<bool> {
+        let is_removed = self.atomically(|access| {
+            let current = self.record(uuid, access)?;
+            let is_same = current.is_none_or(|current| current.state == record.state);
+            if is_same {
+                self.tensors.remove(uuid.to_string().as_bytes(), Cond::NONE, access).wait()?;
+            }
+            Ok(is_same)
+        })?;
+        if is_removed {
+            self.parts(uuid, record)?.destroy(Access::Latest).wait()?;
+            let grid = Grid::new(&[], None, 1)?;
+            let data = layout::data(&self.container, uuid, record.object_class, &grid)?;
+            data.destroy(Access::Latest).wait()?;
+        }
+        Ok(is_removed)
+    }
+
+    pub(super) fn parts(&self, uuid: Uuid, record: &TensorRecord) -> Result<Kv> {
+        layout::parts(&self.container, uuid, record.object_class)
+    }
+}

@@ -1,0 +1,178 @@
+//! Open tensors.
+use super::pieces::Selection;
+use super::{TensorStore, layout, read};
+use crate::dtype::DataType;
+use crate::grid::Grid;
+use crate::messages::{Attribute, State, TensorRecord};
+use crate::slab::{self, Slab};
+use esker::{Array, Lease, Wait};
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A tensor, open for reading. It does not change. Clones are cheap; many threads may read at a time.
+///
+/// While a process has it open, its space is not freed, even if it is replaced or removed. Where leases of other processes
+/// are not seen (`posix:` and `rados:` pools), a collection may free it; then reads fail.
+#[derive(Clone)]
+pub struct Tensor(Arc<Inner>);
+
+struct Inner {
+    store: TensorStore,
+    uuid: Uuid,
+    record: TensorRecord,
+    grid: Grid,
+    data_type: DataType,
+    array: Array,
+    lease: Option<Lease>,
+}
+
+impl Drop for Inner {
+    /// The last process that has a removed tensor open frees it.
+    fn drop(&mut self) {
+        let Some(lease) = self.lease.take() else { return };
+        if lease.release().wait().is_ok_and(|is_last| is_last) {
+            let _ = self.store.free_removed_by_all(self.uuid);
+        }
+    }
+}
+
+impl Tensor {
+    /// Opens a tensor; `None` if it was removed meanwhile.
+    pub(super) fn open(
+        store: &TensorStore,
+        uuid: Uuid,
+        record: TensorRecord,
+    ) -> Result<Option<Self>> {
+        let (grid, data_type) = (record.grid()?, record.data_type()?.clone());
+        let array = layout::data(&store.container, uuid, record.object_class, &grid)?;
+        let lease = match store.snapshot {
+            None => Some(array.object().lease().wait()?),
+            Some(_) => None,
+        };
+        let is_leased = lease.is_some();
+        let store = store.clone();
+        let inner = Inner { store, uuid, record, grid, data_type, array, lease };
+        let tensor = Self(Arc::new(inner));
+        let current = tensor.0.store.record(uuid, tensor.0.store.access())?;
+        let stays = current.is_some_and(|record| record.state() == State::Committed);
+        Ok((stays || !is_leased).then_some(tensor))
+    }
+
+    /// Its UUID.
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        self.0.uuid
+    }
+
+    /// The name it had when it was opened, if it had one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.0.record.names.first().map(String::as_str)
+    }
+
+    /// The type of its elements.
+    #[must_use]
+    pub fn data_type(&self) -> &DataType {
+        &self.0.data_type
+    }
+
+    /// Its shape and chunks.
+    #[must_use]
+    pub fn grid(&self) -> &Grid {
+        &self.0.grid
+    }
+
+    /// Its attributes, by name.
+    #[must_use]
+    pub fn attributes(&self) -> &BTreeMap<String, Attribute> {
+        &self.0.record.attributes
+    }
+
+    /// When it became visible.
+    #[must_use]
+    pub fn committed(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.0.record.committed_ms)
+    }
+
+    /// The Array with its chunks: chunk `c` is the bytes from `c * chunk_bytes` on, plain and in C order.
+    #[must_use]
+    pub fn array(&self) -> &Array {
+        &self.0.array
+    }
+
+    /// Its store.
+    #[must_use]
+    pub fn store(&self) -> &TensorStore {
+        &self.0.store
+    }
+
+    /// Bytes of the elements of a selection.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if it does not suit the shape, [`ErrorKind::Overflow`] if they do not fit in memory.
+    pub fn bytes_of(&self, slabs: &[Slab]) -> Result<usize> {
+        slab::check(slabs, self.0.grid.shape())?;
+        let counts = slabs.iter().map(|slab| slab.count);
+        let bytes = counts.product::<u64>() * self.0.grid.item();
+        let bytes = isize::try_from(bytes).map(isize::cast_unsigned);
+        bytes.map_err(|_| {
+            let text = "the elements do not fit in memory: read fewer at a time";
+            Error::new(ErrorKind::Overflow, text)
+        })
+    }
+
+    /// Fills `buffer` with the elements of a selection, in C order. Long runs are read to their places without a copy,
+    /// chunks side by side.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the selection does not suit the shape or `buffer` its length,
+    /// [`ErrorKind::NotFound`] if the tensor was freed; errors of the backend.
+    pub fn read(&self, slabs: &[Slab], buffer: &mut [u8]) -> Result<()> {
+        let (inner, bytes) = (&*self.0, self.bytes_of(slabs)?);
+        if bytes != buffer.len() {
+            let text = format!("a buffer of {} bytes for elements of {bytes} bytes", buffer.len());
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
+        let selection = Selection::new(&inner.grid, slabs);
+        read::read(&inner.array, &selection, buffer, inner.store.access())?;
+        self.check_there()
+    }
+
+    /// The elements of a selection, in C order.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    pub fn read_to_vec(&self, slabs: &[Slab]) -> Result<Vec<u8>> {
+        let mut buffer = vec![0; self.bytes_of(slabs)?];
+        self.read(slabs, &mut buffer)?;
+        Ok(buffer)
+    }
+
+    /// Checks after a read that it was of this tensor, not of what remained of it, unless that cannot be.
+    fn check_there(&self) -> Result<()> {
+        let inner = &*self.0;
+        let holds = inner.lease.as_ref().is_some_and(Lease::counts);
+        let is_sure = holds && inner.store.container.capabilities().shared_leases;
+        if is_sure || inner.store.snapshot.is_some() || inner.store.is_there(inner.uuid)? {
+            return Ok(());
+        }
+        let text = format!(
+            "tensor {} was removed or replaced and then freed: open it again by its name",
+            inner.uuid
+        );
+        Err(Error::new(ErrorKind::NotFound, text))
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.0;
+        f.debug_struct("Tensor")
+            .field("uuid", &inner.uuid)
+            .field("grid", &inner.grid)
+            .finish_non_exhaustive()
+    }
+}

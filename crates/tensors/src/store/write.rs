@@ -1,0 +1,87 @@
+//! Writing a part of a tensor: from the caller's memory where runs are long, through a buffer where they are not.
+use super::pieces::{Band, Piece, Selection};
+use super::read::{BUFFERS, LONG_RUN, SIDE_BY_SIDE, append, hull};
+use super::threads::share;
+use crate::strided::row_major;
+use esker::{Access, Array, Wait, side_by_side, task};
+use esker_types::ops::Source;
+use esker_types::{Extent, Result};
+
+/// Extents of a chunk that are written at a time.
+const EXTENTS: usize = 8192;
+
+/// Writes a selection from `bytes`.
+pub(super) fn write(array: &Array, selection: &Selection<'_>, bytes: &[u8]) -> Result<()> {
+    let bands = selection.bands();
+    let total = bands.iter().map(|band| band.bytes).sum();
+    share(bands, total, |band| write_band(array, selection, &band, bytes))
+}
+
+fn write_band(array: &Array, selection: &Selection<'_>, band: &Band, bytes: &[u8]) -> Result<()> {
+    let mut drafts = selection.pieces(band, false).map(|piece| Draft::of(piece, bytes)).peekable();
+    while drafts.peek().is_some() {
+        let (mut group, mut buffers) = (Vec::new(), 0);
+        while group.len() < SIDE_BY_SIDE && buffers < BUFFERS {
+            let Some(draft) = drafts.next() else { break };
+            buffers += draft.buffer.len() as u64;
+            group.push(draft);
+        }
+        let tasks = group.iter().map(|draft| task(draft.write(array))).collect();
+        side_by_side(tasks, SIDE_BY_SIDE).wait().into_iter().collect::<Result<()>>()?;
+    }
+    Ok(())
+}
+
+/// What is written to one chunk.
+struct Draft<'a> {
+    extents: Vec<Extent>,
+    /// The bytes in the caller's memory; none if they are in the buffer.
+    slices: Vec<&'a [u8]>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Draft<'a> {
+    fn of(piece: Piece, bytes: &'a [u8]) -> Self {
+        let (own, both) = (piece.sides.merged(false), piece.sides.merged(true));
+        if both.runs() > 1 && own.runs() > 1 && piece.whole {
+            return Self::padded(piece, bytes);
+        }
+        let mut extents = Vec::new();
+        for [place, _] in own.places() {
+            append(&mut extents, piece.start + place.cast_unsigned(), own.run);
+        }
+        if both.runs() == 1 || (both.run == own.run && both.run >= LONG_RUN) {
+            let slice = |[_, at]: [i64; 2]| &bytes[at as usize..at as usize + both.run as usize];
+            let slices = both.places().map(slice).collect();
+            return Self { extents, slices, buffer: Vec::new() };
+        }
+        let mut packed = piece.sides;
+        packed.first[0] = 0;
+        packed.strides[0] = row_major(&packed.counts, packed.run);
+        let mut buffer = vec![0; (packed.runs() * packed.run) as usize];
+        packed.gather(&mut buffer, bytes);
+        Self { extents, slices: Vec::new(), buffer }
+    }
+
+    /// All of a chunk at an edge, with zeros between its rows: one extent is written and read faster than many.
+    fn padded(piece: Piece, bytes: &[u8]) -> Self {
+        let length = hull(&piece.sides);
+        let mut buffer = vec![0; length as usize];
+        piece.sides.gather(&mut buffer, bytes);
+        Self { extents: vec![Extent::new(piece.start, length)], slices: Vec::new(), buffer }
+    }
+
+    async fn write(&self, array: &Array) -> Result<()> {
+        if !self.slices.is_empty() {
+            return array.write(&self.extents, Source::Many(&self.slices), Access::Latest).await;
+        }
+        let mut rest = &self.buffer[..];
+        for extents in self.extents.chunks(EXTENTS) {
+            let bytes: u64 = extents.iter().map(|extent| extent.count).sum();
+            let (own, others) = rest.split_at(bytes as usize);
+            array.write(extents, Source::One(own), Access::Latest).await?;
+            rest = others;
+        }
+        Ok(())
+    }
+}

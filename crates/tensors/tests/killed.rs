@@ -1,0 +1,194 @@
+//! Writers are killed in the middle of PUTs while others read: readers see the old tensor or the new one, never a mix, and
+//! all space comes back. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
+
+mod support;
+
+use esker_tensors::{DataType, NewTensor, Slab, Strided, Tensor, TensorStore};
+use esker_testing::{Random, pause, wait_for};
+use esker_types::ErrorKind;
+use esker_types::info::OpenMode;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use support::{Directory, pool};
+
+const CHILD: &str = "ESKER_TENSORS_CHILD";
+const WRITERS: u64 = 3;
+const NAMES: u64 = 2;
+const SHAPE: [u64; 2] = [30, 500];
+/// Rows that a part has; parts and chunks do not follow each other.
+const ROWS: u64 = 5;
+
+fn new() -> NewTensor {
+    let new = NewTensor::new(DataType::parse("<u8").unwrap(), &SHAPE);
+    NewTensor { chunks: Some(vec![8, 300]), ..new }
+}
+
+fn open(url: &str) -> TensorStore {
+    TensorStore::open(&pool(url), "tensors", OpenMode::ReadWrite).unwrap()
+}
+
+/// All elements of one tensor are the same number.
+fn elements(number: u64, count: u64) -> Vec<u8> {
+    number.to_le_bytes().repeat(count as usize)
+}
+
+/// Puts tensor after tensor until it is killed: whole, or in parts, under names that others use too.
+#[test]
+fn child() {
+    let Ok(arguments) = std::env::var(CHILD) else { return };
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let mut random = Random::new(arguments[1].parse().unwrap(), 0);
+    let mut done = std::fs::File::options().append(true).open(arguments[2]).unwrap();
+    let store = open(arguments[0]);
+    loop {
+        let (number, name) = (random.draw(), format!("name-{}", random.below(NAMES)));
+        if random.one_in(2) {
+            let data = elements(number, SHAPE[0] * SHAPE[1]);
+            store
+                .put(&new(), &Strided::contiguous(&data, &SHAPE, 8).unwrap(), Some(&name))
+                .unwrap();
+        } else {
+            let put = store.begin(&new()).unwrap();
+            let data = elements(number, ROWS * SHAPE[1]);
+            for row in (0..SHAPE[0]).step_by(ROWS as usize) {
+                let part = Strided::contiguous(&data, &[ROWS, SHAPE[1]], 8).unwrap();
+                put.write(&[row, 0], &part).unwrap();
+            }
+            put.commit(Some(&name)).unwrap();
+        }
+        std::io::Write::write_all(&mut done, b".").unwrap();
+    }
+}
+
+fn start(url: &str, seed: u64, done: &Path) -> Child {
+    std::fs::write(done, b"").unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::null());
+    command.env(CHILD, format!("{url} {seed} {}", done.display())).spawn().unwrap()
+}
+
+/// True if the tensor was read; false if it was freed first, as it may be where leases are not seen.
+fn expect_one_number(tensor: &Tensor, shared_leases: bool) -> bool {
+    let read = match tensor.read_to_vec(&Slab::whole(&SHAPE)) {
+        Err(error) if !shared_leases && error.kind() == ErrorKind::NotFound => return false,
+        read => read.unwrap(),
+    };
+    assert!(read.chunks(8).all(|one| one == &read[..8]), "a mix of two tensors");
+    true
+}
+
+/// Ends those who read, also where something failed.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Reads what the names lead to, and a tensor that stays open while it is replaced.
+fn look(url: &str, shared_leases: bool, stop: &AtomicBool) {
+    let (store, mut kept) = (open(url), None);
+    while !stop.load(Ordering::Relaxed) {
+        for name in 0..NAMES {
+            match store.open_tensor(&format!("name-{name}")) {
+                Ok(tensor) => {
+                    expect_one_number(&tensor, shared_leases);
+                    kept.get_or_insert(tensor);
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
+            }
+        }
+        if kept.as_ref().is_some_and(|kept| !expect_one_number(kept, shared_leases)) {
+            kept = None;
+        }
+    }
+}
+
+fn round(url: &str, directory: &Path, random: &mut Random, shared_leases: bool) {
+    let stop = AtomicBool::new(false);
+    let done = |writer: u64| directory.join(format!("done-{writer}"));
+    let mut children: Vec<Child> =
+        (0..WRITERS).map(|writer| start(url, random.draw(), &done(writer))).collect();
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        scope.spawn(|| look(url, shared_leases, &stop));
+        for (writer, child) in children.iter_mut().enumerate() {
+            let enough = 1 + random.below(4);
+            wait_for("a writer commits", || {
+                let ended = child.try_wait().unwrap().is_some();
+                ended || std::fs::metadata(done(writer as u64)).unwrap().len() >= enough
+            });
+            pause(random.below(3000));
+            assert!(child.try_wait().unwrap().is_none(), "a writer ended by itself");
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    });
+}
+
+/// Kills writers in each round; then nothing is left but what the names lead to.
+fn torture(url: &str, directory: &Path, check: impl Fn()) {
+    let store = TensorStore::create(&pool(url), "tensors").unwrap();
+    let shared_leases = store.container().capabilities().shared_leases;
+    let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let mut random = Random::new(esker_testing::seed(), 5);
+    for _ in 0..rounds.unwrap_or(3u64) {
+        round(url, directory, &mut random, shared_leases);
+        let listed = store.list().unwrap();
+        assert!(listed.len() as u64 <= NAMES && listed.iter().all(|one| one.name.is_some()));
+        store.collect(Duration::ZERO, true).unwrap();
+        // Nobody has a lease any more, and what was only marked is freed now.
+        let rest = store.collect(Duration::ZERO, true).unwrap();
+        assert_eq!(rest, Default::default());
+        let checked = store.check(true).unwrap();
+        assert_eq!((checked.hidden, &checked.problems[..]), (0, &[][..]));
+        assert_eq!(store.list().unwrap(), listed);
+        for one in &listed {
+            assert!(expect_one_number(
+                &store.open_tensor(one.name.as_ref().unwrap()).unwrap(),
+                true
+            ));
+        }
+        check();
+    }
+}
+
+#[test]
+fn killed_writers_leave_the_old_or_the_new() {
+    let directory = Directory::new();
+    let url = directory.native(192 << 20);
+    torture(&url, &directory.0, || {
+        let report =
+            esker_store::Pool::check(&directory.0.join("tank"), false, &mut |_, _| {}).unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    });
+}
+
+#[test]
+fn killed_writers_on_files_leave_the_old_or_the_new() {
+    let directory = Directory::new();
+    torture(&directory.posix(), &directory.0, || {});
+}
+
+/// The space of what was replaced and given up is used again: far more is written than there is room for.
+#[test]
+fn space_comes_back() {
+    let directory = Directory::new();
+    let store = TensorStore::create(&pool(&directory.native(64 << 20)), "tensors").unwrap();
+    let data = vec![7; 4 << 20];
+    let new = NewTensor::new(DataType::parse("|u1").unwrap(), &[4 << 20]);
+    for round in 0..40 {
+        let whole = Strided::contiguous(&data, &[4 << 20], 1).unwrap();
+        store.put(&new, &whole, Some("a")).unwrap();
+        if round % 4 == 0 {
+            store.begin(&new).unwrap().write(&[0], &whole).unwrap();
+            store.collect(Duration::ZERO, true).unwrap();
+        }
+    }
+    let checked = store.check(true).unwrap();
+    assert_eq!((checked.tensors, checked.hidden), (1, 0));
+}
