@@ -24,6 +24,12 @@ Fields of weather and climate models are archived and found by key:
 
 `xarray.open_dataset("esker://tank/fields?param=167", engine="esker")` opens them as a dataset.
 
+Arrays of numpy that never change are tensors:
+
+    store = esker.TensorStore("tank/tensors")              # created if it does not exist
+    store.put(array, "t2m", {"units": "K"})                # visible at once, in place of an older one
+    store["t2m"][10:20, ::2]                               # reads what is selected
+
 A container created with `posix=True` holds files: `FileSystem(container)`, and
 `esker://POOL/CONTAINER/path` for libraries that use fsspec (pandas, zarr, torch).
 
@@ -31,7 +37,7 @@ Every method that may block also has an asyncio variant with the prefix `a`: `aw
 Errors are exceptions of `esker.errors`; all derive from `esker.Error`.
 """
 
-from . import _aio, _fields, _files, _mapping
+from . import _aio, _fields, _files, _mapping, _tensors
 from ._esker import (
     Array,
     Attributes,
@@ -44,6 +50,9 @@ from ._esker import (
     Kv,
     Pool,
     Snapshot,
+    Tensor,
+    TensorPut,
+    TensorStore,
     Transaction,
     View,
     Watch,
@@ -78,6 +87,9 @@ __all__ = [
     "NotFound",
     "Pool",
     "Snapshot",
+    "Tensor",
+    "TensorPut",
+    "TensorStore",
     "Transaction",
     "TxRestart",
     "View",
@@ -89,4 +101,5 @@ __all__ = [
 _mapping.complete()
 _files.complete()
 _fields.complete()
+_tensors.complete()
 _aio.complete()

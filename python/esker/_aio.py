@@ -7,7 +7,20 @@ sufficient; the event loop continues with other tasks.
 import asyncio
 import functools
 
-from ._esker import Array, Container, Field, Fields, FieldStore, File, FileSystem, Kv, Pool, Transaction
+from ._esker import (
+    Array,
+    Container,
+    Field,
+    Fields,
+    FieldStore,
+    File,
+    FileSystem,
+    Kv,
+    Pool,
+    TensorPut,
+    TensorStore,
+    Transaction,
+)
 
 _WAITING = {
     Pool: ("info", "container", "create_container", "containers", "destroy_container"),
@@ -35,6 +48,8 @@ _WAITING = {
     ),
     Field: ("read", "read_range", "read_into", "view", "metadata"),
     Fields: ("read", "read_into"),
+    TensorStore: ("put", "get", "begin", "open", "list", "rename", "remove", "collect", "check"),
+    TensorPut: ("write", "commit", "abort"),
     FileSystem: ("open_file", "stat", "exists", "listdir", "scandir", "mkdir", "remove", "rename"),
 }
 

@@ -18,6 +18,7 @@ mod kv;
 mod listing;
 mod pool;
 mod snapshot;
+mod tensors;
 mod text;
 mod transaction;
 mod view;
@@ -58,6 +59,8 @@ mod _esker {
     use crate::pool::Pool;
     #[pymodule_export]
     use crate::snapshot::Snapshot;
+    #[pymodule_export]
+    use crate::tensors::{Tensor, TensorPut, TensorStore};
     #[pymodule_export]
     use crate::transaction::Transaction;
 }

@@ -1,0 +1,220 @@
+"""What tensors need numpy for: putting arrays, and reading selections as arrays."""
+
+import operator
+
+from ._esker import Tensor, TensorPut, TensorStore
+
+
+def _numpy():
+    try:
+        import numpy
+    except ImportError as error:
+        raise ImportError("tensors are numpy arrays: pip install numpy") from error
+    return numpy
+
+
+def _described(dtype):
+    """A dtype for the store: its code, or the size of a structured one and its members."""
+    if dtype.hasobject or dtype.kind == "T":
+        raise TypeError(
+            f"dtype {dtype} holds pointers to Python objects, not values: convert the array to a numeric, "
+            "bytes or str type of a fixed size, e.g. with astype"
+        )
+    if dtype.names is None:
+        return dtype.str
+    members = []
+    for name in dtype.names:
+        inner, offset, *title = dtype.fields[name]
+        inner, shape = inner.subdtype or (inner, ())
+        title = title[0] if title and isinstance(title[0], str) else ""
+        members.append((name, title, offset, _described(inner), shape))
+    return dtype.itemsize, members
+
+
+def _dtype(described):
+    """The dtype that the store described."""
+    numpy = _numpy()
+    if isinstance(described, str):
+        return numpy.dtype(described)
+    size, members = described
+    names, titles, offsets, inner, shapes = zip(*members, strict=True)
+    formats = [
+        (_dtype(one), shape) if shape else _dtype(one) for one, shape in zip(inner, shapes, strict=True)
+    ]
+    fields = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
+    if any(titles):
+        fields["titles"] = [title or None for title in titles]
+    return numpy.dtype(fields)
+
+
+def _memory(array):
+    """The bytes of an array, the place of the first element in them, and the strides."""
+    numpy = _numpy()
+    if array.nbytes == 0:
+        return b"", 0, (0,) * array.ndim
+    if array.flags.c_contiguous:
+        return array.reshape(-1).view(numpy.uint8), 0, array.strides
+    reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    lowest = array[tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)]
+    as_strided = numpy.lib.stride_tricks.as_strided
+    element = as_strided(lowest, (1,), (array.itemsize,), writeable=False).view(numpy.uint8)
+    span = sum(map(abs, reach)) + array.itemsize
+    memory = as_strided(element, (span,), (1,), writeable=False)
+    return memory, -sum(one for one in reach if one < 0), array.strides
+
+
+def _plain(value):
+    """An attribute without numpy: scalars and arrays become numbers and lists."""
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _attributes(attrs):
+    return {name: _plain(value) for name, value in (attrs or {}).items()}
+
+
+def _array(data):
+    array = _numpy().asanyarray(data)
+    mask = getattr(array, "mask", None)
+    if mask is not None and _numpy().any(mask):
+        raise TypeError("a masked array has no value where it is masked: use filled()")
+    return _numpy().asarray(array)
+
+
+def _put(self, array, name=None, attrs=None, *, chunks=None):
+    """Stores an array whole, visible under `name` or by its UUID only, and returns the UUID.
+
+    A tensor that has the name is replaced: readers see the old one or the new one. `attrs` is a dict of
+    bool, int, float, str, bytes, and lists of them. `chunks` is the shape of chunks, by default whole rows
+    of up to 4 MiB.
+    """
+    array = _array(array)
+    kind = _described(array.dtype)
+    return self._put(kind, array.shape, chunks, _attributes(attrs), _memory(array), name)
+
+
+def _begin(self, shape, dtype, attrs=None, *, chunks=None):
+    """Begins a tensor that is written in parts, by any processes, and returns its TensorPut."""
+    shape = (shape,) if hasattr(shape, "__index__") else shape
+    return self._begin(_described(_numpy().dtype(dtype)), shape, chunks, _attributes(attrs))
+
+
+def _get(self, name):
+    """The elements of a tensor, by its name or UUID: a new array."""
+    return self.open(name)[...]
+
+
+def _keys(self):
+    """The names of tensors, sorted."""
+    return [one["name"] for one in self.list() if one["name"] is not None]
+
+
+def _iterate(self):
+    return iter(_keys(self))
+
+
+def _write(self, offset, array):
+    """Writes a part: `array`, from the index `offset` on. It is stored when this returns.
+
+    Its type must be that of the tensor, and so must its number of dimensions.
+    """
+    array = _array(array)
+    if array.dtype != self.dtype:
+        raise TypeError(f"a part of dtype {array.dtype} for a tensor of {self.dtype}: use astype")
+    offset = (offset,) if hasattr(offset, "__index__") else offset
+    self._write(offset, array.shape, _memory(array))
+
+
+def _own_dtype(self):
+    """The type of its elements, a numpy.dtype."""
+    return _dtype(self._data_type())
+
+
+def _ndim(self):
+    """Number of its dimensions."""
+    return len(self.shape)
+
+
+def _length(self):
+    if not self.shape:
+        raise TypeError("len() of a tensor without dimensions")
+    return self.shape[0]
+
+
+def _expanded(key, ndim):
+    """One item for each dimension, None for new ones, and the place of `...` (None without one)."""
+    key = key if isinstance(key, tuple) else (key,)
+    used = sum(1 for item in key if item is not None and item is not Ellipsis)
+    dots = [at for at, item in enumerate(key) if item is Ellipsis]
+    if len(dots) > 1 or used > ndim:
+        why = "more than one '...'" if len(dots) > 1 else f"{used} indexes for {ndim} dimensions"
+        raise IndexError(f"{why} in {key!r}")
+    rest = (slice(None),) * (ndim - used)
+    if not dots:
+        return key + rest, None
+    return key[: dots[0]] + rest + key[dots[0] + 1 :], dots[0]
+
+
+def _one(item, length):
+    """(start, step, count) of an item of a selection, and what is left to do with the dimension."""
+    if isinstance(item, slice):
+        start, stop, step = item.indices(length)
+        count = len(range(start, stop, step))
+        if step > 0 or count == 0:
+            return (min(start, length) if count else 0, abs(step), count), slice(None)
+        return (start + (count - 1) * step, -step, count), slice(None, None, -1)
+    if isinstance(item, bool) or not hasattr(item, "__index__"):
+        raise IndexError(
+            f"a tensor is indexed by integers, slices, ... and None, not {item!r}: read a range, "
+            "then index the array"
+        )
+    index = operator.index(item)
+    at = index + length if index < 0 else index
+    if not 0 <= at < length:
+        raise IndexError(f"index {index} is out of bounds for a dimension of {length}")
+    return (at, 1, 1), 0
+
+
+def _select(self, key):
+    """Reads a selection; the result is what numpy gives for the same key."""
+    numpy = _numpy()
+    shape = self.shape
+    items, dots = _expanded(key, len(shape))
+    slabs, left, lengths = [], [], iter(shape)
+    for item in items:
+        if item is None:
+            left.append(None)
+            continue
+        slab, rest = _one(item, next(lengths))
+        slabs.append(slab)
+        left.append(rest)
+    array = numpy.ndarray([count for _, _, count in slabs], self.dtype)
+    if array.nbytes:
+        self._read_into(slabs, array.reshape(-1).view(numpy.uint8))
+    if dots is not None:
+        left.insert(dots, Ellipsis)
+    return array[tuple(left)]
+
+
+def _asarray(self, dtype=None, copy=None):
+    if copy is False:
+        raise ValueError("a tensor is read to new memory: it cannot become an array without a copy")
+    array = self[...]
+    return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def complete():
+    """Add the methods that need numpy, which is imported on first use."""
+    TensorStore.put = _put
+    TensorStore.begin = _begin
+    TensorStore.get = _get
+    TensorStore.keys = _keys
+    TensorStore.__iter__ = _iterate
+    TensorPut.write = _write
+    TensorPut.dtype = property(_own_dtype)
+    Tensor.dtype = property(_own_dtype)
+    Tensor.ndim = property(_ndim)
+    Tensor.__len__ = _length
+    Tensor.__getitem__ = _select
+    Tensor.__array__ = _asarray
