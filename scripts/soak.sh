@@ -55,7 +55,7 @@ files() {
 }
 
 fields() {
-    tests -p esker-fields --tests
+    tests -p esker-fields -p esker-tensors --tests
 }
 
 # Every parser of untrusted bytes, for much longer than in `make test`.
