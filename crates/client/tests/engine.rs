@@ -5,7 +5,7 @@ mod faulty;
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_engine::Engine;
 use esker_memory::Memory;
-use esker_nodes::{Link, Remote};
+use esker_nodes::{Endpoint, Link, Remote};
 use esker_testing::wait_for;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -61,7 +61,11 @@ fn client() -> Runtime {
 }
 
 async fn connect(node: &Node, secret: &Secret) -> Result<Remote> {
-    Remote::open(Link::connect("n7", &node.address, secret, POOL, 1).await?).await
+    let address = &node.address;
+    Remote::open(
+        Link::connect(Endpoint { name: "n7", address, secret, pool: POOL, session: 1 }).await?,
+    )
+    .await
 }
 
 async fn opened(pool: &dyn Pool) -> Result<Box<dyn OpenContainer>> {
@@ -137,7 +141,13 @@ fn a_node_that_cannot_be_reached_is_named() {
     let address = node.address.clone();
     drop(node);
     let secret = secret(1);
-    let link = Link::connect("n7", &address, &secret, POOL, 1);
+    let link = Link::connect(Endpoint {
+        name: "n7",
+        address: &address,
+        secret: &secret,
+        pool: POOL,
+        session: 1,
+    });
     let error = run(&client(), link).map(drop).expect_err("no engine");
     assert!(error.message().contains("n7") && error.message().contains(&address), "{error}");
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use esker_engine::{CLIENTS_MAX, Engine, Phase, STRANGERS_MAX};
 use esker_memory::Memory;
-use esker_nodes::Link;
+use esker_nodes::{Endpoint, Link};
 use esker_types::{ErrorKind, Result, Uuid};
 use esker_wire::frame::{Frame, Kind, Limits, PREFIX_LEN, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
@@ -126,7 +126,13 @@ fn refusals_are_counted_by_their_reason() {
         ] {
             let (client, served) = stream(&engine);
             let (from, to) = split(client);
-            let error = Link::open("n1", from, to, &key, pool, 1).await.map(drop);
+            let error = Link::open(
+                Endpoint { name: "n1", address: "", secret: &key, pool, session: 1 },
+                from,
+                to,
+            )
+            .await
+            .map(drop);
             assert_eq!(error.expect_err("a stranger").kind(), kind);
             served.await.expect("a task").expect_err("a stranger");
         }
@@ -279,7 +285,13 @@ fn clients_beyond_the_limit_are_turned_away() {
         let clients = [Client::connect(&engine).await, Client::connect(&engine).await];
         let (stream, served) = stream(&engine);
         let (from, to) = split(stream);
-        let link = Link::open("n1", from, to, &secret(1), POOL, 1).await.expect("a handshake");
+        let link = Link::open(
+            Endpoint { name: "n1", address: "", secret: &secret(1), pool: POOL, session: 1 },
+            from,
+            to,
+        )
+        .await
+        .expect("a handshake");
         let_others_work().await;
         let request = Request::Pool(PoolRequest::Info);
         let error = link.call(&request, Bytes::new(), 0).await.map(drop).expect_err("no room");
@@ -320,7 +332,13 @@ fn a_client_hears_that_its_engine_is_being_stopped() {
         let engine = engine();
         let (client, served) = stream(&engine);
         let (from, to) = split(client);
-        let link = Link::open("n1", from, to, &secret(1), POOL, 1).await.expect("a connection");
+        let link = Link::open(
+            Endpoint { name: "n1", address: "", secret: &secret(1), pool: POOL, session: 1 },
+            from,
+            to,
+        )
+        .await
+        .expect("a connection");
         let request = Request::Pool(PoolRequest::Info);
         link.call(&request, Bytes::new(), 0).await.expect("a reply");
         engine.drain().await.expect("draining");

@@ -3,7 +3,7 @@
 use esker_backend::{NewContainer, Pool};
 use esker_engine::Engine;
 use esker_memory::Memory;
-use esker_nodes::{Link, Map, Node, Nodes, Remote};
+use esker_nodes::{Endpoint, Link, Map, Node, Nodes, Remote};
 use esker_testing::wait_for;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -54,9 +54,11 @@ async fn listen() -> (TcpListener, String) {
 }
 
 async fn connect(address: &str, with_tls: bool) -> Result<Link> {
+    let secret = secret();
+    let to = Endpoint { name: "n7", address, secret: &secret, pool: POOL, session: 1 };
     match with_tls {
-        true => Link::connect_tls("n7", address, &secret(), POOL, 1).await,
-        false => Link::connect("n7", address, &secret(), POOL, 1).await,
+        true => Link::connect_tls(to).await,
+        false => Link::connect(to).await,
     }
 }
 
@@ -173,7 +175,13 @@ fn what_waits_encrypted_is_sent() {
         });
         let (stream, binding) = tls::connect(client).await.expect("TLS");
         let ((from, to), secret) = (split(stream), secret().bound_to(&binding).expect("a key"));
-        let link = Link::open("n7", from, to, &secret, POOL, 1).await.expect("a connection");
+        let link = Link::open(
+            Endpoint { name: "n7", address: "", secret: &secret, pool: POOL, session: 1 },
+            from,
+            to,
+        )
+        .await
+        .expect("a connection");
         work(link).await.expect("working");
     });
 }

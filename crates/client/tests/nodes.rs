@@ -2,7 +2,7 @@
 use esker_backend::Pool;
 use esker_engine::Engine;
 use esker_memory::Memory;
-use esker_nodes::{Link, Remote};
+use esker_nodes::{Endpoint, Link, Remote};
 use esker_testkit::conformance;
 use esker_types::Uuid;
 use esker_wire::handshake::Secret;
@@ -28,6 +28,10 @@ fn engine(pool: Arc<dyn Pool>) -> Engine {
     Engine::new(pool, POOL, secret())
 }
 
+fn endpoint<'e>(address: &'e str, secret: &'e Secret) -> Endpoint<'e> {
+    Endpoint { name: "n1", address, secret, pool: POOL, session: 1 }
+}
+
 /// `pool` through an engine in this process.
 fn in_memory(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
     let (client, server) = tokio::io::duplex(STREAM);
@@ -38,7 +42,7 @@ fn in_memory(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
             engine.serve(from, to).await
         });
         let (from, to) = tokio::io::split(client);
-        let link = Link::open("n1", from, to, &secret(), POOL, 1).await.expect("a connection");
+        let link = Link::open(endpoint("", &secret()), from, to).await.expect("a connection");
         Arc::new(Remote::open(link).await.expect("the pool"))
     })
 }
@@ -51,7 +55,7 @@ fn over_tcp(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
         let engine = engine(pool);
         tokio::spawn(async move { engine.listen(listener).await });
         let address = address.to_string();
-        let link = Link::connect("n1", &address, &secret(), POOL, 1).await.expect("a connection");
+        let link = Link::connect(endpoint(&address, &secret())).await.expect("a connection");
         Arc::new(Remote::open(link).await.expect("the pool"))
     })
 }

@@ -7,6 +7,7 @@ use crate::life::Phase;
 use crate::memory::Share;
 use crate::replies::{Answer, Replies};
 use crate::session::Session;
+use crate::threads;
 use crate::{RECEIVE_TIMEOUT, REQUESTS_MAX, Shared};
 use bytes::Bytes;
 use esker_backend::Pool;
@@ -122,6 +123,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
                     return Err(out_of_turn(request.kind));
                 }
             }
+            threads::note_requests();
             if !from.has_more() || self.state().replies.len() >= SEND_AT {
                 poll_fn(|context| Poll::Ready(self.poll(context))).await.is_ready();
             }

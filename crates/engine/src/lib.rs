@@ -16,6 +16,7 @@ mod prometheus;
 mod replies;
 mod session;
 mod strangers;
+mod threads;
 
 pub use health::Health;
 pub use host::Host;
@@ -24,6 +25,7 @@ pub use limits::{
     CLIENTS_MAX, FETCHES_MAX, HANDLES_MAX, LEASES_MAX, LIST_BYTES_MAX, LIST_ENTRIES_MAX,
 };
 pub use strangers::{STRANGER_GRACE, STRANGERS_MAX};
+pub use threads::Threads;
 
 use admission::Ends;
 use esker_backend::Pool;
@@ -37,7 +39,7 @@ use metrics::Metrics;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use strangers::Strangers;
+use strangers::{Place, Strangers};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -81,6 +83,7 @@ struct Shared {
     clients_max: AtomicU64,
     /// Of an engine that serves nobody without TLS.
     tls: OnceLock<Acceptor>,
+    threads: OnceLock<Arc<Threads>>,
 }
 
 impl Engine {
@@ -99,6 +102,7 @@ impl Engine {
             host: OnceLock::new(),
             clients_max: AtomicU64::new(CLIENTS_MAX),
             tls: OnceLock::new(),
+            threads: OnceLock::new(),
         }))
     }
 
@@ -121,6 +125,11 @@ impl Engine {
         let acceptor = Acceptor::new()?;
         self.0.tls.get_or_init(|| acceptor);
         Ok(())
+    }
+
+    /// Serves clients that connect from now on on these threads, and not on those that listen. Only the first threads count.
+    pub fn serve_on(&self, threads: Arc<Threads>) {
+        let _ = self.0.threads.set(threads);
     }
 
     /// How it is.
@@ -171,15 +180,20 @@ impl Engine {
     async fn welcome(&self, stream: TcpStream) {
         let place = self.0.strangers.enter().await;
         let engine = self.clone();
-        tokio::spawn(async move {
-            // Replies leave at once: what belongs together was collected before.
-            let _ = stream.set_nodelay(true);
-            let address = stream.peer_addr().map_or_else(|_| "?".into(), |peer| peer.to_string());
-            let local = stream.local_addr().ok().map(|local| local.ip());
-            let (from, to) = stream.into_split();
-            // How a connection ended concerns its client, who knows, and the log.
-            let _ = engine.serve_in(place, Ends { address: &address, local }, from, to).await;
-        });
+        match self.0.threads.get() {
+            Some(threads) => threads.spawn(stream, |stream| engine.serve_stream(place, stream)),
+            None => drop(tokio::spawn(engine.serve_stream(place, stream))),
+        }
+    }
+
+    async fn serve_stream(self, place: Place, stream: TcpStream) {
+        // Replies leave at once: what belongs together was collected before.
+        let _ = stream.set_nodelay(true);
+        let address = stream.peer_addr().map_or_else(|_| "?".into(), |peer| peer.to_string());
+        let local = stream.local_addr().ok().map(|local| local.ip());
+        let (from, to) = stream.into_split();
+        // How a connection ended concerns its client, who knows, and the log.
+        let _ = self.serve_in(place, Ends { address: &address, local }, from, to).await;
     }
 
     /// Serves one client, until it closes the connection or breaks the protocol. Ends what it had open: its leases and

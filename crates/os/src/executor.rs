@@ -1,10 +1,16 @@
 //! Runs futures on the thread that waits for them, without a runtime.
+use crate::bell::Bell;
+use crate::watch::{self, Sleeper};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::os::fd::BorrowedFd;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+
+pub use crate::watch::{Hits, LOOK_FOR, Watched};
 
 /// The blocking variant of every operation: `kv.put(...).wait()` instead of `kv.put(...).await`.
 ///
@@ -19,11 +25,39 @@ pub trait Wait: Future + Sized {
 
 impl<F: Future> Wait for F {}
 
-struct Unpark(Thread);
+/// Wakes the thread that waits.
+struct Unpark {
+    thread: Thread,
+    is_woken: AtomicBool,
+    bell: Bell,
+}
+
+impl Unpark {
+    fn this_thread() -> Self {
+        let is_woken = AtomicBool::new(false);
+        Self { thread: std::thread::current(), is_woken, bell: Bell::default() }
+    }
+}
+
+impl Sleeper for Unpark {
+    fn take(&self) -> bool {
+        self.is_woken.swap(false, Ordering::SeqCst)
+    }
+
+    fn with_bell(&self, sleep: impl FnOnce(BorrowedFd<'_>) -> bool) -> Option<bool> {
+        self.bell.listen(|bell| self.is_woken.load(Ordering::SeqCst) || sleep(bell))
+    }
+}
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        self.bell.ring();
+        self.thread.unpark();
     }
 }
 
@@ -38,14 +72,17 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
 #[cold]
 fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let unpark = Arc::new(Unpark::this_thread());
+    let waker = Waker::from(Arc::clone(&unpark));
     let mut context = Context::from_waker(&waker);
     loop {
         match poll_waiting(future.as_mut(), &mut context) {
             Poll::Ready(output) => return output,
             Poll::Pending => {
                 do_deferred();
-                std::thread::park();
+                if !watch::wait(&*unpark) {
+                    std::thread::park();
+                }
             }
         }
     }
@@ -99,8 +136,15 @@ fn poll_waiting<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Po
     IS_POLLING.set(outer);
     if polled.is_ready() && !outer {
         do_deferred();
+        watch::end();
     }
     polled
+}
+
+/// Lets the executor of this thread look at something before the thread sleeps: what the future that is being polled waits
+/// for arrives there. False if it does not, or if the future is polled by another executor: then somebody else must look.
+pub fn watch(what: &Arc<impl Watched + 'static>) -> bool {
+    IS_POLLING.get() && watch::add(what)
 }
 
 /// Polls, recording whether a future may block the thread ([`may_block`]).

@@ -2,11 +2,13 @@
 //! space, randomness. This crate knows nothing about objects or pools.
 #![deny(unsafe_code)]
 
+mod bell;
 mod descriptors;
 pub mod directory;
 pub mod executor;
 mod files;
 mod fork;
+mod watch;
 
 pub use descriptors::{ClosedInChildren, keep_from_programs};
 pub use files::{is_read_only, open_plain, space_of};

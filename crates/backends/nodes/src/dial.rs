@@ -37,10 +37,10 @@ impl Tcp {
     /// # Errors
     /// Those of [`Link::connect`] and [`Link::connect_tls`].
     pub(crate) async fn connect(self, node: &Node, secret: &Secret, session: u64) -> Result<Link> {
-        let Node { name, address, uuid, .. } = node;
+        let to = node.endpoint(secret, session);
         match self.tls {
-            false => Link::connect(name, address, secret, *uuid, session).await,
-            true => Link::connect_tls(name, address, secret, *uuid, session).await,
+            false => Link::connect(to).await,
+            true => Link::connect_tls(to).await,
         }
     }
 }
@@ -79,10 +79,9 @@ impl Dial for Fabric {
         let place = || Place { provider: self.provider.clone(), local: None };
         let (fabric, node, secret) =
             (esker_fabric::is_usable().then(place), node.clone(), secret.clone());
-        task(on_runtime(async move {
-            let Node { name, address, uuid, .. } = &node;
-            Link::connect_by(fabric, name, address, &secret, *uuid, session).await
-        }))
+        task(on_runtime(
+            async move { Link::connect_by(fabric, node.endpoint(&secret, session)).await },
+        ))
     }
 
     fn pause(&self, duration: Duration) -> Task<'_, Result<()>> {

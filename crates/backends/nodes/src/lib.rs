@@ -1,5 +1,5 @@
 //! The backend on targets of other nodes: each operation is a request to the engine of the node.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod absent;
 mod admin;
@@ -15,6 +15,7 @@ mod nodes_container;
 mod peer;
 mod peer_container;
 mod pool;
+mod receiving;
 mod runtime;
 mod sending;
 mod slots;
@@ -28,7 +29,7 @@ pub use admin::{DESTROY_TIMEOUT, QUERY_TIMEOUT};
 pub use commit::{DOUBT_TIMEOUT, UNDECIDED_TIMEOUT};
 pub use dial::{Dial, Fabric, Tcp};
 pub use esker_fabric::Place;
-pub use link::{CONNECT_TIMEOUT, Link, REQUEST_TIMEOUT, REQUESTS_MAX};
+pub use link::{CONNECT_TIMEOUT, Endpoint, Link, REQUEST_TIMEOUT, REQUESTS_MAX};
 pub use map::{MAP_SUFFIX, MAP_VERSION, Map, Node, Transport, parse_secret, secret_text};
 pub use nodes::{Nodes, Patience};
 pub use peer::RECONNECT_TIMEOUT;

@@ -1,5 +1,6 @@
 //! A connection to an engine: many requests under way at a time, each with a deadline.
-use crate::sending::{Data, Sending};
+use crate::receiving::Receiving;
+use crate::sending::{AT_ONCE, Data, Sending};
 use bytes::Bytes;
 use esker_fabric::Place;
 use esker_types::{Error, ErrorKind, Result, Uuid};
@@ -7,11 +8,15 @@ use esker_wire::frame::{BULK_MAX, Bulk, Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
 use esker_wire::message::{Failure, Request, Response, decode};
 use esker_wire::spare::Spare;
+use esker_wire::tls;
 use std::collections::HashMap;
+use std::future::{Future as _, poll_fn};
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, join};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
@@ -32,6 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub struct Link {
     name: String,
     sending: Arc<Sending>,
+    receiving: Arc<Receiving>,
     spare: Spare,
     copies_data: AtomicBool,
     turns: Semaphore,
@@ -101,92 +107,91 @@ impl Drop for Under<'_> {
     }
 }
 
+/// An engine to connect to, and who connects.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint<'e> {
+    /// Name of the node.
+    pub name: &'e str,
+    /// Where the engine listens, as `host:port`.
+    pub address: &'e str,
+    /// The secret of the pool.
+    pub secret: &'e Secret,
+    /// UUID of the node's part of the pool.
+    pub pool: Uuid,
+    /// Names the client in the ids of its changes.
+    pub session: u64,
+}
+
 impl Link {
-    /// Connects to the engine of node `name` at `address`, as `host:port`, within a tokio runtime that goes on running.
+    /// Connects to an engine, within a tokio runtime that goes on running.
     ///
     /// # Errors
     /// `Io` or `TimedOut` if the node cannot be reached, and those of [`handshake::connect`].
-    pub async fn connect(
-        name: &str,
-        address: &str,
-        secret: &Secret,
-        pool: Uuid,
-        session: u64,
-    ) -> Result<Self> {
-        Self::connect_by(None, name, address, secret, pool, session).await
+    pub async fn connect(to: Endpoint<'_>) -> Result<Self> {
+        Self::connect_by(None, to).await
     }
 
     /// As [`Link::connect`], but goes on over the `fabric` if that is given, on the interface by which the node is reached.
     ///
     /// # Errors
     /// Those of [`Link::connect`] and [`esker_fabric::connect`].
-    pub async fn connect_by(
-        fabric: Option<Place>,
-        name: &str,
-        address: &str,
-        secret: &Secret,
-        pool: Uuid,
-        session: u64,
-    ) -> Result<Self> {
-        let stream = reach(name, address).await?;
+    pub async fn connect_by(fabric: Option<Place>, to: Endpoint<'_>) -> Result<Self> {
+        let stream = to.reach().await?;
         let local = stream.local_addr().ok().map(|local| local.ip());
-        let (from, to) = crate::socket::split(stream);
-        let opening = async {
-            let shaken = shake(from, to, secret, pool, session).await?;
+        to.in_time(async {
+            let (reading, writing) = crate::socket::split(stream)?;
+            let socket = reading.socket();
+            let shaken = to.shake(reading, writing, to.secret).await?;
             match fabric {
-                None => Ok(Self::begin(name, shaken)),
+                None => Ok(Self::begin(to.name, shaken, Some(socket))),
                 Some(place) => {
-                    let Shaken { from, to, spare } = shaken;
-                    let (from, to) =
-                        esker_fabric::connect(from, to, Place { local, ..place }).await?;
-                    Ok(Self::begin(name, Shaken { from, to, spare }))
+                    let Shaken { from, to: sender, spare } = shaken;
+                    let place = Place { local, ..place };
+                    let (from, sender) = esker_fabric::connect(from, sender, place).await?;
+                    Ok(Self::begin(to.name, Shaken { from, to: sender, spare }, None))
                 }
             }
-        };
-        in_time(name, opening).await
+        })
+        .await
     }
 
     /// As [`Link::connect`], with TLS. An engine without it is refused.
     ///
     /// # Errors
     /// As [`Link::connect`]; `Corrupt` if the engine does not speak TLS.
-    pub async fn connect_tls(
-        name: &str,
-        address: &str,
-        secret: &Secret,
-        pool: Uuid,
-        session: u64,
-    ) -> Result<Self> {
-        let stream = reach(name, address).await?;
-        let opening = async {
-            let secured = crate::socket::secure(stream).await;
-            let (from, to, binding) = secured.map_err(|error| of_node(name, &error))?;
-            Self::open(name, from, to, &secret.bound_to(&binding)?, pool, session).await
-        };
-        in_time(name, opening).await
+    pub async fn connect_tls(to: Endpoint<'_>) -> Result<Self> {
+        let stream = to.reach().await?;
+        to.in_time(async {
+            let (reading, writing) = crate::socket::split(stream)?;
+            let socket = reading.socket();
+            let secured = tls::connect(join(reading, writing)).await;
+            let (stream, binding) = secured.map_err(|error| of_node(to.name, &error))?;
+            let (from, sender) = tokio::io::split(stream);
+            let shaken = to.shake(from, sender, &to.secret.bound_to(&binding)?).await?;
+            Ok(Self::begin(to.name, shaken, Some(socket)))
+        })
+        .await
     }
 
-    /// Connects to the engine of node `name` over a stream, within a tokio runtime that goes on running.
+    /// Connects to an engine over a stream, within a tokio runtime that goes on running.
     ///
     /// # Errors
     /// Those of [`handshake::connect`].
-    pub async fn open<R, W>(
-        name: &str,
-        from: R,
-        to: W,
-        secret: &Secret,
-        pool: Uuid,
-        session: u64,
-    ) -> Result<Self>
+    pub async fn open<R, W>(to: Endpoint<'_>, reading: R, writing: W) -> Result<Self>
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        Ok(Self::begin(name, shake(from, to, secret, pool, session).await?))
+        Ok(Self::begin(to.name, to.shake(reading, writing, to.secret).await?, None))
     }
 
-    /// Serves callers over a connection whose engine has proved itself.
-    fn begin<R, W>(name: &str, Shaken { from, to, spare }: Shaken<R, W>) -> Self
+    /// Serves callers over a connection whose engine has proved itself. If it has a `socket` that can be read without
+    /// waiting, threads may look for their replies themselves.
+    fn begin<R, W>(
+        name: &str,
+        Shaken { from, to, spare }: Shaken<R, W>,
+        socket: Option<Arc<OwnedFd>>,
+    ) -> Self
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
@@ -194,12 +199,26 @@ impl Link {
         let sending = Arc::new(Sending::new(to));
         let waiting = Arc::new(Waiting::default());
         let node = name.to_owned();
+        let work = receive_replies(from, Arc::clone(&waiting), node.clone());
+        let calls = Arc::clone(&waiting);
+        let receiving =
+            Arc::new(Receiving::new(work, socket, move || !calls.calls().by_number.is_empty()));
         tokio::spawn(send_requests(Arc::clone(&sending), Arc::clone(&waiting), node.clone()));
-        tokio::spawn(receive_replies(from, Arc::clone(&waiting), node.clone()));
-        tokio::spawn(watch_deadlines(Arc::downgrade(&waiting), node));
+        let receiver = Arc::clone(&receiving);
+        tokio::spawn(async move { receiver.run().await });
+        tokio::spawn(watch_over(Arc::downgrade(&receiving), Arc::downgrade(&waiting), node));
         let (turns, last_call) = (Semaphore::new(REQUESTS_MAX), AtomicU64::new(0));
         let copies_data = AtomicBool::new(false);
-        Self { name: name.to_owned(), sending, spare, copies_data, turns, waiting, last_call }
+        Self {
+            name: name.to_owned(),
+            sending,
+            receiving,
+            spare,
+            copies_data,
+            turns,
+            waiting,
+            last_call,
+        }
     }
 
     /// Sends a request and waits for its reply, which has at most `room` bytes of data.
@@ -228,8 +247,25 @@ impl Link {
         let _under = Under(&self.waiting, number);
         let room = checked_room(room)?;
         self.sending.send((Kind::Request, number, room), request, data, &self.spare)?;
-        let frame = reply.await.map_err(|_| self.gone())??;
+        let frame = self.replied(reply, u64::from(room)).await?;
         Ok((decode(&frame.message)?, frame.bulk))
+    }
+
+    async fn replied(
+        &self,
+        mut reply: oneshot::Receiver<Result<Frame>>,
+        room: u64,
+    ) -> Result<Frame> {
+        // The task receives the rest of much data while the caller takes what came before.
+        let is_short = room <= AT_ONCE as u64 || self.waiting.calls().by_number.len() == 1;
+        let replied = poll_fn(|context| {
+            let polled = Pin::new(&mut reply).poll(context);
+            if polled.is_pending() {
+                self.receiving.expect(is_short);
+            }
+            polled
+        });
+        replied.await.map_err(|_| self.gone())?
     }
 
     /// True if no reply will come any more.
@@ -284,23 +320,44 @@ struct Shaken<R, W> {
     spare: Spare,
 }
 
-async fn shake<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
-    from: R,
-    to: W,
-    secret: &Secret,
-    pool: Uuid,
-    session: u64,
-) -> Result<Shaken<R, W>> {
-    let spare = Spare::default();
-    let (mut from, mut to) = (Receiver::with_spare(from, spare.clone()), Sender::new(to));
-    let nonce = esker_os::random_bytes()?;
-    handshake::connect(&mut from, &mut to, secret, pool, session, nonce).await?;
-    Ok(Shaken { from, to, spare })
+impl Endpoint<'_> {
+    /// A TCP connection to the engine.
+    async fn reach(self) -> Result<TcpStream> {
+        let connecting = TcpStream::connect(self.address);
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
+        let connected = connected.map_err(|_| silent(self.name, CONNECT_TIMEOUT))?;
+        let stream = connected
+            .map_err(|error| gone(self.name, &Error::io(self.address, &error).message()))?;
+        // Requests leave at once: what belongs together was collected before.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+
+    /// What opens a connection must end in time.
+    async fn in_time(self, opening: impl Future<Output = Result<Link>>) -> Result<Link> {
+        let opened = tokio::time::timeout(CONNECT_TIMEOUT, opening).await;
+        opened.unwrap_or_else(|_| Err(silent(self.name, CONNECT_TIMEOUT)))
+    }
+
+    async fn shake<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+        self,
+        from: R,
+        to: W,
+        secret: &Secret,
+    ) -> Result<Shaken<R, W>> {
+        let spare = Spare::default();
+        let (mut from, mut to) = (Receiver::with_spare(from, spare.clone()), Sender::new(to));
+        let nonce = esker_os::random_bytes()?;
+        handshake::connect(&mut from, &mut to, secret, self.pool, self.session, nonce).await?;
+        Ok(Shaken { from, to, spare })
+    }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
         self.sending.close();
+        // The task sees the end of the connection.
+        self.receiving.attend();
     }
 }
 
@@ -320,22 +377,6 @@ fn silent(name: &str, timeout: Duration) -> Error {
     let message =
         format!("node {name} did not reply within {seconds} s: it hangs or cannot be reached");
     Error::new(ErrorKind::TimedOut, message)
-}
-
-/// A TCP connection to a node.
-async fn reach(name: &str, address: &str) -> Result<TcpStream> {
-    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
-    let connected = connecting.map_err(|_| silent(name, CONNECT_TIMEOUT))?;
-    let stream = connected.map_err(|error| gone(name, &Error::io(address, &error).message()))?;
-    // Requests leave at once: what belongs together was collected before.
-    let _ = stream.set_nodelay(true);
-    Ok(stream)
-}
-
-/// What opens a connection must end in time.
-async fn in_time(name: &str, opening: impl Future<Output = Result<Link>>) -> Result<Link> {
-    let opened = tokio::time::timeout(CONNECT_TIMEOUT, opening).await;
-    opened.unwrap_or_else(|_| Err(silent(name, CONNECT_TIMEOUT)))
 }
 
 #[cold]
@@ -380,12 +421,14 @@ async fn receive_replies<R: AsyncRead + Unpin>(
     waiting.end(&why);
 }
 
-async fn watch_deadlines(waiting: std::sync::Weak<Waiting>, name: String) {
+/// Looks at deadlines, and lets the task notice if the engine closes a connection that nobody uses.
+async fn watch_over(receiving: Weak<Receiving>, waiting: Weak<Waiting>, name: String) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        match waiting.upgrade() {
-            Some(waiting) => waiting.expire(&name),
-            None => return,
-        }
+        let (Some(receiving), Some(waiting)) = (receiving.upgrade(), waiting.upgrade()) else {
+            return;
+        };
+        waiting.expire(&name);
+        receiving.attend();
     }
 }

@@ -1,6 +1,7 @@
 //! The map of a pool: which nodes it has, where their engines listen, and the secret that opens them.
 //!
 //! It is a file in JSON that only its owner may read. Whoever has it may use the pool.
+use crate::link::Endpoint;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::handshake::Secret;
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,15 @@ pub struct Node {
     pub uuid: Uuid,
     /// Directory of its part, on the node.
     pub directory: PathBuf,
+}
+
+impl Node {
+    /// Its engine, for a client of this `session`.
+    #[must_use]
+    pub fn endpoint<'e>(&'e self, secret: &'e Secret, session: u64) -> Endpoint<'e> {
+        let Self { name, address, uuid: pool, .. } = self;
+        Endpoint { name, address, secret, pool: *pool, session }
+    }
 }
 
 impl Map {

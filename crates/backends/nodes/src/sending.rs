@@ -34,7 +34,7 @@ pub(crate) struct Sending {
 }
 
 /// More bytes are sent by the task of the connection at once, while the caller prepares what comes next.
-const AT_ONCE: usize = 256 << 10;
+pub(crate) const AT_ONCE: usize = 256 << 10;
 
 /// What was not handed to the writer yet.
 struct Queue {

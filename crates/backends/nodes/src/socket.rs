@@ -1,51 +1,158 @@
-//! The reading half of a connection, which children made by fork do not keep open.
+//! A TCP connection in two halves, which children made by fork do not keep open.
+//!
+//! The runtime learns that a half can go on only while somebody waits for it: a thread that looks for replies itself
+//! would otherwise wake the runtime's with each of them.
+#![allow(unsafe_code)]
 use esker_os::ClosedInChildren;
-use esker_types::Result;
-use esker_wire::tls::{self, Binding};
-use std::io;
-use std::os::fd::AsFd as _;
+use esker_types::{Error, Result};
+use rustix::io::retry_on_intr;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, ReadBuf, ReadHalf, WriteHalf};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// Reads from a connection.
-pub(crate) struct Reading<H> {
-    /// Dropped before the half, and so before the socket is closed.
+/// Reads from a connection. A poll with [`Waker::noop`] only looks: whoever waits for the half is not told any more, and
+/// must poll it again.
+pub(crate) struct Reading {
+    /// The socket, while somebody waits.
+    waited_for: Option<AsyncFd<Arc<OwnedFd>>>,
+    /// Dropped before the socket is closed.
     _closed: ClosedInChildren,
-    half: H,
+    socket: Arc<OwnedFd>,
 }
 
-/// A connection with TLS.
-type Secured = tls::Stream<TcpStream>;
+/// Writes to a connection.
+pub(crate) struct Writing {
+    _closed: ClosedInChildren,
+    socket: AsyncFd<OwnedFd>,
+}
 
 /// The two halves of a connection.
-pub(crate) fn split(stream: TcpStream) -> (Reading<OwnedReadHalf>, OwnedWriteHalf) {
-    let _closed = ClosedInChildren::new(stream.as_fd());
-    let (half, to) = stream.into_split();
-    (Reading { _closed, half }, to)
-}
-
-/// Begins TLS. Returns the two halves, and what binds the handshake to them.
 ///
 /// # Errors
-/// Those of [`tls::connect`].
-pub(crate) async fn secure(
-    stream: TcpStream,
-) -> Result<(Reading<ReadHalf<Secured>>, WriteHalf<Secured>, Binding)> {
-    let _closed = ClosedInChildren::new(stream.as_fd());
-    let (stream, binding) = tls::connect(stream).await?;
-    let (half, to) = tokio::io::split(stream);
-    Ok((Reading { _closed, half }, to, binding))
+/// `Io` if there are too many open files.
+pub(crate) fn split(stream: TcpStream) -> Result<(Reading, Writing)> {
+    let halves = || {
+        let to = OwnedFd::from(stream.into_std()?);
+        let (from, from_closed) = closed_in_children(to.try_clone()?);
+        let (to, to_closed) = closed_in_children(to);
+        let socket = watched(to, Interest::WRITABLE)?;
+        let reading = Reading { waited_for: None, _closed: from_closed, socket: Arc::new(from) };
+        Ok((reading, Writing { _closed: to_closed, socket }))
+    };
+    halves().map_err(|error| Error::io("opening a connection", &error))
 }
 
-impl<H: AsyncRead + Unpin> AsyncRead for Reading<H> {
+/// A socket that the runtime watches.
+fn watched<S: AsFd + AsRawFd>(socket: S, interest: Interest) -> io::Result<AsyncFd<S>> {
+    // SAFETY: the descriptor is owned, and whoever owns it never replaces it: it stays open and the same for as long as it
+    // is watched.
+    let watched = unsafe { AsyncFd::register_with_interest(socket, interest) };
+    watched.map_err(|error| error.into_parts().1)
+}
+
+/// Receives what has arrived, as far as there is room.
+fn receive_arrived(socket: BorrowedFd<'_>, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
+    // SAFETY: only `recv` uses the memory, and only to write to it.
+    let room = unsafe { buffer.unfilled_mut() };
+    let received = retry_on_intr(|| {
+        recv(socket, &mut *room, RecvFlags::DONTWAIT).map(|((received, _), _)| received.len())
+    })?;
+    // SAFETY: `recv` has written that many bytes.
+    unsafe { buffer.assume_init(received) };
+    buffer.advance(received);
+    Ok(())
+}
+
+fn closed_in_children(socket: OwnedFd) -> (OwnedFd, ClosedInChildren) {
+    let closed = ClosedInChildren::new(socket.as_fd());
+    (socket, closed)
+}
+
+impl Reading {
+    /// Where bytes arrive.
+    pub(crate) fn socket(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.socket)
+    }
+
+    fn waited_for(&mut self) -> io::Result<&AsyncFd<Arc<OwnedFd>>> {
+        let waited_for = match self.waited_for.take() {
+            Some(waited_for) => waited_for,
+            None => watched(Arc::clone(&self.socket), Interest::READABLE)?,
+        };
+        Ok(self.waited_for.insert(waited_for))
+    }
+}
+
+impl AsyncRead for Reading {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.half).poll_read(context, buffer)
+        loop {
+            match receive_arrived(self.socket.as_fd(), buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                received => return Poll::Ready(received),
+            }
+            if context.waker().will_wake(Waker::noop()) {
+                self.waited_for = None;
+                return Poll::Pending;
+            }
+            ready!(self.waited_for()?.poll_read_ready(context))?.clear_ready();
+        }
+    }
+}
+
+impl AsyncWrite for Writing {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut nothing = SendAncillaryBuffer::default();
+            // A signal would end programs that know nothing of connections.
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            let mut send = || sendmsg(self.socket.get_ref(), pieces, &mut nothing, flags);
+            match retry_on_intr(&mut send).map_err(io::Error::from) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    ready!(self.socket.poll_write_ready(context))?.clear_ready();
+                }
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(shutdown(self.socket.get_ref(), Shutdown::Write)?))
+    }
+}
+
+impl Drop for Writing {
+    /// The engine sees the end of the connection although the other half is open.
+    fn drop(&mut self) {
+        let _ = shutdown(self.socket.get_ref(), Shutdown::Write);
     }
 }

@@ -2,7 +2,7 @@
 use super::{Shared, Site, raw};
 use esker::Pool;
 use esker::types::info::OpenMode;
-use esker_engine::Engine;
+use esker_engine::{Engine, Threads};
 use esker_types::{Error, Result};
 use esker_wire::handshake::Secret;
 use std::sync::Arc;
@@ -21,8 +21,12 @@ impl Server {
         let pool = Pool::connect(&shared.pool, OpenMode::ReadWrite)?;
         let engine = || Engine::new(Arc::clone(pool.backend()), shared.uuid, secret(shared));
         let (plain, secured) = (engine(), engine());
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = Arc::new(Threads::start(threads)?);
+        plain.serve_on(Arc::clone(&threads));
+        secured.serve_on(threads);
         secured.require_tls()?;
-        let runtime = Builder::new_multi_thread().enable_all().build();
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime =
             runtime.map_err(|error| Error::io("starting the threads of an engine", &error))?;
         let engine = listen(&runtime, plain)?;

@@ -79,7 +79,7 @@ pub(crate) struct Run {
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     lifetime: Option<Duration>,
-    /// Number of threads [default: one per core]
+    /// Number of threads that serve clients [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Leave the session of whoever starts the engine, and its directory

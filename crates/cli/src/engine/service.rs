@@ -5,7 +5,7 @@ use super::{Address, claim, log_beside, map_beside, web};
 use esker::Native;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result, Uuid};
-use esker_engine::{Engine, Host};
+use esker_engine::{Engine, Host, Threads};
 use esker_store::{CheckReport, Pool, Superblock};
 use esker_wire::handshake::Secret;
 use esker_wire::message::{Check, Maintained, Maintenance};
@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -132,7 +133,8 @@ impl Service {
         let _claim = claim(&part)?;
         let (end, checking, upkeep) = (Notify::new(), Mutex::default(), Upkeep::default());
         let process = Arc::new(Process { part, superblock, end, checking, upkeep });
-        self.runtime()?.block_on(self.serve(&process, ready))
+        let threads = Arc::new(self.threads()?);
+        Self::runtime()?.block_on(self.serve(&process, threads, ready))
     }
 
     /// An engine for the part, which it has open.
@@ -150,12 +152,15 @@ impl Service {
         Ok((pool, engine))
     }
 
-    fn runtime(&self) -> Result<tokio::runtime::Runtime> {
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        if let Some(threads) = self.threads {
-            builder.worker_threads(threads);
-        }
-        let made = builder.enable_all().build();
+    /// The threads that serve clients.
+    fn threads(&self) -> Result<Threads> {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        Threads::start(self.threads.unwrap_or_else(cores))
+    }
+
+    /// Accepts clients, and does everything else that takes little time.
+    fn runtime() -> Result<Runtime> {
+        let made = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         made.map_err(|error| Error::io("starting the threads of the engine", &error))
     }
 
@@ -163,6 +168,7 @@ impl Service {
     async fn serve(
         &self,
         process: &Arc<Process>,
+        threads: Arc<Threads>,
         ready: impl FnOnce(&Ready) -> Result<()>,
     ) -> Result<()> {
         let mut signals = Signals::new()?;
@@ -177,6 +183,7 @@ impl Service {
         let mut expired = pin!(expired(self.lifetime));
         loop {
             let (pool, engine) = self.engine(process)?;
+            engine.serve_on(Arc::clone(&threads));
             let web = metrics.as_ref().map(|(_, at)| again(at)).transpose()?;
             let web = web.map(|at| tokio::spawn(web::serve(at, engine.clone())));
             if let Some(ready) = ready.take() {

@@ -225,7 +225,7 @@ impl Wires {
         let refused = || Error::new(ErrorKind::Io, "the engine does not run");
         let stream = self.0.connect(number).await.ok_or_else(refused)?;
         let (from, to) = split(stream);
-        Link::open(&node.name, from, to, secret, node.uuid, session).await
+        Link::open(node.endpoint(secret, session), from, to).await
     }
 }
 

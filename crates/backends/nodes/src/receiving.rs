@@ -1,0 +1,130 @@
+//! Replies on their way from an engine. A thread that waits for one looks for it itself, because waking it would take longer
+//! than many replies do; for everybody else, a task of the connection receives.
+use esker_os::executor::{Hits, Watched, watch};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::future::{Future, poll_fn};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use tokio::sync::Notify;
+
+/// Receives replies until the connection is over.
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// How long a thread sleeps before it looks again in any case.
+const SLEEP_FOR: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// The receiving half of a connection.
+pub(crate) struct Receiving {
+    work: Mutex<Option<Work>>,
+    /// Where replies arrive, if threads may look: they poll the work with [`Waker::noop`], and the task can still go on
+    /// afterwards.
+    socket: Option<Arc<OwnedFd>>,
+    lookers: AtomicUsize,
+    /// One of the lookers sleeps at the socket. With more, each reply would wake all of them.
+    has_sleeper: AtomicBool,
+    /// The task waits for replies, as far as is known.
+    is_attended: AtomicBool,
+    hits: Hits,
+    wake: Notify,
+    /// True if somebody waits for a reply.
+    is_awaited: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Receiving {
+    pub(crate) fn new(
+        work: impl Future<Output = ()> + Send + 'static,
+        socket: Option<Arc<OwnedFd>>,
+        is_awaited: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            work: Mutex::new(Some(Box::pin(work))),
+            socket,
+            lookers: AtomicUsize::new(0),
+            has_sleeper: AtomicBool::new(false),
+            is_attended: AtomicBool::new(true),
+            hits: Hits::default(),
+            wake: Notify::new(),
+            is_awaited: Box::new(is_awaited),
+        }
+    }
+
+    /// Receives what nobody looks for, until the connection is over.
+    pub(crate) async fn run(&self) {
+        let mut over = false;
+        while !over {
+            tokio::select! {
+                biased;
+                () = poll_fn(|context| self.poll(context)) => over = true,
+                () = self.wake.notified() => {}
+            }
+        }
+    }
+
+    /// Sees to it that a reply is received, by this thread or by the task.
+    pub(crate) fn expect(self: &Arc<Self>, by_thread: bool) {
+        if !(by_thread && self.socket.is_some() && watch(self)) {
+            self.attend();
+        }
+    }
+
+    /// Lets the task receive, if it does not.
+    pub(crate) fn attend(&self) {
+        if !self.is_attended.swap(true, Ordering::AcqRel) {
+            self.wake.notify_one();
+        }
+    }
+
+    fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        // Whoever looks now calls the task if that is needed.
+        let Ok(mut work) = self.work.try_lock() else { return Poll::Pending };
+        let polled = work.as_mut().map_or(Poll::Ready(()), |work| work.as_mut().poll(context));
+        if polled.is_ready() {
+            *work = None;
+        }
+        polled
+    }
+}
+
+impl Watched for Receiving {
+    fn begin(&self) {
+        self.lookers.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn is_soon(&self) -> bool {
+        self.hits.are_likely()
+    }
+
+    fn look(&self) {
+        self.is_attended.swap(false, Ordering::AcqRel);
+        if self.poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            self.wake.notify_one();
+        }
+    }
+
+    fn note(&self, in_time: bool) {
+        self.hits.note(in_time);
+    }
+
+    fn sleep(&self, bell: BorrowedFd<'_>) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        if self.has_sleeper.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        let mut both = [PollFd::new(socket, PollFlags::IN), PollFd::new(&bell, PollFlags::IN)];
+        // However that ends, the thread looks again.
+        let _ = poll(&mut both, Some(&SLEEP_FOR));
+        self.has_sleeper.store(false, Ordering::Release);
+        true
+    }
+
+    fn end(&self) {
+        let was_last = self.lookers.fetch_sub(1, Ordering::AcqRel) == 1;
+        if was_last && (self.is_awaited)() {
+            self.is_attended.store(true, Ordering::Release);
+            self.wake.notify_one();
+        }
+    }
+}

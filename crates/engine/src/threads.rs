@@ -1,0 +1,144 @@
+//! The threads that serve connections. Each has connections of its own, and looks for their requests itself for a short while
+//! before it sleeps, because waking it would take longer than serving many requests does.
+use esker_os::executor::{Hits, LOOK_FOR};
+use esker_types::{Error, Result};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Poll, Waker};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::Notify;
+
+/// Threads that serve connections. They end when this is dropped, and what they serve with them.
+pub struct Threads(Vec<Worker>);
+
+struct Worker {
+    runtime: Handle,
+    connections: Arc<AtomicUsize>,
+    end: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// One connection of a thread.
+struct Served(Arc<AtomicUsize>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Threads {
+    /// Starts `count` threads, at least one.
+    ///
+    /// # Errors
+    /// `Io` if the system starts no more threads.
+    pub fn start(count: usize) -> Result<Self> {
+        (0..count.max(1)).map(Worker::start).collect::<Result<_>>().map(Self)
+    }
+
+    /// Serves a connection on the thread that has fewest.
+    pub(crate) fn spawn<F: Future<Output = ()> + Send>(
+        &self,
+        stream: TcpStream,
+        serve: impl FnOnce(TcpStream) -> F + Send + 'static,
+    ) {
+        let fewest = self.0.iter().min_by_key(|worker| worker.connections.load(Ordering::Relaxed));
+        let Some(worker) = fewest else { return };
+        worker.connections.fetch_add(1, Ordering::Relaxed);
+        let served = Served(Arc::clone(&worker.connections));
+        worker.runtime.spawn(async move {
+            let _served = served;
+            // The runtime of this thread watches it, in place of the one that has accepted it.
+            match stream.into_std().and_then(TcpStream::from_std) {
+                Ok(stream) => serve(stream).await,
+                Err(error) => tracing::warn!(%error, "cannot serve a connection"),
+            }
+        });
+    }
+}
+
+impl Worker {
+    fn start(number: usize) -> Result<Self> {
+        let failed = |error| Error::io("starting a thread of the engine", &error);
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let (handle, end) = (runtime.handle().clone(), Arc::new(Notify::new()));
+        let ended = Arc::clone(&end);
+        let named = std::thread::Builder::new().name(format!("engine-{number}"));
+        let thread = named.spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    () = ended.notified() => {}
+                    () = look_for_requests() => {}
+                }
+            });
+        });
+        let thread = Some(thread.map_err(failed)?);
+        Ok(Self { runtime: handle, connections: Arc::default(), end, thread })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.end.notify_one();
+        if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
+            tracing::error!("a thread of the engine ended in a defect of the program");
+        }
+    }
+}
+
+thread_local! {
+    static REQUESTS: Cell<u64> = const { Cell::new(0) };
+    static SLEEPER: RefCell<Option<Waker>> = const { RefCell::new(None) };
+}
+
+/// Notes that this thread has served requests.
+pub(crate) fn note_requests() {
+    REQUESTS.set(REQUESTS.get().wrapping_add(1));
+    if let Some(sleeper) = SLEEPER.take() {
+        sleeper.wake();
+    }
+}
+
+/// Keeps the thread awake for a while after each request, so that it looks for the next.
+async fn look_for_requests() {
+    let (hits, mut seen) = (Hits::default(), REQUESTS.get());
+    loop {
+        sleep_until_requests(seen).await;
+        seen = REQUESTS.get();
+        if hits.are_likely() {
+            let found = look(&mut seen).await;
+            hits.note(found);
+        }
+    }
+}
+
+async fn sleep_until_requests(seen: u64) {
+    poll_fn(|context| {
+        if REQUESTS.get() != seen {
+            return Poll::Ready(());
+        }
+        SLEEPER.set(Some(context.waker().clone()));
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Looks until none has come for a while. True if one came.
+async fn look(seen: &mut u64) -> bool {
+    let (mut found, mut began) = (false, Instant::now());
+    while began.elapsed() < LOOK_FOR {
+        std::thread::yield_now();
+        // The runtime looks at its connections before it goes on here.
+        tokio::task::yield_now().await;
+        if REQUESTS.get() != *seen {
+            (*seen, found, began) = (REQUESTS.get(), true, Instant::now());
+        }
+    }
+    found
+}
