@@ -49,7 +49,7 @@ impl FileSystem {
             (Ok(node), _) => node.open(open),
             (Err(error), Some(new)) if error.kind() == ErrorKind::NotFound => {
                 let (dir, name) = self.parent(path)?;
-                dir.create(name, &new)?.open(open)
+                dir.create(name, &Create { open: true, ..new })?.open(open)
             }
             (Err(error), _) => Err(error),
         }

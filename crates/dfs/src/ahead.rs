@@ -41,7 +41,8 @@ impl Seen {
     }
 }
 
-fn is_slow(fs: &Dfs) -> bool {
+/// True if replies take a while.
+pub(crate) fn is_slow(fs: &Dfs) -> bool {
     fs.container().capabilities().asynchronous
 }
 

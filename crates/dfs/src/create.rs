@@ -24,6 +24,8 @@ pub struct Create {
     pub chunk_size: Option<u64>,
     /// Object class of a file or directory; `None` for the default of the directory or container.
     pub class: Option<ObjectClass>,
+    /// The caller opens the file next ([`Node::open`]). Where replies take a while, that then takes no longer.
+    pub open: bool,
 }
 
 impl Create {
@@ -117,18 +119,30 @@ impl Node {
             return Err(self.exists(name));
         }
         self.fs().check_writable()?;
-        let inode = self.new_inode(kind, new, target)?;
+        let class = self.class_of_new(kind, new);
+        let lease = match new.open && kind == Kind::File {
+            true => self.fs().mounted().fresh.next(self.fs(), class)?,
+            false => None,
+        };
+        let oid = match &lease {
+            Some(lease) => lease.oid(),
+            None => self.new_oid(kind, class)?,
+        };
+        let inode = self.new_inode((kind, oid), new, target);
         if kind == Kind::Directory {
             entry::mark(&self.fs().container().object(inode.oid), Access::Latest)?;
         }
         match self.write_entry(dir.oid(), name, &inode, target) {
             Ok(()) => {
                 self.fs().mounted().times.touch(self)?;
-                let made = self.child(name, inode)?;
+                let made = self.child_with(name, inode, lease)?;
                 self.fs().mounted().seen.note(&made);
                 Ok(made)
             }
             Err(error) => {
+                if let Some(lease) = lease {
+                    self.fs().mounted().fresh.give_back(class, lease);
+                }
                 if kind == Kind::Directory {
                     let made = self.fs().container().object(inode.oid);
                     let _ = made.punch(Cond::NONE, Access::Latest).wait();
@@ -138,18 +152,24 @@ impl Node {
         }
     }
 
-    fn new_inode(&self, kind: Kind, new: &Create, target: &[u8]) -> Result<Inode> {
+    fn class_of_new(&self, kind: Kind, new: &Create) -> Option<ObjectClass> {
         let (own, superblock) = (self.inode(), self.fs().superblock());
-        let class = match (new.class, kind) {
+        match (new.class, kind) {
             (Some(class), _) => Some(class),
             (None, Kind::Directory) => pick(superblock.dir_class, superblock.class),
             (None, Kind::File) => {
                 pick(own.class, pick_code(superblock.file_class, superblock.class))
             }
             (None, Kind::Symlink) => Some(ObjectClass::S1),
-        };
-        let mounted = self.fs().mounted();
-        let oid = mounted.oids.next(self.fs().container(), object_type(kind), class)?;
+        }
+    }
+
+    fn new_oid(&self, kind: Kind, class: Option<ObjectClass>) -> Result<ObjectId> {
+        self.fs().mounted().oids.next(self.fs().container(), object_type(kind), class)
+    }
+
+    fn new_inode(&self, (kind, oid): (Kind, ObjectId), new: &Create, target: &[u8]) -> Inode {
+        let (own, superblock) = (self.inode(), self.fs().superblock());
         let (uid, gid) = new.owner.unwrap_or_else(process_owner);
         let chunk_size = match (new.chunk_size, own.chunk_size, kind) {
             (_, _, Kind::Symlink) => 0,
@@ -157,7 +177,7 @@ impl Node {
             (None, 0, Kind::File) => superblock.chunk_size,
             (None, inherited, _) => inherited,
         };
-        Ok(Inode {
+        Inode {
             mode: new.mode & MODE_MASK,
             uid,
             gid,
@@ -165,7 +185,7 @@ impl Node {
             class: if kind == Kind::Directory { own.class } else { 0 },
             link_len: target.len() as u64,
             ..Inode::new(kind, oid, Time::now())
-        })
+        }
     }
 
     /// One transaction: adds the entry if the name is free and the directory exists.

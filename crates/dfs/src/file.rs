@@ -61,8 +61,12 @@ impl Node {
             self.fs().check_writable()?;
         }
         let content = attr::content(self.fs(), self.inode())?;
+        let is_new = self.has_lease();
         self.fs().mounted().open_files.open(self)?;
         let file = File { node: self.clone(), open, content, closed: false };
+        if is_new {
+            return Ok(file);
+        }
         // If it was removed between the lookup and the lease, its content may be gone.
         if file.stored()?.is_none() {
             return Err(self.gone());

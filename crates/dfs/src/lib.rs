@@ -37,6 +37,7 @@ pub mod check;
 mod create;
 mod entry;
 mod file;
+mod fresh;
 mod inode;
 mod lazy;
 pub mod limits;

@@ -2,6 +2,7 @@
 use crate::ahead::Seen;
 use crate::attr::Attr;
 use crate::entry;
+use crate::fresh::Fresh;
 use crate::inode::{Inode, Kind};
 use crate::lazy::DirectoryTimes;
 use crate::limits::RETRIES_MAX;
@@ -42,6 +43,7 @@ pub(crate) struct Mounted {
     root: RwLock<Inode>,
     mount_point: OnceLock<Box<[u8]>>,
     pub(crate) oids: Oids,
+    pub(crate) fresh: Fresh,
     pub(crate) open_files: OpenFiles,
     pub(crate) times: DirectoryTimes,
     pub(crate) moves: Moves,
@@ -148,6 +150,7 @@ impl Dfs {
             root: RwLock::new(root),
             mount_point: OnceLock::new(),
             oids: Oids::default(),
+            fresh: Fresh::default(),
             open_files: OpenFiles::default(),
             times: DirectoryTimes::default(),
             moves: Moves::default(),

@@ -8,7 +8,8 @@ use crate::mount::Dfs;
 use crate::orphans;
 use crate::superblock::ROOT_NAME;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
-use esker::{Access, Object, Wait};
+use esker::{Access, Lease, Object, Wait};
+use esker_os::ForkLock;
 use std::sync::Arc;
 
 /// A file, directory or symbolic link: the location of its entry, and its inode at the lookup (DAOS: `dfs_obj_t`).
@@ -22,16 +23,28 @@ struct Inner {
     name: Box<[u8]>,
     depth: u32,
     inode: Inode,
+    /// Of a file that was created to be opened, until then.
+    lease: ForkLock<Option<Lease>>,
 }
 
 impl Node {
     pub(crate) fn root(fs: &Dfs, inode: Inode) -> Self {
-        let inner = Inner { fs: fs.clone(), parent: None, name: ROOT_NAME.into(), depth: 0, inode };
-        Self(Arc::new(inner))
+        let (fs, lease) = (fs.clone(), ForkLock::default());
+        Self(Arc::new(Inner { fs, parent: None, name: ROOT_NAME.into(), depth: 0, inode, lease }))
     }
 
     /// The node of an entry of this directory.
     pub(crate) fn child(&self, name: &[u8], inode: Inode) -> Result<Self> {
+        self.child_with(name, inode, None)
+    }
+
+    /// The node of an entry that this process made; the lease on its object was there first.
+    pub(crate) fn child_with(
+        &self,
+        name: &[u8],
+        inode: Inode,
+        lease: Option<Lease>,
+    ) -> Result<Self> {
         let depth = self.0.depth + 1;
         if depth > DEPTH_MAX {
             return Err(Error::new(
@@ -40,7 +53,19 @@ impl Node {
             ));
         }
         let (fs, parent) = (self.0.fs.clone(), Some(self.clone()));
-        Ok(Self(Arc::new(Inner { fs, parent, name: name.into(), depth, inode })))
+        let held = ForkLock::default();
+        *held.lock() = lease;
+        Ok(Self(Arc::new(Inner { fs, parent, name: name.into(), depth, inode, lease: held })))
+    }
+
+    /// True if it was created to be opened, and was not yet: it is empty, and cannot lose its content.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.0.lease.lock().is_some()
+    }
+
+    /// The lease on its object that is older than its entry, once.
+    pub(crate) fn take_lease(&self) -> Option<Lease> {
+        self.0.lease.lock().take()
     }
 
     /// The file system it is in.

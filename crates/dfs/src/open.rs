@@ -31,7 +31,11 @@ struct OpenFile {
 
 impl OpenFile {
     async fn new(node: &Node) -> Result<Self> {
-        let (lease, place) = (node.object().lease().await?, Some(node.place()));
+        let lease = match node.take_lease() {
+            Some(lease) => lease,
+            None => node.object().lease().await?,
+        };
+        let place = Some(node.place());
         Ok(Self { handles: 0, lease, place, written: None, stored: node.inode().mtime })
     }
 

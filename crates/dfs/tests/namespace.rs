@@ -10,8 +10,14 @@ use esker::types::{Epoch, ErrorKind};
 use esker::{Access, Wait};
 use esker_testkit::place::Place;
 
-const FILE: Create =
-    Create { mode: 0o644, owner: None, exclusive: true, chunk_size: None, class: None };
+const FILE: Create = Create {
+    mode: 0o644,
+    owner: None,
+    exclusive: true,
+    chunk_size: None,
+    class: None,
+    open: false,
+};
 
 fn mounted(name: &str) -> Dfs {
     let place = made(name);
@@ -215,6 +221,30 @@ fn a_removed_file_lives_until_it_is_closed() {
     assert_eq!(kind(node.open(Open::READ)), ErrorKind::NotFound);
     let content = fs.container().object(node.oid());
     assert_eq!(content.epoch(Access::Latest).wait().unwrap(), Epoch(0));
+}
+
+#[test]
+fn a_file_made_to_be_opened_may_be_removed_before_that() {
+    let place = made("opened");
+    let mount = || Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
+    let (one, other) = (mount(), mount());
+    let new = Create { open: true, ..FILE };
+    for number in 0..40 {
+        let name = format!("f{number}").into_bytes();
+        let node = one.root().create(&name, &new).unwrap();
+        assert_eq!(kind(one.root().create(&name, &new)), ErrorKind::Exists);
+        other.root().unlink(&name).unwrap();
+        let opened = node.open(Open::BOTH);
+        // Where replies take a while, the file was in use before it had a name.
+        assert_eq!(opened.is_ok(), one.container().capabilities().asynchronous);
+        if let Ok(file) = opened {
+            file.write_at(0, b"still here").unwrap();
+            assert_eq!(file.attr().unwrap().nlink, 0);
+            file.close().unwrap();
+        }
+        let content = one.container().object(node.oid());
+        assert_eq!(content.epoch(Access::Latest).wait().unwrap(), Epoch(0), "file {number}");
+    }
 }
 
 #[test]

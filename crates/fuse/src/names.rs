@@ -49,7 +49,7 @@ impl Served {
     ) -> Answer<FileAttr> {
         let dir = self.inode(parent)?.node();
         let exclusive = has(flags, OFlags::EXCL);
-        let create = Create { exclusive, ..new.within(&dir, Kind::File) };
+        let create = Create { exclusive, open: true, ..new.within(&dir, Kind::File) };
         let node = dir.create(name, &create)?;
         let inode = self.inodes.tell(node.clone());
         let attr = open(&inode, flags)

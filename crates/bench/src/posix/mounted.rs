@@ -75,7 +75,9 @@ impl FileSystem for Mounted {
     fn open(&self, path: &str, used: Use) -> Result<Box<dyn OpenFile>> {
         let (parent, name) = self.parent(path)?;
         let file = match used {
-            Use::Create => parent.create(name, &Create::with_mode(0o644))?.open(Open::BOTH)?,
+            Use::Create => parent
+                .create(name, &Create { open: true, ..Create::with_mode(0o644) })?
+                .open(Open::BOTH)?,
             Use::Read => parent.lookup(name)?.open(Open::READ)?,
         };
         Ok(Box::new(file))

@@ -35,7 +35,8 @@ fn find(path: &MountPath<'_>, flags: c_int, mode: u32, links: usize) -> Answer<N
     if last.slash {
         return refuse(libc::EISDIR);
     }
-    let found = last.dir.create(&last.name, &new_entry(&last.dir, mode, exclusive))?;
+    let new = Create { open: true, ..new_entry(&last.dir, mode, exclusive) };
+    let found = last.dir.create(&last.name, &new)?;
     if found.kind() != Kind::Symlink {
         return Ok(found);
     }

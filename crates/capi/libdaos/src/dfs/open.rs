@@ -102,6 +102,7 @@ impl Wanted<'_> {
             exclusive: self.flags & libc::O_EXCL != 0,
             chunk_size: (self.chunk_size != 0).then_some(self.chunk_size),
             class: class_of(self.class),
+            open: true,
             ..Create::default()
         }
     }

@@ -143,7 +143,8 @@ impl Cp {
             return Err(Error::new(ErrorKind::IsDirectory, message));
         };
         let mut source = files::Source::open(Path::new("-"))?;
-        let node = dir.create(&name, &Create::with_mode(0o666 & !run.options.mask))?;
+        let new = Create { open: true, ..Create::with_mode(0o666 & !run.options.mask) };
+        let node = dir.create(&name, &new)?;
         let file = node.open(Open { truncate: true, ..Open::WRITE })?;
         let (mut buffer, mut offset) = (vec![0; transfer::BUFFER_BYTES], 0);
         loop {

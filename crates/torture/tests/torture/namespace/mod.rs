@@ -21,7 +21,7 @@ const CHUNK: u64 = 16 << 10;
 
 const LABEL: &str = "tree";
 const FILE: Create =
-    Create { mode: 0o644, owner: None, exclusive: true, chunk_size: None, class: None };
+    Create { mode: 0o644, owner: None, exclusive: true, chunk_size: None, class: None, open: true };
 const DIRECTORY: Create = Create { mode: 0o755, ..FILE };
 
 /// A pool with a file system, and the notes of its workers.

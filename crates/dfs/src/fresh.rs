@@ -1,0 +1,73 @@
+//! Leases on objects of new files, taken before any entry leads to them, where replies take a while.
+//!
+//! Who creates a file and opens it would wait for the entry, then for a lease, and then for a look whether the entry still
+//! stands. But an object that nobody knows yet can be leased at any time: several at a time, and the file cannot lose its
+//! content from its first moment on.
+use crate::ahead::is_slow;
+use crate::attr::object_type;
+use crate::inode::Kind;
+use crate::mount::Dfs;
+use esker::types::{ObjectClass, Result};
+use esker::{Lease, Task, Wait, side_by_side, task};
+use esker_os::ForkLock;
+use std::collections::HashMap;
+
+/// Most leases that are taken at a time. A process begins with one, and takes twice as many each time.
+const LEASES_MAX: usize = 16;
+
+/// Leases on objects that no entry leads to. A forked child begins with none.
+#[derive(Default)]
+pub(crate) struct Fresh(ForkLock<HashMap<Option<ObjectClass>, Leases>>);
+
+#[derive(Default)]
+struct Leases {
+    free: Vec<Lease>,
+    taken_last: usize,
+}
+
+impl Fresh {
+    /// A lease on a new object for a file of this class; `None` where a lease takes no time.
+    pub(crate) fn next(&self, fs: &Dfs, class: Option<ObjectClass>) -> Result<Option<Lease>> {
+        if !is_slow(fs) {
+            return Ok(None);
+        }
+        let count = {
+            let mut all = self.0.lock();
+            let leases = all.entry(class).or_default();
+            if let Some(lease) = leases.free.pop() {
+                return Ok(Some(lease));
+            }
+            leases.taken_last = (leases.taken_last * 2).clamp(1, LEASES_MAX);
+            leases.taken_last
+        };
+        // The lock is free while the leases are taken.
+        let mut taken = take(fs, class, count)?;
+        let lease = taken.pop();
+        self.0.lock().entry(class).or_default().free.append(&mut taken);
+        Ok(lease)
+    }
+
+    /// Keeps a lease for another file, because no entry was made.
+    pub(crate) fn give_back(&self, class: Option<ObjectClass>, lease: Lease) {
+        self.0.lock().entry(class).or_default().free.push(lease);
+    }
+}
+
+fn take(fs: &Dfs, class: Option<ObjectClass>, count: usize) -> Result<Vec<Lease>> {
+    let (mounted, container) = (fs.mounted(), fs.container());
+    let oid = || mounted.oids.next(container, object_type(Kind::File), class);
+    let objects = (0..count).map(|_| Ok(container.object(oid()?)));
+    let objects = objects.collect::<Result<Vec<_>>>()?;
+    let leases = objects.iter().map(|object| task(object.lease())).collect();
+    side_by_side(leases, count).wait().into_iter().collect()
+}
+
+impl Drop for Fresh {
+    /// All at a time: one after the other would take a while.
+    fn drop(&mut self) {
+        let unused = self.0.lock().drain().flat_map(|(_, leases)| leases.free).collect::<Vec<_>>();
+        let ends: Vec<Task<'_, _>> =
+            unused.into_iter().map(|lease| task(lease.release())).collect();
+        side_by_side(ends, LEASES_MAX).wait();
+    }
+}
