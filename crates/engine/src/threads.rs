@@ -86,7 +86,10 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.end.notify_one();
-        if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
+        let here = std::thread::current().id();
+        // What is served last may be the last that needs the threads: then one of them ends them, itself later.
+        let other = self.thread.take().filter(|thread| thread.thread().id() != here);
+        if let Some(Err(_)) = other.map(JoinHandle::join) {
             tracing::error!("a thread of the engine ended in a defect of the program");
         }
     }
@@ -141,4 +144,48 @@ async fn look(seen: &mut u64) -> bool {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use tokio::net::TcpListener;
+    use tokio::sync::Semaphore;
+
+    #[test]
+    fn connections_are_spread_and_the_last_may_end_the_threads() {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let threads = Arc::new(Threads::start(2).expect("threads"));
+        let (told, names) = channel();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let gate = Arc::new(Semaphore::new(0));
+            let kept = Arc::new(Mutex::new(Some(threads)));
+            let mut clients = Vec::new();
+            for _ in 0..2 {
+                clients.push(TcpStream::connect(address).await.expect("a connection"));
+                let (stream, _) = listener.accept().await.expect("a client");
+                let (told, gate, kept) = (told.clone(), Arc::clone(&gate), Arc::clone(&kept));
+                let threads = kept.lock().expect("a lock").clone().expect("threads");
+                let held = Arc::clone(&threads);
+                threads.spawn(stream, move |stream| async move {
+                    told.send(std::thread::current().name().map(str::to_owned))
+                        .expect("a listener");
+                    drop(gate.acquire().await);
+                    drop((stream, held));
+                    told.send(None).expect("a listener");
+                });
+            }
+            drop(kept.lock().expect("a lock").take());
+            let mut served = [names.recv().expect("a name"), names.recv().expect("a name")];
+            served.sort();
+            assert_eq!(served, ["engine-0", "engine-1"].map(|name| Some(name.to_owned())));
+            gate.add_permits(2);
+            assert_eq!(names.recv(), Ok(None));
+            assert_eq!(names.recv(), Ok(None));
+        });
+    }
 }
