@@ -6,6 +6,7 @@ use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_engine::Engine;
 use esker_memory::Memory;
 use esker_nodes::{Endpoint, Link, Remote};
+use esker_os::executor::{block_on, side_by_side, task};
 use esker_testing::wait_for;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -93,6 +94,65 @@ async fn get(container: &dyn OpenContainer, room: usize) -> Result<u64> {
     let mut dkeys = [DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys: &mut akeys }];
     container.fetch(oid(), &mut dkeys, ReadAt::LATEST).await?;
     Ok(akeys[0].reply.size)
+}
+
+async fn size(container: &dyn OpenContainer) -> Result<u64> {
+    let mut akeys = [Fetch::single(b"a", Sink::None)];
+    let mut dkeys = [DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys: &mut akeys }];
+    container.fetch(oid(), &mut dkeys, ReadAt::LATEST).await?;
+    Ok(akeys[0].reply.size)
+}
+
+/// Threads that wait for replies receive them themselves; tasks rely on the connection's.
+#[test]
+fn threads_and_tasks_that_share_a_connection_all_get_their_replies() {
+    const LONG: usize = 1 << 20;
+    let (node, client) = (Node::start(), client());
+    let remote = run(&client, connect(&node, &secret(1))).expect("connecting");
+    let container: Arc<dyn OpenContainer> =
+        run(&client, opened(&remote)).expect("a container").into();
+    block_on(put(&*container, &[7; LONG])).expect("writing");
+    let alone = |round: usize| {
+        block_on(async {
+            match round % 16 {
+                0 => get(&*container, LONG).await,
+                _ => size(&*container).await,
+            }
+        })
+    };
+    let several = |round: usize| {
+        let calls = (0..8).map(|at| {
+            let container = &container;
+            task(async move {
+                match (at + round).is_multiple_of(5) {
+                    true => get(&**container, LONG).await,
+                    false => size(&**container).await,
+                }
+            })
+        });
+        block_on(side_by_side(calls.collect(), 8)).into_iter().all(|found| found == Ok(LONG as u64))
+    };
+    let tasks = (0..3).map(|_| {
+        let container = Arc::clone(&container);
+        client.spawn(async move {
+            for round in 0..400 {
+                assert_eq!(size(&*container).await, Ok(LONG as u64));
+                if round % 50 == 0 {
+                    assert_eq!(get(&*container, LONG).await, Ok(LONG as u64));
+                }
+            }
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..300).for_each(|round| assert_eq!(alone(round), Ok(LONG as u64))));
+        }
+        scope.spawn(|| (0..60).for_each(|round| assert!(several(round))));
+    });
+    for task in tasks {
+        run(&client, task).expect("a task");
+    }
 }
 
 #[test]

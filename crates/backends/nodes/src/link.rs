@@ -429,6 +429,6 @@ async fn watch_over(receiving: Weak<Receiving>, waiting: Weak<Waiting>, name: St
             return;
         };
         waiting.expire(&name);
-        receiving.attend();
+        receiving.look_anyway();
     }
 }

@@ -77,6 +77,11 @@ impl Receiving {
         }
     }
 
+    /// Lets the task look once in any case.
+    pub(crate) fn look_anyway(&self) {
+        self.wake.notify_one();
+    }
+
     fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
         // Whoever looks now calls the task if that is needed.
         let Ok(mut work) = self.work.try_lock() else { return Poll::Pending };
@@ -121,10 +126,13 @@ impl Watched for Receiving {
     }
 
     fn end(&self) {
-        let was_last = self.lookers.fetch_sub(1, Ordering::AcqRel) == 1;
-        if was_last && (self.is_awaited)() {
-            self.is_attended.store(true, Ordering::Release);
-            self.wake.notify_one();
+        if self.lookers.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        // The task may have found a looker at work, and wait for nothing.
+        self.is_attended.swap(false, Ordering::AcqRel);
+        if (self.is_awaited)() {
+            self.attend();
         }
     }
 }
