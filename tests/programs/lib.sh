@@ -12,6 +12,11 @@ need() {
     done
 }
 
+# has_mpi FLAVOUR: true if programs can be built with it. Debian installs the compiler's command without the headers, too.
+has_mpi() {
+    echo '#include <mpi.h>' | "mpicc.$1" -E - >/dev/null 2>&1
+}
+
 # is ACTUAL EXPECTED
 is() {
     [ "$1" = "$2" ] || { printf 'is:        %s\nshould be: %s\n' "$1" "$2" >&2; return 1; }

@@ -3,7 +3,7 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 source_file=$(cd "$(dirname "$0")" && pwd)/mpi/parallel.c
-command -v mpicc.openmpi >/dev/null || need mpicc.mpich
+has_mpi openmpi || has_mpi mpich || { echo "neither Open MPI nor MPICH is installed"; exit 77; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 
@@ -19,7 +19,7 @@ built() {
 compared() {
     local flavour=$1 ranks=$2
     shift 2
-    command -v "mpicc.$flavour" >/dev/null || return 0
+    has_mpi "$flavour" || return 0
     built "$flavour"
     is "$(mpirun."$flavour" "$@" -np "$ranks" "$outside/parallel" "$PWD" | grep -c '^compared$')" 1
 }

@@ -4,6 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 source_file=$(cd "$(dirname "$0")" && pwd)/mpi/mapped.c
 need mpicc.openmpi mpicc.mpich ompi_info
+has_mpi openmpi || { echo "the headers of Open MPI are not installed"; exit 77; }
 ompi_info | grep -q 'MCA pml: ucx' || { echo "Open MPI has no UCX"; exit 77; }
 mpichversion | grep -qi 'device:.*ucx' || { echo "MPICH has no UCX"; exit 77; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
