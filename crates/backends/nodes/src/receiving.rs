@@ -1,5 +1,6 @@
 //! Replies on their way from an engine. A thread that waits for one looks for it itself, because waking it would take longer
 //! than many replies do; for everybody else, a task of the connection receives.
+use crate::socket::LOOKING;
 use esker_os::executor::{Hits, Watched, watch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::future::{Future, poll_fn};
@@ -7,7 +8,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use tokio::sync::Notify;
 
 /// Receives replies until the connection is over.
@@ -19,7 +20,7 @@ const SLEEP_FOR: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// The receiving half of a connection.
 pub(crate) struct Receiving {
     work: Mutex<Option<Work>>,
-    /// Where replies arrive, if threads may look: they poll the work with [`Waker::noop`], and the task can still go on
+    /// Where replies arrive, if threads may look: they poll the work with [`LOOKING`], and the task can still go on
     /// afterwards.
     socket: Option<Arc<OwnedFd>>,
     lookers: AtomicUsize,
@@ -104,7 +105,7 @@ impl Watched for Receiving {
 
     fn look(&self) {
         self.is_attended.swap(false, Ordering::AcqRel);
-        if self.poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+        if self.poll(&mut Context::from_waker(&LOOKING)).is_ready() {
             self.wake.notify_one();
         }
     }

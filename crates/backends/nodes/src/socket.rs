@@ -10,13 +10,22 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sen
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Wake, Waker, ready};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Reads from a connection. A poll with [`Waker::noop`] only looks: whoever waits for the half is not told any more, and
+/// Of whoever only looks. There must be one of it: comparing those of [`Waker::noop`] is unreliable.
+pub(crate) static LOOKING: LazyLock<Waker> = LazyLock::new(|| Waker::from(Arc::new(Nobody)));
+
+struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Reads from a connection. A poll with [`LOOKING`] only looks: whoever waits for the half is not told any more, and
 /// must poll it again.
 pub(crate) struct Reading {
     /// The socket, while somebody waits.
@@ -100,7 +109,7 @@ impl AsyncRead for Reading {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 received => return Poll::Ready(received),
             }
-            if context.waker().will_wake(Waker::noop()) {
+            if context.waker().will_wake(&LOOKING) {
                 self.waited_for = None;
                 return Poll::Pending;
             }
