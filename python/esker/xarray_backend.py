@@ -16,10 +16,8 @@ from xarray.core import indexing
 
 from . import FieldStore
 from ._axes import Axis, grid, level_name, number, step, time
+from ._described import Described
 from .errors import NotFound
-
-# Attributes of a variable, by the names that cfgrib uses.
-_DESCRIBED = ("paramId", "shortName", "units", "name", "cfName", "typeOfLevel", "gridType", "dataType")
 
 
 class FieldArray(BackendArray):
@@ -116,7 +114,7 @@ def _dataset(found, dropped):
     sizes = _union(kinds.values())
     variables, coordinates, place = {}, {}, None
     for kind in kinds.values():
-        name = kind.name if kind.name not in variables else f"{kind.name}_{kind.levtype}"
+        name = kind.described.name(variables)
         if name in dropped:
             continue
         where = grid(kind.first)
@@ -158,17 +156,12 @@ class _Kind:
     def __init__(self, members):
         self.first = members[0][1]
         self.levtype = members[0][0].get("levtype", "")
-        self.about = self.first.metadata(*_DESCRIBED)
-        self.name = self._known("shortName") or f"p{members[0][0].get('param', 'aram')}"
+        self.described = Described(self.first)
         self.places = [(self._place(key), field) for key, field in members]
         self.axes = {}
         for place, _ in self.places:
             for name, value in place.items():
                 self.axes.setdefault(name, {})[value] = None
-
-    def _known(self, name):
-        value = self.about.get(name)
-        return None if value in (None, "", "unknown", "~") else value
 
     def _place(self, key):
         """The position of a field on the axes of the dataset."""
@@ -203,11 +196,4 @@ class _Kind:
         data = indexing.LazilyIndexedArray(FieldArray(fields, where.shape))
         chunks = [1] * len(axes) + list(where.shape)
         encoding = {"preferred_chunks": dict(zip(dims, chunks))}
-        return xr.Variable(dims, data, self._attributes(), encoding)
-
-    def _attributes(self):
-        described = {f"GRIB_{name}": value for name in _DESCRIBED if (value := self._known(name))}
-        if "GRIB_paramId" in described:
-            described["GRIB_paramId"] = int(described["GRIB_paramId"])
-        plain = {"long_name": "name", "units": "units", "standard_name": "cfName"}
-        return described | {name: value for name, key in plain.items() if (value := self._known(key))}
+        return xr.Variable(dims, data, self.described.attributes(), encoding)

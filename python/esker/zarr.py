@@ -6,6 +6,7 @@
         zarr.open_group(session)["t2m"][0] = 0             # others see all of it at the end of the block
     esker.zarr.Store("tank/c", at="v1")                    # the hierarchy as of that commit, read-only
     store.ancestry()                                       # the commits, latest first
+    xarray.open_zarr(esker.zarr.Fields("tank/fields", {"step": [0, 6]}))   # fields, decoded when read
 
 Any number of processes may write at a time. Stores and sessions pickle, so that workers can use them.
 """
@@ -20,16 +21,17 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 import numpy as np
-from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
 from . import Container, Pool, Snapshot
+from ._zarr_bounds import bounds
+from ._zarr_fields import Fields
 from ._zarr_index import ARRAY, REMOVED, STAGED, VALUE, VALUE_MAX, Entry, Index, may_refer, reference
 from ._zarr_writers import BASE, Writers, is_dead, this_process
 from .errors import Error, Exists, Invalid, NoHandle, NotFound, NotSupported
 
-__all__ = ["Commit", "Conflict", "Session", "Store"]
+__all__ = ["Commit", "Conflict", "Fields", "Session", "Store"]
 
 # Prefix of the names of snapshots of commits that were given no name.
 VERSION = "zarr-"
@@ -50,19 +52,6 @@ class Commit:
     time: datetime
     name: str | None
     epoch: int | None
-
-
-def _bounds(size, byte_range):
-    """The first byte that a request asks for, and the end."""
-    if byte_range is None:
-        return 0, size
-    if isinstance(byte_range, RangeByteRequest):
-        return min(byte_range.start, size), min(byte_range.end, size)
-    if isinstance(byte_range, OffsetByteRequest):
-        return min(byte_range.offset, size), size
-    if isinstance(byte_range, SuffixByteRequest):
-        return max(0, size - byte_range.suffix), size
-    raise ValueError(f"Unexpected byte_range, got {byte_range}.")
 
 
 def _open(name, mode, create):
@@ -183,7 +172,7 @@ class Store(ZarrStore):
         """The value that an entry stands for; None if it was replaced meanwhile."""
         raw, index = found
         entry = Entry.of(raw)
-        begin, end = _bounds(entry.size, byte_range)
+        begin, end = bounds(entry.size, byte_range)
         if entry.tag == VALUE:
             return entry.value[begin:end]
         if entry.tag == STAGED:

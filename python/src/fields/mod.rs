@@ -19,7 +19,7 @@ use ask::Counts;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker_fields::{Moving, Schema};
-use pyo3::exceptions::{PyResourceWarning, PyTypeError};
+use pyo3::exceptions::{PyResourceWarning, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use request::Wanted;
@@ -215,6 +215,24 @@ impl FieldStore {
         explained.set_item("index", request::shown(py, &split.index)?)?;
         explained.set_item("datum", request::shown(py, &split.datum)?)?;
         Ok(explained)
+    }
+
+    /// The values that a request lists for each of its names, canonical and in its order, with ranges expanded; None for
+    /// a name of which all values are wanted. The store is not searched.
+    fn expand<'py>(
+        slf: &Bound<'py, Self>,
+        request: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (py, store, wanted) = asked(slf, Some(request))?;
+        let selections = call(py, || wanted.expand(&store))?;
+        let [selection] = &selections[..] else {
+            let message = format!("one request was expected, not {}", selections.len());
+            return Err(PyValueError::new_err(message));
+        };
+        let expanded = PyDict::new(py);
+        let mut names = selection.names();
+        names.try_for_each(|name| expanded.set_item(name, selection.values(name)))?;
+        Ok(expanded)
     }
 
     /// Makes everything archived since the last flush visible, at the same time or not at all.

@@ -44,7 +44,7 @@ impl Wanted {
     }
 
     /// The selection of each request.
-    fn expand(self, store: &FieldStore) -> Result<Vec<Selection>> {
+    pub(super) fn expand(self, store: &FieldStore) -> Result<Vec<Selection>> {
         let everything = || Ok(vec![Selection::everything(store.schema())]);
         let requests = match self {
             Self::Everything => return everything(),

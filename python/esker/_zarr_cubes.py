@@ -1,0 +1,216 @@
+"""A read-only store for zarr whose chunks are computed when they are read."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import warnings
+
+import zarr
+from zarr.abc.store import Store as ZarrStore
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import MemoryStore
+
+from . import FieldStore
+from ._zarr_bounds import bounds
+from .errors import NoPermission
+
+
+class CubeStore(ZarrStore):
+    """Arrays whose chunks are fields of a store, which are retrieved and decoded when they are touched.
+
+    Metadata and small coordinates are kept as zarr wrote them. Only what is being read is in memory.
+    """
+
+    supports_writes = False
+    supports_deletes = False
+    supports_listing = True
+
+    def __init__(self, store, written, cubes):
+        """Take a FieldStore or its name, what zarr wrote, and the cubes by the paths of their arrays."""
+        super().__init__(read_only=True)
+        self._name = store.name if isinstance(store, FieldStore) else store
+        self._store = store if isinstance(store, FieldStore) else None
+        self._written, self._cubes = written, cubes
+
+    def __eq__(self, other):
+        """Two stores are equal if they show the same fields in the same way."""
+        return isinstance(other, CubeStore) and self._identity() == other._identity()
+
+    __hash__ = None
+
+    def _identity(self):
+        return self._name, self._written
+
+    def __getstate__(self):
+        """Pickle by name; nothing that is open goes along."""
+        return {**self.__dict__, "_store": None}
+
+    def __str__(self):
+        return f"esker://{self._name}"
+
+    def __repr__(self):
+        return f"<{type(self).__module__}.{type(self).__name__} of {self._name!r}>"
+
+    @property
+    def fields(self):
+        """The FieldStore, which is opened at the first use."""
+        if self._store is None:
+            self._store = FieldStore(self._name, "r")
+        return self._store
+
+    def with_read_only(self, read_only=False):
+        """The same store; it cannot be written."""
+        if not read_only:
+            raise self._refused()
+        return self
+
+    def _refused(self):
+        return NoPermission(1, f"{self} shows fields, read-only: archive fields to change what it shows")
+
+    def _chunk(self, key):
+        """The cube and the chunk that a key stands for; None if it stands for none."""
+        path, mark, rest = f"/{key}".rpartition("/c/")
+        cube = self._cubes.get(path[1:]) if mark else None
+        parts = rest.split("/")
+        if cube is None or not all(part.isdecimal() for part in parts):
+            return None
+        chunk = tuple(map(int, parts))
+        counts = _counts(cube)
+        fits = len(chunk) == len(counts) and all(n < count for n, count in zip(chunk, counts))
+        return (cube, chunk) if fits and rest == "/".join(map(str, chunk)) else None
+
+    def get_sync(self, key, *, prototype=None, byte_range=None):
+        """The value of a key or a part of it, None if the key does not exist."""
+        value = self._written.get(key)
+        if value is None:
+            found = self._chunk(key)
+            values = found and found[0].read(self.fields, found[1])
+            if values is None:
+                return None
+            value = values.reshape(-1).view("B")
+        begin, end = bounds(len(value), byte_range)
+        return (prototype or default_buffer_prototype()).buffer.from_bytes(value[begin:end])
+
+    def _has(self, key):
+        found = self._chunk(key)
+        return key in self._written or (found is not None and found[0].has(self.fields, found[1]))
+
+    def _keys(self, prefix):
+        yield from (key for key in self._written if key.startswith(prefix))
+        for path, cube in self._cubes.items():
+            chunks = f"{path}/c/" if path else "c/"
+            if chunks.startswith(prefix) or prefix.startswith(chunks):
+                for chunk in itertools.product(*map(range, _counts(cube))):
+                    key = chunks + "/".join(map(str, chunk))
+                    if key.startswith(prefix) and cube.has(self.fields, chunk):
+                        yield key
+
+    def _names(self, folder):
+        """The names directly below a folder."""
+        above = f"{folder}/" if folder else ""
+        paths = itertools.chain(self._written, (f"{path}/c/" if path else "c/" for path in self._cubes))
+        names = {path[len(above) :].split("/")[0] for path in paths if path.startswith(above)} - {""}
+        if not names and (found := next(self._keys(above), None)):
+            names = {key[len(above) :].split("/")[0] for key in itertools.chain([found], self._keys(above))}
+        return sorted(names)
+
+    # The methods that zarr awaits. What may wait for the medium runs in a thread.
+
+    async def get(self, key, prototype=None, byte_range=None):
+        """The value of a key or a part of it, None if the key does not exist."""
+        return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
+
+    async def get_partial_values(self, prototype, key_ranges):
+        """The parts of values that are asked for, in order, with None for missing keys."""
+        parts = (self.get(key, prototype, byte_range) for key, byte_range in key_ranges)
+        return list(await asyncio.gather(*parts))
+
+    async def exists(self, key):
+        """Whether a key exists: a chunk does if the store has some of its fields."""
+        return await asyncio.to_thread(self._has, key)
+
+    async def getsize(self, key):
+        """Length of the value of a key in bytes. No field is decoded."""
+        if not await self.exists(key):
+            raise FileNotFoundError(key)
+        if key in self._written:
+            return len(self._written[key])
+        cube, _ = self._chunk(key)
+        return math.prod(cube.chunks) * cube.dtype.itemsize
+
+    async def set(self, key, value):
+        """Refused."""
+        raise self._refused()
+
+    async def delete(self, key):
+        """Refused."""
+        raise self._refused()
+
+    async def list(self):
+        """All keys."""
+        async for key in self.list_prefix(""):
+            yield key
+
+    async def list_prefix(self, prefix):
+        """All keys that begin with a prefix."""
+        keys = self._keys(prefix)
+        while (key := await asyncio.to_thread(next, keys, None)) is not None:
+            yield key
+
+    async def list_dir(self, prefix):
+        """The names directly below a prefix."""
+        for name in await asyncio.to_thread(self._names, prefix.rstrip("/")):
+            yield name
+
+
+def _counts(cube):
+    """Number of chunks on each dimension."""
+    return [-(-n // length) for n, length in zip(cube.shape, cube.chunks)]
+
+
+class Layout:
+    """What a CubeStore needs, as zarr writes it: arrays of cubes, and arrays with values."""
+
+    def __init__(self):
+        """Begin without arrays."""
+        self._kept = {}
+        self._memory = MemoryStore(self._kept)
+        self.cubes = {}
+
+    def add_cube(self, path, cube, dims, attributes=None, fill=math.nan):
+        """Add the array of a cube."""
+        self.cubes[path] = cube
+        self._create(path, cube, cube.chunks, dims, attributes, fill)
+
+    def add_values(self, path, values, dims, attributes=None):
+        """Add an array with these values."""
+        self._create(path, values, values.shape, dims, attributes, None)[...] = values
+
+    def _create(self, path, like, chunks, dims, attributes, fill):
+        with warnings.catch_warnings():
+            # Texts, which some coordinates are, have a type of zarr's own.
+            warnings.simplefilter("ignore")
+            return zarr.create_array(
+                self._memory,
+                name=path or None,
+                shape=like.shape,
+                dtype=like.dtype,
+                chunks=chunks,
+                dimension_names=dims,
+                attributes=attributes,
+                fill_value=fill,
+                compressors=None,
+            )
+
+    def group(self, attributes):
+        """Make the arrays a group, with the metadata of all of them in one place."""
+        zarr.open_group(self._memory, mode="a").attrs.update(attributes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            zarr.consolidate_metadata(self._memory)
+
+    def written(self):
+        """What zarr wrote, by key."""
+        return {key: value.to_bytes() for key, value in self._kept.items()}

@@ -1,0 +1,175 @@
+"""The interface of z3fdb on a field store: change the import, and name the store.
+
+    from esker.z3fdb import AxisDefinition, Chunking, ExtractorType, SimpleStoreBuilder
+
+    builder = SimpleStoreBuilder("tank/fields")
+    axes = [AxisDefinition(["date", "time"], Chunking.SINGLE_VALUE)]
+    builder.add_part({"class": "ea", "date": "20200101/to/20200104", ...}, axes, ExtractorType.GRIB)
+    zarr.open_array(builder.build(), mode="r")
+
+`esker.zarr.Fields` needs no definitions, and xarray opens it.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Union
+
+from . import FieldStore
+from ._cube import Cube, Part
+from ._zarr_cubes import CubeStore, Layout
+from .errors import Error
+from .pyfdb import _config
+
+__all__ = [
+    "AxisDefinition",
+    "Chunking",
+    "ExtractorType",
+    "MarsSelection",
+    "SimpleStoreBuilder",
+    "Z3fdbError",
+]
+
+MarsSelection = Mapping[str, Union[str, int, float, Collection[Union[str, int, float]]]]
+
+
+class Z3fdbError(RuntimeError):
+    """A view cannot be built from its parts."""
+
+
+class Chunking(enum.Enum):
+    """How many values of an axis are in a chunk: all, one, or `FixedSizeChunk(chunkShape=n)`."""
+
+    WHOLE_AXIS = enum.auto()
+    SINGLE_VALUE = enum.auto()
+
+
+@dataclass(frozen=True)
+class _FixedSizeChunk:
+    """Chunks of this many values, which divides the length of the axis."""
+
+    chunkShape: int
+
+
+Chunking.FixedSizeChunk = _FixedSizeChunk
+
+
+class ExtractorType(enum.Enum):
+    """What fields are: GRIB messages."""
+
+    GRIB = "GRIB"
+
+
+@dataclass
+class AxisDefinition:
+    """A dimension: the names whose values it has, of which the last changes fastest, and its chunks."""
+
+    keys: list[str]
+    chunking: Chunking | _FixedSizeChunk
+
+    def length(self, values):
+        """How many of this many values a chunk has."""
+        if self.chunking is Chunking.WHOLE_AXIS:
+            return values
+        wanted = getattr(self.chunking, "chunkShape", 1)
+        if wanted < 1 or values % wanted:
+            raise Z3fdbError(f"chunks of {wanted} do not divide the {values} values of {'/'.join(self.keys)}")
+        return wanted
+
+
+class SimpleStoreBuilder:
+    """Builds a read-only zarr store with one array at its root, of shape (axis, ..., points).
+
+    `fdb_config_file` is a store, POOL/CONTAINER or esker://POOL/CONTAINER, or a configuration as
+    `esker.pyfdb.FDB` takes it; without one, the environment names the store (ESKER_FIELDS).
+    """
+
+    def __init__(self, fdb_config_file: Path | str | Mapping | None = None):
+        """Open the field store."""
+        given = _config.of_environment() if fdb_config_file is None else _config.read(fdb_config_file)
+        self._fields = FieldStore(_config.place(given).name, "r")
+        self._given, self._along, self._fill = [], None, math.nan
+
+    def add_part(
+        self, mars_request: MarsSelection, axes: list[AxisDefinition], extractor_type: ExtractorType
+    ) -> None:
+        """Add the fields of a request. Each name with several values is in the keys of one axis."""
+        self._given.append((mars_request, axes, extractor_type))
+
+    def _part(self, request, axes, extractor_type):
+        """The part of a request, whose axes have the names with several values."""
+        if extractor_type is not ExtractorType.GRIB:
+            raise Z3fdbError(f"{extractor_type}: fields are GRIB messages: use ExtractorType.GRIB")
+        if [axis.chunking for axis in axes] != [axis.chunking for axis in self._axes()]:
+            raise Z3fdbError("the axes of a part differ from those of the first in their number or chunking")
+        values, named = self._values(request), [name for axis in axes for name in axis.keys]
+        unknown = {name for name in named if name not in values}
+        lacking = {name for name, several in values.items() if len(several) > 1 and name not in named}
+        twice = {name for name in named if named.count(name) > 1}
+        for names, why in (
+            (unknown, "the request does not have it"),
+            (lacking, "it has several values, and must be in the keys of an axis"),
+            (twice, "it is in the keys of more than one axis"),
+        ):
+            if names:
+                raise Z3fdbError(f"{', '.join(sorted(names))}: {why}")
+        return Part.of(values, [axis.keys for axis in axes])
+
+    def _axes(self):
+        """The axes of the first part."""
+        if not self._given:
+            raise Z3fdbError("the view has no parts: call add_part")
+        return self._given[0][1]
+
+    def _values(self, request):
+        try:
+            values = self._fields.expand(request)
+            free = {name for name, several in values.items() if several is None}
+            found = self._fields.axes(request) if free else {}
+        except (Error, TypeError, ValueError) as error:
+            raise Z3fdbError(str(error)) from error
+        return values | {name: found.get(name, []) for name in free}
+
+    def fill_missing_value(self, value: float) -> None:
+        """Set the value of missing fields and points, which is NaN by default."""
+        self._fill = float(value)
+
+    def extend_on_axis(self, axis: int) -> None:
+        """Let the parts follow each other on an axis, given by its number."""
+        self._along = axis
+
+    def build(self) -> CubeStore:
+        """Build the store. The grid is that of the first field that exists."""
+        axes, parts = self._axes(), [self._part(*given) for given in self._given]
+        lengths = [axis.length(values) for axis, values in zip(axes, self._shape(parts))]
+        cube = Cube(parts, lengths, [self._points(parts)], along=self._along or 0, fill=self._fill)
+        layout = Layout()
+        layout.add_cube("", cube, [*("_".join(axis.keys) for axis in axes), "values"], fill=self._fill)
+        return CubeStore(self._fields, layout.written(), layout.cubes)
+
+    def _shape(self, parts):
+        """The lengths of the axes of all parts, which fit together."""
+        whole, *shapes = [[len(axis) for axis in part.axes] for part in parts]
+        if shapes and self._along is None:
+            raise Z3fdbError("the view has several parts: call extend_on_axis")
+        if self._along is not None and not 0 <= self._along < len(whole):
+            raise Z3fdbError(f"extend_on_axis({self._along}): the view has {len(whole)} axes, counted from 0")
+        for shape in shapes:
+            for axis, (before, more) in enumerate(zip(whole, shape)):
+                if axis != self._along and before != more:
+                    raise Z3fdbError(f"axis {axis}: one part has {before} values, another {more}")
+            whole[self._along] += shape[self._along]
+        return whole
+
+    def _points(self, parts):
+        """Number of values of the first field that exists."""
+        for part in parts:
+            for one in part.requests():
+                found = self._fields.retrieve(one, partial=True)
+                if len(found):
+                    return len(found[0].values)
+        raise Z3fdbError("the store has no field of the view, and the size of its grid is unknown")
