@@ -37,6 +37,13 @@ impl Unpark {
         let is_woken = AtomicBool::new(false);
         Self { thread: std::thread::current(), is_woken, bell: Bell::default() }
     }
+
+    /// Sleeps until the thread is woken. Being unparked alone does not count: what waits within a poll uses that up.
+    fn park(&self) {
+        while !self.take() {
+            std::thread::park();
+        }
+    }
 }
 
 impl Sleeper for Unpark {
@@ -81,7 +88,7 @@ fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
             Poll::Pending => {
                 do_deferred();
                 if !watch::wait(&*unpark) {
-                    std::thread::park();
+                    unpark.park();
                 }
             }
         }
@@ -234,4 +241,36 @@ pub async fn side_by_side<T>(tasks: Vec<Task<'_, T>>, most: usize) -> Vec<T> {
     })
     .await;
     outputs.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wakes its task, and is ready at the third poll: the first is by a waker that wakes nobody.
+    fn woken() -> impl Future<Output = ()> {
+        let mut polls = 0;
+        std::future::poll_fn(move |context| {
+            polls += 1;
+            if polls == 3 {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
+
+    #[test]
+    fn waiting_within_a_poll_does_not_use_up_a_wake_up() {
+        let mut polls = 0;
+        block_on(std::future::poll_fn(|context| {
+            polls += 1;
+            if polls == 2 {
+                context.waker().wake_by_ref();
+                block_on(woken());
+            }
+            if polls < 3 { Poll::Pending } else { Poll::Ready(()) }
+        }));
+        assert_eq!(polls, 3);
+    }
 }
