@@ -30,6 +30,10 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long connecting to a node may take, and then the handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Replies that are received one after the other. A thread that looks for its own receives those of others too, but not for
+/// as long as they come.
+const REPLIES_AT_ONCE: u32 = 32;
+
 /// How often deadlines are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -400,7 +404,12 @@ async fn receive_replies<R: AsyncRead + Unpin>(
     waiting: Arc<Waiting>,
     name: String,
 ) {
+    let mut received = 0_u32;
     let why = loop {
+        received = received.wrapping_add(1);
+        if received.is_multiple_of(REPLIES_AT_ONCE) {
+            tokio::task::yield_now().await;
+        }
         match from.receive(Limits::KNOWN).await {
             Ok(Some(frame)) if frame.kind == Kind::Reply => {
                 // Without a call, nobody waits any more.
@@ -430,5 +439,46 @@ async fn watch_over(receiving: Weak<Receiving>, waiting: Weak<Waiting>, name: St
         };
         waiting.expire(&name);
         receiving.look_anyway();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::LOOKING;
+    use std::task::Context;
+
+    fn replies(count: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        esker_os::executor::block_on(async {
+            let mut to = Sender::new(&mut bytes);
+            for call in 0..count {
+                let (message, bulk) = Default::default();
+                let frame = Frame { kind: Kind::Reply, call, room: 0, message, bulk };
+                to.send(&frame).await.expect("a frame");
+            }
+            to.flush().await.expect("memory");
+        });
+        bytes
+    }
+
+    #[test]
+    fn one_look_does_not_receive_for_as_long_as_replies_come() {
+        let (count, most) = (u64::from(REPLIES_AT_ONCE) * 4, REPLIES_AT_ONCE as usize);
+        let bytes = replies(count);
+        let waiting = Arc::new(Waiting::default());
+        let deadline = Instant::now() + REQUEST_TIMEOUT;
+        let calls: Vec<_> =
+            (0..count).map(|number| waiting.add(number, deadline).expect("a call")).collect();
+        let work = receive_replies(Receiver::new(&bytes[..]), Arc::clone(&waiting), "one".into());
+        let mut work = std::pin::pin!(work);
+        let mut left = calls.len();
+        while work.as_mut().poll(&mut Context::from_waker(&LOOKING)).is_pending() {
+            let now = waiting.calls().by_number.len();
+            assert!(now < left && left - now <= most, "{left} calls, then {now}");
+            left = now;
+        }
+        assert!(left <= most);
+        assert!(calls.into_iter().all(|mut call| matches!(call.try_recv(), Ok(Ok(_)))));
     }
 }

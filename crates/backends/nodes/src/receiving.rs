@@ -20,6 +20,8 @@ const SLEEP_FOR: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// The receiving half of a connection.
 pub(crate) struct Receiving {
     work: Mutex<Option<Work>>,
+    /// Nothing arrives any more.
+    is_over: AtomicBool,
     /// Where replies arrive, if threads may look: they poll the work with [`LOOKING`], and the task can still go on
     /// afterwards.
     socket: Option<Arc<OwnedFd>>,
@@ -42,6 +44,7 @@ impl Receiving {
     ) -> Self {
         Self {
             work: Mutex::new(Some(Box::pin(work))),
+            is_over: AtomicBool::new(false),
             socket,
             lookers: AtomicUsize::new(0),
             has_sleeper: AtomicBool::new(false),
@@ -89,6 +92,7 @@ impl Receiving {
         let polled = work.as_mut().map_or(Poll::Ready(()), |work| work.as_mut().poll(context));
         if polled.is_ready() {
             *work = None;
+            self.is_over.store(true, Ordering::Release);
         }
         polled
     }
@@ -116,6 +120,10 @@ impl Watched for Receiving {
 
     fn sleep(&self, bell: BorrowedFd<'_>) -> bool {
         let Some(socket) = &self.socket else { return false };
+        // A socket at its end can always be read.
+        if self.is_over.load(Ordering::Acquire) {
+            return false;
+        }
         if self.has_sleeper.swap(true, Ordering::AcqRel) {
             return false;
         }
@@ -135,5 +143,28 @@ impl Watched for Receiving {
         if (self.is_awaited)() {
             self.attend();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_os::executor::block_on;
+    use std::os::fd::AsFd as _;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn nobody_sleeps_at_a_connection_that_is_over() {
+        let (ours, theirs) = UnixStream::pair().expect("two sockets");
+        drop(theirs);
+        let socket = Some(Arc::new(OwnedFd::from(ours)));
+        let receiving = Arc::new(Receiving::new(std::future::ready(()), socket, || false));
+        let bell = std::fs::File::open("/dev/null").expect("a file");
+        // It can be read, so that the thread looks again at once.
+        assert!(receiving.sleep(bell.as_fd()));
+        receiving.look();
+        assert!(!receiving.sleep(bell.as_fd()));
+        // The task ends, too.
+        block_on(receiving.run());
     }
 }

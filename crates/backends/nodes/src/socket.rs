@@ -165,3 +165,46 @@ impl Drop for Writing {
         let _ = shutdown(self.socket.get_ref(), Shutdown::Write);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::net::TcpListener;
+    use tokio::runtime::Builder;
+
+    fn read(reading: &mut Reading, waker: &Waker) -> Poll<Vec<u8>> {
+        let mut bytes = [0; 16];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        let polled = Pin::new(reading).poll_read(&mut Context::from_waker(waker), &mut buffer);
+        polled.map(|read| {
+            read.expect("bytes");
+            buffer.filled().to_vec()
+        })
+    }
+
+    #[test]
+    fn a_thread_without_a_runtime_looks_and_registers_nothing() {
+        let runtime = Builder::new_current_thread().enable_io().build().expect("a runtime");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let stream = runtime.block_on(TcpStream::connect(address)).expect("a connection");
+        let (mut engine, _) = listener.accept().expect("a client");
+        let halves = runtime.block_on(async { split(stream) });
+        let (mut reading, _writing) = halves.expect("two halves");
+        assert!(read(&mut reading, &LOOKING).is_pending());
+        assert!(reading.waited_for.is_none());
+        // A task waits, until somebody looks.
+        assert!(runtime.block_on(async { read(&mut reading, Waker::noop()) }).is_pending());
+        assert!(reading.waited_for.is_some());
+        assert!(read(&mut reading, &LOOKING).is_pending());
+        assert!(reading.waited_for.is_none());
+        engine.write_all(b"a reply").expect("a write");
+        let arrived = loop {
+            if let Poll::Ready(arrived) = read(&mut reading, &LOOKING) {
+                break arrived;
+            }
+        };
+        assert_eq!(arrived, b"a reply");
+    }
+}
