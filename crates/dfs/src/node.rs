@@ -27,6 +27,17 @@ struct Inner {
     lease: ForkLock<Option<Lease>>,
 }
 
+impl Drop for Inner {
+    /// A file that was created to be opened, and was not. If others have removed it, its content goes with its last lease.
+    fn drop(&mut self) {
+        let Some(lease) = self.lease.lock().take() else { return };
+        if lease.release().wait().is_ok_and(|is_last| is_last) {
+            // What cannot be freed now is freed by the next mount.
+            let _ = orphans::bury(&self.fs, &self.inode);
+        }
+    }
+}
+
 impl Node {
     pub(crate) fn root(fs: &Dfs, inode: Inode) -> Self {
         let (fs, lease) = (fs.clone(), ForkLock::default());

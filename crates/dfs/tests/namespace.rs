@@ -248,6 +248,25 @@ fn a_file_made_to_be_opened_may_be_removed_before_that() {
 }
 
 #[test]
+fn a_file_that_is_removed_and_never_opened_is_freed() {
+    let place = made("unopened");
+    let mount = || Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
+    let (one, other) = (mount(), mount());
+    let node = one.root().create(b"f", &Create { open: true, ..FILE }).unwrap();
+    let file = other.root().lookup(b"f").unwrap().open(Open::BOTH).unwrap();
+    file.write_at(0, b"for a while").unwrap();
+    file.close().unwrap();
+    other.root().unlink(b"f").unwrap();
+    let content = one.container().object(node.oid());
+    // Where replies take a while, the file is in use for as long as it may be opened.
+    let is_there = content.epoch(Access::Latest).wait().unwrap() > Epoch(0);
+    assert_eq!(is_there, one.container().capabilities().asynchronous);
+    drop(node);
+    assert_eq!(content.epoch(Access::Latest).wait().unwrap(), Epoch(0));
+    assert!(one.file_in_use(content.oid()).is_err());
+}
+
+#[test]
 fn files_have_holes() {
     let fs = mounted("holes");
     let node = fs.root().create(b"f", &FILE).unwrap();
