@@ -1,6 +1,5 @@
 //! Copies of containers between all kinds of pools.
 mod content;
-mod faulty;
 
 use content::{Folder, all, container, fill, holey, oid};
 use esker::copy::{Options, Progress, Summary, copy};
@@ -9,7 +8,7 @@ use esker::types::ops::{Cond, Source, Update, Value};
 use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Pool, Wait};
 use esker_memory::Memory;
-use faulty::{Fault, Faulty};
+use esker_testkit::faulty::{Fault, Faulty};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

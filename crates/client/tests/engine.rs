@@ -1,6 +1,5 @@
 //! What a connection to an engine promises beside the operations: leases end with it, failures name the node, strangers
 //! get nothing, and what is too long is refused.
-mod faulty;
 
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_engine::Engine;
@@ -8,6 +7,7 @@ use esker_memory::Memory;
 use esker_nodes::{Endpoint, Link, Remote};
 use esker_os::executor::{block_on, side_by_side, task};
 use esker_testing::wait_for;
+use esker_testkit::faulty::{Fault, Faulty};
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
     Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
@@ -15,7 +15,6 @@ use esker_types::ops::{
 use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result, Uuid};
 use esker_wire::frame::BULK_MAX;
 use esker_wire::handshake::Secret;
-use faulty::{Fault, Faulty};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;

@@ -1,6 +1,5 @@
 //! Seeking through sparse arrays costs time in proportion to the data, however large the holes are.
 mod content;
-mod faulty;
 
 use content::Folder;
 use esker::types::info::OpenMode;
@@ -8,7 +7,7 @@ use esker::types::ops::Source;
 use esker::types::{Extent, ObjectType};
 use esker::{Access, Array, ArrayAttributes, Pool, Wait};
 use esker_backend::NewContainer;
-use faulty::{Fault, Faulty};
+use esker_testkit::faulty::{Fault, Faulty};
 use std::sync::Arc;
 
 const CHUNK: u64 = 64;

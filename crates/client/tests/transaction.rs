@@ -1,5 +1,4 @@
 //! Transactions: their limits and states, beyond the conformance suite.
-mod faulty;
 
 use esker::types::info::OpenMode;
 use esker::types::limits::{SINGLE_VALUE_MAX, TX_BYTES_MAX, TX_OPS_MAX};
@@ -8,7 +7,7 @@ use esker::types::{ErrorKind, ObjectType, Result};
 use esker::{Access, Container, Kv, Pool, Wait};
 use esker_backend::NewContainer;
 use esker_memory::Memory;
-use faulty::{Fault, Faulty};
+use esker_testkit::faulty::{Fault, Faulty};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};

@@ -140,7 +140,10 @@ impl Node {
                 Ok(made)
             }
             Err(error) => {
-                if let Some(lease) = lease {
+                // After other errors, the entry may have been made.
+                if let Some(lease) = lease
+                    && error.kind() == ErrorKind::Exists
+                {
                     self.fs().mounted().fresh.give_back(class, lease);
                 }
                 if kind == Kind::Directory {

@@ -47,7 +47,7 @@ impl Fresh {
         Ok(lease)
     }
 
-    /// Keeps a lease for another file, because no entry was made.
+    /// Keeps a lease for another file, because certainly no entry was made.
     pub(crate) fn give_back(&self, class: Option<ObjectClass>, lease: Lease) {
         self.0.lock().entry(class).or_default().free.push(lease);
     }

@@ -28,7 +28,10 @@ const ARROWS: [(&str, &[&str]); 31] = [
     ("esker-engine", &["esker-types", "esker-os", "esker-backend", "esker-wire", "esker-fabric"]),
     ("esker-nodes", &["esker-types", "esker-os", "esker-backend", "esker-wire", "esker-fabric"]),
     ("esker", CLIENT),
-    ("esker-testkit", &["esker-testing", "esker-types", "esker-backend", "esker-memory", "esker"]),
+    (
+        "esker-testkit",
+        &["esker-testing", "esker-types", "esker-os", "esker-backend", "esker-memory", "esker"],
+    ),
     ("esker-dfs", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),
     ("esker-fields", &["esker-testing", "esker-types", "esker-eccodes", "esker-store", "esker"]),
     ("esker-tensors", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),

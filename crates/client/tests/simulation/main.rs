@@ -3,14 +3,12 @@
 //! What the clients saw must be linearizable, and transactions over nodes happen as a whole, once, in one order. A failure prints the seed that replays it (`ESKER_SEED`).
 mod accounts;
 mod clock;
-#[path = "../faulty/mod.rs"]
-mod faulty;
 mod linear;
 mod network;
 mod world;
 
 use esker_testing::{Random, seed};
-use faulty::Fault;
+use esker_testkit::faulty::Fault;
 use linear::Register;
 use world::{Plan, simulate};
 

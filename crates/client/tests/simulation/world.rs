@@ -1,13 +1,13 @@
 //! One simulation: clients that read and write registers, and what happens to them.
 use crate::accounts::{self, ACCOUNTS, Ledger};
 use crate::clock::pass;
-use crate::faulty::{Fault, Faulty};
 use crate::linear::{Action, Operation, Register};
 use crate::network::{Network, Wires};
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_memory::Memory;
 use esker_nodes::{Map, Node, Nodes, Patience};
 use esker_testing::Random;
+use esker_testkit::faulty::{Fault, Faulty};
 use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::ops::{
     Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,

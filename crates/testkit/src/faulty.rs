@@ -1,4 +1,6 @@
 //! A backend with one injected fault, to verify that tests detect it. It also counts what it lists.
+#![expect(clippy::panic, reason = "some faults are panics")]
+
 use esker::types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo};
 use esker::types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, FetchReply, KeyFound, KeyQuery, KeyScope,
@@ -11,16 +13,18 @@ use esker_backend::{
 use esker_memory::Memory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
 
 /// The fault, which shows now and then.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[allow(dead_code, reason = "each test file uses a part of it")]
-pub(crate) enum Fault {
+pub enum Fault {
     /// No fault.
     #[default]
     None,
     /// A write is acknowledged but not applied.
     LostWrite,
+    /// A write takes effect, and fails as if no reply had come. Its replies take a while.
+    LostReply,
     /// Changes that are sent again are applied again.
     ForgottenIds,
     /// A fetch returns a wrong byte.
@@ -49,7 +53,7 @@ pub(crate) enum Fault {
 
 /// The reference backend, or another, with a fault.
 #[derive(Clone)]
-pub(crate) struct Faulty {
+pub struct Faulty {
     inner: Arc<dyn Pool>,
     way: Arc<Way>,
 }
@@ -74,7 +78,7 @@ impl Way {
             }
             Fault::PanicsApart => panic!("a planned panic"),
             Fault::PanicsLater => Some(Reply::Pending(Box::pin(async {
-                tokio::task::yield_now().await;
+                later().await;
                 panic!("a planned panic")
             }))),
             _ => None,
@@ -97,36 +101,50 @@ impl Way {
     }
 }
 
+/// Ready at the second poll.
+async fn later() {
+    let mut is_later = false;
+    std::future::poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if std::mem::replace(&mut is_later, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
 /// One of its containers.
 struct FaultyContainer {
     inner: Box<dyn OpenContainer>,
     way: Arc<Way>,
 }
 
-#[allow(dead_code, reason = "each test file uses a part of it")]
 impl Faulty {
-    pub(crate) fn new(fault: Fault) -> Self {
+    /// The reference backend with a fault.
+    #[must_use]
+    pub fn new(fault: Fault) -> Self {
         Self::on(Arc::new(Memory::new(2)), fault)
     }
 
-    pub(crate) fn on(inner: Arc<dyn Pool>, fault: Fault) -> Self {
+    /// Another backend with a fault.
+    #[must_use]
+    pub fn on(inner: Arc<dyn Pool>, fault: Fault) -> Self {
         let way = Way { fault, calls: AtomicU64::new(1), ..Way::default() };
         Self { inner, way: Arc::new(way) }
     }
 
     /// Number of writes that wait on their thread.
-    pub(crate) fn waiting(&self) -> u64 {
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
         self.way.waiting.load(Ordering::Relaxed)
     }
 
     /// Lets all writes go on.
-    pub(crate) fn let_go(&self) {
+    pub fn let_go(&self) {
         self.way.let_go.store(true, Ordering::Release);
     }
 
     /// Number of calls that list or search keys and extents, and of the entries they returned, since the last call of
     /// this function.
-    pub(crate) fn listed(&self) -> u64 {
+    pub fn listed(&self) -> u64 {
         self.way.listed.swap(0, Ordering::Relaxed)
     }
 }
@@ -177,7 +195,11 @@ impl Metadata for Faulty {
 
 impl Pool for Faulty {
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        let able = self.inner.capabilities();
+        Capabilities {
+            asynchronous: able.asynchronous || self.way.fault == Fault::LostReply,
+            ..able
+        }
     }
 
     fn info(&self) -> Reply<'_, PoolInfo> {
@@ -265,7 +287,11 @@ impl OpenContainer for FaultyContainer {
         }
         let tokens = change.tokens.filter(|_| way.fault != Fault::MissedConflicts);
         let id = change.id.filter(|_| way.fault != Fault::ForgottenIds);
-        self.inner.write(Change { tokens, id, ..change })
+        let written = self.inner.write(Change { tokens, id, ..change });
+        if way.strikes(Fault::LostReply) {
+            return Reply::Ready(written.wait().and(Err(esker::types::ErrorKind::TimedOut.into())));
+        }
+        written
     }
 
     fn prepare<'a>(&'a self, commit: Commit, what: Preparation<'a>) -> Reply<'a, Epoch> {
