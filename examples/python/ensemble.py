@@ -29,7 +29,7 @@ def archive(name, member, degrees=2.0):
 def draw_members(name, path="ensemble.png"):
     """Draw the temperature at 850 hPa of each member at the last step, and how far the members are apart."""
     store = esker.FieldStore(name)
-    aloft = xr.open_dataset(store, engine="esker", request={"class": "rd", "levtype": "pl"})
+    aloft = xr.open_dataset(store, request={"class": "rd", "levtype": "pl"})
     last = aloft.t.sel(isobaricInhPa=850).isel(step=-1)
     members = [last.sel(number=number) for number in last.number.values]
     spread = last.std("number", keep_attrs=True).assign_attrs(long_name="Spread of temperature")

@@ -42,7 +42,7 @@ def main(name, request, files, path="ensemble_mean.png"):
     with esker.FieldStore(name) as store:
         for file in files:
             print(f"{file}: {store.archive(file)} fields")
-    found = xr.open_dataset(esker.FieldStore(name, "r"), engine="esker", request=request)
+    found = xr.open_dataset(esker.FieldStore(name, "r"), request=request)
     variable = next(iter(found.data_vars.values()))
     print(variable)
     others = set(variable.dims) - {"number", "latitude", "longitude"}

@@ -90,7 +90,7 @@ def main(name, path="forecast.png", degrees=2.0):
     for field in store.retrieve({"step": [0, 24], "number": 1, "param": "t", "levelist": 850}):
         print(f"t at step {field.key['step']}: {field.nbytes} bytes, {field.values.mean():.2f} K on average")
 
-    aloft = xr.open_dataset(store, engine="esker", request={"class": "rd", "levtype": "pl"})
+    aloft = xr.open_dataset(store, request={"class": "rd", "levtype": "pl"})
     print(aloft)
     mean = aloft.t.sel(isobaricInhPa=850).isel(step=-1).mean("number", keep_attrs=True)
     draw(mean, path=path)

@@ -75,7 +75,7 @@ def cubes(store):
         products[tuple((name, value) for name, value in field.key.items() if value and name not in AXES)] = None
     for product in products:
         try:
-            yield xr.open_dataset(store, engine="esker", request=dict(product))
+            yield xr.open_dataset(store, request=dict(product))
         except ValueError as error:
             print(f"{dict(product)}: {error}")
 

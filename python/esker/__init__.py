@@ -22,7 +22,7 @@ Fields of weather and climate models are archived and found by key:
     for field in esker.FieldStore("tank/fields", "r").retrieve({"param": 167, "step": [0, 6]}):
         field.key, field.data, field.values                # a dict, bytes, an array of float64
 
-`xarray.open_dataset("esker://tank/fields?param=167", engine="esker")` opens them as a dataset.
+`xarray.open_dataset("esker://tank/fields?param=167")` opens them as a dataset.
 
 Arrays of numpy that never change are tensors:
 

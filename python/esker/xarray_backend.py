@@ -1,4 +1,4 @@
-"""Fields as an xarray dataset: `xr.open_dataset("esker://POOL/CONTAINER?class=od&step=0/6", engine="esker")`.
+"""Fields as an xarray dataset: `xr.open_dataset("esker://POOL/CONTAINER?class=od&step=0/6")`.
 
 One variable per parameter, with the names and attributes that cfgrib uses. Opening reads only keys and
 one message per parameter; accessing values reads only the fields that contain them.
@@ -6,7 +6,8 @@ one message per parameter; accessing values reads only the fields that contain t
 
 from __future__ import annotations
 
-import posixpath
+import functools
+import warnings
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
@@ -14,10 +15,10 @@ import xarray as xr
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from . import FieldStore
+from . import FieldStore, Pool
 from ._axes import Axis, grid, level_name, number, step, time
 from ._described import Described
-from .errors import NotFound
+from .errors import Error, NotFound
 
 
 class FieldArray(BackendArray):
@@ -64,19 +65,28 @@ def _outer(array, key):
 class EskerBackend(BackendEntrypoint):
     """Opens the fields that a request to a field store finds."""
 
-    description = "Fields of an Esker field store by MARS request (esker://POOL/CONTAINER?class=od&...)"
+    description = (
+        "Fields of an Esker field store by MARS request (esker://POOL/CONTAINER?class=od&...), and zarr"
+    )
     open_dataset_parameters = ("filename_or_obj", "request", "drop_variables")
 
     def guess_can_open(self, filename_or_obj):
-        """Return whether it is the URL of a store with a request."""
-        return (
-            isinstance(filename_or_obj, str)
-            and filename_or_obj.startswith("esker://")
-            and "?" in filename_or_obj
-        )
+        """Return whether it is a FieldStore, or a URL with a request or of a container."""
+        if isinstance(filename_or_obj, FieldStore):
+            return True
+        if not _is_url(filename_or_obj):
+            return False
+        name, query = _split(filename_or_obj)
+        pool = name.rpartition("/")[0]
+        return bool(query) or _is_label(pool) or _is_directory(pool)
 
     def open_dataset(self, filename_or_obj, *, request=None, drop_variables=None):
-        """Open the fields of a request, given by the URL, by `request` (a dict or MARS text), or both."""
+        """Open the fields of a request, given by the URL, by `request` (a dict or MARS text), or both.
+
+        A container that `esker.zarr` wrote is opened as what it holds.
+        """
+        if request is None and _is_url(filename_or_obj) and _is_zarr(filename_or_obj):
+            return _zarr_dataset(filename_or_obj, drop_variables)
         store, wanted = _source(filename_or_obj, request)
         found = store.retrieve(wanted, partial=True)
         if not len(found):
@@ -86,17 +96,71 @@ class EskerBackend(BackendEntrypoint):
         return _dataset(found, set(dropped or ()))
 
 
-def _source(source, request):
-    """The store, and the request as a dict or text."""
-    if isinstance(source, FieldStore):
-        return source, request or {}
+def _is_url(source):
+    return isinstance(source, str) and source.startswith("esker://")
+
+
+def _leave_to_us(backend):
+    """Let another backend leave URLs of Esker to this one."""
+    guess = backend.guess_can_open
+
+    @functools.wraps(guess)
+    def guess_can_open(self, filename_or_obj):
+        return not _is_url(filename_or_obj) and guess(self, filename_or_obj)
+
+    backend.guess_can_open = guess_can_open
+
+
+# xarray asks it first, and it takes all URLs. The library netcdf-c opens none of these.
+_leave_to_us(xr.backends.NetCDF4BackendEntrypoint)
+
+
+def _split(source):
+    """The name of the store in a URL, and the request."""
     url = urlsplit(source)
     if url.scheme != "esker":
         raise ValueError(f"{source!r} is not a URL of the form esker://POOL/CONTAINER?name=value&...")
     name = (url.netloc + url.path).rstrip("/")
-    pool = posixpath.dirname(name)
-    store = FieldStore(f"esker:{name}" if pool.startswith("/") else name, "r")
-    asked = dict(parse_qsl(url.query, strict_parsing=bool(url.query)))
+    return (f"esker:{name}" if name.startswith("/") else name), url.query
+
+
+def _is_label(pool):
+    return pool != "" and "/" not in pool
+
+
+def _is_directory(pool):
+    """Whether a pool is in this directory."""
+    try:
+        return pool.startswith("esker:") and bool(Pool(pool, "r"))
+    except Error:
+        return False
+
+
+def _is_zarr(source):
+    name, query = _split(source)
+    pool, _, label = name.rpartition("/")
+    if query or not pool:
+        return False
+    with Pool(pool, "r").container(label) as container:
+        return "zarr" in container.attributes
+
+
+def _zarr_dataset(source, dropped):
+    from .zarr import Store
+
+    store = Store(_split(source)[0], read_only=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Failed to open Zarr store with consolidated metadata")
+        return xr.open_dataset(store, engine="zarr", chunks=None, drop_variables=dropped)
+
+
+def _source(source, request):
+    """The store, and the request as a dict or text."""
+    if isinstance(source, FieldStore):
+        return source, request or {}
+    name, query = _split(source)
+    store = FieldStore(name, "r")
+    asked = dict(parse_qsl(query, strict_parsing=bool(query)))
     if isinstance(request, str):
         if asked:
             raise ValueError("a request in the URL excludes one as text: use one of them, or a dict")

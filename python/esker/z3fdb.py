@@ -19,9 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
+from ._optional import missing
+
+try:
+    from ._cube import Cube, Part
+    from ._zarr_cubes import CubeStore, Layout
+except ImportError as error:
+    raise missing(error, "esker.z3fdb needs zarr 3", "zarr") from error
+
 from . import FieldStore
-from ._cube import Cube, Part
-from ._zarr_cubes import CubeStore, Layout
 from .errors import Error
 from .pyfdb import _config
 

@@ -20,9 +20,14 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-import numpy as np
-from zarr.abc.store import Store as ZarrStore
-from zarr.core.buffer import Buffer, default_buffer_prototype
+from ._optional import missing
+
+try:
+    import numpy as np
+    from zarr.abc.store import Store as ZarrStore
+    from zarr.core.buffer import Buffer, default_buffer_prototype
+except ImportError as error:
+    raise missing(error, "esker.zarr needs zarr 3", "zarr") from error
 
 from . import Container, Pool, Snapshot
 from ._zarr_bounds import bounds

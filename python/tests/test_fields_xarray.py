@@ -1,6 +1,8 @@
 """Fields as datasets of xarray."""
 
 import pickle
+import subprocess
+import sys
 
 import pytest
 from made import NI, NJ, forecast, level
@@ -88,12 +90,52 @@ def test_requests_of_the_url(shared):
     url = f"esker://{shared.name.removeprefix('esker:')}?param=167&step=6"
     found = xarray.open_dataset(url, engine="esker")
     assert found["2t"].dims == ("number", "latitude", "longitude")
-    guess = xarray.backends.list_engines()["esker"].guess_can_open
-    assert guess(url) and not guess("esker://tank/home/table.nc") and not guess("table.nc")
     with pytest.raises(KeyError, match="param=1"):
         xarray.open_dataset(url.replace("167", "1"), engine="esker")
     with pytest.raises(ValueError, match="esker://"):
         xarray.open_dataset("other://x/y", engine="esker")
+
+
+def test_urls_need_no_engine(shared):
+    forecast(shared)
+    url = f"esker://{shared.name.removeprefix('esker:')}"
+    found = xarray.open_dataset(url)
+    assert set(found.data_vars) == {"t", "2t"} and set(xarray.open_dataset(f"{url}?param=2t")) == {"2t"}
+    assert set(xarray.open_dataset(shared)) == {"t", "2t"}
+    guess = xarray.backends.list_engines()["esker"].guess_can_open
+    assert not any(map(guess, ("esker://tank/home/table.nc", "esker:///tank/home/table.nc", "table.nc", 3)))
+    for missing, why in (
+        (f"{url}s", "no container"),
+        ("esker://no-pool/c", "no pool"),
+        (f"{url}?a=b", "no name a"),
+    ):
+        with pytest.raises((OSError, ValueError), match=why):
+            xarray.open_dataset(missing)
+
+
+def test_urls_of_zarr_need_no_engine(native):
+    pytest.importorskip("zarr", minversion="3.1")
+    from esker.zarr import Store
+
+    name = f"{native.pool.name}/{native.label}"
+    kept = xarray.Dataset({"a": (("x", "y"), numpy.arange(6.0).reshape(2, 3)), "b": ("y", [1, 2, 3])})
+    kept.to_zarr(Store(name), consolidated=False)
+    url = f"esker://{name.removeprefix('esker:')}"
+    xarray.testing.assert_identical(xarray.open_dataset(url).load(), kept)
+    assert set(xarray.open_dataset(url, drop_variables="a")) == {"b"}
+    assert xarray.open_dataset(url, chunks={}).a.chunks == ((2,), (3,))
+
+
+def test_missing_packages_are_named(tmp_path):
+    hidden = tmp_path / "zarr"
+    hidden.mkdir()
+    (hidden / "__init__.py").write_text("__version__ = '2.18'")
+    for module in ("zarr", "z3fdb"):
+        code = f"import sys; sys.path.insert(0, sys.argv[1]); import esker.{module}"
+        run = subprocess.run(
+            [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, timeout=600
+        )
+        assert "needs zarr 3, which is missing or too old" in run.stderr and "esker[zarr]" in run.stderr
 
 
 def test_dask_and_pickle(shared):
