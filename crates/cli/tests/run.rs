@@ -234,9 +234,9 @@ fn programs_that_a_shell_starts_are_warned_of() {
 }
 
 #[test]
-fn the_report_names_libraries_that_the_loader_does_not_see() {
-    let script =
-        "enable -f /esker/it.so it || enable -f it.so it || enable -f /no/where.so it || true";
+fn the_report_names_libraries_that_cannot_be_copied() {
+    let script = ": >$ESKER_RUN_DIR/libraries; echo text >/esker/it.so
+                  enable -f /esker/it.so it || enable -f /esker/missing.so it || enable -f /no/where.so it || true";
     let output = run(&site(), &["--report"], &["bash", "-c", script]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(said.matches("was not loaded").count(), 1, "{said}");

@@ -30,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) run_dir: Vec<u8>,
     /// Directory for lock files; empty if there is none.
     pub(crate) locks: Vec<u8>,
+    /// `LD_LIBRARY_PATH` as the loader has read it.
+    pub(crate) library_path: Vec<u8>,
     /// File of the report.
     pub(crate) report: Option<CString>,
     /// The file system is mounted read-only.
@@ -49,6 +51,7 @@ pub(crate) fn get() -> &'static Config {
         container: String::new(),
         run_dir: Vec::new(),
         locks: Vec::new(),
+        library_path: Vec::new(),
         report: None,
         read_only: false,
         variables: Vec::new(),
@@ -74,6 +77,7 @@ fn read() -> Config {
         container: text("ESKER_CONT"),
         run_dir: bytes("ESKER_RUN_DIR"),
         locks: bytes("ESKER_LOCKS"),
+        library_path: bytes("LD_LIBRARY_PATH"),
         report: CString::new(bytes("ESKER_REPORT")).ok().filter(|path| !path.is_empty()),
         read_only: !bytes("ESKER_READ_ONLY").is_empty(),
         variables: VARIABLES.iter().filter_map(|name| variable(name)).collect(),

@@ -2,7 +2,7 @@
 //! that an older C library does not export.
 use crate::{raw, threads};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, SYS_fstat, SYS_mknodat, SYS_newfstatat};
-use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Version of the symbols that the C library keeps only for old programs.
@@ -68,6 +68,15 @@ fn versioned(name: &CStr, version: &CStr) -> Option<*mut c_void> {
 /// A symbol of the C library that is data, such as a table; `None` if no library has it.
 pub(crate) fn data(name: &CStr) -> Option<*mut c_void> {
     find(name)
+}
+
+/// True if the loader has loaded a library of this name.
+pub(crate) fn is_loaded(name: &[u8]) -> bool {
+    let Ok(name) = CString::new(name) else { return false };
+    // SAFETY: the name ends with a zero byte, and nothing is loaded by this.
+    let found = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    // SAFETY: the handle is one that the loader has just returned.
+    !found.is_null() && unsafe { libc::dlclose(found) } == 0
 }
 
 // SAFETY: as the C library declares it.

@@ -1,6 +1,8 @@
 //! Start and end of the process.
 use crate::edge::export;
-use crate::{config, cwd, descriptors, locks, maps, mounted, open, report, stdio, threads};
+use crate::{
+    config, cwd, descriptors, libraries, locks, maps, mounted, open, report, stdio, threads,
+};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -19,6 +21,7 @@ static START: extern "C" fn() = start;
 static END: extern "C" fn() = end;
 
 extern "C" fn start() {
+    libraries::look_up();
     if !config::load() {
         return;
     }

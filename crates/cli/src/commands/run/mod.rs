@@ -9,6 +9,7 @@ use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
+use rustix::fs::{StatVfs, StatVfsMountFlags, statvfs};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
@@ -136,7 +137,7 @@ const RUN_DIR: &str = "esker-run-";
 
 impl RunDir {
     fn new() -> Result<Self> {
-        let place = shared_place();
+        let place = place_of_runs();
         sweep(&place);
         for number in 0.. {
             let dir = place.join(format!("{RUN_DIR}{}-{number}", std::process::id()));
@@ -154,6 +155,14 @@ impl RunDir {
 fn shared_place() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { PathBuf::from("/tmp") }
+}
+
+/// As [`shared_place`], but one from which programs and libraries can be executed.
+fn place_of_runs() -> PathBuf {
+    let place = shared_place();
+    let is_noexec = |space: StatVfs| space.f_flag.contains(StatVfsMountFlags::NOEXEC);
+    let can_execute = !statvfs(&place).is_ok_and(is_noexec);
+    if can_execute { place } else { PathBuf::from("/tmp") }
 }
 
 /// Removes the directories of runs that have ended.

@@ -1,0 +1,233 @@
+//! Loading libraries: `dlopen` of a path in the mount point, and the names of loaded libraries.
+//!
+//! The loader makes system calls directly, so it gets the path of a copy in place of one in the mount point ([`copies`]).
+//! What the library needs is copied before, to where the loader searches for it.
+use crate::answer::{Answer, Fail};
+use crate::edge::{Out, Text, export, name, real};
+use crate::next::Next;
+use crate::report::Counter;
+use crate::search::Plan;
+use crate::serve::serve;
+use crate::{config, copies, cwd, next, paths, report, search, threads};
+use std::arch::naked_asm;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+/// Calls the function of the C library with the stack unchanged: that function searches libraries according to its
+/// caller, which it identifies by the return address.
+///
+/// # Safety
+/// As for the function of this name in the C library.
+// SAFETY: the flags are kept over the call of `before`, and the stack is aligned for it.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn dlopen() {
+    naked_asm!(
+        "push rsi", "mov rdx, [rsp + 8]", "sub rsp, 16",
+        "call {before}",
+        "add rsp, 16", "pop rsi",
+        "mov rdi, rax", "jmp rdx",
+        before = sym before,
+    );
+}
+
+/// Calls the function of the C library with the stack unchanged: that function searches libraries according to its
+/// caller, which it identifies by the return address.
+///
+/// # Safety
+/// As for the function of this name in the C library.
+// SAFETY: the flags and the return address are kept over the call of `before`.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn dlopen() {
+    naked_asm!(
+        "stp x1, x30, [sp, #-16]!", "mov x2, x30",
+        "bl {before}",
+        "mov x16, x1",
+        "ldp x1, x30, [sp], #16",
+        "br x16",
+        before = sym before,
+    );
+}
+
+/// How a call of `dlopen` continues, in two registers.
+#[repr(C)]
+struct Call {
+    path: Text,
+    function: *mut c_void,
+}
+
+/// Prepares a call of `dlopen`: for a library in the mount point, the path becomes that of its copy.
+extern "C" fn before(path: Text, flags: c_int, caller: *const c_void) -> Call {
+    static NEXT: Next = Next::new(name("dlopen\0"));
+    let path = prepare(path, flags, caller).unwrap_or(path);
+    Call { path, function: NEXT.address() }
+}
+
+/// The path for the loader; `None` for that of the program.
+fn prepare(path: Text, flags: c_int, caller: *const c_void) -> Option<Text> {
+    static COUNT: Counter = Counter::new("dlopen");
+    let wanted = path.bytes().filter(|path| !path.is_empty() && !threads::is_inside())?;
+    let ours = in_mount(wanted, caller)?;
+    report::enter(&COUNT);
+    let mut plan = Plan::default();
+    let copy = match serve(|| keep(copies::c_string(&plan.add(&ours)?)?)) {
+        Ok(copy) => copy,
+        Err(error) => return failed(&ours, error),
+    };
+    // Not inside: the libraries run code of their own.
+    for library in &plan.first {
+        load(library, flags);
+    }
+    Some(Text::of(copy))
+}
+
+/// The absolute path of the library, if it is in the mount point.
+fn in_mount(wanted: &[u8], caller: *const c_void) -> Option<Vec<u8>> {
+    // The loader searches a name without a slash in directories.
+    if !wanted.contains(&b'/') {
+        let caller = path_of_library_at(caller);
+        let caller = caller.and_then(|path| copies::known(path.to_bytes()));
+        let may_be_ours = caller.is_some() || !config::get().library_path.is_empty();
+        let found = || threads::inside(|| Ok(search::by_name(wanted, caller)));
+        return may_be_ours.then(found)?.ok()?;
+    }
+    if !paths::is_ours(libc::AT_FDCWD, wanted) {
+        return None;
+    }
+    match wanted {
+        [b'/', ..] => Some(wanted.to_vec()),
+        relative => Some([&cwd::path()?, &b"/"[..], relative].concat()),
+    }
+}
+
+fn failed(path: &[u8], error: Fail) -> Option<Text> {
+    match error {
+        Fail::Outside(host) => keep(CString::new(host).ok()?).ok().map(Text::of),
+        Fail::Errno(libc::ENOENT) => removed(path),
+        Fail::Errno(errno) => {
+            let _ = threads::inside(|| {
+                let (path, cause) =
+                    (String::from_utf8_lossy(path), std::io::Error::from_raw_os_error(errno));
+                report::note(&format!(
+                    "the library {path} was not loaded: copying it failed: {cause}"
+                ));
+                Ok(())
+            });
+            None
+        }
+    }
+}
+
+/// The loader knows a library that was removed after it was loaded by the path of its copy.
+fn removed(path: &[u8]) -> Option<Text> {
+    let copy = copies::place(&paths::plain(path)).and_then(|copy| copies::c_string(&copy)).ok()?;
+    let is_loaded = threads::inside(|| Ok(next::is_loaded(copy.to_bytes())));
+    is_loaded.ok()?.then(|| keep(copy).ok().map(Text::of))?
+}
+
+/// Keeps a path for the life of the process: the loader uses it while it runs the code of the library, which may load
+/// other libraries.
+fn keep(path: CString) -> Answer<&'static CStr> {
+    static KEPT: Mutex<BTreeSet<&'static CStr>> = Mutex::new(BTreeSet::new());
+    // A fork waits for it, so a child never inherits the lock.
+    threads::inside(|| {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.get(path.as_c_str()) {
+            return Ok(*known);
+        }
+        let path: &'static CStr = Box::leak(path.into_boxed_c_str());
+        kept.insert(path);
+        Ok(path)
+    })
+}
+
+mod c {
+    use super::{Out, Text, c_int, c_void, real};
+
+    real! {
+        fn dlopen(path: Text, flags: c_int) -> *mut c_void;
+        fn dladdr(address: *const c_void, out: Out<libc::Dl_info>) -> c_int;
+    }
+}
+
+/// Loads a library that another one needs, which the loader then finds by its name. It stays loaded.
+fn load(library: &CStr, flags: c_int) {
+    let how = libc::RTLD_LAZY | libc::RTLD_NOW;
+    c::dlopen(Text::of(library), flags & how);
+}
+
+/// Looks up `dlerror` of the C library, because looking up any function deletes the message that it would return.
+pub(crate) fn look_up() {
+    // SAFETY: it returns nothing yet.
+    unsafe { libc::dlerror() };
+}
+
+/// The path of the library that contains an address.
+fn path_of_library_at<'a>(address: *const c_void) -> Option<&'a CStr> {
+    let none = std::ptr::null_mut();
+    let mut info = libc::Dl_info {
+        dli_fname: none,
+        dli_fbase: none.cast(),
+        dli_sname: none,
+        dli_saddr: none.cast(),
+    };
+    let found = c::dladdr(address, Out::of(&mut info));
+    Text::at(info.dli_fname as usize).c_str().filter(|_| found != 0)
+}
+
+/// Replaces the path of a copy by that in the mount point, which is the end of it.
+fn show(out: Out<libc::Dl_info>) {
+    let Some(mut info) = out.get() else { return };
+    let path = Text::at(info.dli_fname as usize).bytes().unwrap_or_default();
+    if let Some(known) = copies::known(path) {
+        info.dli_fname = known.as_ptr().cast();
+        out.set(info);
+    }
+}
+
+/// A message of the loader with the paths that programs know.
+fn translated(message: Text) -> *const c_char {
+    thread_local! {
+        static LAST: RefCell<CString> = RefCell::default();
+    }
+    let prefix = copies::prefix();
+    let text = message.c_str().and_then(|text| text.to_str().ok());
+    let prefix = prefix.as_deref().and_then(|prefix| std::str::from_utf8(prefix).ok());
+    match (text, prefix) {
+        (Some(text), Some(prefix)) if text.contains(prefix) => {
+            let text = CString::new(text.replace(prefix, "")).unwrap_or_default();
+            LAST.with_borrow_mut(|last| *last = text);
+            LAST.with_borrow(|last| last.as_ptr())
+        }
+        _ => message.pointer(),
+    }
+}
+
+export! {
+    fn dladdr(address: *const c_void, out: Out<libc::Dl_info>) -> c_int | next {
+        let found = next(address, out);
+        if found != 0 {
+            show(out);
+        }
+        found
+    }
+
+    fn dladdr1(
+        address: *const c_void, out: Out<libc::Dl_info>, more: *mut *mut c_void, flags: c_int,
+    ) -> c_int | next {
+        let found = next(address, out, more, flags);
+        if found != 0 {
+            show(out);
+        }
+        found
+    }
+
+    fn dlerror() -> *const c_char | next {
+        translated(Text::at(next() as usize))
+    }
+}

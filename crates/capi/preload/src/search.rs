@@ -1,0 +1,142 @@
+//! The search for libraries, in the order of the loader, which itself sees no directory of the mount point.
+use crate::answer::{Answer, Fail};
+use crate::copies;
+use crate::elf::Dynamic;
+use crate::paths::{self, MountPath, plain};
+use crate::{config, next};
+use dfs::Follow;
+use std::collections::HashSet;
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A directory in which the loader searches.
+#[derive(Clone)]
+struct Folder {
+    /// As programs know it, absolute.
+    path: Vec<u8>,
+    /// It is relative to a copy, so the loader searches among the copies.
+    has_copies: bool,
+}
+
+/// A library that was found in the mount point.
+struct Found {
+    path: Vec<u8>,
+    /// The loader finds its copy by itself.
+    has_copies: bool,
+}
+
+/// What has to be done before the loader can load a library.
+#[derive(Default)]
+pub(crate) struct Plan {
+    seen: HashSet<Vec<u8>>,
+    /// Copies of libraries to load first, because the loader would not find them.
+    pub(crate) first: Vec<CString>,
+}
+
+impl Plan {
+    /// Copies a library and those that it needs, as far as they are in the mount point. Returns the path of the copy.
+    ///
+    /// # Errors
+    /// Those of [`copies::make`]. A library that it needs and that cannot be copied is left to the loader to report.
+    pub(crate) fn add(&mut self, path: &[u8]) -> Answer<PathBuf> {
+        self.add_needed_by(path, &[])
+    }
+
+    /// As [`Plan::add`], for a library whose loaders hand on the directories `above`.
+    fn add_needed_by(&mut self, path: &[u8], above: &[Folder]) -> Answer<PathBuf> {
+        let path = plain(path);
+        let copy = copies::make(&path)?;
+        if !self.seen.insert(path.clone()) {
+            return Ok(copy);
+        }
+        let dynamic = Dynamic::of(&copy).unwrap_or_default();
+        let own = own_rpath(&dynamic, &path);
+        let handed_on = [&own, above].concat();
+        let folders = order(&dynamic, &path, &handed_on);
+        for name in dynamic.needed.iter().filter(|name| !name.contains(&b'/')) {
+            if let Some(found) = find(name, &folders) {
+                self.add_found(name, &found, &handed_on);
+            }
+        }
+        Ok(copy)
+    }
+
+    fn add_found(&mut self, name: &[u8], found: &Found, above: &[Folder]) {
+        let Ok(copy) = self.add_needed_by(&found.path, above) else { return };
+        if !found.has_copies && !next::is_loaded(name) {
+            self.first.extend(copies::c_string(&copy));
+        }
+    }
+}
+
+/// The path of a library that is named without a directory, if the first directory that has it is in the mount point.
+/// `caller` is the path in the mount point of the library that asks for it, if it is there.
+pub(crate) fn by_name(name: &[u8], caller: Option<&[u8]>) -> Option<Vec<u8>> {
+    let dynamic =
+        caller.and_then(|path| Dynamic::of(&copies::make(path).ok()?)).unwrap_or_default();
+    let caller = caller.unwrap_or_default();
+    let folders = order(&dynamic, caller, &own_rpath(&dynamic, caller));
+    if !folders.iter().any(Folder::is_ours) || next::is_loaded(name) {
+        return None;
+    }
+    find(name, &folders).map(|found| found.path)
+}
+
+/// The directories in which the loader searches for what the library at `path` needs.
+fn order(dynamic: &Dynamic, path: &[u8], handed_on: &[Folder]) -> Vec<Folder> {
+    let before = if dynamic.runpath.is_some() { &[] } else { handed_on };
+    let after = dynamic.runpath.as_deref().map(|list| expand(list, path)).unwrap_or_default();
+    [before, &expand(&config::get().library_path, b""), &after].concat()
+}
+
+fn own_rpath(dynamic: &Dynamic, path: &[u8]) -> Vec<Folder> {
+    let list = dynamic.rpath.as_deref().filter(|_| dynamic.runpath.is_none());
+    list.map(|list| expand(list, path)).unwrap_or_default()
+}
+
+/// The directories of a list, where `$ORIGIN` is the directory of the library at `path`. Lists with other variables do
+/// not lead to the mount point: those stand for directories of the system.
+fn expand(list: &[u8], path: &[u8]) -> Vec<Folder> {
+    let origin = path.rsplitn(2, |byte| *byte == b'/').nth(1).unwrap_or_default();
+    let folder = |entry: &[u8]| {
+        let rest =
+            [&b"$ORIGIN"[..], b"${ORIGIN}"].iter().find_map(|name| entry.strip_prefix(*name));
+        let has_copies = rest.is_some();
+        let path = rest.map_or_else(|| entry.to_vec(), |rest| [origin, rest].concat());
+        (path.starts_with(b"/") && !path.contains(&b'$')).then_some(Folder { path, has_copies })
+    };
+    list.split(|byte| matches!(byte, b':' | b';')).filter_map(folder).collect()
+}
+
+impl Folder {
+    fn is_ours(&self) -> bool {
+        paths::is_ours(libc::AT_FDCWD, &self.path)
+    }
+}
+
+/// The library of this name, if the first directory that has it is in the mount point.
+fn find(name: &[u8], folders: &[Folder]) -> Option<Found> {
+    for folder in folders {
+        let path = plain(&[&folder.path, &b"/"[..], name].concat());
+        let is_ours = folder.is_ours();
+        if is_ours && exists_in_mount(&path) {
+            return Some(Found { path, has_copies: folder.has_copies });
+        }
+        if is_ours {
+            copies::remove(&path);
+        }
+        if !is_ours && Path::new(OsStr::from_bytes(&path)).exists() {
+            return None;
+        }
+    }
+    None
+}
+
+fn exists_in_mount(path: &[u8]) -> bool {
+    match MountPath::new(libc::AT_FDCWD, path).and_then(|path| path.node(Follow::All)) {
+        Ok(_) => true,
+        Err(Fail::Outside(path)) => Path::new(OsStr::from_bytes(&path)).exists(),
+        Err(Fail::Errno(_)) => false,
+    }
+}
