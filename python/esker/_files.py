@@ -11,9 +11,9 @@ BUFFER_BYTES = 64 << 10
 class RawFile(io.RawIOBase):
     """An open unbuffered file with a position."""
 
-    def __init__(self, file, name, mode):
+    def __init__(self, files, file, name, mode):
         """Start at the end of a file opened for appending, otherwise at its beginning."""
-        self._file, self.name, self.mode = file, name, mode
+        self._files, self._file, self.name, self.mode = files, file, name, mode
         self._at = file.size() if "a" in mode else 0
 
     @property
@@ -88,13 +88,61 @@ class RawFile(io.RawIOBase):
         if self.closed:
             raise ValueError(f"{self.name}: I/O operation on closed file")
 
+    def __reduce_ex__(self, protocol):
+        """Pickle by path and position, if it is open for reading only."""
+        return _reopen, (*_opening(self, self), 0, self.tell())
+
+
+class Reader(io.BufferedReader):
+    """A file open for reading, which pickles by path and position."""
+
+    @property
+    def size(self):
+        """Its size in bytes."""
+        return self.raw.size
+
+    def __reduce_ex__(self, protocol):
+        """Pickle by path and position."""
+        return _reopen, (*_opening(self, self.raw), -1, self.tell())
+
+
+class TextReader(io.TextIOWrapper):
+    """A text file open for reading, which pickles by path and position."""
+
+    def __init__(self, buffer, encoding, errors, newline, line_buffering):
+        """Take the arguments of TextIOWrapper."""
+        super().__init__(buffer, encoding, errors, newline, line_buffering)
+        self._newline = newline
+
+    def __reduce_ex__(self, protocol):
+        """Pickle by path and position."""
+        how = (-1, self.tell(), self.encoding, self.errors, self._newline)
+        return _reopen, (*_opening(self, self.buffer.raw), *how)
+
+
+def _opening(file, raw):
+    """What opens a file again."""
+    if file.closed or raw.writable():
+        state = "closed" if file.closed else "open for writing, and others cannot write at its position"
+        raise TypeError(
+            f"{raw.name}: a file that is {state} cannot be pickled: pickle the FileSystem and its path"
+        )
+    return raw._files, raw.name, file.mode
+
+
+def _reopen(files, path, mode, buffering, position, *how):
+    """Open a file where another process was."""
+    file = files.open(path, mode, buffering, *how)
+    file.seek(position)
+    return file
+
 
 def _open(self, path, mode="r", buffering=-1, encoding=None, errors=None, newline=None):
     """Open a file like Python's own `open`, with the same arguments."""
     text, binary = "t" in mode or "b" not in mode, mode.replace("t", "").replace("b", "")
     if text and "b" in mode:
         raise ValueError("text and binary mode exclude each other: use one of t and b")
-    raw = RawFile(self.open_file(path, binary), path, mode)
+    raw = RawFile(self, self.open_file(path, binary), path, mode)
     if buffering == 0:
         if text:
             raw.close()
@@ -104,10 +152,11 @@ def _open(self, path, mode="r", buffering=-1, encoding=None, errors=None, newlin
     if "+" in mode:
         buffered = io.BufferedRandom(raw, size)
     else:
-        buffered = io.BufferedReader(raw, size) if binary == "r" else io.BufferedWriter(raw, size)
+        buffered = Reader(raw, size) if binary == "r" else io.BufferedWriter(raw, size)
     if not text:
         return buffered
-    wrapped = io.TextIOWrapper(buffered, encoding, errors, newline, line_buffering=buffering == 1)
+    kind = TextReader if binary == "r" else io.TextIOWrapper
+    wrapped = kind(buffered, encoding, errors, newline, buffering == 1)
     wrapped.mode = mode
     return wrapped
 

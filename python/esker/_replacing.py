@@ -18,11 +18,11 @@ class ReplacingFile(io.BufferedIOBase):
     which the next writer overwrites.
     """
 
-    def __init__(self, files, path, *, permissions=0o644, buffer_bytes=4 << 20):
-        """Begin a file; its folder has to exist."""
+    def __init__(self, files, path, *, permissions=0o644, buffer_bytes=4 << 20, part=None):
+        """Begin a file; its folder has to exist. `part` is its name until it is closed."""
         self._files, self.name, self._limit = files, path, buffer_bytes
-        self._part = path + PART
-        self._file = files.open_file(self._part, "w", permissions=permissions)
+        self.part, self.is_stored = part or path + PART, True
+        self._file = files.open_file(self.part, "w", permissions=permissions)
         self._buffer, self._stored = bytearray(), 0
 
     def writable(self):
@@ -58,19 +58,25 @@ class ReplacingFile(io.BufferedIOBase):
             self._store()
             self._file.sync()
             self._file.close()
-            self._files.rename(self._part, self.name)
+            self._finish()
         except BaseException:
             self.discard()
             raise
         super().close()
 
+    def _finish(self):
+        """Put it in the place of the old file."""
+        self._files.rename(self.part, self.name)
+        self.is_stored = False
+
     def discard(self):
         """Give up what was written; the old file stays."""
-        if self.closed:
-            return
-        super().close()
-        self._file.close()
-        remove(self._files, self._part)
+        if not self.closed:
+            super().close()
+            self._file.close()
+        if self.is_stored:
+            self.is_stored = False
+            remove(self._files, self.part)
 
     def __exit__(self, kind, error, trace):
         """Replace the old file, unless an exception leaves the block."""

@@ -13,6 +13,7 @@ from fsspec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from . import FileSystem, Pool
+from ._deferred import DeferredFile, EskerTransaction
 from .errors import Exists, NotFound
 
 # Size of the blocks in which files are copied, in bytes.
@@ -33,6 +34,7 @@ class EskerFileSystem(AbstractFileSystem):
     """
 
     protocol = "esker"
+    transaction_type = EskerTransaction
     root_marker = ""
 
     def __init__(self, auto_mkdir=True, read_only=False, snapshot=None, **storage_options):
@@ -167,12 +169,11 @@ class EskerFileSystem(AbstractFileSystem):
         if source.stat(old)["type"] == "directory":
             target.mkdir(new, parents=True)
             return
-        self._make_parents(path2)
         piece = memoryview(bytearray(COPY_BYTES))
-        with source.open_file(old) as reader, target.open_file(new, "w") as writer:
+        with source.open_file(old) as reader, self.open(path2, "wb", 0) as writer:
             at = 0
             while count := reader.read_into(at, piece):
-                at = writer.write(at, piece[:count])
+                at += writer.write(piece[:count])
 
     def mv(self, path1, path2, recursive=False, maxdepth=None, **kwargs):
         """Move a file or directory: atomically within a container, otherwise by copying."""
@@ -184,23 +185,20 @@ class EskerFileSystem(AbstractFileSystem):
         source.rename(old, new)
 
     def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **kwargs):
-        if not autocommit:
-            raise NotImplementedError("fsspec transactions are not supported: write without one")
         if "r" not in mode:
             self._make_parents(path)
         files, inner = self._place(path)
-        opened = files.open(inner, mode, -1 if block_size in (None, "default") else block_size)
-        if mode == "rb":
-            opened.size = getattr(opened, "raw", opened).size  # needed by readers that read in blocks
-        return opened
+        if not autocommit and "r" not in mode:
+            return DeferredFile(files, inner, mode)
+        if not autocommit and "+" in mode:
+            raise ValueError(f"{path}: a file cannot be changed in place in a transaction: write it whole")
+        return files.open(inner, mode, -1 if block_size in (None, "default") else block_size)
 
     def touch(self, path, truncate=True, **kwargs):
         """Create an empty file; empty an existing one, or with `truncate=False` only update its time."""
-        self._make_parents(path)
-        files, inner = self._place(path)
-        with files.open_file(inner, "w" if truncate else "a"):
-            pass
-        if not truncate:
+        self.open(path, "wb" if truncate else "ab").close()
+        if not truncate and not self._intrans:
+            files, inner = self._place(path)
             files.set(inner, mtime=datetime.now().timestamp())
 
     def cat_file(self, path, start=None, end=None, **kwargs):

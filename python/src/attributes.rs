@@ -7,23 +7,30 @@ use esker::types::ErrorKind;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+/// The owner, and the name of its property.
+type Reduced = (Py<PyAny>, &'static str);
+
 /// The attributes of a pool or container: a mapping from names to bytes.
 ///
 /// Names have 1 to 511 bytes, values at most 64 KiB.
 #[pyclass(frozen, module = "esker")]
-pub(crate) struct Attributes(esker::Attributes);
+pub(crate) struct Attributes {
+    /// The Pool or Container.
+    owner: Py<PyAny>,
+    attributes: esker::Attributes,
+}
 
 impl Attributes {
-    pub(crate) fn new(attributes: esker::Attributes) -> Self {
-        Self(attributes)
+    pub(crate) fn new<T>(owner: &Bound<'_, T>, attributes: esker::Attributes) -> Self {
+        Self { owner: owner.clone().into_any().unbind(), attributes }
     }
 
     fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        call(py, || self.0.list().wait())
+        call(py, || self.attributes.list().wait())
     }
 
     fn find(&self, py: Python<'_>, name: &str) -> PyResult<Option<Vec<u8>>> {
-        call(py, || self.0.get(name).wait())
+        call(py, || self.attributes.get(name).wait())
     }
 }
 
@@ -38,12 +45,12 @@ impl Attributes {
 
     fn __setitem__(&self, py: Python<'_>, name: &str, value: Readable) -> PyResult<()> {
         let value = value.bytes();
-        call(py, || self.0.set(name, value).wait())
+        call(py, || self.attributes.set(name, value).wait())
     }
 
     fn __delitem__(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         match self.find(py, name)? {
-            Some(_) => call(py, || self.0.remove(name).wait()),
+            Some(_) => call(py, || self.attributes.remove(name).wait()),
             None => Err(missing(py, name)),
         }
     }
@@ -58,6 +65,12 @@ impl Attributes {
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {
         PyList::new(py, self.names(py)?)?.try_iter()
+    }
+
+    /// Pickles as those of its owner.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Reduced)> {
+        let getattr = py.import("builtins")?.getattr("getattr")?;
+        Ok((getattr, (self.owner.clone_ref(py), "attributes")))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -105,8 +105,8 @@ impl Container {
 
     /// Its user attributes.
     #[getter]
-    fn attributes(&self) -> Attributes {
-        Attributes::new(self.container.attributes())
+    fn attributes(slf: &Bound<'_, Self>) -> Attributes {
+        Attributes::new(slf, slf.get().container.attributes())
     }
 
     /// The same container at a snapshot (a Snapshot, its epoch or its name), read-only, or in a transaction. None

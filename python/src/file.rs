@@ -2,10 +2,15 @@
 use crate::buffer::{Readable, Writable};
 use crate::call::call;
 use crate::errors;
+use crate::files::FileSystem;
 use esker::types::{ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// The path and the mode that open a file again.
+type Reduced = (PathBuf, &'static str);
 
 /// An open file without a position: the result of `FileSystem.open_file`. Offsets and sizes are in bytes.
 #[pyclass(frozen, module = "esker")]
@@ -13,11 +18,19 @@ pub(crate) struct File {
     /// None once it is closed.
     file: Mutex<Option<Arc<dfs::File>>>,
     append: bool,
+    files: Py<FileSystem>,
+    path: PathBuf,
 }
 
 impl File {
-    pub(crate) fn new(file: dfs::File, append: bool) -> Self {
-        Self { file: Mutex::new(Some(Arc::new(file))), append }
+    pub(crate) fn new(
+        files: &Bound<'_, FileSystem>,
+        path: PathBuf,
+        file: dfs::File,
+        append: bool,
+    ) -> Self {
+        let files = files.clone().unbind();
+        Self { file: Mutex::new(Some(Arc::new(file))), append, files, path }
     }
 
     /// The file. Its lock is only taken while the GIL is held, so it is never held during a fork.
@@ -119,6 +132,17 @@ impl File {
             Some(Ok(file)) => file.close(),
             _ => Ok(()),
         })
+    }
+
+    /// Pickles as its path, and is opened there without creating or truncating the file.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Reduced)> {
+        let mode = match (self.append, self.readable(py)?, self.writable(py)?) {
+            (true, false, _) => "a",
+            (true, true, _) => "a+",
+            (_, _, true) => "r+",
+            _ => "r",
+        };
+        Ok((self.files.bind(py).getattr("open_file")?, (self.path.clone(), mode)))
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

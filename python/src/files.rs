@@ -4,7 +4,8 @@ use crate::container::Container;
 use crate::file::File;
 use crate::text;
 use dfs::{
-    Anchor, Attr, Create, Dfs, Follow, Kind, MountOptions, Node, Open, RenameMode, SetAttr, Time,
+    Anchor, Attr, Create, Dfs, Follow, Kind, MountOptions, Node, Open, Rename, RenameMode, SetAttr,
+    Time,
 };
 use esker::types::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
@@ -102,8 +103,7 @@ impl FileSystem {
     /// `mode` is one of Python's: "r", "r+", "w", "w+", "x", "x+", "a", "a+"; `permissions` apply to a new file.
     #[pyo3(signature = (path, mode = "r", *, permissions = 0o644))]
     fn open_file(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         path: PathBuf,
         mode: &str,
         permissions: u32,
@@ -112,7 +112,9 @@ impl FileSystem {
         let new = how
             .create
             .then(|| Create { exclusive: how.exclusive, ..Create::with_mode(permissions) });
-        call(py, || self.opened(&path, how.open, new)).map(|file| File::new(file, how.append))
+        let files = slf.get();
+        let file = call(slf.py(), || files.opened(&path, how.open, new))?;
+        Ok(File::new(slf, path, file, how.append))
     }
 
     /// Attributes of a path: type ("file", "directory", "link"), size, mode, uid, gid, nlink, ino, mtime, ctime,
@@ -227,6 +229,30 @@ impl FileSystem {
         call(py, || {
             let ((dir, name), (to, new_name)) = (self.parent(&path)?, self.parent(&new_path)?);
             dir.rename(name, &to, new_name, mode)
+        })
+    }
+
+    /// Renames files in one transaction: all of them, or none. `paths` are pairs of a path and its new path, each of
+    /// which occurs once. With `replace=False`, an existing entry with a new path raises Exists.
+    #[pyo3(signature = (paths, *, replace = true))]
+    fn rename_all(
+        &self,
+        py: Python<'_>,
+        paths: Vec<(PathBuf, PathBuf)>,
+        replace: bool,
+    ) -> PyResult<()> {
+        let mode = if replace { RenameMode::Replace } else { RenameMode::NoReplace };
+        call(py, || {
+            let places = paths.iter().map(|(old, new)| Ok((self.parent(old)?, self.parent(new)?)));
+            let places = places.collect::<Result<Vec<_>>>()?;
+            let renames = places.iter().map(|((from, name), (to, new_name))| Rename {
+                from,
+                name,
+                to,
+                new_name,
+                mode,
+            });
+            dfs::rename_all(&renames.collect::<Vec<_>>())
         })
     }
 

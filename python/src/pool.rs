@@ -135,8 +135,8 @@ impl Pool {
 
     /// Its user attributes.
     #[getter]
-    fn attributes(&self, py: Python<'_>) -> PyResult<Attributes> {
-        Ok(Attributes::new(self.opened(py)?.attributes()))
+    fn attributes(slf: &Bound<'_, Self>) -> PyResult<Attributes> {
+        Ok(Attributes::new(slf, slf.get().opened(slf.py())?.attributes()))
     }
 
     /// Opens a container by its label or UUID.

@@ -1,6 +1,7 @@
 //! Transactions.
 use crate::call::call;
 use esker::Wait;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -43,6 +44,12 @@ impl Transaction {
     /// Ends it without any effect.
     pub(crate) fn abort(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || self.0.abort())
+    }
+
+    fn __reduce__(&self) -> PyResult<Py<PyAny>> {
+        let message = "a transaction cannot be pickled: it belongs to its process; pickle handles that are not bound \
+                       to it, and begin a transaction where they are used";
+        Err(PyTypeError::new_err(message))
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

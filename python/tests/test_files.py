@@ -149,3 +149,49 @@ def test_a_removed_file_remains_usable(files):
         file.seek(0)
         assert file.read() == b"abc"
     assert files.listdir() == []
+
+
+def test_open_files_pickle(files):
+    with files.open("a", "w") as file:
+        file.write("caf\u00e9\ntwo\nthree\n")
+        with pytest.raises(TypeError, match="open for writing"):
+            pickle.dumps(file.buffer.raw)
+    with files.open("a", encoding="utf-8", newline="\n") as text, files.open("a", "rb") as data:
+        assert text.readline() == "caf\u00e9\n" and data.read(2) == b"ca"
+        text_again, data_again = pickle.loads(pickle.dumps((text, data)))
+        assert text_again.read() == text.read() == "two\nthree\n" and text_again.encoding == "utf-8"
+        assert data_again.tell() == 2 and data_again.read() == data.read() and data_again.size == 16
+    with files.open("a", "rb", buffering=0) as raw:
+        raw.seek(3)
+        assert pickle.loads(pickle.dumps(raw)).read() == raw.read()
+    for closed in (text, data, raw):
+        with pytest.raises((TypeError, ValueError), match="closed"):
+            pickle.dumps(closed)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "w", "w+", "a", "a+"])
+def test_files_by_offset_pickle(files, mode):
+    with files.open_file("a", "w") as file:
+        file.write(0, b"12")
+    with files.open_file("a", mode) as file:
+        again = pickle.loads(pickle.dumps(file))
+        assert (again.writable, again.size()) == (mode != "r", 0 if "w" in mode else 2)
+        if mode != "r":
+            again.write(0, b"3")
+            assert file.size() == (3 if "a" in mode else 1 if "w" in mode else 2)
+        again.close()
+    with pytest.raises(ValueError, match="closed"):
+        pickle.dumps(file)
+
+
+def test_renaming_several_files(files):
+    for name in "abc":
+        files.open(name, "w").close()
+    files.mkdir("d")
+    with pytest.raises(FileExistsError):
+        files.rename_all([("a", "d/a"), ("b", "c")], replace=False)
+    with pytest.raises(ValueError, match="two renames"):
+        files.rename_all([("a", "d/a"), ("b", "d/a")])
+    assert sorted(files.listdir()) == ["a", "b", "c", "d"] and files.listdir("d") == []
+    files.rename_all([("a", "d/a"), ("b", "c")])
+    assert sorted(files.listdir()) == ["c", "d"] and files.listdir("d") == ["a"]

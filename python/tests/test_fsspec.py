@@ -189,3 +189,82 @@ def test_torch(root):
         torch.save({"weight": torch.arange(10)}, file)
     with fsspec.open(f"{root}/model.pt") as file:
         assert torch.load(file)["weight"].tolist() == list(range(10))
+
+
+def contents(fs, path):
+    """What is in the files below a path."""
+    return {name: fs.cat(name) for name in fs.find(path)}
+
+
+def test_transactions(root):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe({f"{path}/old": b"old", f"{path}/grown": b"12"})
+    with fs.transaction:
+        fs.pipe(f"{path}/deep/a", b"1")
+        with fs.open(f"{path}/text", "w") as file:
+            file.write("text")
+        with fs.open(f"{path}/grown", "ab") as file:
+            file.write(b"3")
+        fs.cp_file(f"{path}/old", f"{path}/copy")
+        fs.pipe(f"{path}/old", b"not the last")
+        fs.pipe(f"{path}/old", b"new")
+        fs.touch(f"{path}/empty")
+        with fs.open(f"{path}/given-up", "wb") as file:
+            file.write(b"x")
+            file.discard()
+        names = {name for name in fs.find(path) if not name.endswith(".part")}
+        assert names == {f"{path}/old", f"{path}/grown"} and fs.cat(f"{path}/old") == b"old"
+    kept = {"copy": b"old", "deep/a": b"1", "empty": b"", "grown": b"123", "old": b"new", "text": b"text"}
+    assert contents(fs, path) == {f"{path}/{name}": value for name, value in kept.items()}
+    fs.pipe(f"{path}/later", b"at once")
+    assert fs.cat(f"{path}/later") == b"at once"
+
+
+def test_a_transaction_with_an_error_leaves_everything_as_it_was(root):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe(f"{path}/a", b"old")
+    with pytest.raises(RuntimeError, match="mine"), fs.transaction:
+        fs.pipe({f"{path}/a": b"new", f"{path}/b": b"new"})
+        raise RuntimeError("mine")
+    assert contents(fs, path) == {f"{path}/a": b"old"}
+    # One of the names is taken in the meantime: none of the files appears.
+    with pytest.raises(FileExistsError), fs.transaction:
+        for name in "bc":
+            with fs.open(f"{path}/{name}", "xb") as file:
+                file.write(b"new")
+        fsspec.filesystem("esker", skip_instance_cache=True).pipe(f"{path}/c", b"other")
+    assert contents(fs, path) == {f"{path}/a": b"old", f"{path}/c": b"other"}
+    with pytest.raises(FileExistsError), fs.transaction:
+        fs.open(f"{path}/a", "xb")
+    with pytest.raises(ValueError, match="in place"), fs.transaction:
+        fs.open(f"{path}/a", "r+b")
+    assert not fs._intrans and fs.find(path) == [f"{path}/a", f"{path}/c"]
+
+
+def test_files_with_a_commit_of_their_own(root):
+    fs, path = fsspec.core.url_to_fs(root)
+    first, second = (fs.open(f"{path}/{name}", "wb", autocommit=False) for name in "ab")
+    first.write(b"1")
+    second.write(b"2")
+    first.commit()
+    second.discard()
+    assert contents(fs, path) == {f"{path}/a": b"1"}
+
+
+def test_transactions_over_containers(root):
+    fs, path = fsspec.core.url_to_fs(root)
+    other = f"{path}-second"
+    fs.mkdir(other)
+    fs.start_transaction()
+    fs.pipe({f"{path}/a": b"1", f"{other}/a": b"2"})
+    fs.end_transaction()
+    assert fs.cat(f"{path}/a") == b"1" and fs.cat(f"{other}/a") == b"2" and len(fs.find(other)) == 1
+
+
+def test_open_files_pickle(root):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe(f"{path}/a", b"one\ntwo\n")
+    with fs.open(f"{path}/a", "rb") as file:
+        assert file.readline() == b"one\n"
+        again = pickle.loads(pickle.dumps(file))
+        assert again.size == 8 and again.read() == b"two\n"

@@ -27,8 +27,13 @@ def test_handles_pickle(native):
     assert pool.name == native.pool.name and container.uuid == native.uuid and snapshot == before
     assert index["a"] == b"2" and field.read(1, 1) == b"cd" and field.chunk_size == 10
     assert old_index["a"] == old_container.kv("index")["a"] == b"1"
-    with native.transaction() as tx, pytest.raises(TypeError, match="transaction"):
-        pickle.dumps(kv.at(tx))
+    native.attributes["a"] = b"1"
+    assert pickle.loads(pickle.dumps(native.attributes))["a"] == b"1"
+    assert len(pickle.loads(pickle.dumps(native.pool.attributes))) == len(native.pool.attributes)
+    with native.transaction() as tx:
+        for bound in (kv.at(tx), cells.at(tx), native.at(tx), tx):
+            with pytest.raises(TypeError, match="transaction"):
+                pickle.dumps(bound)
 
 
 def _fill(kv, cells, number):

@@ -67,7 +67,7 @@ pub use mount::{Dfs, FsSpace, MountOptions};
 pub use node::Node;
 pub use path::{Follow, Parent, Resolved, find_and};
 pub use reach::Unreached;
-pub use rename::RenameMode;
+pub use rename::{Rename, RenameMode, rename_all};
 pub use superblock::{CHUNK_SIZE, NewDfs, Roots, Superblock};
 pub use walk::{Visit, Walk};
 pub use xattr::XattrMode;

@@ -9,7 +9,7 @@ use esker::types::ops::Cond;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
 use esker::{Access, Wait};
 use esker_os::ForkLock;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What to do with an existing entry of the new name (Linux: the flags of `renameat2`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,12 +24,18 @@ pub enum RenameMode {
 }
 
 /// A rename: from a name of a directory to a name of another.
-struct Rename<'a> {
-    from: &'a Node,
-    name: &'a [u8],
-    to: &'a Node,
-    new_name: &'a [u8],
-    mode: RenameMode,
+#[derive(Clone, Copy)]
+pub struct Rename<'a> {
+    /// The directory.
+    pub from: &'a Node,
+    /// The name in it.
+    pub name: &'a [u8],
+    /// The directory of the new name.
+    pub to: &'a Node,
+    /// The new name.
+    pub new_name: &'a [u8],
+    /// What to do with an entry that has the new name.
+    pub mode: RenameMode,
 }
 
 /// The result of a rename: the entry that moved, and the one that was replaced or exchanged.
@@ -57,9 +63,43 @@ impl Node {
     }
 }
 
+/// Renames files of one file system in one transaction: all of them or none. Each name occurs once.
+///
+/// # Errors
+/// As [`Node::rename`]; [`ErrorKind::Invalid`] if a name occurs twice; [`ErrorKind::IsDirectory`].
+pub fn rename_all(renames: &[Rename<'_>]) -> Result<()> {
+    let Some(first) = renames.first() else { return Ok(()) };
+    check_distinct(renames)?;
+    renames.iter().try_for_each(Rename::check)?;
+    let moved: Vec<_> = first.from.fs().transact(|access| {
+        renames.iter().map(|one| one.attempt_file(access)).collect::<Result<_>>()
+    })?;
+    let mut moved = renames.iter().zip(moved);
+    moved.try_for_each(|(rename, moved)| moved.map_or(Ok(()), |moved| rename.note(&moved)))
+}
+
+/// A transaction does not read its own writes, so no rename may depend on another.
+fn check_distinct(renames: &[Rename<'_>]) -> Result<()> {
+    let mut names = HashSet::new();
+    for rename in renames {
+        for (dir, name) in [(rename.from, rename.name), (rename.to, rename.new_name)] {
+            if !names.insert((dir.oid(), name)) {
+                return Err(dir.refuse(name, ErrorKind::Invalid, "is in two renames"));
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Rename<'_> {
     /// `None` if both names are the same entry.
     fn run(&self) -> Result<Option<Moved>> {
+        self.check()?;
+        self.from.fs().transact(|access| self.attempt(access))
+    }
+
+    /// Refuses what no attempt can do.
+    fn check(&self) -> Result<()> {
         self.from.directory()?;
         self.to.directory()?;
         for (dir, name) in [(self.from, self.name), (self.to, self.new_name)] {
@@ -71,8 +111,7 @@ impl Rename<'_> {
         source.ok_or_else(|| self.from.missing(self.name))?;
         entry::check_name(self.name)?;
         entry::check_name(self.new_name)?;
-        self.from.fs().check_writable()?;
-        self.from.fs().transact(|access| self.attempt(access))
+        self.from.fs().check_writable()
     }
 
     fn attempt(&self, access: Access<'_>) -> Result<Option<Moved>> {
@@ -117,6 +156,15 @@ impl Rename<'_> {
         source.write(&to, self.new_name, access)?;
         orphans::lead(fs, &source.inode, &self.to.path_of(self.new_name), access)?;
         Ok(Some(moved))
+    }
+
+    /// An attempt beside others in the transaction, which does not see where those move directories.
+    fn attempt_file(&self, access: Access<'_>) -> Result<Option<Moved>> {
+        let moved = self.attempt(access)?;
+        if moved.as_ref().is_some_and(|moved| moved.inode.kind == Kind::Directory) {
+            return Err(self.from.refuse(self.name, ErrorKind::IsDirectory, "is a directory"));
+        }
+        Ok(moved)
     }
 
     /// Refuses to move into a removed directory.

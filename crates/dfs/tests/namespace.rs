@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use dfs::{
-    Create, Dfs, Follow, Kind, MountOptions, NewDfs, Node, Open, RenameMode, SetAttr, Time,
-    XattrMode,
+    Create, Dfs, Follow, Kind, MountOptions, NewDfs, Node, Open, Rename, RenameMode, SetAttr, Time,
+    XattrMode, rename_all,
 };
 use esker::backend::NewContainer;
 use esker::types::{Epoch, ErrorKind};
@@ -164,6 +164,36 @@ fn renames_replace_exchange_and_refuse() {
     root.rename(b"b", &root, b"a", RenameMode::Replace).unwrap();
     assert_eq!(names(&root), ["a"]);
     assert_eq!(names(&root.lookup(b"a").unwrap()), ["y"]);
+}
+
+#[test]
+fn several_files_are_renamed_together_or_not_at_all() {
+    let fs = mounted("together");
+    let root = fs.root();
+    let dir = root.mkdir(b"dir", &FILE).unwrap();
+    for name in [b"a", b"b", b"c"] {
+        write(&root, name, name);
+    }
+    let rename = |name, to, new_name, mode| Rename { from: &root, name, to, new_name, mode };
+    let to_new = |name, new_name| rename(name, &dir, new_name, RenameMode::NoReplace);
+    rename_all(&[to_new(b"a", b"b"), to_new(b"b", b"a")]).unwrap();
+    assert_eq!(names(&root), ["c", "dir"]);
+    assert_eq!(names(&dir), ["a", "b"]);
+    assert_eq!(read(&dir.lookup(b"b").unwrap()), b"a");
+    write(&root, b"d", b"d");
+    for (last, expected) in [
+        (to_new(b"d", b"a"), ErrorKind::Exists),
+        (to_new(b"gone", b"e"), ErrorKind::NotFound),
+        (to_new(b"d", b"c"), ErrorKind::Invalid),
+        (rename(b"dir", &root, b"e", RenameMode::NoReplace), ErrorKind::IsDirectory),
+    ] {
+        assert_eq!(kind(rename_all(&[to_new(b"c", b"c"), last])), expected);
+        assert_eq!((names(&root).len(), names(&dir).len()), (3, 2));
+    }
+    let over = |name, new_name| rename(name, &dir, new_name, RenameMode::Replace);
+    rename_all(&[over(b"c", b"a"), over(b"d", b"b")]).unwrap();
+    assert_eq!(read(&dir.lookup(b"a").unwrap()), b"c");
+    rename_all(&[]).unwrap();
 }
 
 #[test]
