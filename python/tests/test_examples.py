@@ -75,6 +75,16 @@ def test_from_pyfdb(shared):
     assert len(shared.list()) == 0
 
 
+@pytest.mark.parametrize("page", sorted(EXAMPLES.glob("notebooks/*.py")), ids=lambda page: page.stem)
+def test_notebooks(page):
+    code = page.read_text()
+    for needed in re.findall(r"^(?:import|from) (\w+)", code, re.M):
+        pytest.importorskip(needed)
+    shown = subprocess.run([sys.executable, page], capture_output=True, text=True, timeout=600)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.splitlines() == re.findall(r"# prints (.+)", code)
+
+
 def test_readme(tmp_path, monkeypatch):
     page = EXAMPLES.parents[1] / "README.md"
     (block,) = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
