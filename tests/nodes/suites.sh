@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# The tests of files, fields and Python on the pool over hosts, from a host of the pool and from another one. Sourced by
-# run.sh.
+# The tests of files, fields, tensors and Python on the pool over hosts, from a host of the pool and from another one.
+# Sourced by run.sh.
 #
-# environment: ESKER_SUITES, a directory with the tests of crates/dfs and crates/fields as cargo built them, called
+# environment: ESKER_SUITES, a directory with the tests of crates/dfs, fields and tensors as cargo built them, called
 #              CRATE-TEST; ESKER_PYTHON, a Python in which the package esker and pytest are installed;
 #              ESKER_REFERENCE_ROUNDS and ESKER_TORTURE_ROUNDS, how long they last; ESKER_ALL_SUITES, if set, has all
 #              of them run from both hosts
@@ -43,7 +43,7 @@ suite() {
 }
 
 # What is run from another host too, unless all is.
-elsewhere=(dfs-killed dfs-namespace dfs-reference fields-killed fields-store)
+elsewhere=(dfs-killed dfs-namespace dfs-reference fields-killed fields-store tensors-store)
 python_elsewhere=(test_array.py test_kv.py test_processes.py test_transactions.py)
 
 # suites_on HOST SUITE...: the suites of Rust.
