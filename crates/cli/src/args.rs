@@ -142,7 +142,9 @@ pub(crate) struct JsonFlag {
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let with_unit = || SignedDuration::from_str(text).ok().and_then(|time| time.try_into().ok());
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.or_else(with_unit).ok_or_else(|| "write a time as 2, 500ms, 30s or 1m".to_owned())
+    seconds
+        .or_else(with_unit)
+        .ok_or_else(|| "write a time as 2 (seconds), 500ms, 30s, 1m or 24h".to_owned())
 }
 
 /// A pool.

@@ -168,8 +168,8 @@ fn is_unit(text: &str) -> bool {
 #[cold]
 fn unknown(code: &str) -> Error {
     let text = format!(
-        "{code:?} is no type of elements of a fixed size: numpy's dtype.str of bool, int, uint, float, complex, S, \
-         U, V, datetime64 and timedelta64 is, such as <f8"
+        "elements of type {code:?} cannot be stored: use a type of a fixed size (bool, int, uint, float, complex, S, U, \
+         V, datetime64 or timedelta64), written as numpy's dtype.str, such as <f8"
     );
     Error::new(ErrorKind::Invalid, text)
 }

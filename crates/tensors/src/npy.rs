@@ -34,7 +34,7 @@ impl Header {
         let mut start = [0; 8];
         fill(from, &mut start)?;
         if !start.starts_with(MAGIC) {
-            return Err(invalid("the file does not start as those of numpy.save do"));
+            return Err(invalid("it does not begin with the magic bytes of one"));
         }
         let mut bytes = [0; 4];
         let length = match start[6] {
@@ -105,14 +105,14 @@ impl Header {
 
 fn fill(from: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
     from.read_exact(bytes).map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => invalid("the file ends in its header"),
+        std::io::ErrorKind::UnexpectedEof => invalid("it ends within its header"),
         _ => Error::io("reading the header of a .npy file", &error),
     })
 }
 
 #[cold]
 fn invalid(what: &str) -> Error {
-    Error::new(ErrorKind::Invalid, format!("not a .npy file: {what}"))
+    Error::new(ErrorKind::Invalid, format!("not a .npy file: {what}; numpy.save writes such files"))
 }
 
 /// A type as Python writes it: a text, or a list of the members of a structured type.

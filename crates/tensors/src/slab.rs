@@ -36,7 +36,10 @@ impl Slab {
         let texts: Vec<&str> =
             text.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
         if texts.len() > shape.len() {
-            let message = format!("{} slabs for {} dimensions", texts.len(), shape.len());
+            let message = format!(
+                "{text:?} has {} slabs for the shape {shape:?}: give at most one for each dimension",
+                texts.len()
+            );
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let mut slabs = Self::whole(shape);
@@ -114,7 +117,8 @@ impl fmt::Display for Shown<'_> {
 #[cold]
 fn unreadable(text: &str, len: u64) -> Error {
     let text = format!(
-        "{text:?} is no slab of a dimension of {len}: write START:STOP, START:STOP:STEP with a positive step, or an index"
+        "{text:?} selects nothing of a dimension of length {len}: write START:STOP, START:STOP:STEP with a positive step, \
+         or an index below {len}"
     );
     Error::new(ErrorKind::Invalid, text)
 }

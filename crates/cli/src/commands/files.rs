@@ -47,6 +47,11 @@ impl Source {
         Ok(Self { name, inner: Box::new(file), len })
     }
 
+    /// The error, with the name of the file, unless it has it.
+    pub(super) fn named(&self, error: &Error) -> Error {
+        Error::new(error.kind(), format!("{}: {}", self.name, error.message()))
+    }
+
     /// Fills `buffer`; returns the number of bytes read, which is less only at the end.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;

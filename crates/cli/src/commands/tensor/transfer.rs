@@ -72,7 +72,8 @@ pub(crate) struct Get {
 
 /// For clap: the name and the value of an attribute.
 fn parse_attribute(text: &str) -> std::result::Result<(String, Attribute), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    let (name, value) =
+        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write NAME=VALUE")?;
     let number = || value.parse().ok().filter(|number: &f64| number.is_finite()).map(Of::Real);
     let value = match value {
         "true" => Of::Flag(true),
@@ -85,7 +86,7 @@ fn parse_attribute(text: &str) -> std::result::Result<(String, Attribute), Strin
 impl Put {
     pub(super) fn run(self) -> Result<Answer> {
         let mut source = files::Source::open(&self.file)?;
-        let header = Header::read(&mut source)?;
+        let header = Header::read(&mut source).map_err(|error| source.named(&error))?;
         let attributes: BTreeMap<_, _> = self.attributes.into_iter().collect();
         let (data_type, shape) = (header.data_type.clone(), header.shape.clone());
         let new = NewTensor { data_type, shape, chunks: self.chunks, attributes };
@@ -159,7 +160,10 @@ fn rows(row: u64, chunk: u64) -> u64 {
 fn exactly(source: &mut files::Source, buffer: &mut [u8]) -> Result<()> {
     match source.fill(buffer)? {
         filled if filled == buffer.len() => Ok(()),
-        _ => Err(Error::new(ErrorKind::Invalid, "the file ends before its last element")),
+        _ => {
+            let text = "it ends before its last element: write it again";
+            Err(source.named(&Error::new(ErrorKind::Invalid, text)))
+        }
     }
 }
 
@@ -229,7 +233,7 @@ mod tests {
         assert_eq!(value("a=true"), Of::Flag(true));
         assert_eq!(value("a=b=c"), Of::Text("b=c".into()));
         assert_eq!(value("a=nan"), Of::Text("nan".into()));
-        assert!(parse_attribute("a").is_err());
+        assert!(parse_attribute("a").is_err() && parse_attribute("=3").is_err());
     }
 
     #[test]
