@@ -6,6 +6,7 @@ use crate::kv::Kv;
 use crate::object::Object;
 use crate::transaction::Transaction;
 use esker_backend::{self as backend, Capabilities, OpenContainer};
+use esker_os::executor::Wait;
 use esker_types::info::{ContainerId, ContainerInfo, OpenMode, PoolInfo, SnapshotInfo};
 use esker_types::ops::{Anchor, Change, View, Write};
 use esker_types::{ArrayAttributes, check_label};
@@ -230,6 +231,24 @@ impl Container {
     /// closed.
     pub fn transaction(&self) -> Result<Transaction> {
         self.new_transaction(View::Latest, true)
+    }
+
+    /// Runs `work` in a transaction and commits it; again, at most `most` times in all, if others were in the way.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Again`] if they were each time; those of `work` and of [`Container::transaction`].
+    pub fn transact<T>(&self, most: u32, work: impl Fn(&Transaction) -> Result<T>) -> Result<T> {
+        let transaction = self.transaction()?;
+        for _ in 0..most {
+            let result = work(&transaction)?;
+            match transaction.commit().wait() {
+                Ok(()) => return Ok(result),
+                Err(error) if error.kind() == ErrorKind::TxRestart => transaction.restart()?,
+                Err(error) => return Err(error),
+            }
+        }
+        let text = format!("others were in the way {most} times (RESTARTS_MAX): try again");
+        Err(Error::new(ErrorKind::Again, text))
     }
 
     /// A read-only transaction; its commit tells whether everything it read was consistent.

@@ -202,17 +202,7 @@ impl FieldStore {
 impl FieldStore {
     /// Runs `work` in a transaction and commits it; retries on conflicts.
     fn atomically<T>(&self, work: impl Fn(&Transaction) -> Result<T>) -> Result<T> {
-        let transaction = self.container().transaction()?;
-        for _ in 0..RESTARTS_MAX {
-            let result = work(&transaction)?;
-            match transaction.commit().wait() {
-                Ok(()) => return Ok(result),
-                Err(error) if error.kind() == ErrorKind::TxRestart => transaction.restart()?,
-                Err(error) => return Err(error),
-            }
-        }
-        let text = format!("others were in the way {RESTARTS_MAX} times (RESTARTS_MAX): try again");
-        Err(Error::new(ErrorKind::Again, text))
+        self.container().transact(RESTARTS_MAX, work)
     }
 }
 

@@ -20,7 +20,7 @@ pub use tensor::Tensor;
 
 use crate::limits::RESTARTS_MAX;
 use esker::backend::NewContainer;
-use esker::{Access, Container, Kv, Pool, Transaction, Wait};
+use esker::{Access, Container, Kv, Pool, Wait};
 use esker_types::info::OpenMode;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 
@@ -63,7 +63,7 @@ impl TensorStore {
             }
             None => {
                 let text = format!(
-                    "container {label} holds no tensors: give the label of a new container, `esker tensor put` makes it"
+                    "container {label} holds no tensors: name a new container, which `esker tensor put` makes"
                 );
                 Err(Error::new(ErrorKind::Invalid, text))
             }
@@ -117,17 +117,7 @@ impl TensorStore {
         if !self.container.capabilities().transactions {
             return work(Access::Latest);
         }
-        let transaction: Transaction = self.container.transaction()?;
-        for _ in 0..RESTARTS_MAX {
-            let result = work(Access::Tx(&transaction))?;
-            match transaction.commit().wait() {
-                Ok(()) => return Ok(result),
-                Err(error) if error.kind() == ErrorKind::TxRestart => transaction.restart()?,
-                Err(error) => return Err(error),
-            }
-        }
-        let text = format!("others were in the way {RESTARTS_MAX} times (RESTARTS_MAX): try again");
-        Err(Error::new(ErrorKind::Again, text))
+        self.container.transact(RESTARTS_MAX, |transaction| work(Access::Tx(transaction)))
     }
 
     fn check_writable(&self) -> Result<()> {
