@@ -108,36 +108,23 @@ impl Session {
                 let info = container.info().clone();
                 Reply::Opened(self.keep(container).await?, info)
             }
-            PoolRequest::Destroy(name, force) => {
-                pool.destroy_container(name, force).await?;
-                Reply::Done
-            }
+            PoolRequest::Destroy(name, force) => done(pool.destroy_container(name, force).await)?,
             PoolRequest::List => Reply::Containers(pool.list_containers().await?),
             PoolRequest::ShutDown { remove } => {
-                host::of(self.host.as_deref())?.shut_down(remove)?;
-                Reply::Done
+                done(host::of(self.host.as_deref())?.shut_down(remove))?
             }
             PoolRequest::Check => Reply::Checked(host::of(self.host.as_deref())?.check()?),
             PoolRequest::Maintain(what, number) => {
                 Reply::Maintained(host::of(self.host.as_deref())?.maintain(what, number)?)
             }
-            about_commits => self.answer_commits(about_commits).await?,
-        })
-    }
-
-    /// Requests about commits over several nodes.
-    async fn answer_commits(&self, request: PoolRequest<'_>) -> Result<Reply> {
-        let pool = &self.pool;
-        match request {
-            PoolRequest::Commit(commit, epoch) => pool.commit(commit, epoch).await?,
-            PoolRequest::GiveUp(commit) => pool.give_up(commit).await?,
+            PoolRequest::Commit(commit, epoch) => done(pool.commit(commit, epoch).await)?,
+            PoolRequest::GiveUp(commit) => done(pool.give_up(commit).await)?,
             PoolRequest::Outcome(commit, decide) => {
-                return pool.outcome(commit, decide).await.map(Reply::Outcome);
+                Reply::Outcome(pool.outcome(commit, decide).await?)
             }
-            PoolRequest::Forget(commit) => pool.forget(commit).await?,
-            _ => return pool.prepared().await.map(Reply::Commits),
-        }
-        Ok(Reply::Done)
+            PoolRequest::Forget(commit) => done(pool.forget(commit).await)?,
+            PoolRequest::Prepared => Reply::Commits(pool.prepared().await?),
+        })
     }
 
     async fn answer_container(
@@ -169,17 +156,15 @@ impl Session {
             ContainerRequest::PrepareSnapshot(commit, name) => {
                 Reply::Epoch(container.prepare(commit, Preparation::Snapshot(name)).await?)
             }
-            ContainerRequest::Close => {
-                self.close(handle).await?;
-                Reply::Done
-            }
-            ContainerRequest::Lease(oid) => {
-                self.lease(handle, oid, &container).await?;
-                Reply::Done
-            }
+            ContainerRequest::Close => done(self.close(handle).await)?,
+            ContainerRequest::Lease(oid) => done(self.lease(handle, oid, &container).await)?,
             other => Box::pin(answer_any(&*container, other, proof)).await?,
         }))
     }
+}
+
+fn done(result: Result<()>) -> Result<Reply> {
+    result.map(|()| Reply::Done)
 }
 
 fn plain(reply: Reply) -> (Reply, Bytes) {
@@ -189,10 +174,7 @@ fn plain(reply: Reply) -> (Reply, Bytes) {
 async fn metadata<M: Metadata + ?Sized>(of: &M, request: MetadataRequest<'_>) -> Result<Reply> {
     Ok(match request {
         MetadataRequest::Get(name) => Reply::Value(of.get_metadata(name).await?),
-        MetadataRequest::Set(changes) => {
-            of.set_metadata(&changes).await?;
-            Reply::Done
-        }
+        MetadataRequest::Set(changes) => done(of.set_metadata(&changes).await)?,
         MetadataRequest::List(prefix) => Reply::Names(of.list_metadata(prefix).await?),
     })
 }
@@ -205,10 +187,7 @@ async fn answer_any(
 ) -> Result<Reply> {
     Ok(match request {
         ContainerRequest::Metadata(request) => metadata(container, request).await?,
-        ContainerRequest::Rename(label) => {
-            container.rename(label).await?;
-            Reply::Done
-        }
+        ContainerRequest::Rename(label) => done(container.rename(label).await)?,
         ContainerRequest::AllocateOids(count) => {
             Reply::Number(container.allocate_oids(count).await?)
         }
@@ -217,10 +196,7 @@ async fn answer_any(
             Reply::Epoch(container.create_snapshot(name).await?)
         }
         ContainerRequest::ListSnapshots => Reply::Snapshots(container.list_snapshots().await?),
-        ContainerRequest::DestroySnapshot(epoch) => {
-            container.destroy_snapshot(epoch).await?;
-            Reply::Done
-        }
+        ContainerRequest::DestroySnapshot(epoch) => done(container.destroy_snapshot(epoch).await)?,
         ContainerRequest::UnlinkOnLastClose(oid) => {
             Reply::Flag(container.unlink_on_last_close(oid).await?)
         }
@@ -260,6 +236,25 @@ async fn answer_read(
             let epoch = container.object_epoch(oid, proof.read_at(at)).await?;
             Reply::Epoch(epoch)
         }
-        _ => Reply::Done,
+        ContainerRequest::Metadata(_)
+        | ContainerRequest::Close
+        | ContainerRequest::Rename(_)
+        | ContainerRequest::AllocateOids(_)
+        | ContainerRequest::NextOid
+        | ContainerRequest::Write(_)
+        | ContainerRequest::Fetch(..)
+        | ContainerRequest::CreateSnapshot(_)
+        | ContainerRequest::ListSnapshots
+        | ContainerRequest::DestroySnapshot(_)
+        | ContainerRequest::Lease(_)
+        | ContainerRequest::Release(_)
+        | ContainerRequest::UnlinkOnLastClose(_)
+        | ContainerRequest::PrepareChange(..)
+        | ContainerRequest::PrepareSnapshot(..) => return Err(out_of_place()),
     })
+}
+
+#[cold]
+fn out_of_place() -> Error {
+    Error::new(ErrorKind::Invalid, "the engine answers this request elsewhere: please report this")
 }
