@@ -108,17 +108,7 @@ impl Node {
 
     fn insert(&self, name: &[u8], kind: Kind, new: &Create, target: &[u8]) -> Result<Self> {
         let dir = self.directory()?;
-        if entry::is_special(name) {
-            let file = kind == Kind::File;
-            let kind = if file { ErrorKind::IsDirectory } else { ErrorKind::Exists };
-            return Err(self.refuse(name, kind, "is a directory"));
-        }
-        entry::check_name(name)?;
-        new.chunk_size.map_or(Ok(()), check_chunk_size)?;
-        if self.fs().is_read_only() && self.find(name, self.fs().view())?.is_some() {
-            return Err(self.exists(name));
-        }
-        self.fs().check_writable()?;
+        self.check_new(name, kind, new)?;
         let class = self.class_of_new(kind, new);
         let lease = match new.open && kind == Kind::File {
             true => self.fs().mounted().fresh.next(self.fs(), class)?,
@@ -153,6 +143,20 @@ impl Node {
                 Err(if error.kind() == ErrorKind::Exists { self.exists(name) } else { error })
             }
         }
+    }
+
+    fn check_new(&self, name: &[u8], kind: Kind, new: &Create) -> Result<()> {
+        if entry::is_special(name) {
+            let file = kind == Kind::File;
+            let kind = if file { ErrorKind::IsDirectory } else { ErrorKind::Exists };
+            return Err(self.refuse(name, kind, "is a directory"));
+        }
+        entry::check_name(name)?;
+        new.chunk_size.map_or(Ok(()), check_chunk_size)?;
+        if self.fs().is_read_only() && self.find(name, self.fs().view())?.is_some() {
+            return Err(self.exists(name));
+        }
+        self.fs().check_writable()
     }
 
     fn class_of_new(&self, kind: Kind, new: &Create) -> Option<ObjectClass> {

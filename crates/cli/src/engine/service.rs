@@ -112,6 +112,15 @@ impl Process {
         Superblock::read(&self.part).is_ok_and(|found| found.uuid == self.superblock.uuid)
     }
 
+    /// Returns when the engine is to end, and why.
+    async fn end_wanted(&self) -> &'static str {
+        tokio::select! {
+            () = self.end.notified() => "a client asked for it",
+            () = self.part_gone() => "the part is gone",
+            () = self.upkeep.repair_wanted() => REPAIR,
+        }
+    }
+
     /// Returns when the part is gone.
     async fn part_gone(&self) {
         while self.has_part() {
@@ -143,9 +152,9 @@ impl Service {
         let served = Arc::clone(&pool) as Arc<dyn esker::backend::Pool>;
         let engine = Engine::new(served, process.superblock.uuid, self.secret.clone());
         engine.set_host(Arc::clone(process) as Arc<dyn Host>);
-        let clients = make_room()?;
-        engine.limit_clients(clients);
-        tracing::info!(clients, "at most so many clients at a time");
+        let clients_max = make_room()?;
+        engine.limit_clients(clients_max);
+        tracing::info!(clients_max, "the number of clients is limited");
         if self.tls {
             engine.require_tls()?;
         }
@@ -174,10 +183,7 @@ impl Service {
         let mut signals = Signals::new()?;
         let listener = kept(self.listen.listen().await?)?;
         let mut said = self.said(&again(&listener)?, process)?;
-        let metrics = match &self.metrics {
-            Some(address) => Some((address, kept(address.listen().await?)?)),
-            None => None,
-        };
+        let metrics = self.metrics_listener().await?;
         said.metrics = metrics.as_ref().map(|(address, at)| shown(address, at)).transpose()?;
         let mut ready = Some(ready);
         let mut expired = pin!(expired(self.lifetime));
@@ -193,18 +199,13 @@ impl Service {
             let why = tokio::select! {
                 () = engine.listen(again(&listener)?) => "no more clients",
                 why = signals.first() => why,
-                () = process.end.notified() => "a client asked for it",
-                () = process.part_gone() => "the part is gone",
+                why = process.end_wanted() => why,
                 () = &mut expired => "its lifetime is over",
-                () = process.upkeep.repair_wanted() => REPAIR,
             };
             tracing::info!(why, "ending");
             // Clients that had to be disconnected are in the log.
             let _ = engine.drain().await;
-            if let Some(web) = web {
-                web.abort();
-                let _ = web.await;
-            }
+            end(web).await;
             if why != REPAIR {
                 return Ok(());
             }
@@ -214,12 +215,26 @@ impl Service {
         }
     }
 
+    /// Where metrics are served, if they are.
+    async fn metrics_listener(&self) -> Result<Option<(&Address, StdListener)>> {
+        let Some(address) = &self.metrics else { return Ok(None) };
+        Ok(Some((address, kept(address.listen().await?)?)))
+    }
+
     fn said(&self, listener: &TcpListener, process: &Process) -> Result<Ready> {
         let port = port_of(listener)?;
         let host = self.advertise.clone().unwrap_or_else(|| self.listen.host.clone());
         let address = Address { host, port }.to_string();
         let (uuid, part) = (process.superblock.uuid, process.part.clone());
         Ok(Ready { address, uuid, part, pid: std::process::id(), metrics: None })
+    }
+}
+
+/// Ends a task, and waits until it has ended.
+async fn end(task: Option<tokio::task::JoinHandle<()>>) {
+    if let Some(task) = task {
+        task.abort();
+        let _ = task.await;
     }
 }
 
