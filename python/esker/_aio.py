@@ -7,29 +7,24 @@ sufficient; the event loop continues with other tasks.
 import asyncio
 import functools
 
-from ._esker import (
-    Array,
-    Container,
-    Field,
-    Fields,
-    FieldStore,
-    File,
-    FileSystem,
-    Kv,
-    Pool,
-    TensorPut,
-    TensorStore,
-    Transaction,
-)
+from . import _esker
 
 _WAITING = {
-    Pool: ("info", "container", "create_container", "containers", "destroy_container"),
-    Container: ("info", "array", "create_array", "objects", "create_snapshot", "snapshots", "transact"),
-    Kv: ("get", "get_into", "view", "size", "put", "discard", "clear"),
-    Array: ("read", "read_into", "view", "write", "size", "set_size", "punch", "destroy"),
-    Transaction: ("commit", "abort"),
-    File: ("read", "read_into", "write", "size", "set_size", "close"),
-    FieldStore: (
+    _esker.Pool: ("info", "container", "create_container", "containers", "destroy_container"),
+    _esker.Container: (
+        "info",
+        "array",
+        "create_array",
+        "objects",
+        "create_snapshot",
+        "snapshots",
+        "transact",
+    ),
+    _esker.Kv: ("get", "get_into", "view", "size", "put", "discard", "clear"),
+    _esker.Array: ("read", "read_into", "view", "write", "size", "set_size", "punch", "destroy"),
+    _esker.Transaction: ("commit", "abort"),
+    _esker.File: ("read", "read_into", "write", "size", "set_size", "close"),
+    _esker.FieldStore: (
         "archive",
         "adopt",
         "keys",
@@ -46,11 +41,11 @@ _WAITING = {
         "wipe",
         "purge",
     ),
-    Field: ("read", "read_range", "read_into", "view", "metadata"),
-    Fields: ("read", "read_into"),
-    TensorStore: ("put", "get", "begin", "open", "list", "rename", "remove", "collect", "check"),
-    TensorPut: ("write", "commit", "abort"),
-    FileSystem: ("open_file", "stat", "exists", "listdir", "scandir", "mkdir", "remove", "rename"),
+    _esker.Field: ("read", "read_range", "read_into", "view", "metadata"),
+    _esker.Fields: ("read", "read_into"),
+    _esker.TensorStore: ("put", "get", "begin", "open", "list", "rename", "remove", "collect", "check"),
+    _esker.TensorPut: ("write", "commit", "abort"),
+    _esker.FileSystem: ("open_file", "stat", "exists", "listdir", "scandir", "mkdir", "remove", "rename"),
 }
 
 

@@ -83,3 +83,21 @@ class Progress:
         """Begin the next iteration at a saved state."""
         self.seed, self.next = state["seed"], (state["epoch"], state["samples"])
         self.epoch, self.given = self.next
+
+
+class Resumable:
+    """What reads in epochs, as its `progress` says, and can stop in the middle of one and go on there."""
+
+    progress: Progress
+
+    def set_epoch(self, epoch):
+        """Start the next iteration at the beginning of an epoch."""
+        self.progress.next = epoch, 0
+
+    def state_dict(self):
+        """Epoch, seed, and the number of samples given in it."""
+        return self.progress.state_dict()
+
+    def load_state_dict(self, state):
+        """Continue where `state_dict` was called, in the same or in another process."""
+        self.progress.load_state_dict(state)

@@ -16,6 +16,7 @@ mod files;
 mod key;
 mod kv;
 mod listing;
+mod place;
 mod pool;
 mod snapshot;
 mod tensors;

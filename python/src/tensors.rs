@@ -4,12 +4,11 @@ mod types;
 use crate::buffer::{Readable, Writable};
 use crate::call::call;
 use crate::errors;
-use crate::pool::Pool;
+use crate::place;
 use crate::text;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker_tensors::{NewTensor, Put, Slab, Strided};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::{Mutex, PoisonError};
@@ -61,16 +60,7 @@ impl TensorStore {
     ) -> PyResult<Self> {
         let (py, mode) = (store.py(), text::open_mode(mode)?);
         let create = create && mode != OpenMode::ReadOnly && snapshot.is_none();
-        let (name, pool) = match (store.cast::<Pool>(), label) {
-            (Ok(pool), Some(label)) => {
-                (format!("{}/{label}", pool.get().name()), Some(pool.get().opened(py)?))
-            }
-            (Ok(_), None) => {
-                let text = "the container of the pool is missing: pass label=";
-                return Err(PyTypeError::new_err(text));
-            }
-            (Err(_), _) => (named(store, label)?, None),
-        };
+        let (name, pool) = place::of(store, label)?;
         let store = call(py, || open(&name, pool, mode, create, snapshot.as_deref()))?;
         Ok(Self { name, mode, snapshot, open: Mutex::new(Some(store)) })
     }
@@ -252,13 +242,6 @@ fn new_tensor(
     Ok(data_type.map(|data_type| NewTensor { data_type, shape, chunks, attributes }))
 }
 
-fn named(store: &Bound<'_, PyAny>, label: Option<&str>) -> PyResult<String> {
-    let name: String = store.extract().map_err(|_| {
-        PyTypeError::new_err("store must be \"POOL/CONTAINER\", or a Pool with label=")
-    })?;
-    Ok(label.map_or(name.clone(), |label| format!("{name}/{label}")))
-}
-
 /// Opens a store by its name, in a pool that is already open or not.
 fn open(
     name: &str,
@@ -268,13 +251,8 @@ fn open(
     snapshot: Option<&str>,
 ) -> Result<esker_tensors::TensorStore> {
     use esker::Wait;
-    let Some((place, label)) =
-        name.rsplit_once('/').filter(|(pool, label)| !pool.is_empty() && !label.is_empty())
-    else {
-        let text = format!("{name:?} has no container: use POOL/CONTAINER, such as tank/tensors");
-        return Err(Error::new(ErrorKind::Invalid, text));
-    };
-    let pool = pool.map_or_else(|| esker::Pool::connect(place, mode), Ok)?;
+    let (at, label) = place::split(name, "tank/tensors")?;
+    let pool = pool.map_or_else(|| esker::Pool::connect(at, mode), Ok)?;
     let store = match create {
         true => esker_tensors::TensorStore::open_or_create(&pool, label)?,
         false => esker_tensors::TensorStore::open(&pool, label, mode)?,

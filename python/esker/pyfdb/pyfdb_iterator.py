@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from enum import IntEnum
 from typing import Any
 from urllib import parse
 
-from .pyfdb_type import URI, ControlIdentifier, DataHandle, MarsSelection, UserInputMapper
+from .pyfdb_type import URI, ControlIdentifier, DataHandle, MarsSelection, NamedEnum, UserInputMapper
 
 
 def _by_fdb_only(internal: bool, kind: type) -> None:
@@ -85,7 +84,7 @@ class ListElement:
         return f"{key},{where},length={self.length()},timestamp={int(self._field.archived)}"
 
 
-class WipeElementType(IntEnum):
+class WipeElementType(NamedEnum):
     """What a WipeElement tells."""
 
     ERROR = 0
@@ -98,11 +97,6 @@ class WipeElementType(IntEnum):
     STORE_AUX = 7
     STORE_SAFE = 8
     UNKNOWN = 9
-
-    def __repr__(self) -> str:
-        return self.name
-
-    __str__ = __repr__
 
 
 class WipeElement:

@@ -81,17 +81,21 @@ class ControlIdentifier(IntFlag):
     __str__ = __repr__
 
 
-class ControlAction(IntEnum):
-    """Whether `FDB.control` disables or enables."""
-
-    NONE = 0
-    DISABLE = 1
-    ENABLE = 2
+class NamedEnum(IntEnum):
+    """An enumeration whose members are written as their names."""
 
     def __repr__(self) -> str:
         return self.name
 
     __str__ = __repr__
+
+
+class ControlAction(NamedEnum):
+    """Whether `FDB.control` disables or enables."""
+
+    NONE = 0
+    DISABLE = 1
+    ENABLE = 2
 
 
 class URI:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch.utils.data import get_worker_info
 
-from .._order import Order, Progress
+from .._order import Order, Progress, Resumable
 from .._samples import samples_of
 
 
@@ -60,13 +60,14 @@ class Dataset(_Samples, torch.utils.data.Dataset):
         return self.load(indices)
 
 
-class IterableDataset(_Samples, torch.utils.data.IterableDataset):
+class IterableDataset(_Samples, Resumable, torch.utils.data.IterableDataset):
     """Samples in an order, read in batches ahead of their use.
 
     Arguments are those of Dataset, and: `batch_size` samples are read together, `prefetch` batches ahead.
     With `shuffle`, `seed` and the epoch determine the order. `rank` of `ranks` processes reads its share.
     Workers of a DataLoader with the same `batch_size` share the batches, and yield them in the order of a
-    single process. Each iteration is an epoch; `set_epoch` sets the next one.
+    single process. Each iteration is an epoch; `set_epoch` sets the next one. `state_dict` counts the samples
+    yielded; in a DataLoader with workers, use the state of the DataLoader.
     """
 
     def __init__(
@@ -98,18 +99,6 @@ class IterableDataset(_Samples, torch.utils.data.IterableDataset):
     def order(self, epoch):
         """The order of an epoch."""
         return Order(len(self.samples), seed=self.progress.seed, epoch=epoch, **self._order)
-
-    def set_epoch(self, epoch):
-        """Start the next iteration at the beginning of an epoch."""
-        self.progress.next = epoch, 0
-
-    def state_dict(self):
-        """Epoch, seed and samples yielded. In a DataLoader with workers, use the state of the DataLoader."""
-        return self.progress.state_dict()
-
-    def load_state_dict(self, state):
-        """Continue where `state_dict` was called, in the same or in another process."""
-        self.progress.load_state_dict(state)
 
     def __iter__(self):
         epoch, start = self.progress.begin()

@@ -3,7 +3,7 @@
 import torch
 from torch.utils.data import Sampler
 
-from .._order import Order, Progress
+from .._order import Order, Progress, Resumable
 from ._datasets import IterableDataset
 
 
@@ -23,13 +23,14 @@ class _Numbers(Sampler):
         return len(Order(self._count, **self._options))
 
 
-class DataLoader(torch.utils.data.DataLoader):
+class DataLoader(Resumable, torch.utils.data.DataLoader):
     """torch's DataLoader, shuffled by seed and epoch, and resumable.
 
     `shuffle`, `seed`, `rank` and `ranks` determine the order of a dataset by number; an IterableDataset
     of `esker.torch` has them itself, and its batch size is this one's. Everything else is as in torch:
     `num_workers`, `multiprocessing_context`, `prefetch_factor` and so on. `state_dict` counts the samples
-    that the loop was given, not those that workers have read ahead. Each iteration is an epoch.
+    that the loop was given, not those that workers have read ahead; it may be loaded with another number of
+    workers. Each iteration is an epoch.
     """
 
     def __init__(self, dataset, batch_size=1, shuffle=False, *, seed=0, rank=0, ranks=1, **options):
@@ -46,18 +47,6 @@ class DataLoader(torch.utils.data.DataLoader):
             raise ValueError("persistent_workers keep the first epoch of an IterableDataset: use a Dataset")
         self.progress = Progress(seed if self._numbers else dataset.progress.seed)
         super().__init__(dataset, batch_size, **options)
-
-    def set_epoch(self, epoch):
-        """Start the next iteration at the beginning of an epoch."""
-        self.progress.next = epoch, 0
-
-    def state_dict(self):
-        """Epoch, seed, and the number of samples that the loop was given in it."""
-        return self.progress.state_dict()
-
-    def load_state_dict(self, state):
-        """Continue where `state_dict` was called; the number of workers may differ."""
-        self.progress.load_state_dict(state)
 
     def __iter__(self):
         self.progress.begin()

@@ -12,14 +12,14 @@ pub(crate) use watch::Watch;
 
 use crate::call::call;
 use crate::errors;
-use crate::pool::Pool;
+use crate::place;
 use crate::text;
 use archive::{Archiver, Source, unflushed};
 use ask::Counts;
 use esker::types::info::OpenMode;
-use esker::types::{Error, ErrorKind, Result};
+use esker::types::{ErrorKind, Result};
 use esker_fields::{Moving, Schema};
-use pyo3::exceptions::{PyResourceWarning, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyResourceWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use request::Wanted;
@@ -127,12 +127,7 @@ impl FieldStore {
     ) -> PyResult<Self> {
         let (py, mode) = (store.py(), text::open_mode(mode)?);
         let create = create && mode != OpenMode::ReadOnly;
-        let (name, pool) = match store.cast::<Pool>() {
-            Ok(pool) => {
-                (format!("{}/{}", pool.get().name(), wanted(label)?), Some(pool.get().opened(py)?))
-            }
-            Err(_) => (named(store, label)?, None),
-        };
+        let (name, pool) = place::of(store, label)?;
         let store = call(py, || open(&name, pool, mode, schema, create))?;
         let archiver = Archiver::new(&store, flush_on_close);
         Ok(Self { name, mode, flush_on_close, open: Mutex::new(Some(Open { store, archiver })) })
@@ -364,7 +359,7 @@ impl FieldStore {
         let (py, store, wanted) = asked(slf, Some(request))?;
         let other = match to.cast::<Self>() {
             Ok(to) => Err(to.get().store(py)?),
-            Err(_) => Ok(named(to, None)?),
+            Err(_) => Ok(place::named(to, None)?),
         };
         let how = Moving { workers, keep };
         let to = || match (doit, other) {
@@ -473,17 +468,6 @@ fn counted_row<'py>(py: Python<'py>, row: &ask::Row) -> PyResult<Bound<'py, PyDi
     Ok(shown)
 }
 
-fn wanted(label: Option<&str>) -> PyResult<&str> {
-    label.ok_or_else(|| PyTypeError::new_err("the container of the pool is missing: pass label="))
-}
-
-fn named(store: &Bound<'_, PyAny>, label: Option<&str>) -> PyResult<String> {
-    let name: String = store.extract().map_err(|_| {
-        PyTypeError::new_err("store must be \"POOL/CONTAINER\", or a Pool with label=")
-    })?;
-    Ok(label.map_or(name.clone(), |label| format!("{name}/{label}")))
-}
-
 /// Opens a store by its name, in a pool that is already open or not.
 fn open(
     name: &str,
@@ -497,8 +481,8 @@ fn open(
             schema.map_or_else(Schema::default_mars, |text| Schema::parse(text, "schema"))?;
         return open_or_create(name, pool, &schema);
     }
-    let (place, label) = split(name)?;
-    let pool = pool.map_or_else(|| esker::Pool::connect(place, mode), Ok)?;
+    let (at, label) = place::split(name, "tank/fields")?;
+    let pool = pool.map_or_else(|| esker::Pool::connect(at, mode), Ok)?;
     esker_fields::FieldStore::open(&pool, label, mode)
 }
 
@@ -508,16 +492,7 @@ fn open_or_create(
     pool: Option<esker::Pool>,
     schema: &Schema,
 ) -> Result<esker_fields::FieldStore> {
-    let (place, label) = split(name)?;
-    let pool = pool.map_or_else(|| esker::Pool::connect(place, OpenMode::ReadWrite), Ok)?;
+    let (at, label) = place::split(name, "tank/fields")?;
+    let pool = pool.map_or_else(|| esker::Pool::connect(at, OpenMode::ReadWrite), Ok)?;
     esker_fields::FieldStore::open_or_create(&pool, label, schema)
-}
-
-/// The pool and the container of a store's name.
-fn split(name: &str) -> Result<(&str, &str)> {
-    let parts = name.rsplit_once('/');
-    parts.filter(|(pool, label)| !pool.is_empty() && !label.is_empty()).ok_or_else(|| {
-        let text = format!("{name:?} has no container: use POOL/CONTAINER, such as tank/fields");
-        Error::new(ErrorKind::Invalid, text)
-    })
 }
