@@ -1,4 +1,4 @@
-"""Samples to learn from: values of a Key-Value, cells of an Array, files of a folder.
+"""Samples to learn from: values of a Key-Value, cells of an Array, rows of a tensor, files of a folder.
 
 Names and sizes are packed: Python objects would be copied into each forked worker when their reference counts
 change.
@@ -10,7 +10,7 @@ import operator
 from array import array
 from collections.abc import Sequence
 
-from . import Array, FileSystem, Kv, Pool
+from . import Array, FileSystem, Kv, Pool, Tensor
 from ._parallel import each
 from .errors import Invalid
 
@@ -111,6 +111,32 @@ def _runs(numbers, longest):
     return runs
 
 
+class TensorSamples(Samples):
+    """What a tensor has along its first dimension. A tensor never changes."""
+
+    def __init__(self, tensor):
+        """Look at the shape."""
+        self._tensor, self._count = tensor, len(tensor)
+        self._longest = max(1, RUN_BYTES * self._count // max(1, tensor.nbytes))
+        self._pool = Pool(tensor.store.name.rpartition("/")[0], "r")
+
+    def __len__(self):
+        return self._count
+
+    def key(self, number):
+        """The number itself."""
+        return number
+
+    def read(self, numbers):
+        """The samples with these numbers, as arrays of numpy; neighbours are read at once."""
+        found = each(self._pool, self._run, _runs(numbers, self._longest))
+        return [sample for run in found for sample in run]
+
+    def _run(self, run):
+        begin, count = run
+        return self._tensor[begin : begin + count]
+
+
 class FileSamples(Samples):
     """The files below a folder, sorted by path. Paths and sizes are those at the time of creation."""
 
@@ -167,8 +193,8 @@ def file_system(url, mode="r"):
 
 
 def samples_of(source):
-    """The samples of a Key-Value, an Array, a FileSystem, or a folder `esker://POOL/CONTAINER/path`."""
-    kinds = {Kv: KvSamples, Array: ArraySamples, FileSystem: FileSamples}
+    """The samples of a Key-Value, an Array, a Tensor, a FileSystem, or a folder `esker://POOL/CONTAINER/path`."""
+    kinds = {Kv: KvSamples, Array: ArraySamples, Tensor: TensorSamples, FileSystem: FileSamples}
     if isinstance(source, Samples):
         return source
     if type(source) in kinds:
@@ -176,4 +202,6 @@ def samples_of(source):
     if isinstance(source, str):
         return FileSamples(*file_system(source))
     kind = type(source).__name__
-    raise TypeError(f"{kind} has no samples: use a Kv, an Array, a FileSystem or esker://POOL/CONTAINER/path")
+    raise TypeError(
+        f"{kind} has no samples: use a Kv, an Array, a Tensor, a FileSystem or esker://POOL/CONTAINER/path"
+    )

@@ -89,6 +89,24 @@ def test_cells_of_an_array(cells):
     assert [tuple(batch.shape) for batch in loader] == [(50, 2, 2), (50, 2, 2), (3, 2, 2)]
 
 
+def test_samples_of_a_tensor(native):
+    label = f"{native.label}-tensors"
+    with esker.TensorStore(f"{native.pool.name}/{label}") as store:
+        tensor = store[store.put(torch.arange(COUNT * 4, dtype=torch.int16).reshape(COUNT, 2, 2).numpy())]
+        dataset = esker.torch.Dataset(tensor)
+        assert len(dataset) == COUNT and dataset[1].tolist() == [[4, 5], [6, 7]]
+        assert dataset[1].dtype == torch.int16
+        loader = esker.torch.DataLoader(dataset, batch_size=10, shuffle=True, num_workers=2)
+        assert sorted(int(sample[0, 0]) for batch in loader for sample in batch) == list(
+            range(0, COUNT * 4, 4)
+        )
+        shaped = esker.torch.Dataset(tensor, dtype=torch.float32, shape=(4,), keyed=True)
+        assert shaped[2][0] == 2 and shaped[2][1].tolist() == [8.0, 9.0, 10.0, 11.0]
+        ordered = esker.torch.IterableDataset(tensor, batch_size=8)
+        assert [int(one[0, 0]) for one in ordered] == list(range(0, COUNT * 4, 4))
+    native.pool.destroy_container(label, force=True)
+
+
 @pytest.mark.usefixtures("one_node")
 def test_files_of_a_folder(files, monkeypatch):
     dataset = esker.torch.Dataset(files, transform=number_of)

@@ -22,23 +22,29 @@ class _Samples:
         return list(map(self._made, numbers, self.samples.read(numbers)))
 
     def _made(self, number, data):
-        made = data if self._dtype is None else self._tensor(data)
+        made = data if self._dtype is None and isinstance(data, (bytes, bytearray)) else self._tensor(data)
         if self._keyed:
             made = (self.samples.key(number), made)
         return made if self._transform is None else self._transform(made)
 
     def _tensor(self, data):
-        whole = data if isinstance(data, bytearray) else bytearray(data)
-        tensor = torch.frombuffer(whole, dtype=self._dtype) if whole else torch.empty(0, dtype=self._dtype)
+        if isinstance(data, (bytes, bytearray)):
+            whole = data if isinstance(data, bytearray) else bytearray(data)
+            tensor = (
+                torch.frombuffer(whole, dtype=self._dtype) if whole else torch.empty(0, dtype=self._dtype)
+            )
+        else:
+            tensor = torch.as_tensor(data, dtype=self._dtype)
         return tensor if self._shape is None else tensor.reshape(self._shape)
 
 
 class Dataset(_Samples, torch.utils.data.Dataset):
     """Samples by number, for `DataLoader`.
 
-    `source` is a Kv (its values, sorted by key), an Array (its cells), a FileSystem (its files, sorted by
-    path) or a folder `esker://POOL/CONTAINER/path`. Samples are bytes or bytearrays; with `dtype` and
-    `shape` they are tensors; with `keyed` they are pairs of key (or path, or number) and sample.
+    `source` is a Kv (its values, sorted by key), an Array (its cells), a Tensor (along its first dimension),
+    a FileSystem (its files, sorted by path) or a folder `esker://POOL/CONTAINER/path`. Samples are bytes or
+    bytearrays, and those of a Tensor are tensors; with `dtype` and `shape` all are. With `keyed` they are
+    pairs of key (or path, or number) and sample.
     `transform` is called with each. Batches are read together, in parallel where that is faster. Workers
     may be forked or spawned.
     """

@@ -1,0 +1,47 @@
+"""Samples of a tensor; those of other sources are tested with PyTorch."""
+
+import pickle
+
+import pytest
+
+import esker
+from esker import _samples
+
+numpy = pytest.importorskip("numpy")
+
+
+@pytest.fixture
+def tensor(native):
+    """A tensor of 100 samples."""
+    store = esker.TensorStore(f"{native.pool.name}/{native.label}-tensors")
+    yield store[store.put(numpy.arange(600, dtype="f4").reshape(100, 2, 3), "images", chunks=(7, 2, 3))]
+    native.pool.destroy_container(f"{native.label}-tensors", force=True)
+
+
+def test_samples_of_a_tensor(tensor):
+    samples = pickle.loads(pickle.dumps(_samples.samples_of(tensor)))
+    assert len(samples) == 100 and samples.key(7) == 7
+    numbers = [3, 4, 5, 99, 0, 50, 51, 3]
+    for number, sample in zip(numbers, samples.read(numbers)):
+        assert (sample == numpy.arange(6, dtype="f4").reshape(2, 3) + 6 * number).all()
+    assert (samples[-1] == samples.read([99])[0]).all()
+    with pytest.raises(IndexError):
+        samples[100]
+
+
+def test_neighbours_are_read_at_once(tensor, monkeypatch):
+    monkeypatch.setattr(_samples, "RUN_BYTES", 24 * 4)
+    samples, runs = _samples.samples_of(tensor), []
+    run = samples._run
+    monkeypatch.setattr(samples, "_run", lambda one: runs.append(one) or run(one))
+    assert len(samples.read(range(10, 20))) == 10
+    assert runs == [(10, 4), (14, 4), (18, 2)]
+
+
+def test_scalars_and_what_has_no_samples(native):
+    store = esker.TensorStore(f"memory:{native.label}/tensors")
+    assert _samples.samples_of(store[store.put(numpy.arange(5))]).read([4, 0]) == [4, 0]
+    with pytest.raises(TypeError, match="without dimensions"):
+        _samples.samples_of(store[store.put(numpy.float64(1))])
+    with pytest.raises(TypeError, match="a Tensor"):
+        _samples.samples_of(store)
