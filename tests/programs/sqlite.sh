@@ -79,15 +79,71 @@ test_write_ahead_log_of_one() {
     is "$(sqlite3 db 'PRAGMA locking_mode=EXCLUSIVE; PRAGMA integrity_check; SELECT count(*) FROM t' | tail -n 2 | tr '\n' ' ')" "ok 5000 "
 }
 
-# Otherwise it needs a shared writable mapping: it works, or reports an error.
+# Otherwise it needs memory that processes share.
+log_of() {
+    is "$(sqlite3 "$1" "PRAGMA journal_mode=WAL; CREATE TABLE t(a, b UNIQUE); $(numbers 100) INSERT INTO t SELECT 0, x FROM n;")" wal
+}
+
 test_write_ahead_log() {
-    if sqlite3 db "PRAGMA journal_mode=WAL; CREATE TABLE t(a); $(numbers 100) INSERT INTO t SELECT x FROM n;" >said; then
-        for i in 1 2; do
-            (for _ in $(seq 20); do echo "INSERT INTO t VALUES($i);"; done | sqlite3 -cmd '.timeout 60000' db) &
-        done
-        wait
-        is "$(sqlite3 db 'PRAGMA integrity_check; SELECT count(*) FROM t')" "$(printf 'ok\n140')"
-    fi
+    log_of db
+    talk_to db said
+    printf 'BEGIN;\nSELECT count(*) FROM t;\n' >&7
+    until [ -s said ]; do sleep 0.01; done
+    for i in 1 2 3; do
+        (for n in $(seq 50); do echo "INSERT INTO t VALUES($i, '$i.$n');"; done | sqlite3 -bail -cmd '.timeout 60000' db) &
+    done
+    # Not the reader, which waits for commands.
+    # shellcheck disable=SC2046 # numbers
+    wait $(jobs -p | tail -n 3)
+    is "$(sqlite3 db 'SELECT count(*) FROM t')" 250
+    printf 'SELECT count(*) FROM t;\nCOMMIT;\nSELECT count(*) FROM t;\n' >&7
+    exec 7>&-
+    wait
+    is "$(tr '\n' ' ' <said)" "100 100 250 "
+    is "$(sqlite3 db 'PRAGMA integrity_check; SELECT count(*) FROM t')" "$(printf 'ok\n250')"
+    is "$(ls)" "$(printf 'db\nsaid')"
+}
+
+# Large enough for several parts of the index in shared memory.
+test_a_long_write_ahead_log() {
+    log_of db
+    talk_to db said
+    printf '%s\n' "PRAGMA wal_autocheckpoint=0; $(numbers 40) INSERT INTO t SELECT 1, zeroblob(1000000 + x) FROM n;" \
+        '.system touch written' >&7
+    until [ -e written ]; do sleep 0.01; done
+    is "$(sqlite3 db 'PRAGMA integrity_check; SELECT count(*), sum(length(b)) FROM t WHERE a = 1')" "$(printf 'ok\n40|40000820')"
+    exec 7>&-
+    wait
+    is "$(sqlite3 db 'PRAGMA integrity_check; SELECT count(*) FROM t')" "$(printf 'ok\n140')"
+}
+
+# kill_one NAME: kills a writer after its first transactions.
+kill_one() {
+    rm -f "begun.$1"
+    (echo "INSERT INTO t VALUES(-1, '$1');"
+        echo ".system touch begun.$1"
+        for n in $(seq 2000); do echo "BEGIN; INSERT INTO t VALUES(1, '$1.$n.a'); INSERT INTO t VALUES(-1, '$1.$n.b'); COMMIT;"; done) |
+        exec sqlite3 -bail -cmd '.timeout 60000' db &
+    local writer=$!
+    until [ -e "begun.$1" ]; do sleep 0.01; done
+    kill -9 "$writer"
+    wait "$writer" || true
+}
+
+# Transactions are whole, whether or not another process has the log open when one is killed.
+test_killed_writers_of_a_write_ahead_log() {
+    log_of db
+    for round in 1 2 3 4 5 6; do
+        [ "$round" != 4 ] || { talk_to db said && echo 'SELECT 1 FROM t LIMIT 1;' >&7; }
+        kill_one "$round.a" &
+        kill_one "$round.b" &
+        # shellcheck disable=SC2046 # numbers
+        wait $(jobs -p | tail -n 2)
+        is "$(sqlite3 -cmd '.timeout 60000' db 'PRAGMA integrity_check; SELECT sum(a) FROM t')" "$(printf 'ok\n-%d' $((2 * round)))"
+    done
+    exec 7>&-
+    wait
+    is "$(sqlite3 db 'PRAGMA integrity_check; SELECT sum(a) FROM t')" "$(printf 'ok\n-12')"
 }
 
 run_tests

@@ -30,6 +30,7 @@ mod names;
 mod next;
 mod open;
 mod open_file;
+mod pages;
 mod paths;
 mod process;
 mod raw;

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Byte that marks an object as in use. Locks of programs end before it.
-const PRESENCE: i64 = esker::PRESENCE as i64;
+pub(crate) const PRESENCE: i64 = esker::PRESENCE as i64;
 
 /// The mode of a lock file is that of the directory, limited to these bits, so that users of the directory may lock.
 const FILE_MODE_MAX: u32 = 0o666;
@@ -36,11 +36,16 @@ pub(crate) fn is_lock_file(path: &[u8]) -> bool {
 const FLAGS: c_int = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
 
 fn name(oid: ObjectId) -> Answer<CString> {
+    name_with(oid, b"")
+}
+
+/// The path of the lock file of an object with a suffix.
+pub(crate) fn name_with(oid: ObjectId, suffix: &[u8]) -> Answer<CString> {
     let Config { locks: folder, container, .. } = config::get();
     if folder.is_empty() {
         return refuse(libc::ENOLCK);
     }
-    c_string([folder, &b"/"[..], esker::lock_file(container, oid).as_bytes()].concat())
+    c_string([folder, &b"/"[..], esker::lock_file(container, oid).as_bytes(), suffix].concat())
 }
 
 /// The lock file of an object, with a shared lock on its last byte.
@@ -62,16 +67,27 @@ fn open_file(oid: ObjectId) -> Answer<c_int> {
 fn find_or_make(oid: ObjectId) -> Answer<c_int> {
     let name = name(oid)?;
     raw::open(&name, FLAGS, 0).or_else(|_| {
-        let mode = raw::status_of(&c_string(config::get().locks.clone())?)?.st_mode & FILE_MODE_MAX;
         note(oid, true)?;
-        let before = raw::set_umask(0);
-        let fd = raw::open(&name, FLAGS | libc::O_CREAT | libc::O_EXCL, mode);
-        raw::set_umask(before);
-        fd.or_else(|_| {
+        make(&name).or_else(|_| {
             note(oid, false)?;
             raw::open(&name, FLAGS, 0)
         })
     })
+}
+
+/// Makes a new file in the directory for lock files.
+fn make(name: &CStr) -> Answer<c_int> {
+    let mode = raw::status_of(&c_string(config::get().locks.clone())?)?.st_mode & FILE_MODE_MAX;
+    let before = raw::set_umask(0);
+    let fd = raw::open(name, FLAGS | libc::O_CREAT | libc::O_EXCL, mode);
+    raw::set_umask(before);
+    fd
+}
+
+/// Opens a file in the directory for lock files, of which the store need not know.
+pub(crate) fn open_or_make(name: &CStr) -> Answer<c_int> {
+    let open = || raw::open(name, FLAGS, 0);
+    open().or_else(|_| make(name)).or_else(|_| open())
 }
 
 /// Tells the store that the lock file of an object will be created, or has been removed.
@@ -80,8 +96,13 @@ fn note(oid: ObjectId, made: bool) -> Answer<()> {
 }
 
 fn presence(fd: c_int, command: c_int, kind: c_int) -> Answer<c_int> {
+    set(fd, PRESENCE, command, kind)
+}
+
+/// Sets a lock on one byte.
+pub(crate) fn set(fd: c_int, byte: i64, command: c_int, kind: c_int) -> Answer<c_int> {
     let (l_type, l_whence) = (kind as i16, libc::SEEK_SET as i16);
-    let mut lock = libc::flock { l_type, l_whence, l_start: PRESENCE, l_len: 1, l_pid: 0 };
+    let mut lock = libc::flock { l_type, l_whence, l_start: byte, l_len: 1, l_pid: 0 };
     raw::lock_range(fd, command, &mut lock)
 }
 

@@ -11,8 +11,9 @@
 use crate::answer::{Answer, refuse, to_c};
 use crate::edge::export;
 use crate::open_file::OpenFile;
+use crate::pages::Pages;
 use crate::serve::serve;
-use crate::{descriptors, locks, raw, report, threads};
+use crate::{descriptors, locks, raw, threads};
 use esker::types::ObjectId;
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,6 +35,8 @@ struct Region {
     offset: u64,
     /// The content of the file, while the memory is writable.
     copy: Option<Vec<u8>>,
+    /// What other processes map, too.
+    pages: Option<Arc<Pages>>,
 }
 
 impl Region {
@@ -45,8 +48,16 @@ impl Region {
         self.start < end && start < self.end()
     }
 
-    /// Writes the changes of the program.
+    /// Writes the changes of the program, and those of others who map the same memory.
     fn write_back(&mut self) -> Answer<()> {
+        match self.pages.clone() {
+            // Otherwise what one process has read could follow what another one has written since.
+            Some(pages) => pages.alone(|| self.write_changes()),
+            None => self.write_changes(),
+        }
+    }
+
+    fn write_changes(&mut self) -> Answer<()> {
         let Some(mut copy) = self.copy.take() else { return Ok(()) };
         let result = self.file.whole(|file| {
             // Bytes past the end of the file are not written, as in Linux.
@@ -73,7 +84,8 @@ impl Region {
         let view = self.view.part(skip, length);
         let copy = self.copy.as_ref().map(|copy| copy[skip..skip + length].to_vec());
         let offset = self.offset + skip as u64;
-        Some(Self { start, length, view, file: self.file.clone(), offset, copy })
+        let (file, pages) = (self.file.clone(), self.pages.clone());
+        Some(Self { start, length, view, file, offset, copy, pages })
     }
 }
 
@@ -185,12 +197,6 @@ impl MapRequest {
         if access == libc::O_WRONLY || (self.is_written() && access != libc::O_RDWR) {
             return refuse(libc::EACCES);
         }
-        // A file with record locks is shared with other processes, as sqlite's write-ahead log is. This process would
-        // not see their changes.
-        if self.is_written() && locks::has_records(file.identity().oid) {
-            report::note("a shared writable mapping of a file with record locks was refused");
-            return refuse(libc::ENODEV);
-        }
         if self.length == 0 || self.offset < 0 || !(self.offset as usize).is_multiple_of(PAGE) {
             return refuse(libc::EINVAL);
         }
@@ -201,23 +207,54 @@ impl MapRequest {
 fn map(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> Answer<*mut c_void> {
     let file = descriptors::get(request.fd)?;
     request.check(&file)?;
-    let plain = request.memory();
-    let memory = real(plain);
+    // Who locks parts of a file shares it with other processes, as sqlite its write-ahead log.
+    if request.is_shared() && locks::has_records(file.identity().oid) {
+        return map_pages(request, file, real);
+    }
+    finish(real(request.memory()), request, |start| fill(start, request, file))
+}
+
+/// Maps the memory that processes share.
+fn map_pages(
+    request: MapRequest,
+    file: Arc<OpenFile>,
+    real: impl Fn(MapRequest) -> *mut c_void,
+) -> Answer<*mut c_void> {
+    let pages = pages_of(file.identity().oid)?;
+    pages.fill(&file, request.offset as u64 + request.length as u64)?;
+    let flags = request.flags & !(libc::MAP_TYPE | libc::MAP_SYNC) | libc::MAP_SHARED;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let memory = real(MapRequest { fd: pages.descriptor(), flags, protection, ..request });
+    finish(memory, request, |start| record(start, request, file, Some(pages)))
+}
+
+/// Completes a writable mapping by `work` and gives it the protection that the program requests.
+fn finish(
+    memory: *mut c_void,
+    request: MapRequest,
+    work: impl FnOnce(usize) -> Answer<()>,
+) -> Answer<*mut c_void> {
     if memory == libc::MAP_FAILED {
         return refuse(threads::errno());
     }
-    match fill(memory as usize, request, file) {
-        Ok(()) => {
-            if request.protection != plain.protection {
-                raw::protect(memory as usize, request.length, request.protection)?;
-            }
-            Ok(memory)
-        }
+    let (start, length, protection) = (memory as usize, request.length, request.protection);
+    let done = work(start).and_then(|()| match protection == libc::PROT_READ | libc::PROT_WRITE {
+        true => Ok(()),
+        false => raw::protect(start, length, protection),
+    });
+    match done {
+        Ok(()) => Ok(memory),
         Err(error) => {
-            raw::unmap(memory as usize, request.length);
+            raw::unmap(start, length);
             Err(error)
         }
     }
+}
+
+fn pages_of(oid: ObjectId) -> Answer<Arc<Pages>> {
+    let of_object = |region: &&Region| region.file.identity().oid == oid;
+    let known = regions().iter().filter(of_object).find_map(|region| region.pages.clone());
+    known.map_or_else(|| Pages::open(oid).map(Arc::new), Ok)
 }
 
 fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
@@ -228,12 +265,21 @@ fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
         file.read_at(offset, memory)?;
         Ok(())
     })?;
-    if request.is_shared() {
-        let copy = request.is_written().then(|| memory.to_vec());
-        let view = View::of(start, length)?;
-        regions().push(Region { start, length, view, file, offset, copy });
-        COUNT.fetch_add(1, Ordering::Relaxed);
-    }
+    if request.is_shared() { record(start, request, file, None) } else { Ok(()) }
+}
+
+/// Records a shared mapping.
+fn record(
+    start: usize,
+    request: MapRequest,
+    file: Arc<OpenFile>,
+    pages: Option<Arc<Pages>>,
+) -> Answer<()> {
+    let (length, offset) = (request.length, request.offset as u64);
+    let view = View::of(start, length)?;
+    let copy = request.is_written().then(|| view.bytes().to_vec());
+    regions().push(Region { start, length, view, file, offset, copy, pages });
+    COUNT.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
 

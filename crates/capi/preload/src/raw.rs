@@ -153,6 +153,16 @@ pub(crate) fn read_at(fd: c_int, room: &mut [u8], offset: i64) -> Answer<usize> 
     checked(unsafe { call(libc::SYS_pread64, with) }).map(|count| count as usize)
 }
 
+pub(crate) fn write_at(fd: c_int, data: &[u8], offset: i64) -> Answer<usize> {
+    let with = [fd as usize, data.as_ptr() as usize, data.len(), offset as usize, 0, 0];
+    // SAFETY: the data has this length.
+    checked(unsafe { call(libc::SYS_pwrite64, with) }).map(|count| count as usize)
+}
+
+pub(crate) fn resize(fd: c_int, length: i64) -> Answer<()> {
+    numbers(libc::SYS_ftruncate, fd as usize, length as usize, 0).map(drop)
+}
+
 /// Entries of a directory as the kernel writes them.
 pub(crate) fn entries(fd: c_int, room: &mut [u8]) -> Answer<usize> {
     let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), 0, 0, 0];
