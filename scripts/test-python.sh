@@ -10,7 +10,7 @@ wheel=$(echo "$1"/esker-*.whl)
 shift
 "$tools/python" -m venv --clear --without-pip "$empty"
 "$tools/pip" --python "$empty/bin/python" install --quiet --disable-pip-version-check \
-    --constraint python/requirements.txt pytest pytest-asyncio hypothesis fsspec mypy numpy xarray zarr dask \
+    --constraint python/requirements.txt pytest pytest-asyncio hypothesis fsspec mypy numpy xarray zarr dask h5py \
     earthkit-data pyfdb "$wheel"
 cd python/tests
 "../../$empty/bin/python" -B -X dev -m pytest --rootdir . -c ../pyproject.toml "$@" .

@@ -8,6 +8,8 @@ import pathlib
 import pickle
 import random
 import re
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -289,6 +291,35 @@ def test_stores_are_opened_and_closed(pool, tensors):
     with pytest.raises(esker.Error, match="closed"):
         reading.list()
     assert repr(tensors) == f'TensorStore("{tensors.name}", "rw")'
+
+
+_SLABS = """
+import pathlib, re, sys
+import esker
+
+def own():
+    return int(re.search(r"RssAnon:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]) << 10
+
+tensor = esker.TensorStore(sys.argv[1], "r")["a"]
+tensor[:1]
+start, most = own(), 0
+for row in range(0, len(tensor), 4):
+    slab = tensor[row : row + 4]
+    assert slab[3, 0, 0] == row + 3
+    most = max(most, own() - start)
+print(most)
+"""
+
+
+def test_reading_in_slabs_takes_the_memory_of_a_slab(shared_tensors):
+    put = shared_tensors.begin((128, 512, 256), "<f4")
+    for row in range(128):
+        put.write((row, 0, 0), numpy.full((1, 512, 256), row, "<f4"))
+    put.commit("a")
+    command = [sys.executable, "-c", _SLABS, shared_tensors.name]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    # A tensor of 64 MiB in slabs of 2 MiB.
+    assert int(ended.stdout) < 16 << 20
 
 
 def _snippets():

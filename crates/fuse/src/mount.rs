@@ -2,10 +2,12 @@
 use crate::limits::THREADS_MAX;
 use crate::options::Options;
 use crate::served::Served;
+use crate::tensors::Tensors;
 use crate::unmount::{When, detach};
 use dfs::Dfs;
 use esker::types::{Error, ErrorKind, Result};
-use fuser::{Config, MountOption, Session, SessionACL};
+use esker_tensors::TensorStore;
+use fuser::{Config, Filesystem, MountOption, Session, SessionACL};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -20,9 +22,14 @@ const DEVICE: &str = "/dev/fuse";
 
 /// A file system mounted on a directory. Dropping it unmounts it.
 pub struct Mount {
-    session: Session<Served>,
-    dfs: Dfs,
+    content: Content,
     dir: PathBuf,
+}
+
+/// What is mounted.
+enum Content {
+    Files(Session<Served>, Dfs),
+    Tensors(Session<Tensors>),
 }
 
 impl Mount {
@@ -35,12 +42,20 @@ impl Mount {
         check(dir, options)?;
         let read_only = dfs.is_read_only();
         let served = Served::new(dfs.clone(), options.cache, options.snapshot);
-        let session = Session::new(served, dir, &config(options, read_only))
-            .map_err(|error| Error::io(format!("mounting on {}", dir.display()), &error))?;
-        let dir = dir
-            .canonicalize()
-            .map_err(|error| Error::io(format!("looking for {}", dir.display()), &error))?;
-        Ok(Self { session, dfs, dir })
+        let session = start(served, dir, &config(options, read_only))?;
+        Ok(Self { content: Content::Files(session, dfs), dir: absolute(dir)? })
+    }
+
+    /// Mounts a tensor store on `dir`, for reading: each tensor with a name is a file of HDF5, which is not stored but made
+    /// while it is read. A `/` in a name makes directories.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn tensors(store: TensorStore, dir: &Path, options: &Options) -> Result<Self> {
+        check(dir, options)?;
+        let served = Tensors::new(store, options.snapshot);
+        let session = start(served, dir, &config(options, true))?;
+        Ok(Self { content: Content::Tensors(session), dir: absolute(dir)? })
     }
 
     /// Answers the kernel until the file system is unmounted, by any process or because this one receives SIGHUP, SIGINT
@@ -50,22 +65,44 @@ impl Mount {
     /// # Errors
     /// Errors of `ready`, of the connection to the kernel, and of the final write-back.
     pub fn serve(self, ready: impl FnOnce() -> Result<()>) -> Result<()> {
-        let Self { session, dfs, dir } = self;
-        let failed = |error| Error::io(format!("serving {}", dir.display()), &error);
-        let mut signals = listen().map_err(failed)?;
-        let listening = signals.handle();
-        let session = session.spawn().map_err(failed)?;
-        thread::scope(|scope| {
-            scope.spawn(|| signals.forever().for_each(|_| end(&dir)));
-            let told = std::fs::metadata(&dir).map_err(failed).and_then(|_| ready());
-            if told.is_err() {
-                end(&dir);
+        match self.content {
+            Content::Files(session, dfs) => {
+                serve(session, &self.dir, ready).and_then(|told| told.and(dfs.flush()))
             }
-            let served = session.join().map_err(failed);
-            listening.close();
-            told.and(served).and(dfs.flush())
-        })
+            Content::Tensors(session) => serve(session, &self.dir, ready).and_then(|told| told),
+        }
     }
+}
+
+fn start<F: Filesystem>(served: F, dir: &Path, config: &Config) -> Result<Session<F>> {
+    Session::new(served, dir, config)
+        .map_err(|error| Error::io(format!("mounting on {}", dir.display()), &error))
+}
+
+fn absolute(dir: &Path) -> Result<PathBuf> {
+    dir.canonicalize().map_err(|error| Error::io(format!("looking for {}", dir.display()), &error))
+}
+
+/// Answers the kernel until the end. The inner result is that of `ready` and of the connection.
+fn serve<F: Filesystem + Send + 'static>(
+    session: Session<F>,
+    dir: &Path,
+    ready: impl FnOnce() -> Result<()>,
+) -> Result<Result<()>> {
+    let failed = |error| Error::io(format!("serving {}", dir.display()), &error);
+    let mut signals = listen().map_err(failed)?;
+    let listening = signals.handle();
+    let session = session.spawn().map_err(failed)?;
+    thread::scope(|scope| {
+        scope.spawn(|| signals.forever().for_each(|_| end(dir)));
+        let told = std::fs::metadata(dir).map_err(failed).and_then(|_| ready());
+        if told.is_err() {
+            end(dir);
+        }
+        let served = session.join().map_err(failed);
+        listening.close();
+        Ok(told.and(served))
+    })
 }
 
 fn check(dir: &Path, options: &Options) -> Result<()> {

@@ -121,6 +121,17 @@ impl Grid {
         if self.item == 0 { 0 } else { self.counts().product() }
     }
 
+    /// True if the chunks, one behind the other, are the elements in C order, without gaps between them.
+    pub(crate) fn is_flat(&self) -> bool {
+        let (shape, chunks) = (&self.shape, &self.chunks);
+        let Some(first) = chunks.iter().position(|chunk| *chunk > 1) else { return true };
+        let is_even = shape[first].is_multiple_of(chunks[first]);
+        let has_rows = chunks[first + 1..] == shape[first + 1..];
+        // A gap behind the last of all chunks does not count.
+        let is_only = shape[..first].iter().all(|length| *length == 1);
+        self.bytes() == 0 || (has_rows && (is_even || is_only))
+    }
+
     /// Distances of numbers of chunks, by dimension.
     pub(crate) fn chunk_strides(&self) -> Vec<i64> {
         row_major(&self.counts().collect::<Vec<_>>(), 1)
@@ -129,6 +140,19 @@ impl Grid {
     /// The selection of each dimension, by chunk.
     pub(crate) fn cuts(&self, slabs: &[Slab]) -> Vec<Vec<Cut>> {
         slabs.iter().zip(&self.chunks).map(|(slab, chunk)| cuts(*slab, *chunk)).collect()
+    }
+
+    /// The elements of a chunk, by its number.
+    pub(crate) fn chunk_slabs(&self, chunk: u64) -> Vec<Slab> {
+        let (mut rest, mut slabs) = (chunk, Vec::new());
+        let counts: Vec<u64> = self.counts().collect();
+        for (dimension, count) in counts.iter().enumerate().rev() {
+            let (length, start) = (self.chunks[dimension], rest % count * self.chunks[dimension]);
+            slabs.push(Slab::new(start, length.min(self.shape[dimension] - start)));
+            rest /= count;
+        }
+        slabs.reverse();
+        slabs
     }
 
     /// True if a box from the start of a chunk on has all elements that the chunk has in this dimension.
@@ -195,6 +219,39 @@ mod tests {
         assert!(refused(&[1 << 40], Some(&[1 << 40]), 8).contains("CHUNK_BYTES_MAX"));
         assert!(refused(&[4], Some(&[0]), 8).contains("at least 1"));
         assert!(refused(&[4], Some(&[1, 1]), 8).contains("each"));
+    }
+
+    #[test]
+    fn flat_chunks_are_the_elements_in_order() {
+        let is_flat =
+            |shape: &[u64], chunks: &[u64]| Grid::new(shape, Some(chunks), 8).unwrap().is_flat();
+        for (shape, chunks) in [
+            (&[][..], &[][..]),
+            (&[7], &[2]),
+            (&[4, 6], &[3, 6]),
+            (&[4, 6], &[1, 3]),
+            (&[1, 5, 6], &[1, 2, 6]),
+            (&[3, 0], &[2, 2]),
+            (&[3, 3], &[1, 1]),
+        ] {
+            assert!(is_flat(shape, chunks), "{shape:?} in {chunks:?}");
+        }
+        for (shape, chunks) in [
+            (&[4, 6][..], &[2, 3][..]),
+            (&[2, 5, 6], &[1, 2, 6]),
+            (&[4, 6], &[1, 4]),
+            (&[2, 2], &[3, 3]),
+        ] {
+            assert!(!is_flat(shape, chunks), "{shape:?} in {chunks:?}");
+        }
+    }
+
+    #[test]
+    fn chunks_have_their_elements() {
+        let grid = Grid::new(&[5, 7], Some(&[2, 3]), 8).unwrap();
+        assert_eq!(grid.chunk_slabs(0), [Slab::new(0, 2), Slab::new(0, 3)]);
+        assert_eq!(grid.chunk_slabs(5), [Slab::new(2, 2), Slab::new(6, 1)]);
+        assert_eq!(grid.chunk_slabs(8), [Slab::new(4, 1), Slab::new(6, 1)]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod audit;
 mod dtype;
 mod grid;
+pub mod hdf5;
 pub mod limits;
 mod messages;
 pub mod npy;

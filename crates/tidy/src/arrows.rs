@@ -60,7 +60,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
             "esker-eccodes",
         ],
     ),
-    ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),
+    ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs", "esker-tensors"]),
     (
         "esker-bench",
         &[

@@ -8,6 +8,7 @@ use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
 use esker_fuse::{Cache, Mount, Mounted, Options, When};
+use esker_tensors::TensorStore;
 use rustix::stdio;
 use serde_json::json;
 use std::io::{ErrorKind as IoKind, Read, Write};
@@ -31,6 +32,9 @@ A process in the background serves the mount until `esker umount DIR`, or until 
 `esker run` gives a program the same file system without a mount, and faster. Any number of mounts and processes may use \
 it at the same time: a mount sees the changes of others within a second or two, and whenever a file is opened.
 
+A container of tensors (`esker tensor`) can be mounted too, for reading: each tensor with a name is a file NAME.h5 of HDF5, \
+which is made of its stored chunks while it is read. A `/` in a name makes directories.
+
 Locks (flock, fcntl) exclude programs on the same mount from each other, but not programs that reach the file system \
 another way.";
 
@@ -41,6 +45,7 @@ another way.";
   esker mount tank/home ~/mnt
   esker mount tank/home ~/mnt --cache writeback
   esker mount tank/home ~/before --snapshot monday
+  esker mount tank/tensors ~/tensors
   esker umount ~/mnt")]
 pub(crate) struct MountCommand {
     #[command(flatten)]
@@ -70,6 +75,12 @@ pub(crate) struct MountCommand {
     /// Admit other users, subject to file modes (requires `user_allow_other` in /etc/fuse.conf)
     #[arg(long)]
     allow_other: bool,
+}
+
+/// What a container holds.
+enum Source {
+    Files(Dfs),
+    Tensors(TensorStore),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -124,7 +135,7 @@ impl MountCommand {
     /// Serves the mount in this process; calls `ready` when it is ready.
     fn serve(self, ready: impl FnOnce() -> Result<()>) -> Result<Answer> {
         self.refuse_mounted()?;
-        let dfs = self.open()?;
+        let source = self.open()?;
         let defaults = Options::default();
         let options = Options {
             source: self.source.clone(),
@@ -133,7 +144,11 @@ impl MountCommand {
             snapshot: self.snapshot.is_some(),
             allow_other: self.allow_other,
         };
-        Mount::new(dfs, &self.dir, &options)?.serve(ready)?;
+        let mount = match source {
+            Source::Files(dfs) => Mount::new(dfs, &self.dir, &options)?,
+            Source::Tensors(store) => Mount::tensors(store, &self.dir, &options)?,
+        };
+        mount.serve(ready)?;
         Ok(Answer::new(self.response(), ""))
     }
 
@@ -153,14 +168,22 @@ impl MountCommand {
         }
     }
 
-    fn open(&self) -> Result<Dfs> {
+    fn open(&self) -> Result<Source> {
         let (pool, container) = open::split(&self.source)?;
         let read_only = self.read_only || self.snapshot.is_some();
         let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let container = Pool::connect(&pool, mode)?.open_container(container, mode).wait()?;
+        let (pool, label) = (Pool::connect(&pool, mode)?, container);
+        let container = pool.open_container(label, mode).wait()?;
         let snapshot =
             self.snapshot.as_ref().map(|name| container.find_snapshot(name).wait()).transpose()?;
-        Dfs::mount(container, MountOptions { read_only, snapshot })
+        if TensorStore::is_in(&container)? {
+            let store = TensorStore::open(&pool, label, mode)?;
+            return Ok(Source::Tensors(match snapshot {
+                Some(epoch) => store.at(epoch)?,
+                None => store,
+            }));
+        }
+        Dfs::mount(container, MountOptions { read_only, snapshot }).map(Source::Files)
     }
 
     /// Runs this command again as the server, and waits until the mount is ready. Until then the server has our

@@ -4,3 +4,4 @@ mod life;
 mod mount_point;
 #[path = "../support/mod.rs"]
 mod support;
+mod tensors;

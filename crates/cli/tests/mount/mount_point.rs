@@ -41,7 +41,11 @@ impl MountPoint {
     }
 
     pub(crate) fn mount(&self, options: &[&str]) {
-        self.site.ok(&[&["mount", "tank/home", self.dir()], options].concat());
+        self.mount_container("tank/home", options);
+    }
+
+    pub(crate) fn mount_container(&self, name: &str, options: &[&str]) {
+        self.site.ok(&[&["mount", name, self.dir()], options].concat());
     }
 
     /// A program that another test is just starting has our open files until it runs, also those that we

@@ -70,6 +70,14 @@ impl TensorStore {
         }
     }
 
+    /// True if a container holds tensors, of this or a later release.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub fn is_in(container: &Container) -> Result<bool> {
+        Ok(container.properties().get(layout::VERSION).wait()?.is_some())
+    }
+
     /// Opens a store, or creates it. Safe to call concurrently: one caller creates it.
     ///
     /// # Errors

@@ -170,7 +170,8 @@ impl Put {
         self.write_data(&vec![0; data.shape.len()], data)
     }
 
-    fn write_data(&self, offset: &[u64], data: &Strided<'_>) -> Result<()> {
+    /// Writes elements without noting the part, for whoever knows that all are written.
+    pub(crate) fn write_data(&self, offset: &[u64], data: &Strided<'_>) -> Result<()> {
         let starts = offset.iter().zip(&data.shape);
         let slabs: Vec<Slab> = starts.map(|(start, count)| Slab::new(*start, *count)).collect();
         let dimensions = self.grid.shape().len();
@@ -232,7 +233,8 @@ impl Put {
         }
     }
 
-    fn publish(&self, name: Option<&str>) -> Result<Uuid> {
+    /// Makes the tensor visible without looking at its parts.
+    pub(crate) fn publish(&self, name: Option<&str>) -> Result<Uuid> {
         let store = &self.store;
         let replaced = store.atomically(|access| store.publish(self.uuid, name, access))?;
         // From here on it is visible: what fails now is left to a collection.

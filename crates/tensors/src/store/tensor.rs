@@ -6,7 +6,8 @@ use crate::grid::Grid;
 use crate::messages::{Attribute, State, TensorRecord};
 use crate::slab::{self, Slab};
 use esker::{Array, Lease, Wait};
-use esker_types::{Error, ErrorKind, Result, Uuid};
+use esker_types::ops::Sink;
+use esker_types::{Error, ErrorKind, Extent, Result, Uuid};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -149,6 +150,17 @@ impl Tensor {
         let mut buffer = vec![0; self.bytes_of(slabs)?];
         self.read(slabs, &mut buffer)?;
         Ok(buffer)
+    }
+
+    /// Fills `buffer` with bytes of the Array from `at` on: chunks as they are stored, with zeros where they have no elements.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    pub(crate) fn read_bytes(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
+        let (inner, extent) = (&*self.0, Extent::new(at, buffer.len() as u64));
+        let access = inner.store.access();
+        inner.array.read_or_zero(&[extent], Sink::One(buffer), access).wait()?;
+        self.check_there()
     }
 
     /// Checks after a read that it was of this tensor, not of what remained of it, unless that cannot be.

@@ -1,5 +1,6 @@
 //! `esker tensor`: n-dimensional arrays.
 mod change;
+mod hdf5;
 mod look;
 mod transfer;
 
@@ -23,6 +24,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) enum TensorCommand {
     Put(transfer::Put),
     Get(transfer::Get),
+    Export(hdf5::Export),
+    Import(hdf5::Import),
     List(look::List),
     Show(look::Show),
     #[command(visible_alias = "mv")]
@@ -37,6 +40,8 @@ impl TensorCommand {
         match self {
             Self::Put(put) => put.run(),
             Self::Get(get) => get.run(json),
+            Self::Export(export) => export.run(json),
+            Self::Import(import) => import.run(),
             Self::List(list) => list.run(),
             Self::Show(show) => show.run(),
             Self::Rename(rename) => rename.run(),

@@ -1,0 +1,171 @@
+//! `esker tensor export` and `import`: files of HDF5.
+use super::super::files::Sink;
+use super::open;
+use crate::args::{ContainerArg, SnapshotArg};
+use crate::output::{Answer, Bar};
+use clap::Args;
+use esker::types::info::OpenMode;
+use esker::types::{Error, ErrorKind, Result};
+use esker_tensors::hdf5::{Image, Parts, Source};
+use esker_tensors::{Tensor, TensorStore};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Bytes that are copied at a time.
+const PIECE_BYTES: u64 = 32 << 20;
+
+/// Write a tensor to a file of HDF5
+///
+/// The file has one dataset with the name, the attributes and the chunks of the tensor: h5py, netCDF4, h5dump and whatever
+/// else uses HDF5 1.10 or later read it. A `/` in the name makes groups; a tensor without a name is `data`. Names of members,
+/// byte orders and the bytes of all elements are kept. Dates and texts of UTF-32 become opaque types with numpy's code
+/// in their tag, as h5py writes and reads them.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker tensor export tank/tensors t2m t2m.h5
+  esker tensor export tank/tensors t2m t2m.h5 --virtual
+  esker tensor export tank/tensors t2m - --snapshot monday > t2m.h5")]
+pub(crate) struct Export {
+    #[command(flatten)]
+    container: ContainerArg,
+    /// Tensor: its name or UUID
+    #[arg(value_name = "TENSOR")]
+    tensor: String,
+    /// File, or - for standard output
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write a file for each chunk to the directory FILE.chunks, and to FILE a virtual dataset over them
+    #[arg(long = "virtual")]
+    is_virtual: bool,
+    #[command(flatten)]
+    snapshot: SnapshotArg,
+}
+
+impl Export {
+    pub(super) fn run(self, json: bool) -> Result<Answer> {
+        let is_stream = self.file == Path::new("-");
+        if is_stream && (json || self.is_virtual) {
+            let message =
+                "standard output is for the JSON document, and for one file only: name a file";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let store = open(&self.container, OpenMode::ReadOnly, self.snapshot.snapshot.as_deref())?;
+        let tensor = store.open_tensor(&self.tensor)?;
+        let chunks = match self.is_virtual {
+            true => Some(write_parts(&tensor, &self.file)?),
+            false => write_image(&tensor, &self.file).map(|()| None)?,
+        };
+        let response = json!({
+            "uuid": tensor.uuid().to_string(),
+            "size_bytes": tensor.grid().bytes(),
+            "file": self.file.display().to_string(),
+            "chunk_files": chunks,
+        });
+        Ok(Answer::new(response, ""))
+    }
+}
+
+/// Store a dataset of a file of HDF5 as a tensor
+///
+/// Shape, type, byte order and attributes are kept, and chunks unless they are very small or larger than 64 MiB. Datasets may
+/// be contiguous, compact or chunked, also with deflate, shuffle, fletcher32, nbit, scaleoffset or szip. Elements of variable
+/// length, references and virtual datasets are refused. Files of netCDF 4 are files of HDF5.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker tensor import tank/tensors t2m.h5 --name t2m
+  esker tensor import tank/tensors era5.nc:t2m --name t2m
+  esker tensor import tank/tensors run.h5:/group/u --name u --chunks 1,180,360")]
+pub(crate) struct Import {
+    #[command(flatten)]
+    container: ContainerArg,
+    /// File, and a dataset in it [default: its only one]
+    #[arg(value_name = "FILE[:DATASET]")]
+    file: String,
+    /// Name of the tensor
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Shape of the chunks, such as 64,64,64 [default: those of the dataset, or whole rows of up to 4 MiB]
+    #[arg(long, value_name = "LENGTHS", value_delimiter = ',')]
+    chunks: Option<Vec<u64>>,
+}
+
+impl Import {
+    pub(super) fn run(self) -> Result<Answer> {
+        let (file, dataset) = split(&self.file);
+        let source = Source::open(Path::new(file), dataset)?;
+        let mut new = source.describe().clone();
+        new.chunks = self.chunks.or(new.chunks);
+        let pool = self.container.pool.open(OpenMode::ReadWrite)?;
+        let store = TensorStore::open_or_create(&pool, &self.container.container)?;
+        let total = new.data_type.size()? * new.shape.iter().product::<u64>();
+        let bar = Bar::bytes("storing");
+        let uuid = source
+            .store(&store, &new, self.name.as_deref(), &mut |done| bar.update(done, total))?;
+        if !source.left_out().is_empty() {
+            eprintln!("esker: attributes that are not kept: {}", source.left_out().join(", "));
+        }
+        let response = json!({
+            "uuid": uuid.to_string(),
+            "name": self.name,
+            "size_bytes": total,
+            "left_out": source.left_out(),
+        });
+        Ok(Answer::new(response, uuid.to_string()))
+    }
+}
+
+/// A file and a dataset in it. Colons may be part of both; the file is the longest that exists.
+fn split(text: &str) -> (&str, Option<&str>) {
+    let pairs = text.rmatch_indices(':').map(|(at, _)| (&text[..at], Some(&text[at + 1..])));
+    let mut all = std::iter::once((text, None)).chain(pairs);
+    all.find(|(file, _)| Path::new(file).exists()).unwrap_or((text, None))
+}
+
+/// Writes one file with all elements, some at a time.
+fn write_image(tensor: &Tensor, file: &Path) -> Result<()> {
+    let image = Image::new(tensor)?;
+    let (bar, total) = (Bar::bytes("writing"), image.bytes());
+    let mut sink = Sink::create(file)?;
+    let (mut at, mut buffer) = (0, Vec::new());
+    while at < total {
+        buffer.resize(PIECE_BYTES.min(total - at) as usize, 0);
+        image.read(at, &mut buffer)?;
+        sink.write(&buffer)?;
+        at += buffer.len() as u64;
+        bar.update(at, total);
+    }
+    sink.finish()
+}
+
+/// Writes a file for each chunk, then the one that refers to them. Returns the number of chunks.
+fn write_parts(tensor: &Tensor, file: &Path) -> Result<u64> {
+    let parts = Parts::new(tensor)?;
+    let directory = chunk_directory(file)?;
+    let (bar, total) = (Bar::bytes("writing"), tensor.grid().bytes());
+    let failed = |error| Error::io(format!("making the directory {}", directory.display()), &error);
+    std::fs::create_dir_all(&directory).map_err(failed)?;
+    for chunk in 0..parts.count() {
+        write_file(&directory.join(Parts::name(chunk)), &parts.chunk(chunk)?)?;
+        bar.update((chunk + 1) * tensor.grid().chunk_bytes(), total);
+    }
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    write_file(file, &parts.index(&name)?)?;
+    Ok(parts.count())
+}
+
+/// FILE.chunks; a file of HDF5 refers to it by its name in UTF-8.
+fn chunk_directory(file: &Path) -> Result<PathBuf> {
+    match file.file_name().and_then(|name| name.to_str()) {
+        Some(name) => Ok(file.with_file_name(format!("{name}.chunks"))),
+        None => {
+            let text = format!("{} has no name in UTF-8: choose another", file.display());
+            Err(Error::new(ErrorKind::Invalid, text))
+        }
+    }
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut sink = Sink::create(path)?;
+    sink.write(bytes)?;
+    sink.finish()
+}

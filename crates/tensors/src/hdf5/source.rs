@@ -1,0 +1,331 @@
+//! Datasets of files of HDF5, to store as tensors.
+use super::{source_types, source_values, unsupported};
+use crate::grid::Grid;
+use crate::limits::CHUNK_BYTES_MAX;
+use crate::store::{NewTensor, Put, TensorStore};
+use crate::strided::{Strided, row_major};
+use esker_types::{Error, ErrorKind, Result, Uuid};
+use hdf5_reader::group::Group;
+use hdf5_reader::messages::HdfMessage;
+use hdf5_reader::messages::layout::DataLayout;
+use hdf5_reader::{Dataset, Hdf5File, OpenOptions};
+use std::collections::HashSet;
+use std::path::Path;
+
+/// Bytes that are read at a time, approximately.
+const PIECE_BYTES: u64 = 32 << 20;
+
+/// Chunks of fewer bytes are not kept, unless there are few of them.
+const SMALL_CHUNK_BYTES: u64 = 64 << 10;
+const FEW_CHUNKS: u64 = 1024;
+
+/// Levels of groups in which a dataset is looked for, and datasets that a message names.
+const LEVELS_MAX: usize = 32;
+const NAMED_MAX: usize = 10;
+
+/// A dataset of a file, contiguous, compact or chunked, also with the filters deflate, shuffle, fletcher32, nbit,
+/// scaleoffset and szip.
+pub struct Source {
+    file: Hdf5File,
+    dataset: Dataset,
+    new: NewTensor,
+    left_out: Vec<String>,
+}
+
+impl Source {
+    /// Opens a dataset by its path in the file; without one, the only dataset of the file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the file is none of HDF5 or damaged, [`ErrorKind::NotFound`] if it has no such dataset,
+    /// [`ErrorKind::NotSupported`] if the elements have no fixed size or are in other files; [`ErrorKind::Io`].
+    pub fn open(path: &Path, dataset: Option<&str>) -> Result<Self> {
+        let options = OpenOptions::default().with_chunk_cache_bytes(0);
+        let failed = |error| wrong(&path.display().to_string(), error);
+        let file = Hdf5File::open_with_options(path, options).map_err(failed)?;
+        let dataset = match dataset {
+            Some(name) => file.dataset(name).map_err(failed)?,
+            None => only(&file, path)?,
+        };
+        let (attributes, left_out) = source_values::attributes(&dataset);
+        let data_type = source_types::decode(dataset.dtype())?;
+        let shape = dataset.shape().to_vec();
+        let chunks = chunks(&dataset, data_type.size()?);
+        let new = NewTensor { data_type, shape, chunks, attributes };
+        Ok(Self { file, dataset, new, left_out })
+    }
+
+    /// Type, shape, chunks and attributes of the dataset. Chunks are those of the file, unless they are very small or
+    /// too large for the store.
+    #[must_use]
+    pub fn describe(&self) -> &NewTensor {
+        &self.new
+    }
+
+    /// Names of attributes that are not kept: references, and what netCDF notes for itself.
+    #[must_use]
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
+    /// Stores the elements as `new`, which has the type and the shape of [`Source::describe`], under `name` or by UUID
+    /// only. `progress` is told the bytes that are stored.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the file is damaged; as [`TensorStore::put`].
+    pub fn store(
+        &self,
+        store: &TensorStore,
+        new: &NewTensor,
+        name: Option<&str>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Uuid> {
+        let put = store.begin(new)?;
+        let stored = self.copy(&put, progress).and_then(|()| put.publish(name));
+        stored.inspect_err(|_| {
+            // What is left then is collected later.
+            let _ = put.abort();
+        })
+    }
+
+    fn copy(&self, put: &Put, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        if put.grid().bytes() == 0 {
+            return Ok(());
+        }
+        match self.layout()? {
+            DataLayout::Contiguous { address, .. } if address != u64::MAX => {
+                bands(put.grid(), |at, offset, part| {
+                    let bytes = part.iter().product::<u64>() * put.grid().item();
+                    let range = self.file.storage().read_range(address + at, bytes as usize);
+                    self.write(
+                        put,
+                        offset,
+                        part,
+                        range.map_err(|error| self.wrong(error))?.as_ref(),
+                    )?;
+                    progress(at + bytes);
+                    Ok(())
+                })
+            }
+            DataLayout::Contiguous { .. } => self.fill(put),
+            DataLayout::Compact { .. } => {
+                let bytes = self.dataset.read_raw_bytes().map_err(|error| self.wrong(error))?;
+                self.write(put, &vec![0; self.new.shape.len()], &self.new.shape, &bytes)
+            }
+            DataLayout::Chunked { .. } => self.copy_chunks(put, progress),
+        }
+    }
+
+    fn layout(&self) -> Result<DataLayout> {
+        let header = self.file.get_or_parse_header(self.dataset.address());
+        let header = header.map_err(|error| self.wrong(error))?;
+        let mut layout = None;
+        for message in &header.messages {
+            match message {
+                HdfMessage::DataLayout(found) => layout = Some(found.layout.clone()),
+                HdfMessage::ExternalFiles(_) => {
+                    let text = format!(
+                        "the elements of {} are in other files: h5repack brings them into one",
+                        self.dataset.name()
+                    );
+                    return Err(unsupported(text));
+                }
+                _ => {}
+            }
+        }
+        layout.ok_or_else(|| {
+            invalid(format!("{} has no layout: the file is damaged", self.dataset.name()))
+        })
+    }
+
+    fn copy_chunks(&self, put: &Put, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let (shape, item) = (&self.new.shape, put.grid().item());
+        let dims = self.dataset.chunks().unwrap_or_default();
+        let dims: Vec<u64> = dims.into_iter().map(u64::from).collect();
+        let (strides, mut done, mut seen) = (row_major(&dims, item), 0, HashSet::new());
+        for chunk in self.dataset.iter_chunks().map_err(|error| self.wrong(error))? {
+            let chunk = chunk.map_err(|error| self.wrong(error))?;
+            let offset = chunk.offsets();
+            let left = shape.iter().zip(offset).map(|(length, at)| length.saturating_sub(*at));
+            let part: Vec<u64> = left.zip(&dims).map(|(left, chunk)| left.min(*chunk)).collect();
+            if part.contains(&0) || !seen.insert(offset.to_vec()) {
+                continue;
+            }
+            put.write_data(offset, &Strided::new(chunk.bytes(), 0, &part, &strides, item)?)?;
+            done += part.iter().product::<u64>() * item;
+            progress(done);
+        }
+        if done < put.grid().bytes() { self.fill_chunks(put, &dims, &seen) } else { Ok(()) }
+    }
+
+    /// The fill value, unless it is zero, as which elements that were never written are read.
+    fn fill_value(&self) -> Option<&[u8]> {
+        let value = self.dataset.fill_value()?.value.as_deref()?;
+        let size = self.new.data_type.size().ok()?;
+        (value.len() as u64 == size && value.iter().any(|byte| *byte != 0)).then_some(value)
+    }
+
+    /// Writes the fill value to the chunks that the file does not have.
+    fn fill_chunks(&self, put: &Put, dims: &[u64], seen: &HashSet<Vec<u64>>) -> Result<()> {
+        let Some(value) = self.fill_value() else { return Ok(()) };
+        let grid = Grid::new(&self.new.shape, Some(dims), put.grid().item())?;
+        for slabs in (0..grid.chunk_count()).map(|chunk| grid.chunk_slabs(chunk)) {
+            let offset: Vec<u64> = slabs.iter().map(|slab| slab.start).collect();
+            if !seen.contains(&offset) {
+                let part: Vec<u64> = slabs.iter().map(|slab| slab.count).collect();
+                self.write(
+                    put,
+                    &offset,
+                    &part,
+                    &value.repeat(part.iter().product::<u64>() as usize),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the fill value everywhere.
+    fn fill(&self, put: &Put) -> Result<()> {
+        let Some(value) = self.fill_value() else { return Ok(()) };
+        bands(put.grid(), |_, offset, part| {
+            self.write(put, offset, part, &value.repeat(part.iter().product::<u64>() as usize))
+        })
+    }
+
+    fn write(&self, put: &Put, offset: &[u64], part: &[u64], bytes: &[u8]) -> Result<()> {
+        put.write_data(offset, &Strided::contiguous(bytes, part, put.grid().item())?)
+    }
+
+    #[cold]
+    fn wrong(&self, error: hdf5_reader::error::Error) -> Error {
+        wrong(self.dataset.name(), error)
+    }
+}
+
+/// Calls `each` for parts that follow each other in C order: with the byte at which each starts, its first index and its
+/// shape. They have about [`PIECE_BYTES`], and whole chunks if that is possible.
+fn bands(grid: &Grid, mut each: impl FnMut(u64, &[u64], &[u64]) -> Result<()>) -> Result<()> {
+    let (shape, item) = (grid.shape(), grid.item());
+    let rest = |dimension: usize| shape[dimension + 1..].iter().product::<u64>() * item;
+    let Some(split) = (0..shape.len()).find(|dimension| rest(*dimension) <= PIECE_BYTES) else {
+        return each(0, &[], &[]);
+    };
+    let (row, chunk) = (rest(split), grid.chunks()[split]);
+    let rows = (PIECE_BYTES / row / chunk * chunk).max((PIECE_BYTES / row).min(chunk)).max(1);
+    let (mut offset, mut part) = (vec![0; shape.len()], vec![1; shape.len()]);
+    part[split + 1..].copy_from_slice(&shape[split + 1..]);
+    let outer: u64 = shape[..split].iter().product();
+    for number in 0..outer {
+        let mut left = number;
+        for dimension in (0..split).rev() {
+            offset[dimension] = left % shape[dimension];
+            left /= shape[dimension];
+        }
+        for first in (0..shape[split]).step_by(rows as usize) {
+            offset[split] = first;
+            part[split] = rows.min(shape[split] - first);
+            each((number * shape[split] + first) * row, &offset, &part)?;
+        }
+    }
+    Ok(())
+}
+
+/// The chunks of a dataset, if they suit the store.
+fn chunks(dataset: &Dataset, item: u64) -> Option<Vec<u64>> {
+    let chunks: Vec<u64> = dataset.chunks()?.iter().map(|length| u64::from(*length)).collect();
+    let bytes = chunks.iter().try_fold(item, |bytes, length| bytes.checked_mul(*length))?;
+    let counts =
+        dataset.shape().iter().zip(&chunks).map(|(length, chunk)| length.div_ceil((*chunk).max(1)));
+    let is_few = counts.fold(1, u64::saturating_mul) <= FEW_CHUNKS;
+    let suits = (bytes >= SMALL_CHUNK_BYTES || is_few) && bytes <= CHUNK_BYTES_MAX;
+    (suits && chunks.len() == dataset.shape().len()).then_some(chunks)
+}
+
+/// The only dataset of a file.
+fn only(file: &Hdf5File, path: &Path) -> Result<Dataset> {
+    let path = path.display().to_string();
+    let failed = |error| wrong(&path, error);
+    let mut found = Vec::new();
+    collect(&file.root_group().map_err(failed)?, "", 0, &mut found).map_err(failed)?;
+    match found.as_slice() {
+        [] => Err(invalid(format!("{path} has no dataset"))),
+        [one] => file.dataset(one).map_err(failed),
+        several => {
+            let names = several.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>();
+            let names = names.join(", ");
+            Err(invalid(format!(
+                "{path} has several datasets: write {path}:DATASET, such as {names}"
+            )))
+        }
+    }
+}
+
+/// Collects the paths of datasets, until there are enough for a message.
+fn collect(
+    group: &Group,
+    path: &str,
+    level: usize,
+    found: &mut Vec<String>,
+) -> hdf5_reader::error::Result<()> {
+    let (groups, datasets) = group.member_names()?;
+    found.extend(datasets.iter().map(|name| format!("{path}/{name}")));
+    for name in &groups {
+        if level < LEVELS_MAX && found.len() <= NAMED_MAX {
+            collect(&group.group(name)?, &format!("{path}/{name}"), level + 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn invalid(text: String) -> Error {
+    Error::new(ErrorKind::Invalid, text)
+}
+
+#[cold]
+fn wrong(what: &str, error: hdf5_reader::error::Error) -> Error {
+    use hdf5_reader::error::Error as Of;
+    let mut inner = &error;
+    while let Of::Context { source, .. } = inner {
+        inner = source;
+    }
+    match inner {
+        Of::Io(error) => Error::io(format!("reading {what}"), error),
+        Of::DatasetNotFound(name) | Of::GroupNotFound(name) => {
+            let text = format!("{what} has no {name}: look at its datasets with h5ls -r");
+            Error::new(ErrorKind::NotFound, text)
+        }
+        Of::UnsupportedLayoutClass(_)
+        | Of::UnsupportedFilter(_)
+        | Of::UnsupportedDatatypeClass(_) => {
+            unsupported(format!("{what}: {error}: rewrite it with h5repack -l CONTI -f NONE"))
+        }
+        _ => invalid(format!("{what} is no file of HDF5 that can be read: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all_bands(shape: &[u64], chunks: &[u64], item: u64) -> Vec<(u64, Vec<u64>, Vec<u64>)> {
+        let (grid, mut found) = (Grid::new(shape, Some(chunks), item).unwrap(), Vec::new());
+        bands(&grid, |at, offset, part| {
+            found.push((at, offset.to_vec(), part.to_vec()));
+            Ok(())
+        })
+        .unwrap();
+        found
+    }
+
+    #[test]
+    fn bands_follow_each_other() {
+        assert_eq!(all_bands(&[], &[], 8), [(0, vec![], vec![])]);
+        let rows = all_bands(&[100, 1 << 20], &[3, 1 << 20], 8);
+        assert_eq!(rows[1], (24 << 20, vec![3, 0], vec![3, 1 << 20]));
+        assert_eq!((rows.len(), &rows[33].2), (34, &vec![1, 1 << 20]));
+        // A row does not fit.
+        let long = all_bands(&[2, 10 << 20], &[2, 1 << 20], 8);
+        assert_eq!(long[3], (80 << 20, vec![1, 0], vec![1, 4 << 20]));
+        assert_eq!(long[5], (144 << 20, vec![1, 8 << 20], vec![1, 2 << 20]));
+    }
+}

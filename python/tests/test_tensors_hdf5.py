@@ -1,0 +1,300 @@
+"""Tensors as files of HDF5: h5py and others read what was exported, and what they wrote is imported."""
+
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy
+import pytest
+
+import esker
+
+h5py = pytest.importorskip("h5py")
+
+_numbers = itertools.count()
+
+_SIMPLE = [
+    *(order + code for order in "<>" for code in ("i2", "i4", "u8", "f2", "f4", "f8", "c8", "c16", "U3")),
+    *("?", "i1", "u1", "S1", "S7", "V5", "<M8[ns]", ">m8[25s]", numpy.longdouble, numpy.clongdouble),
+]
+
+_STRUCTURED = [
+    numpy.dtype([("a", "<f4"), ("b", ">i8"), ("c", "S3")]),
+    numpy.dtype([("a", "<f4"), ("b", "<f8"), ("\u00f6", "<U2")], align=True),
+    numpy.dtype([("a", "<f2", (2, 3)), ("in", [("x", "?"), ("y", "<M8[ns]"), ("z", ">c8")])]),
+    numpy.dtype([(f"member {number}", ">u2", (40,)) for number in range(100)]),
+]
+
+_LAYOUTS = {"rows": (2, 4), "boxes": (2, 3), "one": (9, 9)}
+
+
+@pytest.fixture
+def tensors(native_url):
+    """A new tensor store of the native pool, which the command reaches too."""
+    label = f"hdf5-{next(_numbers)}"
+    with esker.TensorStore(f"{native_url}/{label}") as store:
+        yield store
+    esker.Pool(native_url).destroy_container(label, force=True)
+
+
+def _answer(*arguments):
+    command = [sys.executable, "-m", "esker", "--json", "tensor", *map(str, arguments)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    answer = json.loads(ended.stdout)
+    assert (ended.returncode == 0) == (answer["error"] is None), ended.stderr
+    return answer
+
+
+def _run(*arguments):
+    """The response of a command that succeeds."""
+    answer = _answer(*arguments)
+    assert answer["error"] is None, answer
+    return answer["response"]
+
+
+def _refusal(*arguments):
+    """The message of a command that fails."""
+    return _answer(*arguments)["error"]["message"]
+
+
+def _filled(shape, dtype):
+    """Elements without pattern; of texts, booleans and floats, valid ones."""
+    dtype, count = numpy.dtype(dtype), int(numpy.prod(shape))
+    numbers = numpy.random.default_rng(1).integers(0, 100, count)
+    if dtype.names:
+        array = numpy.zeros(shape, dtype)
+        for name in dtype.names:
+            array[name] = _filled(array[name].shape, array.dtype[name].base)
+        return array
+    if dtype.kind == "b":
+        return (numbers % 2 == 1).reshape(shape)
+    if dtype.kind in "SUiufc":
+        return numbers.astype(dtype).reshape(shape)
+    return numpy.frombuffer(numpy.random.default_rng(1).bytes(count * dtype.itemsize), dtype).reshape(shape)
+
+
+def _same(one, two):
+    """The same type, shape and bytes, of structured types those of the members."""
+    assert (one.dtype, one.shape) == (two.dtype, two.shape)
+    for name in one.dtype.names or ():
+        _same(one[name], two[name])
+    assert one.dtype.names or one.tobytes() == two.tobytes()
+
+
+def _export(tensors, name, path, *options):
+    return _run("export", tensors.name, name, path, *options)
+
+
+@pytest.mark.parametrize("dtype", [*_SIMPLE, *_STRUCTURED], ids=lambda dtype: str(dtype)[:30])
+def test_every_dtype_is_exported_and_comes_back(tensors, tmp_path, dtype):
+    array, path = _filled((5, 4), dtype), tmp_path / "a.h5"
+    for layout, options in [("boxes", ()), ("rows", ()), ("boxes", ("--virtual",))]:
+        tensors.put(array, "a", chunks=_LAYOUTS[layout])
+        _export(tensors, "a", path, *options)
+        with h5py.File(path) as file:
+            dataset = file["a"]
+            assert (dataset.is_virtual, dataset.chunks) == (
+                bool(options),
+                None if options or layout == "rows" else (2, 3),
+            )
+            _same(dataset[...], array)
+            _same(dataset[1:4:2, 1:], array[1:4:2, 1:])
+        if not options:
+            _run("import", tensors.name, path, "--name", "b")
+            _same(tensors.get("b"), array)
+            # Contiguous datasets have no chunks.
+            assert layout == "rows" or tensors["b"].chunks == (2, 3)
+
+
+@pytest.mark.parametrize("layout", _LAYOUTS)
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (7,), (1,) * 32, (2, 5, 6), (30, 7, 50)], ids=str)
+def test_every_shape_is_exported_and_comes_back(tensors, tmp_path, shape, layout):
+    array, path = _filled(shape, "<f8"), tmp_path / "a.h5"
+    first, rest = _LAYOUTS[layout]
+    tensors.put(array, "a", chunks=[first, *([rest] * 9)][: len(shape)] if len(shape) < 9 else None)
+    for options in [(), ("--virtual",)]:
+        if shape == () and options:
+            assert "dimensions" in _refusal("export", tensors.name, "a", path, *options)
+            continue
+        _export(tensors, "a", path, *options)
+        with h5py.File(path) as file:
+            _same(file["a"][...] if shape else numpy.asarray(file["a"][()]), array)
+    _export(tensors, "a", path)
+    _run("import", tensors.name, path, "--name", "b")
+    _same(tensors.get("b"), array)
+
+
+_ATTRIBUTES = {
+    "units": "K",
+    "\u00fcnits": "Grad Celsius \u00b0 \u6e29\u5ea6",
+    "step": -3,
+    "scale": 0.5,
+    "ok": True,
+    "raw": b"\0a\0",
+    "list": [1, 2, 3],
+    "flags": [True, False],
+    "texts": ["a", "", "long " * 999],
+}
+
+
+def test_attributes_are_kept(tensors, tmp_path):
+    path, mixed = tmp_path / "a.h5", {"mixed": [1, "a", [2.5]], "nested": [[1, 2], [3, 4]]}
+    tensors.put(numpy.arange(4.0), "group/name of it", _ATTRIBUTES | mixed | {"none": []}, chunks=(2,))
+    for options in [(), ("--virtual",)]:
+        _export(tensors, "group/name of it", path, *options)
+        with h5py.File(path) as file:
+            found = dict(file["group"]["name of it"].attrs)
+            assert found.pop("raw").tobytes() == b"\0a\0"
+            assert json.loads(found.pop("mixed")) == mixed["mixed"]
+            assert json.loads(found.pop("nested")) == mixed["nested"]
+            assert found.pop("none").shape == (0,)
+            plain = {
+                name: value.tolist() if hasattr(value, "tolist") else value for name, value in found.items()
+            }
+            assert plain == {name: value for name, value in _ATTRIBUTES.items() if name != "raw"}
+    _export(tensors, "group/name of it", path)
+    assert _run("import", tensors.name, path, "--name", "b")["left_out"] == []
+    kept = tensors["b"].attrs
+    assert {name: kept[name] for name in _ATTRIBUTES} == _ATTRIBUTES
+
+
+def test_thousands_of_attributes_and_chunks(tensors, tmp_path):
+    attributes = {f"attribute {number}": f"text {number}" for number in range(3000)}
+    tensors.put(numpy.arange(3000), "a", attributes, chunks=(1,))
+    assert _export(tensors, "a", tmp_path / "a.h5", "--virtual")["chunk_files"] == 3000
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert dict(file["a"].attrs) == attributes
+        assert (file["a"][...] == numpy.arange(3000)).all()
+
+
+def test_a_virtual_dataset_moves_with_its_directory(tensors, tmp_path):
+    (tmp_path / "one 100%b").mkdir()
+    tensors.put(numpy.arange(12).reshape(3, 4), "a", chunks=(2, 3))
+    _export(tensors, "a", tmp_path / "one 100%b" / "50%b.h5", "--virtual")
+    (tmp_path / "one 100%b").rename(tmp_path / "two")
+    with h5py.File(tmp_path / "two" / "50%b.h5") as file:
+        assert (file["a"][...] == numpy.arange(12).reshape(3, 4)).all()
+
+
+def test_netcdf_reads_what_was_exported(tensors, tmp_path):
+    netcdf = pytest.importorskip("netCDF4")
+    array = _filled((5, 4), ">f4")
+    for chunks in [(5, 4), (2, 3)]:
+        tensors.put(array, "t2m", _ATTRIBUTES | {"nested": [[1], [2]]}, chunks=chunks)
+        _export(tensors, "t2m", tmp_path / "a.nc")
+        with netcdf.Dataset(tmp_path / "a.nc") as file:
+            assert (file["t2m"][...] == array).all()
+            kept = [file["t2m"].getncattr(name) for name in ("units", "scale", "step", "texts")]
+            assert kept == ["K", 0.5, -3, _ATTRIBUTES["texts"]]
+
+
+def test_h5dump_reads_what_was_exported(tensors, tmp_path):
+    if not shutil.which("h5dump"):
+        pytest.skip("h5dump is not installed")
+    tensors.put(numpy.arange(12.0).reshape(3, 4), "a", {"units": "K"}, chunks=(2, 3))
+    for options in [(), ("--virtual",)]:
+        _export(tensors, "a", tmp_path / "a.h5", *options)
+        dumped = subprocess.run(
+            ["h5dump", tmp_path / "a.h5"], capture_output=True, text=True, check=True
+        ).stdout
+        assert '"K"' in dumped and "(2,0): 8, 9, 10, 11" in dumped
+
+
+def test_what_hdf5_cannot_say_is_refused(tensors, tmp_path):
+    overlapping = {"names": ["whole", "low"], "formats": ["<u4", "<u2"], "offsets": [0, 0]}
+    for array, word in [
+        (numpy.zeros(2, overlapping), "low"),
+        (numpy.zeros(2, "S0,i4"), "0 bytes"),
+    ]:
+        tensors.put(array, "a")
+        assert word in _refusal("export", tensors.name, "a", tmp_path / "a.h5")
+    tensors.put([1], "a", {"long": "x" * 100_000, "list": list(range(9000))})
+    assert '"list"' in _refusal("export", tensors.name, "a", tmp_path / "a.h5")
+
+
+def _import(tensors, path, name="a", *options):
+    _run("import", tensors.name, path, "--name", name, *options)
+    return tensors.get(name)
+
+
+@pytest.mark.parametrize("version", ["earliest", "latest"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"chunks": (30, 20)},
+        {"chunks": (30, 20), "compression": "gzip", "shuffle": True, "fletcher32": True},
+        {"chunks": (100, 70), "compression": "gzip"},
+        {"chunks": (30, 20), "maxshape": (None, 70)},
+        {"chunks": (30, 20), "maxshape": (None, None), "compression": "gzip"},
+        {"chunks": (1, 70), "scaleoffset": 0},
+    ],
+    ids=str,
+)
+def test_files_of_h5py_are_imported(tensors, tmp_path, version, options):
+    array, path = _filled((100, 70), "<i4"), tmp_path / "a.h5"
+    with h5py.File(path, "w", libver=version) as file:
+        group = file.create_group("some/group")
+        dataset = group.create_dataset("x", data=array, **options)
+        dataset.attrs.update(
+            {"units": "K", "numbers": numpy.arange(3, dtype=">i2"), "fixed": numpy.bytes_("ab")}
+        )
+        dataset.attrs["reference"] = dataset.ref
+    left_out = _run("import", tensors.name, path, "--name", "a")["left_out"]
+    assert left_out == ["reference"]
+    _same(tensors.get("a"), array)
+    assert tensors["a"].attrs == {"units": "K", "numbers": [0, 1, 2], "fixed": "ab"}
+    if "chunks" in options:
+        assert tensors["a"].chunks == options["chunks"]
+    _same(_import(tensors, f"{path}:/some/group/x", "b", "--chunks", "7,7"), array)
+    assert tensors["b"].chunks == (7, 7)
+
+
+def test_elements_that_were_never_written_have_the_fill_value(tensors, tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("chunked", (100, 70), "f4", chunks=(30, 20), fillvalue=7)[35:40, 3] = 1
+        file.create_dataset("zero", (100, 70), "f4", chunks=(30, 20))
+        file.create_dataset("late", (10, 7), "f4", fillvalue=3)
+        expected = {name: dataset[...] for name, dataset in file.items()}
+    for name, array in expected.items():
+        _same(_import(tensors, f"{path}:{name}"), array)
+
+
+def test_files_of_netcdf_are_imported(tensors, tmp_path):
+    netcdf = pytest.importorskip("netCDF4")
+    path, array = tmp_path / "a.nc", _filled((6, 5), "f4")
+    with netcdf.Dataset(path, "w") as file:
+        for name, length in [("x", None), ("y", 5)]:
+            file.createDimension(name, length)
+        variable = file.createVariable("t", "f4", ("x", "y"), zlib=True)
+        variable.setncatts({"units": "K", "scale": 0.5})
+        variable[:] = array
+    _same(_import(tensors, f"{path}:t"), array)
+    assert tensors["a"].attrs["units"] == "K"
+
+
+def test_what_cannot_be_imported_is_refused(tensors, tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = [1]
+        file["texts"] = ["a", "b"]
+        file.create_dataset("external", (1,), "i8", external=[(str(tmp_path / "raw"), 0, 8)])
+    layout = h5py.VirtualLayout((1,), "i8")
+    layout[:] = h5py.VirtualSource(path, "x", (1,))
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file.create_virtual_dataset("virtual", layout)
+    for what, word in [
+        ("a.h5", "/external, /texts, /x"),
+        ("a.h5:y", "y"),
+        ("a.h5:texts", "fixed size"),
+        ("b.h5:virtual", "h5repack"),
+        ("a.h5:external", "other files"),
+        ("missing.h5", "missing.h5"),
+    ]:
+        assert word in _refusal("import", tensors.name, tmp_path / what), what
+    (tmp_path / "text").write_text("no file of HDF5")
+    assert "no file of HDF5" in _refusal("import", tensors.name, tmp_path / "text")
+    assert tensors.list() == []
