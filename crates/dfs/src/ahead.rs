@@ -26,7 +26,7 @@ pub(crate) struct Seen(ForkLock<HashMap<EntryLocation, Inode>>);
 impl Seen {
     /// Remembers what a node's entry holds.
     pub(crate) fn note(&self, node: &Node) {
-        if !is_slow(node.fs()) {
+        if !node.fs().mounted().is_slow() {
             return;
         }
         let mut seen = self.0.lock();
@@ -39,11 +39,6 @@ impl Seen {
     fn inode(&self, place: &EntryLocation) -> Option<Inode> {
         self.0.lock().get(place).copied()
     }
-}
-
-/// True if replies take a while.
-pub(crate) fn is_slow(fs: &Dfs) -> bool {
-    fs.container().capabilities().asynchronous
 }
 
 /// The steps of a path, and the size of the file at its end, as they are now.
@@ -68,7 +63,7 @@ impl Ahead {
         with_size: bool,
     ) -> Self {
         let fs = from.fs();
-        if !is_slow(fs) || from.kind() != Kind::Directory {
+        if !fs.mounted().is_slow() || from.kind() != Kind::Directory {
             return Self::default();
         }
         let (places, end) = guess(fs, from.oid(), names);
@@ -132,5 +127,5 @@ async fn step(fs: &Dfs, place: EntryLocation) -> Result<Reply> {
 }
 
 async fn size(fs: &Dfs, inode: Inode) -> Result<Reply> {
-    Ok(Reply::Size(inode.oid, attr::content(fs, &inode)?.size(fs.view()).await?))
+    Ok(Reply::Size(inode.oid, attr::content(fs.mounted(), &inode)?.size(fs.view()).await?))
 }

@@ -3,7 +3,7 @@ use crate::create::check_chunk_size;
 use crate::entry::EntryLocation;
 use crate::inode::Time;
 use crate::inode::{Inode, Kind, MODE_MASK};
-use crate::mount::Dfs;
+use crate::mount::{Dfs, Mounted};
 use crate::node::Node;
 use crate::superblock::pick;
 use esker::types::{ObjectId, ObjectType, Result};
@@ -69,7 +69,7 @@ pub const EXECUTE: u32 = 1;
 impl Attr {
     pub(crate) fn of(fs: &Dfs, inode: &Inode) -> Result<Self> {
         let size = match inode.kind {
-            Kind::File => content(fs, inode)?.size(fs.view()).wait()?,
+            Kind::File => content(fs.mounted(), inode)?.size(fs.view()).wait()?,
             Kind::Directory => DIRECTORY_BYTES,
             Kind::Symlink => inode.link_len,
         };
@@ -87,7 +87,7 @@ impl Attr {
             uid: inode.uid,
             gid: inode.gid,
             size,
-            block_size: chunk_size(fs, inode),
+            block_size: chunk_size(fs.mounted(), inode),
             mtime: waiting.unwrap_or(inode.mtime),
             ctime: waiting.unwrap_or(inode.ctime),
         }
@@ -134,12 +134,12 @@ impl Attr {
 }
 
 /// The array that holds the content of a file.
-pub(crate) fn content(fs: &Dfs, inode: &Inode) -> Result<Array> {
+pub(crate) fn content(fs: &Mounted, inode: &Inode) -> Result<Array> {
     let attributes = ArrayAttributes { cell_size: 1, chunk_size: chunk_size(fs, inode) };
     fs.container().open_array_with_attributes(inode.oid, attributes)
 }
 
-fn chunk_size(fs: &Dfs, inode: &Inode) -> u64 {
+fn chunk_size(fs: &Mounted, inode: &Inode) -> u64 {
     match inode.chunk_size {
         0 => fs.superblock().chunk_size,
         own => own,

@@ -4,6 +4,7 @@ use crate::entry::EntryLocation;
 use crate::inode::{Inode, Kind};
 use crate::limits::{CHUNKS_MAX, FILE_SIZE_MAX, RETRIES_MAX};
 use crate::node::Node;
+use crate::open::Closed;
 use crate::orphans;
 use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, Result};
@@ -60,7 +61,7 @@ impl Node {
         if open.write || open.truncate {
             self.fs().check_writable()?;
         }
-        let content = attr::content(self.fs(), self.inode())?;
+        let content = attr::content(self.fs().mounted(), self.inode())?;
         let is_new = self.has_lease();
         self.fs().mounted().open_files.open(self)?;
         let file = File { node: self.clone(), open, content, closed: false };
@@ -319,10 +320,22 @@ impl File {
         }
         let mounted = self.node.fs().mounted();
         let stored = self.sync();
-        if mounted.open_files.close(self.node.oid())? {
-            orphans::bury(self.node.fs(), self.node.inode())?;
+        if let Some(last) = mounted.open_files.close(self.node.oid()) {
+            self.end_lease(last)?;
         }
         stored
+    }
+
+    /// Ends the lease of a file that is closed. One that lost its name is freed at once, if others closed it too.
+    fn end_lease(&self, last: Closed) -> Result<()> {
+        let (fs, inode) = (self.node.fs(), self.node.inode());
+        if fs.mounted().is_slow() && last.has_name {
+            return fs.end_later(last.lease, *inode);
+        }
+        match last.lease.release().wait()? {
+            true => orphans::bury(fs.mounted(), inode),
+            false => Ok(()),
+        }
     }
 
     /// The location of its entry, as far as this process knows.

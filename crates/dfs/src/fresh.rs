@@ -3,7 +3,6 @@
 //! Who creates a file and opens it would wait for the entry, then for a lease, and then for a look whether the entry still
 //! stands. But an object that nobody knows yet can be leased at any time: several at a time, and the file cannot lose its
 //! content from its first moment on.
-use crate::ahead::is_slow;
 use crate::attr::object_type;
 use crate::inode::Kind;
 use crate::mount::Dfs;
@@ -28,7 +27,7 @@ struct Leases {
 impl Fresh {
     /// A lease on a new object for a file of this class; `None` where a lease takes no time.
     pub(crate) fn next(&self, fs: &Dfs, class: Option<ObjectClass>) -> Result<Option<Lease>> {
-        if !is_slow(fs) {
+        if !fs.mounted().is_slow() {
             return Ok(None);
         }
         let count = {

@@ -34,6 +34,7 @@
 mod ahead;
 mod attr;
 pub mod check;
+mod closing;
 mod create;
 mod entry;
 mod file;

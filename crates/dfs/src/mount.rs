@@ -1,6 +1,7 @@
 //! Mounted file systems.
 use crate::ahead::Seen;
 use crate::attr::Attr;
+use crate::closing::Closing;
 use crate::entry;
 use crate::fresh::Fresh;
 use crate::inode::{Inode, Kind};
@@ -16,7 +17,7 @@ use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode, Space};
 use esker::types::{Epoch, Error, ErrorKind, Result};
 use esker::{Access, Container, Pool, Wait};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
 /// Mount options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,7 @@ pub(crate) struct Mounted {
     pub(crate) oids: Oids,
     pub(crate) fresh: Fresh,
     pub(crate) open_files: OpenFiles,
+    pub(crate) closing: Arc<Closing>,
     pub(crate) times: DirectoryTimes,
     pub(crate) moves: Moves,
     pub(crate) seen: Seen,
@@ -152,6 +154,7 @@ impl Dfs {
             oids: Oids::default(),
             fresh: Fresh::default(),
             open_files: OpenFiles::default(),
+            closing: Arc::default(),
             times: DirectoryTimes::default(),
             moves: Moves::default(),
             seen: Seen::default(),
@@ -241,11 +244,12 @@ impl Dfs {
         })
     }
 
-    /// Stores the pending times of files and directories.
+    /// Stores the pending times of files and directories, and lets others free what was closed.
     ///
     /// # Errors
     /// Errors of the backend.
     pub fn flush(&self) -> Result<()> {
+        self.0.end_leases()?;
         self.0.open_files.store_times(&self.0)?;
         self.0.times.store_all(&self.0)
     }
@@ -255,6 +259,10 @@ impl Dfs {
 impl Dfs {
     pub(crate) fn mounted(&self) -> &Mounted {
         &self.0
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Mounted> {
+        Arc::downgrade(&self.0)
     }
 
     /// # Errors
@@ -275,6 +283,15 @@ impl Dfs {
 impl Mounted {
     pub(crate) fn container(&self) -> &Container {
         &self.container
+    }
+
+    pub(crate) fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// True if replies take a while.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.container.capabilities().asynchronous
     }
 
     pub(crate) fn roots(&self) -> Roots {
@@ -329,6 +346,7 @@ impl Attempts {
 impl Drop for Mounted {
     /// Pending times are lost only if storing them fails, and then there is nobody to report it to.
     fn drop(&mut self) {
+        let _ = self.end_leases();
         let _ = self.times.store_all(self);
     }
 }

@@ -33,7 +33,7 @@ impl Drop for Inner {
         let Some(lease) = self.lease.lock().take() else { return };
         if lease.release().wait().is_ok_and(|is_last| is_last) {
             // What cannot be freed now is freed by the next mount.
-            let _ = orphans::bury(&self.fs, &self.inode);
+            let _ = orphans::bury(self.fs.mounted(), &self.inode);
         }
     }
 }

@@ -29,9 +29,17 @@ struct OpenFile {
     stored: Time,
 }
 
+/// A file of which this process has closed the last handle.
+pub(crate) struct Closed {
+    pub(crate) lease: Lease,
+    /// As far as this process knows.
+    pub(crate) has_name: bool,
+}
+
 impl OpenFile {
     async fn new(node: &Node) -> Result<Self> {
-        let lease = match node.take_lease() {
+        let kept = || node.fs().mounted().closing.take(node.oid());
+        let lease = match node.take_lease().or_else(kept) {
             Some(lease) => lease,
             None => node.object().lease().await?,
         };
@@ -56,19 +64,16 @@ impl OpenFiles {
         self.with(node, |file| file.handles += 1).wait()
     }
 
-    /// Takes a handle off the count. True if the file lost its name and nobody has it open any more:
-    /// the caller frees its content.
-    pub(crate) fn close(&self, oid: ObjectId) -> Result<bool> {
-        let last = {
-            let mut files = self.0.lock();
-            let Entry::Occupied(mut file) = files.entry(oid) else { return Ok(false) };
-            file.get_mut().handles = file.get().handles.saturating_sub(1);
-            if file.get().handles > 0 {
-                return Ok(false);
-            }
-            file.remove()
-        };
-        last.lease.release().wait()
+    /// Takes a handle off the count. After the last one, the caller ends the lease.
+    pub(crate) fn close(&self, oid: ObjectId) -> Option<Closed> {
+        let mut files = self.0.lock();
+        let Entry::Occupied(mut file) = files.entry(oid) else { return None };
+        file.get_mut().handles = file.get().handles.saturating_sub(1);
+        if file.get().handles > 0 {
+            return None;
+        }
+        let file = file.remove();
+        Some(Closed { lease: file.lease, has_name: file.place.is_some() })
     }
 
     /// The location of a file's entry, as far as this process knows.

@@ -7,7 +7,7 @@ use crate::entry::EntryLocation;
 use crate::entry::{self, LINK_AKEY, Whole};
 use crate::inode::{Inode, Kind};
 use crate::limits::{LIST_BATCH, LOOKS_MAX};
-use crate::mount::Dfs;
+use crate::mount::{Dfs, Mounted};
 use crate::node::Node;
 use crate::path::Follow;
 use esker::types::ops::{Anchor, Cond, ListLimit};
@@ -36,7 +36,7 @@ pub(crate) fn keep(
     inode: &Inode,
     access: Access<'_>,
 ) -> Result<bool> {
-    if inode.kind != Kind::File || !is_used(fs, inode.oid)? {
+    if inode.kind != Kind::File || !is_used(fs.mounted(), inode.oid)? {
         return Ok(false);
     }
     if let Some(whole) = Whole::read(dir, entry, access)? {
@@ -47,7 +47,7 @@ pub(crate) fn keep(
 
 /// In the transaction that renames a file to `path`: leads its users to the new name.
 pub(crate) fn lead(fs: &Dfs, inode: &Inode, path: &[u8], access: Access<'_>) -> Result<()> {
-    if inode.kind != Kind::File || !is_used(fs, inode.oid)? {
+    if inode.kind != Kind::File || !is_used(fs.mounted(), inode.oid)? {
         return Ok(());
     }
     let (extent, bytes) = ([entry::INODE_EXTENT], inode.to_bytes());
@@ -56,7 +56,7 @@ pub(crate) fn lead(fs: &Dfs, inode: &Inode, path: &[u8], access: Access<'_>) -> 
 }
 
 /// Frees the content of a file that lost its name, now or on last close. `is_kept` is the result of [`keep`].
-pub(crate) fn abandon(fs: &Dfs, inode: &Inode, is_kept: bool) -> Result<()> {
+pub(crate) fn abandon(fs: &Mounted, inode: &Inode, is_kept: bool) -> Result<()> {
     match (is_used(fs, inode.oid)?, is_kept) {
         (true, true) => Ok(()),
         (false, true) => bury(fs, inode),
@@ -71,7 +71,8 @@ pub(crate) fn abandon(fs: &Dfs, inode: &Inode, is_kept: bool) -> Result<()> {
 }
 
 /// Marks it to be unlinked on last close; false if nobody has it open.
-fn is_used(fs: &Dfs, oid: ObjectId) -> Result<bool> {
+fn is_used(fs: &Mounted, oid: ObjectId) -> Result<bool> {
+    fs.end_lease(oid)?;
     fs.container().object(oid).unlink_on_last_close().wait()
 }
 
@@ -79,7 +80,7 @@ fn is_used(fs: &Dfs, oid: ObjectId) -> Result<bool> {
 ///
 /// Only the process that removes the orphan's entry frees it. Later look-ups do not find the file, and earlier ones
 /// have a lease on it.
-pub(crate) fn bury(fs: &Dfs, inode: &Inode) -> Result<()> {
+pub(crate) fn bury(fs: &Mounted, inode: &Inode) -> Result<()> {
     let (orphan, going) = (name(inode.oid), going(inode.oid));
     if is_used(fs, inode.oid)? {
         return Ok(());
@@ -97,7 +98,7 @@ pub(crate) fn bury(fs: &Dfs, inode: &Inode) -> Result<()> {
 }
 
 /// Removes an entry, if there is one.
-fn forget(fs: &Dfs, entry: &[u8]) -> Result<()> {
+fn forget(fs: &Mounted, entry: &[u8]) -> Result<()> {
     let orphans = object(fs.container())?;
     match entry::fetch(&orphans, entry, Access::Latest).wait()? {
         Some(_) => orphans.punch_dkey(entry, Cond::NONE, Access::Latest).wait(),
@@ -106,13 +107,13 @@ fn forget(fs: &Dfs, entry: &[u8]) -> Result<()> {
 }
 
 /// Frees the content of an orphan.
-fn end(fs: &Dfs, inode: &Inode) -> Result<()> {
+fn end(fs: &Mounted, inode: &Inode) -> Result<()> {
     free(fs, inode)?;
     object(fs.container())?.punch_dkey(&going(inode.oid), Cond::NONE, Access::Latest).wait()
 }
 
 /// Renames an entry among the orphans. False if there is none.
-fn rename(fs: &Dfs, from: &[u8], to: &[u8]) -> Result<bool> {
+fn rename(fs: &Mounted, from: &[u8], to: &[u8]) -> Result<bool> {
     let orphans = object(fs.container())?;
     fs.transact(|access| {
         let Some(inode) = entry::fetch(&orphans, from, access).wait()? else { return Ok(false) };
@@ -147,7 +148,7 @@ impl Dfs {
         let orphans = object(self.container())?;
         for name in [name(oid), moved(oid)] {
             if let Some(inode) = entry::fetch(&orphans, &name, Access::Latest).wait()? {
-                bury(self, &inode)?;
+                bury(self.mounted(), &inode)?;
             }
         }
         Ok(())
@@ -192,7 +193,7 @@ fn while_used<T>(
 ) -> Result<Option<T>> {
     for _ in 0..LOOKS_MAX {
         let found = look()?;
-        if found.is_some() || !is_used(fs, oid)? {
+        if found.is_some() || !is_used(fs.mounted(), oid)? {
             return Ok(found);
         }
         std::thread::yield_now();
@@ -223,13 +224,13 @@ pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
             let Some(inode) = entry::fetch(&orphans, name, Access::Latest).wait()? else {
                 continue;
             };
-            if is_used(fs, inode.oid)? {
+            if is_used(fs.mounted(), inode.oid)? {
                 continue;
             }
             match () {
-                () if name.ends_with(GOING) => end(fs, &inode)?,
-                () if name.ends_with(MOVED) => forget(fs, name)?,
-                () => bury(fs, &inode)?,
+                () if name.ends_with(GOING) => end(fs.mounted(), &inode)?,
+                () if name.ends_with(MOVED) => forget(fs.mounted(), name)?,
+                () => bury(fs.mounted(), &inode)?,
             }
         }
     }
@@ -237,7 +238,7 @@ pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
 }
 
 /// Most removed files are empty or small, and a read is cheaper than a write.
-fn free(fs: &Dfs, inode: &Inode) -> Result<()> {
+fn free(fs: &Mounted, inode: &Inode) -> Result<()> {
     let content = attr::content(fs, inode)?;
     match content.size(Access::Latest).wait()? {
         0 => Ok(()),
@@ -309,7 +310,7 @@ mod tests {
     fn what_was_opened_before_its_burial_stays_until_it_is_closed() {
         let fs = mounted("opened-before-burial");
         let file = orphan(&fs);
-        bury(&fs, file.node().inode()).unwrap();
+        bury(fs.mounted(), file.node().inode()).unwrap();
         assert_eq!(left(&fs), [name(file.node().oid())]);
         let mut bytes = [0; 7];
         assert_eq!(file.read_at(0, &mut bytes).unwrap(), 7);
@@ -364,10 +365,10 @@ mod tests {
         let fs = mounted("being-freed");
         let file = orphan(&fs);
         let (orphan, going) = (name(file.node().oid()), going(file.node().oid()));
-        assert!(rename(&fs, &orphan, &going).unwrap());
+        assert!(rename(fs.mounted(), &orphan, &going).unwrap());
         assert_eq!(file.node().open(Open::READ).err().unwrap().kind(), ErrorKind::NotFound);
         assert_eq!(fs.file_in_use(file.node().oid()).err().unwrap().kind(), ErrorKind::NotFound);
-        bury(&fs, file.node().inode()).unwrap();
+        bury(fs.mounted(), file.node().inode()).unwrap();
         assert_eq!(left(&fs), std::slice::from_ref(&going), "another frees it");
         let content = file.array().clone();
         file.close().unwrap();

@@ -122,7 +122,7 @@ impl Node {
         match inode.kind {
             Kind::File => {
                 self.fs().mounted().removed(inode.oid);
-                orphans::abandon(self.fs(), inode, is_kept)
+                orphans::abandon(self.fs().mounted(), inode, is_kept)
             }
             // The object of a directory was removed with its name; a symbolic link has none.
             Kind::Directory | Kind::Symlink => Ok(()),

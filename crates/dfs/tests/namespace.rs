@@ -277,6 +277,56 @@ fn a_file_made_to_be_opened_may_be_removed_before_that() {
     }
 }
 
+/// Where replies take a while, leases end a moment after their files are closed.
+#[test]
+fn what_others_remove_right_after_it_was_closed_is_freed() {
+    let place = made("closed");
+    let mount = || Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
+    let (one, other) = (mount(), mount());
+    let is_freed = |oid| {
+        let content = other.container().object(oid);
+        content.epoch(Access::Latest).wait().unwrap() == Epoch(0)
+    };
+    let remove = |name: &str| {
+        let oid = other.root().lookup(name.as_bytes()).unwrap().oid();
+        other.root().unlink(name.as_bytes()).unwrap();
+        oid
+    };
+    let names: Vec<_> = (0..100).map(|number| format!("f{number}")).collect();
+    names.iter().for_each(|name| write(&one.root(), name.as_bytes(), b"content"));
+    for oid in names.iter().map(|name| remove(name)) {
+        while !is_freed(oid) {
+            std::thread::yield_now();
+        }
+    }
+    write(&one.root(), b"flushed", b"content");
+    let oid = remove("flushed");
+    one.flush().unwrap();
+    assert!(is_freed(oid));
+
+    write(&one.root(), b"open again", b"content");
+    let file = one.root().lookup(b"open again").unwrap().open(Open::READ).unwrap();
+    let oid = remove("open again");
+    let mut bytes = [0; 7];
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), 7);
+    assert_eq!(&bytes, b"content");
+    file.close().unwrap();
+    one.flush().unwrap();
+    assert!(is_freed(oid));
+
+    write(&one.root(), b"removed", b"content");
+    let oid = one.root().lookup(b"removed").unwrap().oid();
+    one.root().unlink(b"removed").unwrap();
+    assert!(is_freed(oid), "its own lease does not keep it");
+
+    write(&one.root(), b"unmounted", b"content");
+    let removed_before = remove("unmounted");
+    write(&one.root(), b"unmounted", b"content");
+    drop(one);
+    assert!(is_freed(removed_before));
+    assert!(is_freed(remove("unmounted")), "no lease outlives the mount");
+}
+
 #[test]
 fn a_file_that_is_removed_and_never_opened_is_freed() {
     let place = made("unopened");

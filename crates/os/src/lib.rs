@@ -8,11 +8,15 @@ pub mod directory;
 pub mod executor;
 mod files;
 mod fork;
+mod later;
+mod signals;
 mod watch;
 
 pub use descriptors::{ClosedInChildren, keep_from_programs};
 pub use files::{is_read_only, open_plain, space_of};
 pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbed};
+pub use later::{LATER, later};
+pub use signals::without_signals;
 
 use esker_types::{Error, ErrorKind, Result, Uuid};
 

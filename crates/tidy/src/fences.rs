@@ -3,13 +3,14 @@
 use crate::rust::{self, Source};
 use crate::{Finding, Tree};
 
-/// The only product code with unsafe blocks: code that accesses mapped memory and sockets, the C interface, and the
-/// memory of Python objects.
-const UNSAFE_PATHS: [&str; 6] = [
+/// The only product code with unsafe blocks: code that accesses mapped memory and sockets, forks and signals, the C
+/// interface, and the memory of Python objects.
+const UNSAFE_PATHS: [&str; 7] = [
     "crates/backends/nodes/src/socket.rs",
     "crates/store/src/io/",
     "crates/os/src/descriptors.rs",
     "crates/os/src/fork.rs",
+    "crates/os/src/signals.rs",
     "crates/capi/",
     "python/src/buffer.rs",
 ];

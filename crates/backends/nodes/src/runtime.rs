@@ -1,5 +1,5 @@
 //! The threads on which connections to other nodes live, whoever waits for their replies.
-use esker_os::PerProcess;
+use esker_os::{PerProcess, without_signals};
 use esker_types::{Error, ErrorKind, Result};
 use std::future::Future;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Drop for Running {
 fn start() -> Result<Running> {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(THREADS).thread_name("esker-nodes").enable_io().enable_time();
-    let runtime = builder.build();
+    let runtime = without_signals(|| builder.build());
     runtime
         .map(|runtime| Running(Some(runtime)))
         .map_err(|error| Error::io("starting the thread for connections to other nodes", &error))

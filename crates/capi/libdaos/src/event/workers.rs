@@ -136,7 +136,7 @@ pub(super) fn join(threads: Vec<JoinHandle<()>>) {
 /// Starts a thread; `None` if the system has none left.
 pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     let builder = std::thread::Builder::new().name(name.to_owned());
-    without_signals(|| builder.spawn(work).ok())
+    esker_os::without_signals(|| builder.spawn(work).ok())
 }
 
 impl Workers {
@@ -197,24 +197,6 @@ impl Workers {
 fn threads_max() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (2 * cores).clamp(THREADS_MIN, THREADS_MAX)
-}
-
-/// Threads begin with the signals of the one that makes them blocked; signals are the host's.
-fn without_signals<T>(work: impl FnOnce() -> T) -> T {
-    if cfg!(miri) {
-        return work();
-    }
-    // SAFETY: a signal set of zeros is a valid value to write over.
-    let (mut all, mut before) = unsafe { std::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>() };
-    // SAFETY: both sets are of this function.
-    unsafe {
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-    }
-    let result = work();
-    // SAFETY: the set is the one of before.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
-    result
 }
 
 #[cfg(test)]

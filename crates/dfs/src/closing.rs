@@ -1,0 +1,101 @@
+//! Leases of files that were closed a moment ago, where replies take a while.
+//!
+//! Who closes a file would wait for the end of its lease, and who opens it again for a new one. So leases are kept for a moment
+//! ([`esker_os::LATER`]) and end several at a time. Until then others find the file in use: if they remove it, this process
+//! frees its content, as it does for a file that was removed while it was open.
+use crate::inode::Inode;
+use crate::mount::{Dfs, Mounted};
+use crate::orphans;
+use esker::types::{ObjectId, Result};
+use esker::{Lease, Wait, side_by_side, task};
+use esker_os::{ForkLock, PerProcess, later};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Most leases that are kept.
+const KEPT_MAX: usize = 32;
+
+/// Leases that end in a moment. A forked child begins with none.
+pub(crate) struct Closing {
+    kept: ForkLock<Vec<(Lease, Inode)>>,
+    /// Held while leases end.
+    ending: PerProcess<Mutex<()>>,
+}
+
+impl Default for Closing {
+    fn default() -> Self {
+        Self { kept: ForkLock::default(), ending: PerProcess::empty() }
+    }
+}
+
+impl Closing {
+    /// The lease of a file that was closed a moment ago.
+    pub(crate) fn take(&self, oid: ObjectId) -> Option<Lease> {
+        let mut kept = self.kept.lock();
+        let at = kept.iter().position(|(lease, _)| lease.oid() == oid)?;
+        Some(kept.swap_remove(at).0)
+    }
+
+    /// Returns how many are kept now.
+    fn keep(&self, lease: Lease, inode: Inode) -> usize {
+        let mut kept = self.kept.lock();
+        kept.push((lease, inode));
+        kept.len()
+    }
+
+    fn keeps(&self, oid: ObjectId) -> bool {
+        self.kept.lock().iter().any(|(lease, _)| lease.oid() == oid)
+    }
+
+    /// Ends all leases. Returns the files whose content is to be freed.
+    fn end_all(&self) -> Vec<Inode> {
+        let Ok(ending) = self.ending.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
+        let _one = ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = std::mem::take(&mut *self.kept.lock());
+        let (leases, inodes): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
+        let ends = leases.into_iter().map(|lease| task(lease.release())).collect();
+        let ended = side_by_side(ends, KEPT_MAX).wait();
+        // An error is nobody's concern: leases end with their connection.
+        let is_lost = |(end, inode): (Result<bool>, _)| end.unwrap_or(false).then_some(inode);
+        ended.into_iter().zip(inodes).filter_map(is_lost).collect()
+    }
+}
+
+impl Dfs {
+    /// Ends the lease of a file that was closed, in a moment.
+    pub(crate) fn end_later(&self, lease: Lease, inode: Inode) -> Result<()> {
+        let closing = &self.mounted().closing;
+        match closing.keep(lease, inode) {
+            KEPT_MAX.. => return self.mounted().end_leases(),
+            1 => {}
+            _ => return Ok(()),
+        }
+        // Whoever unmounts the file system meanwhile does not find it in use.
+        let (closing, mounted) = (Arc::clone(closing), self.downgrade());
+        later(move || {
+            let lost = closing.end_all();
+            if !lost.is_empty()
+                && let Some(mounted) = mounted.upgrade()
+            {
+                let _ = mounted.bury_all(&lost);
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Mounted {
+    /// Ends the leases of all files that were closed.
+    pub(crate) fn end_leases(&self) -> Result<()> {
+        self.bury_all(&self.closing.end_all())
+    }
+
+    /// Ends the lease of this file, if it was closed.
+    pub(crate) fn end_lease(&self, oid: ObjectId) -> Result<()> {
+        if self.closing.keeps(oid) { self.end_leases() } else { Ok(()) }
+    }
+
+    fn bury_all(&self, lost: &[Inode]) -> Result<()> {
+        lost.iter().try_for_each(|inode| orphans::bury(self, inode))
+    }
+}
