@@ -78,7 +78,7 @@ class EskerBackend(BackendEntrypoint):
             return False
         name, query = _split(filename_or_obj)
         pool = name.rpartition("/")[0]
-        return bool(query) or _is_label(pool) or _is_directory(pool)
+        return bool(query) or _is_label(pool) or _is_pool(pool)
 
     def open_dataset(self, filename_or_obj, *, request=None, drop_variables=None):
         """Open the fields of a request, given by the URL, by `request` (a dict or MARS text), or both.
@@ -128,10 +128,11 @@ def _is_label(pool):
     return pool != "" and "/" not in pool
 
 
-def _is_directory(pool):
-    """Whether a pool is in this directory."""
+def _is_pool(pool):
+    """Whether the URL of a pool leads to one, and not to a file in one."""
+    has_scheme = ":" in pool.partition("/")[0]
     try:
-        return pool.startswith("esker:") and bool(Pool(pool, "r"))
+        return has_scheme and bool(Pool(pool, "r"))
     except Error:
         return False
 
