@@ -3,7 +3,7 @@
 //! Where replies take a while, the steps of a path would take a round trip each, one after the other. What stood at a
 //! name before tells where the next step leads as long as nobody has changed it, so all steps are asked for side by side.
 //! What was seen before is never an answer: a step counts only if the step before it, as it is now, leads there.
-use crate::attr;
+use crate::attr::{self, Attr};
 use crate::entry::{self, EntryLocation};
 use crate::inode::{Inode, Kind};
 use crate::limits::NAME_MAX;
@@ -11,35 +11,9 @@ use crate::mount::Dfs;
 use crate::node::Node;
 use esker::types::{ObjectId, Result};
 use esker::{Task, Wait, side_by_side, task};
-use esker_os::ForkLock;
-use std::collections::HashMap;
 
-/// Most entries that are remembered.
-const SEEN_MAX: usize = 16 << 10;
 /// Most steps that are asked for at a time.
 const STEPS_MAX: usize = 16;
-
-/// Entries as this process last saw them, where replies take a while.
-#[derive(Default)]
-pub(crate) struct Seen(ForkLock<HashMap<EntryLocation, Inode>>);
-
-impl Seen {
-    /// Remembers what a node's entry holds.
-    pub(crate) fn note(&self, node: &Node) {
-        if !node.fs().mounted().is_slow() {
-            return;
-        }
-        let mut seen = self.0.lock();
-        if seen.len() >= SEEN_MAX {
-            seen.clear();
-        }
-        seen.insert(node.place(), *node.inode());
-    }
-
-    fn inode(&self, place: &EntryLocation) -> Option<Inode> {
-        self.0.lock().get(place).copied()
-    }
-}
 
 /// The steps of a path, and the size of the file at its end, as they are now.
 #[derive(Default)]
@@ -85,16 +59,35 @@ impl Ahead {
         ahead
     }
 
+    /// The entry of this name: what was asked for, or else as it is now.
+    ///
+    /// # Errors
+    /// As [`Node::lookup`].
+    pub(crate) fn lookup(&mut self, dir: &Node, name: &[u8]) -> Result<Node> {
+        let found = match self.take(dir.oid(), name) {
+            Some(inode) => dir.child(name, inode.ok_or_else(|| dir.missing(name))?)?,
+            None => dir.lookup(name)?,
+        };
+        dir.fs().mounted().seen.found(&found);
+        Ok(found)
+    }
+
+    /// The attributes of a node that was found by [`Ahead::lookup`].
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub(crate) fn attr_of(&self, node: &Node) -> Result<Attr> {
+        match self.size.filter(|(of, _)| *of == node.oid()) {
+            Some((_, size)) => Ok(Attr::with_size(node.fs(), node.inode(), size)),
+            None => node.attr_as_found(),
+        }
+    }
+
     /// What stands at a name, if that was asked for; only once, because it may have changed by the next time.
-    pub(crate) fn take(&mut self, dir: ObjectId, name: &[u8]) -> Option<Option<Inode>> {
+    fn take(&mut self, dir: ObjectId, name: &[u8]) -> Option<Option<Inode>> {
         let same = |(place, _): &(EntryLocation, _)| place.dir == dir && *place.name == *name;
         let at = self.steps.iter().position(same)?;
         Some(self.steps.swap_remove(at).1)
-    }
-
-    /// The size of a file, if that was asked for.
-    pub(crate) fn size_of(&self, oid: ObjectId) -> Option<u64> {
-        self.size.filter(|(of, _)| *of == oid).map(|(_, size)| size)
     }
 }
 

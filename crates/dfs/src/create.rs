@@ -126,7 +126,7 @@ impl Node {
             Ok(()) => {
                 self.fs().mounted().times.touch(self)?;
                 let made = self.child_with(name, inode, lease)?;
-                self.fs().mounted().seen.note(&made);
+                self.fs().mounted().seen.made(&made);
                 Ok(made)
             }
             Err(error) => {

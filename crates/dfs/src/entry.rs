@@ -7,7 +7,7 @@ use crate::inode::{INODE_BYTES, Inode};
 use crate::limits::NAME_MAX;
 use esker::types::limits::{INLINE_MAX, SINGLE_VALUE_MAX};
 use esker::types::ops::{
-    Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
+    Anchor, Cond, DkeyFetch, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
 };
 use esker::types::{Error, ErrorKind, Extent, ObjectId, Result};
 use esker::{Access, Container, Object, Wait};
@@ -92,6 +92,31 @@ pub(crate) async fn fetch(dir: &Object, name: &[u8], access: Access<'_>) -> Resu
         0 => Ok(None),
         _ => Inode::from_bytes(&bytes).map(Some),
     }
+}
+
+/// The inodes under several names; `None` for each name that there is not.
+pub(crate) async fn fetch_all(
+    dir: &Object,
+    names: &[&[u8]],
+    access: Access<'_>,
+) -> Result<Vec<Option<Inode>>> {
+    let extent = [INODE_EXTENT];
+    let mut bytes = vec![[0; INODE_BYTES]; names.len()];
+    let fetch = |bytes| Fetch::array(INODE_AKEY, 1, &extent, Sink::One(bytes));
+    let mut fetches: Vec<_> = bytes.iter_mut().map(|bytes| fetch(&mut bytes[..])).collect();
+    let akeys = fetches.iter_mut().map(std::slice::from_mut);
+    let mut dkeys: Vec<_> = std::iter::zip(names, akeys)
+        .map(|(dkey, akeys)| DkeyFetch { dkey, cond: Cond::NONE, akeys })
+        .collect();
+    dir.fetch_dkeys(&mut dkeys, access).await?;
+    drop(dkeys);
+    let sizes: Vec<_> = fetches.iter().map(|fetch| fetch.reply.size).collect();
+    drop(fetches);
+    let inode = |(bytes, size)| match size {
+        0 => Ok(None),
+        _ => Inode::from_bytes(bytes).map(Some),
+    };
+    std::iter::zip(&bytes, sizes).map(inode).collect()
 }
 
 /// True if the directory has its mark.

@@ -53,6 +53,7 @@ mod reach;
 mod remove;
 mod rename;
 mod resize;
+mod seen;
 mod superblock;
 pub mod transfer;
 mod walk;

@@ -27,6 +27,12 @@ pub const CHUNKS_MAX: usize = 16;
 /// Entries of a directory that a listing holds in memory at a time.
 pub const LIST_BATCH: usize = 1024;
 
+/// Entries that a process remembers as it last saw them, where replies take a while.
+pub const SEEN_MAX: usize = 64 << 10;
+
+/// Directories of which a process counts the entries that it had not seen before it looked for them.
+pub const READ_AHEAD_MAX: usize = 1024;
+
 /// Directories with pending times; beyond this, times are stored immediately.
 pub const WAITING_TIMES_MAX: usize = 1024;
 

@@ -40,12 +40,18 @@ impl Node {
         let dir = self.directory()?;
         let mut found = Vec::new();
         while found.is_empty() && !anchor.is_end() {
-            for name in self.read_names(anchor, entries)?.iter() {
-                let inode = entry::fetch(&dir, name, self.fs().view()).wait()?;
-                let entry = inode.map(|inode| DirEntry { name: name.to_vec(), inode });
-                found.extend(entry.filter(|_| name != entry::MARK));
+            let names = self.read_names(anchor, entries)?;
+            let names: Vec<_> = names.iter().collect();
+            for names in names.chunks(LIST_BATCH) {
+                let inodes = entry::fetch_all(&dir, names, self.fs().view()).wait()?;
+                // What was removed since the listing of the names is none.
+                let entry = |(name, inode): (&&[u8], Option<_>)| {
+                    Some(DirEntry { name: name.to_vec(), inode: inode? })
+                };
+                found.extend(std::iter::zip(names, inodes).filter_map(entry));
             }
         }
+        self.fs().mounted().seen.listed(self, &found);
         Ok(found)
     }
 

@@ -1,5 +1,4 @@
 //! Mounted file systems.
-use crate::ahead::Seen;
 use crate::attr::Attr;
 use crate::closing::Closing;
 use crate::entry;
@@ -12,6 +11,7 @@ use crate::oids::Oids;
 use crate::open::OpenFiles;
 use crate::orphans;
 use crate::rename::Moves;
+use crate::seen::Seen;
 use crate::superblock::{self, NewDfs, ROOT_NAME, Roots, Superblock};
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode, Space};

@@ -1,4 +1,5 @@
 //! Nodes: files, directories and symbolic links of the tree, each found by its parent and its name.
+use crate::ahead::Ahead;
 use crate::attr::Attr;
 use crate::entry;
 use crate::entry::EntryLocation;
@@ -143,6 +144,18 @@ impl Node {
     pub fn lookup(&self, name: &[u8]) -> Result<Self> {
         let inode = self.find(name, self.0.fs.view())?.ok_or_else(|| self.missing(name))?;
         self.child(name, inode)
+    }
+
+    /// The entry of this name in this directory, and its attributes: where replies take a while, often as fast as
+    /// [`Node::lookup`] alone.
+    ///
+    /// # Errors
+    /// As [`Node::lookup`]; errors of the backend.
+    pub fn lookup_with_attr(&self, name: &[u8]) -> Result<(Self, Attr)> {
+        let mut ahead = Ahead::ask(self, std::iter::once(name), true);
+        let found = ahead.lookup(self, name)?;
+        let attr = ahead.attr_of(&found)?;
+        Ok((found, attr))
     }
 
     /// The same node with its current inode.

@@ -189,11 +189,9 @@ impl<'a> Walk<'a> {
 
     /// The attributes of the node reached.
     fn attr(self) -> Result<Attr> {
-        let inode = self.node.inode();
-        match (self.was_found, self.ahead.size_of(inode.oid)) {
-            (true, Some(size)) => Ok(Attr::with_size(self.fs, inode, size)),
-            (true, None) => self.node.attr_as_found(),
-            (false, _) => self.node.attr(),
+        match self.was_found {
+            true => self.ahead.attr_of(&self.node),
+            false => self.node.attr(),
         }
     }
 
@@ -214,7 +212,7 @@ impl<'a> Walk<'a> {
             b"." => {}
             b".." => self.know(self.node.parent().unwrap_or(&self.node).clone()),
             _ => {
-                let found = self.lookup(name)?;
+                let found = self.ahead.lookup(&self.node, name)?;
                 if found.kind() == Kind::Symlink && follow {
                     return self.follow(&found);
                 }
@@ -222,18 +220,6 @@ impl<'a> Walk<'a> {
             }
         }
         Ok(None)
-    }
-
-    fn lookup(&mut self, name: &[u8]) -> Result<Node> {
-        let found = match self.ahead.take(self.node.oid(), name) {
-            Some(inode) => {
-                let inode = inode.ok_or_else(|| self.node.missing(name))?;
-                self.node.child(name, inode)?
-            }
-            None => self.node.lookup(name)?,
-        };
-        self.fs.mounted().seen.note(&found);
-        Ok(found)
     }
 
     fn know(&mut self, node: Node) {

@@ -36,7 +36,8 @@ impl New {
 
 impl Served {
     pub(crate) fn look_up(&self, parent: u64, name: &[u8]) -> Answer<FileAttr> {
-        self.told(self.inode(parent)?.node().lookup(name)?)
+        let (node, attr) = self.inode(parent)?.node().lookup_with_attr(name)?;
+        Ok(shown(self.inodes.tell(node).number(), &attr))
     }
 
     /// Creates a file, or uses the existing one if `flags` allow it, and opens it.

@@ -85,7 +85,7 @@ impl FileSystem for Mounted {
 
     fn stat(&self, path: &str) -> Result<u64> {
         let (parent, name) = self.parent(path)?;
-        parent.lookup(name)?.attr().map(|attr| attr.size)
+        parent.lookup_with_attr(name).map(|(_, attr)| attr.size)
     }
 
     fn remove(&self, path: &str) -> Result<()> {

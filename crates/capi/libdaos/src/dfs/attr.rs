@@ -50,8 +50,8 @@ pub extern "C" fn dfs_stat(
     errno::now(|| {
         let (mount, parent) = (handles::mount(dfs)?, parent_of(parent)?);
         stat.needed()?;
-        let node = parent.find(&mount.fs, name)?;
-        stat.set(stat_of(&node.attr_as_found()?));
+        let (_, attr) = parent.find_with_attr(&mount.fs, name)?;
+        stat.set(stat_of(&attr));
         Ok(())
     })
 }

@@ -4,7 +4,7 @@ use crate::abi::{DfsObj, Ptr, Str};
 use crate::errno::{Errno, Result};
 use crate::handles::{self, Held};
 use ::dfs::limits::NAME_MAX;
-use ::dfs::{Dfs, Node};
+use ::dfs::{Attr, Dfs, Node};
 
 /// The name of an entry: one component.
 #[derive(Clone, Copy)]
@@ -44,12 +44,32 @@ impl Parent {
     /// What a name stands for there, symlinks not followed. No name, or that of the root, stands
     /// for the root itself.
     pub(crate) fn find(&self, fs: &Dfs, name: Str) -> Result<Node> {
+        self.find_by(fs, name, Node::refresh, Node::lookup)
+    }
+
+    /// As [`Parent::find`], with its attributes.
+    pub(crate) fn find_with_attr(&self, fs: &Dfs, name: Str) -> Result<(Node, Attr)> {
+        let root = |node: &Node| {
+            let root = node.refresh()?;
+            let attr = root.attr_as_found()?;
+            Ok((root, attr))
+        };
+        self.find_by(fs, name, root, Node::lookup_with_attr)
+    }
+
+    fn find_by<T>(
+        &self,
+        fs: &Dfs,
+        name: Str,
+        root: impl FnOnce(&Node) -> esker::types::Result<T>,
+        entry: impl FnOnce(&Node, &[u8]) -> esker::types::Result<T>,
+    ) -> Result<T> {
         let node = self.node(fs);
         let is_root = node.parent().is_none();
         match name.is_null() || is_root && name.bytes()? == b"/" {
-            true if is_root => Ok(node.refresh()?),
+            true if is_root => Ok(root(&node)?),
             true => Err(Errno::INVAL),
-            false => Ok(node.lookup(Name::read(name)?.0)?),
+            false => Ok(entry(&node, Name::read(name)?.0)?),
         }
     }
 }
