@@ -24,6 +24,11 @@ pub trait OpenContainer: Metadata {
     /// Changes the container's label; `None` removes it.
     fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()>;
 
+    /// The number of the node that has a dkey of an object; 0 in a pool that is not spread over nodes.
+    fn node_of(&self, _oid: ObjectId, _dkey: &[u8]) -> u32 {
+        0
+    }
+
     /// Reserves `count` consecutive numbers that no other client of this container gets. Returns the first.
     fn allocate_oids(&self, count: u64) -> Reply<'_, u64>;
 

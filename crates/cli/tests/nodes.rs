@@ -469,6 +469,38 @@ fn an_engine_tells_its_metrics_and_its_health() {
     engine.wait().unwrap();
 }
 
+/// Requests that an engine has answered.
+fn requests(address: &str) -> u64 {
+    let (_, text) = get(address, "GET /metrics");
+    let counts = text.lines().filter(|line| line.starts_with("esker_engine_request_seconds_count"));
+    counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_listing_takes_few_requests() {
+    const FILES: usize = 400;
+    let nodes = Nodes::with_pool(1);
+    let site = &nodes.site;
+    signal(nodes.engine(0), "TERM").unwrap();
+    wait_for("the engine ends", || nodes.engines().is_empty());
+    let map = nodes.map().display().to_string();
+    let (mut engine, ready) = run_engine(site, &["--map", &map, "--node", "0", "--metrics", "0"]);
+    let address = ready["metrics"].as_str().unwrap();
+    site.ok(&["cont", "create", "tank/home", "--type", "posix"]);
+    let files: Vec<_> = (0..FILES).map(|number| format!("tank/home:/{number}")).collect();
+    let touch: Vec<_> =
+        ["fs", "touch"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    site.ok(&touch);
+    let before = requests(address);
+    let mut list = site.command(&["fs", "ls", "tank/home"]);
+    let listed = list.env("ESKER_NODE", "none").output().unwrap();
+    assert_eq!(String::from_utf8(listed.stdout).unwrap().lines().count(), FILES);
+    let took = requests(address) - before;
+    assert!((1..FILES as u64 / 4).contains(&took), "{took} requests");
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+}
+
 /// With the genuine `mpirun` where there is one, which starts programs on this machine by itself.
 #[test]
 fn mpi_starts_each_node_by_a_command_of_its_own() {

@@ -127,3 +127,107 @@ fn a_directory_that_became_a_file_is_none() {
     assert_eq!(attr(&other, "/d").unwrap().size, 5);
     assert_eq!(attr(&other, "/d/").unwrap_err().kind(), ErrorKind::NotDirectory);
 }
+
+fn create(fs: &Dfs, path: &str) -> Result<Option<Node>> {
+    fs.create_where_seen(&fs.root(), path.as_bytes(), |_| Create::with_mode(0o644))
+}
+
+/// What a mount sees of many files while another one makes, changes and removes them.
+#[test]
+fn many_files_are_seen_as_they_are() {
+    let folder = Folder::new();
+    let [one, other] = two_mounts(&folder);
+    let d = dir(&one.root(), "d");
+    let name = |number: usize| format!("f{number}");
+    for number in 0..300 {
+        file(&d, &name(number), number % 7);
+    }
+    for number in 0..300 {
+        let path = format!("/d/{}", name(number));
+        assert_eq!(attr(&other, &path).unwrap().size, number as u64 % 7);
+        let changed = (number + 150) % 300;
+        match number % 3 {
+            0 => d
+                .lookup(name(changed).as_bytes())
+                .unwrap()
+                .open(Open::WRITE)
+                .unwrap()
+                .set_len(9)
+                .unwrap(),
+            1 => d.unlink(name(changed).as_bytes()).unwrap(),
+            _ => continue,
+        }
+        let found = attr(&other, &format!("/d/{}", name(changed)));
+        match number % 3 {
+            0 => assert_eq!(found.unwrap().size, 9),
+            _ => assert_eq!(found.unwrap_err().kind(), ErrorKind::NotFound),
+        }
+        if changed > number {
+            d.unlink(name(changed).as_bytes()).ok();
+            file(&d, &name(changed), changed % 7);
+        }
+    }
+}
+
+#[test]
+fn a_file_is_created_where_its_path_leads_by_then() {
+    let folder = Folder::new();
+    let [one, other] = two_mounts(&folder);
+    let a = dir(&one.root(), "a");
+    let b = dir(&a, "b");
+    // Nothing was seen yet, so nothing is done.
+    assert!(create(&other, "/a/b/first").unwrap().is_none());
+    other.resolve(&other.root(), b"/a/b", Follow::All).unwrap();
+    for name in ["first", "second"] {
+        let made = create(&other, &format!("/a/b/{name}")).unwrap().expect(name);
+        assert_eq!(b.lookup(name.as_bytes()).unwrap().oid(), made.oid());
+    }
+    // An existing file is left to those who resolve the path.
+    assert!(create(&other, "/a/b/first").unwrap().is_none());
+    file(&b, "theirs", 5);
+    assert!(create(&other, "/a/b/theirs").unwrap().is_none());
+
+    // Its mode has changed: it is read again.
+    a.set_attr(&dfs::SetAttr { mode: Some(0o2755), ..Default::default() }).unwrap();
+    let made = create(&other, "/a/b/third").unwrap().unwrap();
+    assert_eq!(made.parent().unwrap().parent().unwrap().inode().mode, 0o2755);
+
+    // It was moved away: the file must not be made there.
+    a.rename(b"b", &one.root(), b"moved", Default::default()).unwrap();
+    assert!(create(&other, "/a/b/fourth").unwrap().is_none());
+    let new = dir(&a, "b");
+    let made = create(&other, "/a/b/fourth").unwrap().unwrap();
+    assert_eq!(new.lookup(b"fourth").unwrap().oid(), made.oid());
+    let moved = one.resolve(&one.root(), b"/moved", Follow::All).unwrap();
+    assert_eq!(moved.lookup(b"fourth").err().unwrap().kind(), ErrorKind::NotFound);
+
+    // A file or a link in its place is none of the directories that were seen, nor is a removed one.
+    new.unlink(b"fourth").unwrap();
+    a.rmdir(b"b").unwrap();
+    assert!(create(&other, "/a/b/fifth").unwrap().is_none());
+    a.symlink(b"b", b"../moved", &Create::with_mode(0o777)).unwrap();
+    assert!(create(&other, "/a/b/fifth").unwrap().is_none());
+    assert!(create(&other, "/moved/../a/fifth").unwrap().is_none());
+    assert!(create(&other, "/a/fifth/").unwrap().is_none());
+}
+
+/// Both mounts create files while the directory moves to and fro: each file is where the path led at some moment.
+#[test]
+fn files_are_created_while_their_directory_moves() {
+    let folder = Folder::new();
+    let [one, other] = two_mounts(&folder);
+    let root = one.root();
+    let here = dir(&root, "here");
+    for round in 0..50 {
+        other.resolve(&other.root(), b"/here", Follow::All).unwrap();
+        assert!(create(&other, &format!("/here/a{round}")).unwrap().is_some());
+        root.rename(b"here", &root, b"there", Default::default()).unwrap();
+        assert!(create(&other, &format!("/here/b{round}")).unwrap().is_none());
+        root.rename(b"there", &root, b"here", Default::default()).unwrap();
+        // It stands where it was seen again.
+        assert!(create(&other, &format!("/here/c{round}")).unwrap().is_some());
+    }
+    let names = here.read_names(&mut Default::default(), 1000).unwrap();
+    assert_eq!(names.iter().count(), 100);
+    assert!(names.iter().all(|name| name[0] != b'b'));
+}

@@ -129,6 +129,13 @@ impl Container {
         Attributes::of_container(self, attributes::PROPERTY, true).set(name, value).await
     }
 
+    /// The number of the node that has a dkey of an object; 0 in a pool that is not spread over nodes. What lies on one
+    /// node is changed in one message.
+    #[must_use]
+    pub fn node_of(&self, oid: ObjectId, dkey: &[u8]) -> u32 {
+        self.0.opened.node_of(oid, dkey)
+    }
+
     /// Reserves `count` consecutive numbers that no other client of the container gets, for use in the lower word of
     /// object ids. Returns the first.
     ///

@@ -80,7 +80,7 @@ pub use lease::Lease;
 pub use object::Object;
 pub use oid::NewOid;
 pub use pool::Pool;
-pub use transaction::Transaction;
+pub use transaction::{Proof, Transaction};
 pub use view::View;
 
 /// The how-to for Rust, whose code is compiled as a test.

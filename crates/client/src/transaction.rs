@@ -53,6 +53,10 @@ impl Attempt {
     }
 }
 
+/// Proof of what a transaction has read: another one can require that it still holds.
+#[derive(Debug, Default)]
+pub struct Proof(ReadTokens);
+
 impl Transaction {
     pub(crate) fn new(container: Container, view: View, writable: bool) -> Self {
         let epoch = match view {
@@ -164,6 +168,27 @@ impl Transaction {
             }
             _ => Err(refused("only a transaction whose commit failed can be restarted")),
         }
+    }
+
+    /// Proof of what it has read so far; empty if it reads a snapshot, which never changes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoPermission`] if it has ended.
+    pub fn proof(&self) -> Result<Proof> {
+        let proof = Proof::default();
+        self.open_attempt(&self.container)?.tokens.map(|token| proof.0.add(token));
+        Ok(proof)
+    }
+
+    /// Counts what another transaction of the container has read as read by this one, too: its commit fails with
+    /// [`ErrorKind::TxRestart`] if that has changed since.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoPermission`] if it has ended.
+    pub fn require(&self, proof: &Proof) -> Result<()> {
+        let attempt = self.open_attempt(&self.container)?;
+        proof.0.map(|token| attempt.tokens.add(token));
+        Ok(())
     }
 
     /// The view for a read in this transaction, and the attempt that records it.

@@ -92,7 +92,7 @@ impl Ahead {
 }
 
 /// Where the steps of a path were, and what was at their end; none if that was not seen before.
-fn guess<'n>(
+pub(crate) fn guess<'n>(
     fs: &Dfs,
     from: ObjectId,
     names: impl Iterator<Item = &'n [u8]>,

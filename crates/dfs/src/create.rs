@@ -8,8 +8,9 @@ use crate::node::Node;
 use crate::superblock::pick;
 use esker::types::ops::{Cond, Update, Write, WriteOp};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, Result};
-use esker::{Access, Wait};
+use esker::{Access, Proof, Wait};
 use rustix::process::{getegid, geteuid};
+use std::sync::Arc;
 
 /// Attributes of a new entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl Node {
     /// returned as it is.
     pub fn create(&self, name: &[u8], new: &Create) -> Result<Self> {
         loop {
-            match self.insert(name, Kind::File, new, &[]) {
+            match self.insert_file(name, new, &[]) {
                 Err(error) if error.kind() == ErrorKind::Exists && !new.exclusive => {}
                 result => return result,
             }
@@ -85,7 +86,7 @@ impl Node {
     /// # Errors
     /// [`ErrorKind::Exists`]; else as [`Node::create`].
     pub fn mkdir(&self, name: &[u8], new: &Create) -> Result<Self> {
-        self.insert(name, Kind::Directory, new, &[])
+        self.insert(name, Kind::Directory, new, &[], &[])
     }
 
     /// Creates a symbolic link to `target`, which need not exist.
@@ -96,7 +97,7 @@ impl Node {
     pub fn symlink(&self, name: &[u8], target: &[u8], new: &Create) -> Result<Self> {
         match target.len() {
             0 => Err(Error::new(ErrorKind::NotFound, "a symbolic link to nothing")),
-            1..PATH_MAX => self.insert(name, Kind::Symlink, new, target),
+            1..PATH_MAX => self.insert(name, Kind::Symlink, new, target, &[]),
             len => Err(Error::new(
                 ErrorKind::NameTooLong,
                 format!(
@@ -106,8 +107,28 @@ impl Node {
         }
     }
 
-    fn insert(&self, name: &[u8], kind: Kind, new: &Create, target: &[u8]) -> Result<Self> {
-        let dir = self.directory()?;
+    /// Creates a file on condition that the proofs hold.
+    ///
+    /// # Errors
+    /// As [`Node::create`], and `TxRestart` if one does not.
+    pub(crate) fn insert_file(
+        &self,
+        name: &[u8],
+        new: &Create,
+        proofs: &[Arc<Proof>],
+    ) -> Result<Self> {
+        self.insert(name, Kind::File, new, &[], proofs)
+    }
+
+    fn insert(
+        &self,
+        name: &[u8],
+        kind: Kind,
+        new: &Create,
+        target: &[u8],
+        proofs: &[Arc<Proof>],
+    ) -> Result<Self> {
+        self.directory()?;
         self.check_new(name, kind, new)?;
         let class = self.class_of_new(kind, new);
         let lease = match new.open && kind == Kind::File {
@@ -122,7 +143,7 @@ impl Node {
         if kind == Kind::Directory {
             entry::mark(&self.fs().container().object(inode.oid), Access::Latest)?;
         }
-        match self.write_entry(dir.oid(), name, &inode, target) {
+        match self.write_entry(name, &inode, target, proofs) {
             Ok(()) => {
                 self.fs().mounted().times.touch(self)?;
                 let made = self.child_with(name, inode, lease)?;
@@ -132,7 +153,7 @@ impl Node {
             Err(error) => {
                 // After other errors, the entry may have been made.
                 if let Some(lease) = lease
-                    && error.kind() == ErrorKind::Exists
+                    && matches!(error.kind(), ErrorKind::Exists | ErrorKind::TxRestart)
                 {
                     self.fs().mounted().fresh.give_back(class, lease);
                 }
@@ -196,19 +217,37 @@ impl Node {
     }
 
     /// One transaction: adds the entry if the name is free and the directory exists.
-    fn write_entry(&self, dir: ObjectId, name: &[u8], inode: &Inode, target: &[u8]) -> Result<()> {
+    fn write_entry(
+        &self,
+        name: &[u8],
+        inode: &Inode,
+        target: &[u8],
+        proofs: &[Arc<Proof>],
+    ) -> Result<()> {
         let (extent, bytes) = ([INODE_EXTENT], inode.to_bytes());
         let updates: [Update<'_>; 2] =
             [entry::inode_update(&extent, &bytes), entry::link_update(target)];
         let updates = &updates[..if target.is_empty() { 1 } else { 2 }];
         let op = WriteOp::Update { dkey: name, cond: Cond::DKEY_INSERT, updates };
-        let writes = [entry::require_mark(dir), Write { oid: dir, op }];
+        let writes = [entry::require_mark(self.oid()), Write { oid: self.oid(), op }];
+        if !proofs.is_empty() {
+            return self.write_if(&writes, proofs);
+        }
         loop {
             match self.fs().container().write(&writes, Access::Latest).wait() {
                 Err(error) if error.kind() == ErrorKind::NotFound => self.mark_anew()?,
                 result => return result,
             }
         }
+    }
+
+    /// Writes on condition that the proofs hold.
+    fn write_if(&self, writes: &[Write<'_>], proofs: &[Arc<Proof>]) -> Result<()> {
+        let container = self.fs().container();
+        let transaction = container.transaction()?;
+        proofs.iter().try_for_each(|proof| transaction.require(proof))?;
+        container.write(writes, Access::Tx(&transaction)).wait()?;
+        transaction.commit().wait()
     }
 
     /// Marks a directory that other software has created.

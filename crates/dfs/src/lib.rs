@@ -49,6 +49,7 @@ mod oids;
 mod open;
 mod orphans;
 mod path;
+mod proved;
 mod reach;
 mod remove;
 mod rename;

@@ -33,6 +33,9 @@ pub const SEEN_MAX: usize = 64 << 10;
 /// Directories of which a process counts the entries that it had not seen before it looked for them.
 pub const READ_AHEAD_MAX: usize = 1024;
 
+/// Directories for which a process keeps the proof that they are where it saw them, where replies take a while.
+pub const PROVED_MAX: usize = 1024;
+
 /// Directories with pending times; beyond this, times are stored immediately.
 pub const WAITING_TIMES_MAX: usize = 1024;
 

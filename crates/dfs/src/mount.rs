@@ -10,6 +10,7 @@ use crate::node::Node;
 use crate::oids::Oids;
 use crate::open::OpenFiles;
 use crate::orphans;
+use crate::proved::Proved;
 use crate::rename::Moves;
 use crate::seen::Seen;
 use crate::superblock::{self, NewDfs, ROOT_NAME, Roots, Superblock};
@@ -50,6 +51,7 @@ pub(crate) struct Mounted {
     pub(crate) times: DirectoryTimes,
     pub(crate) moves: Moves,
     pub(crate) seen: Seen,
+    pub(crate) proved: Proved,
 }
 
 /// Space of a file system (POSIX: `statvfs`).
@@ -158,6 +160,7 @@ impl Dfs {
             times: DirectoryTimes::default(),
             moves: Moves::default(),
             seen: Seen::default(),
+            proved: Proved::default(),
         };
         let fs = Self(Arc::new(mounted));
         if !read_only {

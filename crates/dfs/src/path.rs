@@ -123,7 +123,7 @@ impl Dfs {
 }
 
 /// Splits off the last name; trailing slashes are dropped.
-fn split_last(path: &[u8]) -> Result<(&[u8], &[u8])> {
+pub(crate) fn split_last(path: &[u8]) -> Result<(&[u8], &[u8])> {
     check_path(path)?;
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
     let start = path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);

@@ -104,9 +104,8 @@ impl NodesContainer {
         matches!(self.shared.members[node].access, MemberAccess::Own(_))
     }
 
-    fn node_of(&self, oid: ObjectId, dkey: &[u8]) -> usize {
-        let placement = self.shared.placement;
-        placement.locate(placement.shard(oid, dkey)).node as usize
+    fn index_of(&self, oid: ObjectId, dkey: &[u8]) -> usize {
+        self.node_of(oid, dkey) as usize
     }
 
     /// The node where leases on an object are.
@@ -259,7 +258,7 @@ impl NodesContainer {
     ) -> Result<()> {
         let mut by_node: BTreeMap<usize, Vec<DkeyFetch<'_, '_>>> = BTreeMap::new();
         for DkeyFetch { dkey, cond, akeys } in dkeys {
-            let of_node = by_node.entry(self.node_of(oid, dkey)).or_default();
+            let of_node = by_node.entry(self.index_of(oid, dkey)).or_default();
             of_node.push(DkeyFetch { dkey, cond: *cond, akeys });
         }
         let mut tasks = Vec::new();
@@ -451,6 +450,11 @@ impl OpenContainer for NodesContainer {
         Reply::Pending(Box::pin(close_all(&self.parts)))
     }
 
+    fn node_of(&self, oid: ObjectId, dkey: &[u8]) -> u32 {
+        let placement = self.shared.placement;
+        placement.locate(placement.shard(oid, dkey)).node
+    }
+
     fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
         one_node!(self, 0, part => part.rename(label))
     }
@@ -487,7 +491,7 @@ impl OpenContainer for NodesContainer {
         'b: 'f,
         'f: 'a,
     {
-        let mut nodes = dkeys.iter().map(|dkey| self.node_of(oid, dkey.dkey));
+        let mut nodes = dkeys.iter().map(|dkey| self.index_of(oid, dkey.dkey));
         let Some(first) = nodes.next() else { return Reply::Ready(Ok(())) };
         if nodes.all(|node| node == first) && (self.is_own(first) || dkeys.len() == 1) {
             return read_one!(self, first, part, at => part.fetch(oid, &mut *dkeys, at));
@@ -502,7 +506,7 @@ impl OpenContainer for NodesContainer {
         wanted: Wanted<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<Bytes>> {
-        let node = self.node_of(oid, key.dkey);
+        let node = self.index_of(oid, key.dkey);
         if !self.is_own(node) {
             return Reply::Ready(Ok(None));
         }
@@ -518,7 +522,7 @@ impl OpenContainer for NodesContainer {
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
         if let KeyScope::Akeys(dkey) = scope {
-            return self.list_at(self.node_of(oid, dkey), oid, scope, anchor, limit, at);
+            return self.list_at(self.index_of(oid, dkey), oid, scope, anchor, limit, at);
         }
         match self.nodes_of(oid)[..] {
             [only] => self.list_at(only, oid, scope, anchor, limit, at),
@@ -534,7 +538,7 @@ impl OpenContainer for NodesContainer {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
-        let node = self.node_of(oid, key.dkey);
+        let node = self.index_of(oid, key.dkey);
         read_one!(self, node, part, at => {
             part.list_extents(oid, key, &mut *anchor, entries, at)
         })
@@ -556,7 +560,7 @@ impl OpenContainer for NodesContainer {
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
         if let Some(dkey) = query.dkey {
-            return self.query_at(self.node_of(oid, dkey), oid, query, at);
+            return self.query_at(self.index_of(oid, dkey), oid, query, at);
         }
         let nodes = self.nodes_of(oid);
         Reply::Pending(Box::pin(async move {

@@ -28,6 +28,10 @@ fn find(path: &MountPath<'_>, flags: c_int, mode: u32, links: usize) -> Answer<N
         return path.node(follow(flags));
     }
     let exclusive = flags & libc::O_EXCL != 0;
+    let attributes = |dir: &Node| Create { open: true, ..new_entry(dir, mode, exclusive) };
+    if let Some(made) = path.create_where_seen(attributes)? {
+        return Ok(made);
+    }
     let last = path.last()?;
     if last.is_special() {
         return refuse(if exclusive { libc::EEXIST } else { libc::EISDIR });
@@ -35,8 +39,7 @@ fn find(path: &MountPath<'_>, flags: c_int, mode: u32, links: usize) -> Answer<N
     if last.slash {
         return refuse(libc::EISDIR);
     }
-    let new = Create { open: true, ..new_entry(&last.dir, mode, exclusive) };
-    let found = last.dir.create(&last.name, &new)?;
+    let found = last.dir.create(&last.name, &attributes(&last.dir))?;
     if found.kind() != Kind::Symlink {
         return Ok(found);
     }

@@ -2,7 +2,7 @@
 use crate::answer::{Answer, Fail, refuse};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::{config, cwd, descriptors, mounted, raw};
-use dfs::{Attr, Dfs, Follow, Node, Parent, Resolved, find_and};
+use dfs::{Attr, Create, Dfs, Follow, Node, Parent, Resolved, find_and};
 use esker::types::ErrorKind;
 use std::borrow::Cow;
 use std::ffi::{CString, c_int};
@@ -207,6 +207,17 @@ impl<'a> MountPath<'a> {
         match self.fs.attr_step(&self.base, &self.path, follow)? {
             Resolved::Node(attr) => Ok(attr),
             Resolved::Outside(path) => Err(Fail::Outside(path)),
+        }
+    }
+
+    /// Creates a file of this name, if that takes a single message (see [`Dfs::create_where_seen`]).
+    ///
+    /// # Errors
+    /// As [`Node::create`].
+    pub(crate) fn create_where_seen(&self, new: impl Fn(&Node) -> Create) -> Answer<Option<Node>> {
+        match self.climbed {
+            true => Ok(None),
+            false => Ok(self.fs.create_where_seen(&self.base, &self.path, new)?),
         }
     }
 

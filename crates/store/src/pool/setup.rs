@@ -139,7 +139,9 @@ pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
     atomics.snapshots().store(u64::from(usage.has_snapshots), Ordering::Release);
     atomics.freed().store(0, Ordering::Release);
     atomics.writer().store(0, Ordering::Release);
-    atomics.conflicts().iter().for_each(|slot| slot.store(0, Ordering::Release));
+    // What changed before is not known any more. A transaction over nodes may have read it, and be committed only now.
+    let last = target.index.last_commit()?;
+    atomics.conflicts().iter().for_each(|slot| slot.store(last, Ordering::Release));
     target.count_reserved()
 }
 
@@ -158,7 +160,9 @@ pub(super) fn release_segments(targets: &[Arc<Target>]) {
 mod tests {
     use super::*;
     use crate::keys::{Key, Table};
+    use crate::read_version::ReadVersion;
     use crate::tests::Scratch;
+    use esker_types::ErrorKind;
 
     /// Where nobody has had the pool open since the machine started.
     #[test]
@@ -186,5 +190,23 @@ mod tests {
         assert_eq!(target.shared().segment(1).load(), SegmentState::Dead);
         target.recycle().unwrap();
         assert_eq!(target.whole_free_bytes(), whole);
+    }
+
+    /// A transaction over nodes may have read before its engine was killed, and be committed after that.
+    #[test]
+    fn what_changed_before_a_rebuild_is_a_conflict_after_it() {
+        let pool = Scratch::new(24 << 20, |_| {});
+        let state = pool.opened();
+        let target = &state.targets[0];
+        let read = |version| [ReadVersion { target: 0, slot: 7, version }];
+        let before = target.index.last_commit().unwrap();
+        let key = Key::table(Table::Segment).push(&1_u32.to_be_bytes());
+        target.change(|change| change.put(&key, &0_u64.to_le_bytes())).unwrap();
+        target.change(|change| change.put(&key, &0_u64.to_le_bytes())).unwrap();
+        rebuild(target, &[]).unwrap();
+        let last = target.index.last_commit().unwrap();
+        let refused = target.check_read_versions(&read(before), last + 1).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TxRestart);
+        target.check_read_versions(&read(last), last + 1).unwrap();
     }
 }
