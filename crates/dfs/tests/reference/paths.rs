@@ -66,7 +66,12 @@ pub(crate) fn open(place: &Place, flags: &str, mode: u32) -> Result<Node> {
 fn create(place: &Place, flags: &str, mode: u32, nofollow: bool) -> Result<Node> {
     let exclusive = flags.contains("+excl");
     let mut place = Place { from: place.from.clone(), path: place.path.clone() };
+    let new = Create { exclusive, ..Create::with_mode(mode) };
     for _ in 0..=LINKS_MAX {
+        let fs = place.from.fs();
+        if let Some(made) = fs.create_where_seen(&place.from, &place.path, |_| new)? {
+            return Ok(made);
+        }
         let last = place.last()?;
         if last.is_special() {
             return fail(if exclusive { ErrorKind::Exists } else { ErrorKind::IsDirectory });
@@ -74,7 +79,6 @@ fn create(place: &Place, flags: &str, mode: u32, nofollow: bool) -> Result<Node>
         if last.slash {
             return fail(ErrorKind::IsDirectory);
         }
-        let new = Create { exclusive, ..Create::with_mode(mode) };
         let found = last.dir.create(&last.name, &new)?;
         if found.kind() != Kind::Symlink {
             return Ok(found);
