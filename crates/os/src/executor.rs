@@ -8,7 +8,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::thread::{LocalKey, Thread};
 
 pub use crate::watch::{Hits, LOOK_FOR, Watched};
 
@@ -138,14 +138,33 @@ fn do_deferred() {
 
 /// Polls on a thread that only waits for this future.
 fn poll_waiting<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
-    let outer = IS_POLLING.replace(true);
+    let polling = Marked::new(&IS_POLLING, true);
     let polled = on_waiting_thread(true, || future.poll(context));
-    IS_POLLING.set(outer);
-    if polled.is_ready() && !outer {
+    let is_outermost = !polling.before;
+    drop(polling);
+    if polled.is_ready() && is_outermost {
         do_deferred();
         watch::end();
     }
     polled
+}
+
+/// A mark of this thread, until it is dropped: a poll may panic, and the thread may go on.
+struct Marked {
+    mark: &'static LocalKey<Cell<bool>>,
+    before: bool,
+}
+
+impl Marked {
+    fn new(mark: &'static LocalKey<Cell<bool>>, value: bool) -> Self {
+        Self { mark, before: mark.replace(value) }
+    }
+}
+
+impl Drop for Marked {
+    fn drop(&mut self) {
+        self.mark.set(self.before);
+    }
 }
 
 /// Lets the executor of this thread look at something before the thread sleeps: what the future that is being polled waits
@@ -156,10 +175,8 @@ pub fn watch(what: &Arc<impl Watched + 'static>) -> bool {
 
 /// Polls, recording whether a future may block the thread ([`may_block`]).
 fn on_waiting_thread<T>(waits: bool, work: impl FnOnce() -> T) -> T {
-    let before = MAY_BLOCK.replace(waits);
-    let done = work();
-    MAY_BLOCK.set(before);
-    done
+    let _waits = Marked::new(&MAY_BLOCK, waits);
+    work()
 }
 
 thread_local! {
@@ -181,10 +198,10 @@ thread_local! {
 /// Does `work` on a thread that has others to serve: what would have to wait for somebody else fails. Returns true
 /// beside the result if something did; then the work can be done again on a thread that may wait.
 pub fn without_waiting<T>(work: impl FnOnce() -> T) -> (T, bool) {
-    let outer = (IS_URGENT.replace(true), WOULD_WAIT.replace(false));
+    let _urgent = Marked::new(&IS_URGENT, true);
+    let _before = Marked::new(&WOULD_WAIT, false);
     let done = work();
-    IS_URGENT.set(outer.0);
-    (done, WOULD_WAIT.replace(outer.1))
+    (done, WOULD_WAIT.get())
 }
 
 /// True if the caller must fail instead of waiting for somebody else ([`without_waiting`]), which is noted.
@@ -246,6 +263,7 @@ pub async fn side_by_side<T>(tasks: Vec<Task<'_, T>>, most: usize) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::catch_unwind;
 
     /// Wakes its task, and is ready at the third poll: the first is by a waker that wakes nobody.
     fn woken() -> impl Future<Output = ()> {
@@ -272,5 +290,22 @@ mod tests {
             if polls < 3 { Poll::Pending } else { Poll::Ready(()) }
         }));
         assert_eq!(polls, 3);
+    }
+
+    #[test]
+    fn a_poll_that_panics_leaves_the_marks_as_they_were() {
+        let marks = || (IS_POLLING.get(), may_block(), must_not_wait(), WOULD_WAIT.get());
+        let before = marks();
+        let poll = || -> () {
+            assert_eq!(marks(), (true, true, true, true));
+            panic!("a planned panic")
+        };
+        let panics = || without_waiting(|| block_on(async { poll() }));
+        assert!(catch_unwind(panics).is_err());
+        assert_eq!(marks(), before);
+        let tasks = || vec![task(async {}), task(async { panic!("a planned panic") })];
+        let both = catch_unwind(|| block_on(side_by_side(tasks(), 2)));
+        assert!(both.is_err());
+        assert_eq!(marks(), before);
     }
 }
