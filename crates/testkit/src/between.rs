@@ -1,0 +1,266 @@
+//! A backend with something between it and its callers, which sees every call.
+use esker_backend::{
+    Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
+};
+use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo};
+use esker_types::ops::{
+    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, Outcome,
+    Preparation, ReadAt, StoredExtent,
+};
+use esker_types::{Epoch, KeyBatch, ObjectId};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// What is between a backend and its callers. Calls go through [`Way::pass`], or through a function of their own.
+pub trait Way: Send + Sync + Sized + 'static {
+    /// Makes a call now or later.
+    fn pass<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+    ) -> Reply<'a, T>;
+
+    /// What the backend is said to be able to.
+    fn capabilities(&self, of: Capabilities) -> Capabilities {
+        of
+    }
+
+    /// The state that a read sees.
+    fn at<'a>(&self, at: ReadAt<'a>) -> ReadAt<'a> {
+        at
+    }
+
+    /// Makes a change.
+    fn write<'a>(&'a self, to: &'a dyn OpenContainer, change: Change<'a>) -> Reply<'a, Epoch> {
+        self.pass(move || to.write(change))
+    }
+
+    /// Reads akeys.
+    fn fetch<'a, 'f, 'b>(
+        &'a self,
+        from: &'a dyn OpenContainer,
+        oid: ObjectId,
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
+        at: ReadAt<'a>,
+    ) -> Reply<'a, ()>
+    where
+        'b: 'f,
+        'f: 'a,
+    {
+        self.pass(move || from.fetch(oid, dkeys, at))
+    }
+
+    /// Called before keys are listed after `anchor`.
+    fn before_keys(&self, _anchor: &mut Anchor) {}
+
+    /// Makes a call that lists or searches. `len` counts the entries of its reply.
+    fn list<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+        _len: fn(&T) -> usize,
+    ) -> Reply<'a, T> {
+        self.pass(call)
+    }
+}
+
+/// A pool or one of its containers, and what is before it.
+pub struct Between<T, W> {
+    pub(crate) inner: T,
+    pub(crate) way: Arc<W>,
+}
+
+/// A pool with something before it and its containers.
+pub type PoolBetween<W> = Between<Arc<dyn Pool>, W>;
+
+impl<T: Clone, W> Clone for Between<T, W> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), way: Arc::clone(&self.way) }
+    }
+}
+
+impl<T, W> Metadata for Between<T, W>
+where
+    T: Deref<Target: Metadata> + Send + Sync,
+    W: Way,
+{
+    fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
+        self.way.pass(move || self.inner.get_metadata(name))
+    }
+
+    fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
+        self.way.pass(move || self.inner.set_metadata(changes))
+    }
+
+    fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
+        self.way.pass(move || self.inner.list_metadata(prefix))
+    }
+}
+
+impl<W: Way> Pool for PoolBetween<W> {
+    fn capabilities(&self) -> Capabilities {
+        self.way.capabilities(self.inner.capabilities())
+    }
+
+    fn info(&self) -> Reply<'_, PoolInfo> {
+        self.way.pass(|| self.inner.info())
+    }
+
+    fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
+        self.way.pass(move || self.inner.create_container(new))
+    }
+
+    fn open_container<'a>(
+        &'a self,
+        name: ContainerRef<'a>,
+        mode: OpenMode,
+    ) -> Reply<'a, Box<dyn OpenContainer>> {
+        let behind = |inner| {
+            Box::new(Between { inner, way: Arc::clone(&self.way) }) as Box<dyn OpenContainer>
+        };
+        self.way.pass(move || self.inner.open_container(name, mode).wait().map(behind).into())
+    }
+
+    fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
+        self.way.pass(move || self.inner.destroy_container(name, force))
+    }
+
+    fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
+        self.way.pass(|| self.inner.list_containers())
+    }
+
+    fn commit(&self, commit: Commit, epoch: Epoch) -> Reply<'_, ()> {
+        self.way.pass(move || self.inner.commit(commit, epoch))
+    }
+
+    fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
+        self.way.pass(move || self.inner.give_up(commit))
+    }
+
+    fn outcome(&self, commit: Commit, decide: bool) -> Reply<'_, Outcome> {
+        self.way.pass(move || self.inner.outcome(commit, decide))
+    }
+
+    fn prepared(&self) -> Reply<'_, Vec<Commit>> {
+        self.way.pass(|| self.inner.prepared())
+    }
+
+    fn forget(&self, commit: Commit) -> Reply<'_, ()> {
+        self.way.pass(move || self.inner.forget(commit))
+    }
+}
+
+impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
+    fn info(&self) -> &ContainerInfo {
+        self.inner.info()
+    }
+
+    fn close(&self) -> Reply<'_, ()> {
+        self.way.pass(|| self.inner.close())
+    }
+
+    fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
+        self.way.pass(move || self.inner.rename(label))
+    }
+
+    fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
+        self.way.pass(move || self.inner.allocate_oids(count))
+    }
+
+    fn next_oid(&self) -> Reply<'_, u64> {
+        self.way.pass(|| self.inner.next_oid())
+    }
+
+    fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
+        self.way.write(&*self.inner, change)
+    }
+
+    fn prepare<'a>(&'a self, commit: Commit, what: Preparation<'a>) -> Reply<'a, Epoch> {
+        self.way.pass(move || self.inner.prepare(commit, what))
+    }
+
+    fn fetch<'a, 'f, 'b>(
+        &'a self,
+        oid: ObjectId,
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
+        at: ReadAt<'a>,
+    ) -> Reply<'a, ()>
+    where
+        'b: 'f,
+        'f: 'a,
+    {
+        self.way.fetch(&*self.inner, oid, dkeys, self.way.at(at))
+    }
+
+    fn list_keys<'a>(
+        &'a self,
+        oid: ObjectId,
+        scope: KeyScope<'a>,
+        anchor: &'a mut Anchor,
+        limit: ListLimit,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, KeyBatch> {
+        self.way.before_keys(anchor);
+        let at = self.way.at(at);
+        self.way.list(move || self.inner.list_keys(oid, scope, anchor, limit, at), KeyBatch::len)
+    }
+
+    fn list_extents<'a>(
+        &'a self,
+        oid: ObjectId,
+        key: AkeyRef<'a>,
+        anchor: &'a mut Anchor,
+        entries: usize,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<StoredExtent>> {
+        let at = self.way.at(at);
+        self.way.list(move || self.inner.list_extents(oid, key, anchor, entries, at), Vec::len)
+    }
+
+    fn list_objects<'a>(
+        &'a self,
+        anchor: &'a mut Anchor,
+        entries: usize,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<ObjectId>> {
+        let at = self.way.at(at);
+        self.way.pass(move || self.inner.list_objects(anchor, entries, at))
+    }
+
+    fn query_key<'a>(
+        &'a self,
+        oid: ObjectId,
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Option<KeyFound>> {
+        let at = self.way.at(at);
+        self.way.list(move || self.inner.query_key(oid, query, at), |_| 0)
+    }
+
+    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+        let at = self.way.at(at);
+        self.way.pass(move || self.inner.object_epoch(oid, at))
+    }
+
+    fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {
+        self.way.pass(move || self.inner.create_snapshot(name))
+    }
+
+    fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
+        self.way.pass(|| self.inner.list_snapshots())
+    }
+
+    fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
+        self.way.pass(move || self.inner.destroy_snapshot(epoch))
+    }
+
+    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
+        self.way.pass(move || self.inner.lease(oid))
+    }
+
+    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
+        self.way.pass(move || self.inner.release(oid))
+    }
+
+    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
+        self.way.pass(move || self.inner.unlink_on_last_close(oid))
+    }
+}
