@@ -4,6 +4,7 @@
 //! ([`esker_os::LATER`]) and end several at a time. Until then others find the file in use: if they remove it, this process
 //! frees its content, as it does for a file that was removed while it was open.
 use crate::inode::Inode;
+use crate::limits::CLOSING_MAX;
 use crate::mount::{Dfs, Mounted};
 use crate::orphans;
 use esker::types::{ObjectId, Result};
@@ -11,9 +12,6 @@ use esker::{Lease, Wait, side_by_side, task};
 use esker_os::{ForkLock, PerProcess, later};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Most leases that are kept.
-const KEPT_MAX: usize = 32;
 
 /// Leases that end in a moment. A forked child begins with none.
 pub(crate) struct Closing {
@@ -54,7 +52,7 @@ impl Closing {
         let kept = std::mem::take(&mut *self.kept.lock());
         let (leases, inodes): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
         let ends = leases.into_iter().map(|lease| task(lease.release())).collect();
-        let ended = side_by_side(ends, KEPT_MAX).wait();
+        let ended = side_by_side(ends, CLOSING_MAX).wait();
         // An error is nobody's concern: leases end with their connection.
         let is_lost = |(end, inode): (Result<bool>, _)| end.unwrap_or(false).then_some(inode);
         ended.into_iter().zip(inodes).filter_map(is_lost).collect()
@@ -66,7 +64,7 @@ impl Dfs {
     pub(crate) fn end_later(&self, lease: Lease, inode: Inode) -> Result<()> {
         let closing = &self.mounted().closing;
         match closing.keep(lease, inode) {
-            KEPT_MAX.. => return self.mounted().end_leases(),
+            CLOSING_MAX.. => return self.mounted().end_leases(),
             1 => {}
             _ => return Ok(()),
         }

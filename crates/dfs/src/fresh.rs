@@ -5,14 +5,12 @@
 //! content from its first moment on.
 use crate::attr::object_type;
 use crate::inode::Kind;
+use crate::limits::FRESH_MAX;
 use crate::mount::Dfs;
 use esker::types::{ObjectClass, Result};
 use esker::{Lease, Task, Wait, side_by_side, task};
 use esker_os::ForkLock;
 use std::collections::HashMap;
-
-/// Most leases that are taken at a time. A process begins with one, and takes twice as many each time.
-const LEASES_MAX: usize = 16;
 
 /// Leases on objects that no entry leads to. A forked child begins with none.
 #[derive(Default)]
@@ -36,7 +34,8 @@ impl Fresh {
             if let Some(lease) = leases.free.pop() {
                 return Ok(Some(lease));
             }
-            leases.taken_last = (leases.taken_last * 2).clamp(1, LEASES_MAX);
+            // Twice as many each time: most processes create one file.
+            leases.taken_last = (leases.taken_last * 2).clamp(1, FRESH_MAX);
             leases.taken_last
         };
         // The lock is free while the leases are taken.
@@ -67,6 +66,6 @@ impl Drop for Fresh {
         let unused = self.0.lock().drain().flat_map(|(_, leases)| leases.free).collect::<Vec<_>>();
         let ends: Vec<Task<'_, _>> =
             unused.into_iter().map(|lease| task(lease.release())).collect();
-        side_by_side(ends, LEASES_MAX).wait();
+        side_by_side(ends, FRESH_MAX).wait();
     }
 }
