@@ -98,10 +98,12 @@ fn is_current(copy: &Path, attr: &Attr) -> bool {
 fn time(of: Time) -> SystemTime {
     let (whole, part) =
         (Duration::from_secs(of.seconds.unsigned_abs()), Duration::from_nanos(of.nanos.into()));
-    match of.seconds {
-        0.. => UNIX_EPOCH + whole + part,
-        _ => UNIX_EPOCH - whole + part,
-    }
+    let second = match of.seconds {
+        0.. => UNIX_EPOCH.checked_add(whole),
+        _ => UNIX_EPOCH.checked_sub(whole),
+    };
+    // Programs may set any time.
+    second.and_then(|second| second.checked_add(part)).unwrap_or(UNIX_EPOCH)
 }
 
 fn write(file: &File, out: &mut fs::File) -> Answer<()> {

@@ -99,10 +99,6 @@ impl Text {
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
-
-    pub(crate) fn pointer(self) -> *const c_char {
-        self.0
-    }
 }
 
 /// A pointer to an output of C, perhaps null.

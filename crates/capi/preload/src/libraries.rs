@@ -65,7 +65,10 @@ struct Call {
 extern "C" fn before(path: Text, flags: c_int, caller: *const c_void) -> Call {
     static NEXT: Next = Next::new(name("dlopen\0"));
     let path = prepare(path, flags, caller).unwrap_or(path);
-    Call { path, function: NEXT.address() }
+    let function = NEXT.address();
+    // The loader forgets the message of an earlier call, too.
+    let _ = KEPT.try_with(RefCell::take);
+    Call { path, function }
 }
 
 /// The path for the loader; `None` for that of the program.
@@ -147,11 +150,12 @@ fn keep(path: CString) -> Answer<&'static CStr> {
 }
 
 mod c {
-    use super::{Out, Text, c_int, c_void, real};
+    use super::{Out, Text, c_char, c_int, c_void, real};
 
     real! {
         fn dlopen(path: Text, flags: c_int) -> *mut c_void;
         fn dladdr(address: *const c_void, out: Out<libc::Dl_info>) -> c_int;
+        fn dlerror() -> *const c_char;
     }
 }
 
@@ -161,10 +165,38 @@ fn load(library: &CStr, flags: c_int) {
     c::dlopen(Text::of(library), flags & how);
 }
 
-/// Looks up `dlerror` of the C library, because looking up any function deletes the message that it would return.
+thread_local! {
+    /// A message that the loader has lost, and the last one that was given to the program.
+    static KEPT: RefCell<Option<CString>> = const { RefCell::new(None) };
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Looks up `dlerror` of the C library before there is any message: for programs, and for this library.
 pub(crate) fn look_up() {
     // SAFETY: it returns nothing yet.
     unsafe { libc::dlerror() };
+    c::dlerror();
+}
+
+/// Keeps the message of the loader while a function is looked up, which would delete it.
+pub(crate) fn keep_message(function: &CStr) {
+    // That would be looked up by itself without end.
+    if function == c"dlerror" {
+        return;
+    }
+    if let Some(message) = Text::at(c::dlerror() as usize).c_str() {
+        let _ = KEPT.try_with(|kept| kept.replace(Some(message.to_owned())));
+    }
+}
+
+/// The message of the loader, which is returned once.
+fn message(of_loader: Text) -> *const c_char {
+    let kept = KEPT.try_with(RefCell::take).ok().flatten();
+    match (of_loader.c_str(), kept) {
+        (Some(text), _) => translated(text),
+        (None, Some(kept)) => translated(&kept),
+        (None, None) => std::ptr::null(),
+    }
 }
 
 /// The path of the library that contains an address.
@@ -190,22 +222,18 @@ fn show(out: Out<libc::Dl_info>) {
     }
 }
 
-/// A message of the loader with the paths that programs know.
-fn translated(message: Text) -> *const c_char {
-    thread_local! {
-        static LAST: RefCell<CString> = RefCell::default();
-    }
-    let prefix = copies::prefix();
-    let text = message.c_str().and_then(|text| text.to_str().ok());
-    let prefix = prefix.as_deref().and_then(|prefix| std::str::from_utf8(prefix).ok());
-    match (text, prefix) {
-        (Some(text), Some(prefix)) if text.contains(prefix) => {
-            let text = CString::new(text.replace(prefix, "")).unwrap_or_default();
-            LAST.with_borrow_mut(|last| *last = text);
-            LAST.with_borrow(|last| last.as_ptr())
-        }
-        _ => message.pointer(),
-    }
+/// A message of the loader with the paths that programs know, until the next one.
+fn translated(text: &CStr) -> *const c_char {
+    let prefix = copies::prefix().and_then(|prefix| String::from_utf8(prefix).ok());
+    let shown = match (text.to_str(), prefix) {
+        (Ok(text), Some(prefix)) => CString::new(text.replace(&prefix, "")).unwrap_or_default(),
+        _ => text.to_owned(),
+    };
+    LAST.try_with(|last| {
+        *last.borrow_mut() = shown;
+        last.borrow().as_ptr()
+    })
+    .unwrap_or(std::ptr::null())
 }
 
 export! {
@@ -228,6 +256,6 @@ export! {
     }
 
     fn dlerror() -> *const c_char | next {
-        translated(Text::at(next() as usize))
+        message(Text::at(next() as usize))
     }
 }

@@ -1,6 +1,6 @@
 //! The intercepted functions: those of the C library, or of another library in between. System calls replace functions
 //! that an older C library does not export.
-use crate::{raw, threads};
+use crate::{libraries, raw, threads};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, SYS_fstat, SYS_mknodat, SYS_newfstatat};
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -31,6 +31,7 @@ impl Next {
 
     #[cold]
     fn look_up(&self) -> *mut c_void {
+        libraries::keep_message(self.name);
         let found = find(self.name).or_else(|| stand_in(self.name));
         let found = found.unwrap_or(absent as *mut c_void);
         self.address.store(found, Ordering::Relaxed);
