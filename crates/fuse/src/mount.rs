@@ -67,9 +67,10 @@ impl Mount {
     pub fn serve(self, ready: impl FnOnce() -> Result<()>) -> Result<()> {
         match self.content {
             Content::Files(session, dfs) => {
-                serve(session, &self.dir, ready).and_then(|told| told.and(dfs.flush()))
+                let served = serve(session, &self.dir, ready);
+                served.and(dfs.flush())
             }
-            Content::Tensors(session) => serve(session, &self.dir, ready).and_then(|told| told),
+            Content::Tensors(session) => serve(session, &self.dir, ready),
         }
     }
 }
@@ -83,12 +84,12 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
     dir.canonicalize().map_err(|error| Error::io(format!("looking for {}", dir.display()), &error))
 }
 
-/// Answers the kernel until the end. The inner result is that of `ready` and of the connection.
+/// Answers the kernel until the end.
 fn serve<F: Filesystem + Send + 'static>(
     session: Session<F>,
     dir: &Path,
     ready: impl FnOnce() -> Result<()>,
-) -> Result<Result<()>> {
+) -> Result<()> {
     let failed = |error| Error::io(format!("serving {}", dir.display()), &error);
     let mut signals = listen().map_err(failed)?;
     let listening = signals.handle();
@@ -101,7 +102,7 @@ fn serve<F: Filesystem + Send + 'static>(
         }
         let served = session.join().map_err(failed);
         listening.close();
-        Ok(told.and(served))
+        told.and(served)
     })
 }
 

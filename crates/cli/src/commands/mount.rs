@@ -192,6 +192,8 @@ impl MountCommand {
         let failed = |error| Error::io("starting the process that serves the mount", &error);
         let (mut here, there) = UnixStream::pair().map_err(failed)?;
         let program = std::env::current_exe().map_err(failed)?;
+        // It would hold locks and pipes of the caller until the unmount.
+        esker_os::keep_from_programs();
         let mut server = Command::new(program)
             .args(std::env::args_os().skip(1))
             .env(SERVER, "1")

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use serde_json::json;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 #[test]
 fn every_cache_holds_files() {
@@ -37,6 +37,20 @@ fn a_directory_with_a_mount_is_said_to_have_one() {
     let message = envelope["error"]["message"].as_str().unwrap();
     assert!(message.contains("tank/home is already mounted on"), "{message}");
     assert!(message.contains("`esker umount "), "{message}");
+    point.umount();
+}
+
+#[test]
+fn a_mount_keeps_no_files_of_its_caller_open() {
+    let Some(point) = MountPoint::new() else { return };
+    let held = point.site.dir.join("held");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec 9>\"$1\"; shift; exec \"$@\"", "sh"]).arg(&held);
+    shell.arg(env!("CARGO_BIN_EXE_esker")).args(["mount", "tank/home", point.dir()]);
+    assert!(shell.env("ESKER_POOLS", &point.site.dir).status().unwrap().success());
+    let open = fs::read_dir(format!("/proc/{}/fd", point.server())).unwrap();
+    let paths: Vec<_> = open.map(|entry| fs::read_link(entry.unwrap().path())).collect();
+    assert!(paths.len() > 3 && !paths.iter().flatten().any(|path| *path == held), "{paths:?}");
     point.umount();
 }
 
