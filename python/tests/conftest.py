@@ -105,3 +105,12 @@ def _field_store(url):
     with esker.FieldStore(f"{url}/{label}") as store:
         yield store
     esker.Pool(url).destroy_container(label, force=True)
+
+
+@pytest.fixture
+def shared_tensors(native_url):
+    """A new tensor store of the native pool, for tests across processes."""
+    label = f"tensors{next(_numbers)}"
+    with esker.TensorStore(f"{native_url}/{label}") as store:
+        yield store
+    esker.Pool(native_url).destroy_container(label, force=True)

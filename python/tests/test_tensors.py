@@ -22,19 +22,10 @@ _numbers = itertools.count()
 @pytest.fixture
 def tensors(pool):
     """A new tensor store on each backend."""
-    label = f"tensors{next(_numbers)}"
+    label = f"each{next(_numbers)}"
     with esker.TensorStore(pool, label=label) as store:
         yield store
     pool.destroy_container(label, force=True)
-
-
-@pytest.fixture
-def shared_tensors(native_url):
-    """A new tensor store of the native pool, for tests across processes."""
-    label = f"tensors{next(_numbers)}"
-    with esker.TensorStore(f"{native_url}/{label}") as store:
-        yield store
-    esker.Pool(native_url).destroy_container(label, force=True)
 
 
 _SIMPLE = [

@@ -1,6 +1,5 @@
 """Tensors as files of HDF5: h5py and others read what was exported, and what they wrote is imported."""
 
-import itertools
 import json
 import shutil
 import subprocess
@@ -9,11 +8,7 @@ import sys
 import numpy
 import pytest
 
-import esker
-
 h5py = pytest.importorskip("h5py")
-
-_numbers = itertools.count()
 
 _SIMPLE = [
     *(order + code for order in "<>" for code in ("i2", "i4", "u8", "f2", "f4", "f8", "c8", "c16", "U3")),
@@ -31,12 +26,9 @@ _LAYOUTS = {"rows": (2, 4), "boxes": (2, 3), "one": (9, 9)}
 
 
 @pytest.fixture
-def tensors(native_url):
-    """A new tensor store of the native pool, which the command reaches too."""
-    label = f"hdf5-{next(_numbers)}"
-    with esker.TensorStore(f"{native_url}/{label}") as store:
-        yield store
-    esker.Pool(native_url).destroy_container(label, force=True)
+def tensors(shared_tensors):
+    """A new tensor store that the command reaches too."""
+    return shared_tensors
 
 
 def _answer(*arguments):
@@ -263,6 +255,23 @@ def test_elements_that_were_never_written_have_the_fill_value(tensors, tmp_path)
         _same(_import(tensors, f"{path}:{name}"), array)
 
 
+def test_chunks_that_are_too_large_for_the_store_have_the_fill_value(tensors, tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", (20, 1 << 20), "f8", chunks=(10, 1 << 20), fillvalue=3)[12, 5] = 1
+    found = _import(tensors, path)
+    assert (found[12, 5], found.sum()) == (1, 3 * found.size - 2)
+
+
+def test_a_dataset_with_several_names_is_the_only_one(tensors, tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["group/x"] = [1, 2]
+        file["group/y"] = file["group/x"]
+        file["group/up"] = file["/"]
+    assert _import(tensors, path).tolist() == [1, 2]
+
+
 def test_files_of_netcdf_are_imported(tensors, tmp_path):
     netcdf = pytest.importorskip("netCDF4")
     path, array = tmp_path / "a.nc", _filled((6, 5), "f4")
@@ -281,17 +290,25 @@ def test_what_cannot_be_imported_is_refused(tensors, tmp_path):
     with h5py.File(path, "w") as file:
         file["x"] = [1]
         file["texts"] = ["a", "b"]
+        file["null"] = h5py.Empty("f8")
         file.create_dataset("external", (1,), "i8", external=[(str(tmp_path / "raw"), 0, 8)])
     layout = h5py.VirtualLayout((1,), "i8")
     layout[:] = h5py.VirtualSource(path, "x", (1,))
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file.create_virtual_dataset("virtual", layout)
+    bfloat16 = h5py.h5t.IEEE_F16LE.copy()
+    bfloat16.set_fields(15, 7, 8, 0, 7)
+    bfloat16.set_ebias(127)
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        h5py.h5d.create(file.id, b"bfloat16", bfloat16, h5py.h5s.create_simple((3,)))
     for what, word in [
-        ("a.h5", "/external, /texts, /x"),
+        ("a.h5", "/external, /null, /texts, /x"),
         ("a.h5:y", "y"),
         ("a.h5:texts", "fixed size"),
         ("b.h5:virtual", "h5repack"),
         ("a.h5:external", "other files"),
+        ("a.h5:null", "no elements"),
+        ("c.h5:bfloat16", "bfloat16"),
         ("missing.h5", "missing.h5"),
     ]:
         assert word in _refusal("import", tensors.name, tmp_path / what), what

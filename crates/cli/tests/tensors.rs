@@ -80,6 +80,35 @@ fn a_file_that_is_cut_short_leaves_nothing() {
 }
 
 #[test]
+fn what_cannot_be_a_tensor_makes_no_container() {
+    let site = site();
+    let path = site.file("a.npy", &npy("<u2", "False", "(4, 3)", &elements()));
+    for (options, word) in
+        [(["--chunks", "2"], "suit"), (["--chunks", "2,0"], "suit"), (["--name", ""], "empty")]
+    {
+        let put = [&["tensor", "put", "tank/t", &path][..], &options].concat();
+        assert!(site.message(&put).contains(word), "{options:?}");
+    }
+    assert_eq!(site.json(&["cont", "list", "tank"]), json!([]));
+}
+
+#[test]
+fn an_empty_container_takes_tensors() {
+    let site = site();
+    let path = site.file("a.npy", &npy("<u2", "False", "(4, 3)", &elements()));
+    site.ok(&["cont", "create", "tank", "t"]);
+    site.ok(&["tensor", "put", "tank/t", &path, "--name", "a"]);
+    site.ok(&["tensor", "put", "tank/t", &path, "--name", "b"]);
+    assert_eq!(site.json(&["tensor", "list", "tank/t"]).as_array().map(Vec::len), Some(2));
+    site.ok(&["cont", "create", "tank", "used"]);
+    site.ok(&["kv", "put", "tank", "used", "index", "key", "value"]);
+    site.ok(&["cont", "create", "tank", "files", "--type", "posix"]);
+    for label in ["tank/used", "tank/files"] {
+        assert!(site.message(&["tensor", "put", label, &path]).contains("holds no tensors"));
+    }
+}
+
+#[test]
 fn a_snapshot_has_the_tensors_of_its_time() {
     let site = site();
     let put = ["tensor", "put", "tank/t", "-", "--name", "a"];

@@ -38,7 +38,14 @@ impl Grid {
     /// [`ErrorKind::Invalid`] if shapes do not match or a limit is exceeded, which the message names.
     pub fn new(shape: &[u64], chunks: Option<&[u64]>, item: u64) -> Result<Self> {
         let chunks = chunks.map_or_else(|| choose(shape, item), <[u64]>::to_vec);
-        let grid = Self { shape: shape.to_vec(), chunks, item };
+        let grid = Self::of_any_chunks(shape, &chunks, item)?;
+        grid.check_chunks()?;
+        Ok(grid)
+    }
+
+    /// As [`Grid::new`], for chunks elsewhere, which may be larger than those of the store.
+    pub(crate) fn of_any_chunks(shape: &[u64], chunks: &[u64], item: u64) -> Result<Self> {
+        let grid = Self { shape: shape.to_vec(), chunks: chunks.to_vec(), item };
         grid.check()?;
         Ok(grid)
     }
@@ -58,19 +65,10 @@ impl Grid {
                  dimension"
             ));
         }
-        let product =
-            |lengths: &[u64]| lengths.iter().try_fold(self.item, |all, one| all.checked_mul(*one));
-        if product(chunks).is_none_or(|bytes| bytes > CHUNK_BYTES_MAX) {
-            return refuse(format!(
-                "chunks of the shape {chunks:?} and elements of {} bytes are larger than {CHUNK_BYTES_MAX} bytes \
-                 (CHUNK_BYTES_MAX): make them smaller",
-                self.item
-            ));
-        }
         let whole: Vec<u64> =
             self.counts().zip(chunks).map(|(n, c)| n.saturating_mul(*c)).collect();
         let nonzero: Vec<u64> = whole.iter().map(|count| (*count).max(1)).collect();
-        if product(&nonzero).is_none_or(|bytes| bytes > TENSOR_BYTES_MAX) {
+        if self.product(&nonzero).is_none_or(|bytes| bytes > TENSOR_BYTES_MAX) {
             return refuse(format!(
                 "the shape {shape:?} with elements of {} bytes is larger than {TENSOR_BYTES_MAX} bytes \
                  (TENSOR_BYTES_MAX)",
@@ -78,6 +76,24 @@ impl Grid {
             ));
         }
         Ok(())
+    }
+
+    fn check_chunks(&self) -> Result<()> {
+        let chunks = &self.chunks;
+        if self.product(chunks).is_some_and(|bytes| bytes <= CHUNK_BYTES_MAX) {
+            return Ok(());
+        }
+        let text = format!(
+            "chunks of the shape {chunks:?} and elements of {} bytes are larger than {CHUNK_BYTES_MAX} bytes \
+             (CHUNK_BYTES_MAX): make them smaller",
+            self.item
+        );
+        Err(Error::new(ErrorKind::Invalid, text))
+    }
+
+    /// Bytes of elements of this shape, unless they are too many for a number.
+    fn product(&self, lengths: &[u64]) -> Option<u64> {
+        lengths.iter().try_fold(self.item, |all, one| all.checked_mul(*one))
     }
 
     /// The shape of the tensor.

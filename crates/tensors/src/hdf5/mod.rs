@@ -12,6 +12,8 @@ mod image;
 mod pack;
 mod parts;
 mod source;
+mod source_bits;
+mod source_find;
 mod source_types;
 mod source_values;
 mod types;

@@ -1,12 +1,13 @@
 //! Datasets of files of HDF5, to store as tensors.
-use super::{source_types, source_values, unsupported};
+use super::{source_bits, source_find, source_types, source_values, unsupported};
+use crate::dtype::DataType;
 use crate::grid::Grid;
 use crate::limits::CHUNK_BYTES_MAX;
 use crate::store::{NewTensor, Put, TensorStore};
 use crate::strided::{Strided, row_major};
 use esker_types::{Error, ErrorKind, Result, Uuid};
-use hdf5_reader::group::Group;
 use hdf5_reader::messages::HdfMessage;
+use hdf5_reader::messages::dataspace::DataspaceType;
 use hdf5_reader::messages::layout::DataLayout;
 use hdf5_reader::{Dataset, Hdf5File, OpenOptions};
 use std::collections::HashSet;
@@ -19,15 +20,12 @@ const PIECE_BYTES: u64 = 32 << 20;
 const SMALL_CHUNK_BYTES: u64 = 64 << 10;
 const FEW_CHUNKS: u64 = 1024;
 
-/// Levels of groups in which a dataset is looked for, and datasets that a message names.
-const LEVELS_MAX: usize = 32;
-const NAMED_MAX: usize = 10;
-
 /// A dataset of a file, contiguous, compact or chunked, also with the filters deflate, shuffle, fletcher32, nbit,
 /// scaleoffset and szip.
 pub struct Source {
     file: Hdf5File,
     dataset: Dataset,
+    layout: DataLayout,
     new: NewTensor,
     left_out: Vec<String>,
 }
@@ -37,21 +35,27 @@ impl Source {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the file is none of HDF5 or damaged, [`ErrorKind::NotFound`] if it has no such dataset,
-    /// [`ErrorKind::NotSupported`] if the elements have no fixed size or are in other files; [`ErrorKind::Io`].
+    /// [`ErrorKind::NotSupported`] if there are no elements, if they have no fixed size, are not those of numpy, or are in
+    /// other files; [`ErrorKind::Io`].
     pub fn open(path: &Path, dataset: Option<&str>) -> Result<Self> {
+        let name = path.display().to_string();
         let options = OpenOptions::default().with_chunk_cache_bytes(0);
-        let failed = |error| wrong(&path.display().to_string(), error);
-        let file = Hdf5File::open_with_options(path, options).map_err(failed)?;
+        let file = Hdf5File::open_with_options(path, options);
+        Self::of(file.map_err(|error| wrong(&name, error))?, &name, dataset)
+    }
+
+    fn of(file: Hdf5File, name: &str, dataset: Option<&str>) -> Result<Self> {
         let dataset = match dataset {
-            Some(name) => file.dataset(name).map_err(failed)?,
-            None => only(&file, path)?,
+            Some(dataset) => file.dataset(dataset).map_err(|error| wrong(name, error))?,
+            None => source_find::only(&file, name)?,
         };
+        let layout = layout(&file, &dataset)?;
+        let data_type = data_type(&dataset)?;
         let (attributes, left_out) = source_values::attributes(&dataset);
-        let data_type = source_types::decode(dataset.dtype())?;
         let shape = dataset.shape().to_vec();
         let chunks = chunks(&dataset, data_type.size()?);
         let new = NewTensor { data_type, shape, chunks, attributes };
-        Ok(Self { file, dataset, new, left_out })
+        Ok(Self { file, dataset, layout, new, left_out })
     }
 
     /// Type, shape, chunks and attributes of the dataset. Chunks are those of the file, unless they are very small or
@@ -61,7 +65,8 @@ impl Source {
         &self.new
     }
 
-    /// Names of attributes that are not kept: references, and what netCDF notes for itself.
+    /// Names of attributes that are not kept: those that are no numbers, flags, texts or bytes, and what netCDF notes for
+    /// itself.
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.left_out
@@ -79,6 +84,7 @@ impl Source {
         name: Option<&str>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Uuid> {
+        new.check(name)?;
         let put = store.begin(new)?;
         let stored = self.copy(&put, progress).and_then(|()| put.publish(name));
         stored.inspect_err(|_| {
@@ -91,22 +97,9 @@ impl Source {
         if put.grid().bytes() == 0 {
             return Ok(());
         }
-        match self.layout()? {
-            DataLayout::Contiguous { address, .. } if address != u64::MAX => {
-                bands(put.grid(), |at, offset, part| {
-                    let bytes = part.iter().product::<u64>() * put.grid().item();
-                    let range = self.file.storage().read_range(address + at, bytes as usize);
-                    self.write(
-                        put,
-                        offset,
-                        part,
-                        range.map_err(|error| self.wrong(error))?.as_ref(),
-                    )?;
-                    progress(at + bytes);
-                    Ok(())
-                })
-            }
-            DataLayout::Contiguous { .. } => self.fill(put),
+        match &self.layout {
+            DataLayout::Contiguous { address: u64::MAX, .. } => self.fill(put),
+            DataLayout::Contiguous { address, .. } => self.copy_contiguous(put, *address, progress),
             DataLayout::Compact { .. } => {
                 let bytes = self.dataset.read_raw_bytes().map_err(|error| self.wrong(error))?;
                 self.write(put, &vec![0; self.new.shape.len()], &self.new.shape, &bytes)
@@ -115,25 +108,23 @@ impl Source {
         }
     }
 
-    fn layout(&self) -> Result<DataLayout> {
-        let header = self.file.get_or_parse_header(self.dataset.address());
-        let header = header.map_err(|error| self.wrong(error))?;
-        let mut layout = None;
-        for message in &header.messages {
-            match message {
-                HdfMessage::DataLayout(found) => layout = Some(found.layout.clone()),
-                HdfMessage::ExternalFiles(_) => {
-                    let text = format!(
-                        "the elements of {} are in other files: h5repack brings them into one",
-                        self.dataset.name()
-                    );
-                    return Err(unsupported(text));
-                }
-                _ => {}
-            }
+    fn copy_contiguous(
+        &self,
+        put: &Put,
+        address: u64,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        if address.checked_add(put.grid().bytes()).is_none() {
+            let name = self.dataset.name();
+            return Err(invalid(format!("{name} starts at byte {address}: the file is damaged")));
         }
-        layout.ok_or_else(|| {
-            invalid(format!("{} has no layout: the file is damaged", self.dataset.name()))
+        bands(put.grid(), |at, offset, part| {
+            let bytes = part.iter().product::<u64>() * put.grid().item();
+            let range = self.file.storage().read_range(address + at, bytes as usize);
+            let range = range.map_err(|error| self.wrong(error))?;
+            self.write(put, offset, part, range.as_ref())?;
+            progress(at + bytes);
+            Ok(())
         })
     }
 
@@ -167,17 +158,12 @@ impl Source {
     /// Writes the fill value to the chunks that the file does not have.
     fn fill_chunks(&self, put: &Put, dims: &[u64], seen: &HashSet<Vec<u64>>) -> Result<()> {
         let Some(value) = self.fill_value() else { return Ok(()) };
-        let grid = Grid::new(&self.new.shape, Some(dims), put.grid().item())?;
+        let grid = Grid::of_any_chunks(&self.new.shape, dims, put.grid().item())?;
         for slabs in (0..grid.chunk_count()).map(|chunk| grid.chunk_slabs(chunk)) {
-            let offset: Vec<u64> = slabs.iter().map(|slab| slab.start).collect();
-            if !seen.contains(&offset) {
-                let part: Vec<u64> = slabs.iter().map(|slab| slab.count).collect();
-                self.write(
-                    put,
-                    &offset,
-                    &part,
-                    &value.repeat(part.iter().product::<u64>() as usize),
-                )?;
+            let start: Vec<u64> = slabs.iter().map(|slab| slab.start).collect();
+            if !seen.contains(&start) {
+                let shape: Vec<u64> = slabs.iter().map(|slab| slab.count).collect();
+                self.fill_box(put, value, &start, &shape)?;
             }
         }
         Ok(())
@@ -186,8 +172,15 @@ impl Source {
     /// Writes the fill value everywhere.
     fn fill(&self, put: &Put) -> Result<()> {
         let Some(value) = self.fill_value() else { return Ok(()) };
-        bands(put.grid(), |_, offset, part| {
-            self.write(put, offset, part, &value.repeat(part.iter().product::<u64>() as usize))
+        self.fill_box(put, value, &vec![0; self.new.shape.len()], &self.new.shape)
+    }
+
+    /// Writes the fill value to a box of elements, some at a time.
+    fn fill_box(&self, put: &Put, value: &[u8], start: &[u64], shape: &[u64]) -> Result<()> {
+        bands(&Grid::new(shape, None, put.grid().item())?, |_, offset, part| {
+            let offset: Vec<u64> = start.iter().zip(offset).map(|(start, at)| start + at).collect();
+            let bytes = value.repeat(part.iter().product::<u64>() as usize);
+            self.write(put, &offset, part, &bytes)
         })
     }
 
@@ -199,6 +192,42 @@ impl Source {
     fn wrong(&self, error: hdf5_reader::error::Error) -> Error {
         wrong(self.dataset.name(), error)
     }
+}
+
+/// Where the elements are.
+fn layout(file: &Hdf5File, dataset: &Dataset) -> Result<DataLayout> {
+    let name = dataset.name();
+    let header = file.get_or_parse_header(dataset.address()).map_err(|error| wrong(name, error))?;
+    let mut layout = None;
+    for message in &header.messages {
+        match message {
+            HdfMessage::DataLayout(found) => layout = Some(found.layout.clone()),
+            HdfMessage::Dataspace(space) if space.dataspace_type == DataspaceType::Null => {
+                return Err(unsupported(format!("{name} has no elements, not even a shape")));
+            }
+            HdfMessage::ExternalFiles(_) => {
+                return Err(unsupported(format!(
+                    "the elements of {name} are in other files: h5repack brings them into one"
+                )));
+            }
+            _ => {}
+        }
+    }
+    layout.ok_or_else(|| invalid(format!("{name} has no layout: the file is damaged")))
+}
+
+fn data_type(dataset: &Dataset) -> Result<DataType> {
+    let name = dataset.name();
+    let data_type = source_types::decode(dataset.dtype())
+        .map_err(|error| Error::new(error.kind(), format!("{name}: {}", error.message())))?;
+    let described = dataset.raw_datatype().map_err(|error| wrong(name, error))?;
+    if source_bits::are_usual(&described) {
+        return Ok(data_type);
+    }
+    Err(unsupported(format!(
+        "{name}: its numbers have their bits in places that numpy does not know, as those of bfloat16: convert the dataset \
+         first"
+    )))
 }
 
 /// Calls `each` for parts that follow each other in C order: with the byte at which each starts, its first index and its
@@ -240,49 +269,13 @@ fn chunks(dataset: &Dataset, item: u64) -> Option<Vec<u64>> {
     (suits && chunks.len() == dataset.shape().len()).then_some(chunks)
 }
 
-/// The only dataset of a file.
-fn only(file: &Hdf5File, path: &Path) -> Result<Dataset> {
-    let path = path.display().to_string();
-    let failed = |error| wrong(&path, error);
-    let mut found = Vec::new();
-    collect(&file.root_group().map_err(failed)?, "", 0, &mut found).map_err(failed)?;
-    match found.as_slice() {
-        [] => Err(invalid(format!("{path} has no dataset"))),
-        [one] => file.dataset(one).map_err(failed),
-        several => {
-            let names = several.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>();
-            let names = names.join(", ");
-            Err(invalid(format!(
-                "{path} has several datasets: write {path}:DATASET, such as {names}"
-            )))
-        }
-    }
-}
-
-/// Collects the paths of datasets, until there are enough for a message.
-fn collect(
-    group: &Group,
-    path: &str,
-    level: usize,
-    found: &mut Vec<String>,
-) -> hdf5_reader::error::Result<()> {
-    let (groups, datasets) = group.member_names()?;
-    found.extend(datasets.iter().map(|name| format!("{path}/{name}")));
-    for name in &groups {
-        if level < LEVELS_MAX && found.len() <= NAMED_MAX {
-            collect(&group.group(name)?, &format!("{path}/{name}"), level + 1, found)?;
-        }
-    }
-    Ok(())
-}
-
 #[cold]
-fn invalid(text: String) -> Error {
+pub(super) fn invalid(text: String) -> Error {
     Error::new(ErrorKind::Invalid, text)
 }
 
 #[cold]
-fn wrong(what: &str, error: hdf5_reader::error::Error) -> Error {
+pub(super) fn wrong(what: &str, error: hdf5_reader::error::Error) -> Error {
     use hdf5_reader::error::Error as Of;
     let mut inner = &error;
     while let Of::Context { source, .. } = inner {
@@ -299,13 +292,19 @@ fn wrong(what: &str, error: hdf5_reader::error::Error) -> Error {
         | Of::UnsupportedDatatypeClass(_) => {
             unsupported(format!("{what}: {error}: rewrite it with h5repack -l CONTI -f NONE"))
         }
-        _ => invalid(format!("{what} is no file of HDF5 that can be read: {error}")),
+        Of::InvalidMagic => invalid(format!(
+            "{what} is no file of HDF5: nccopy -k nc4 makes one of a file of netCDF 3"
+        )),
+        _ => invalid(format!("{what} cannot be read, so the file is damaged or too new: {error}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_testkit::faulty::{Fault, Faulty};
+    use esker_types::info::OpenMode;
+    use std::sync::Arc;
 
     fn all_bands(shape: &[u64], chunks: &[u64], item: u64) -> Vec<(u64, Vec<u64>, Vec<u64>)> {
         let (grid, mut found) = (Grid::new(shape, Some(chunks), item).unwrap(), Vec::new());
@@ -327,5 +326,22 @@ mod tests {
         let long = all_bands(&[2, 10 << 20], &[2, 1 << 20], 8);
         assert_eq!(long[3], (80 << 20, vec![1, 0], vec![1, 4 << 20]));
         assert_eq!(long[5], (144 << 20, vec![1, 8 << 20], vec![1, 2 << 20]));
+    }
+
+    #[test]
+    fn fuzz_sources() {
+        let pool: Arc<dyn esker::backend::Pool> = Arc::new(Faulty::new(Fault::None));
+        let pool = esker::Pool::from_backend(pool, OpenMode::ReadWrite);
+        let store = TensorStore::create(&pool, "tensors").unwrap();
+        esker_testing::fuzz("hdf5", &[], |bytes| {
+            let file = Hdf5File::from_vec(bytes.to_vec());
+            let Ok(source) = file.map(|file| Source::of(file, "file", None)) else { return };
+            let Ok(source) = source else { return };
+            let is_small = |grid: Grid| grid.bytes() < 1 << 16 && grid.chunk_count() < 1 << 10;
+            if source.describe().check(None).is_ok_and(is_small) {
+                let stored = source.store(&store, source.describe(), None, &mut |_| {});
+                stored.map_or_else(drop, |uuid| drop(store.remove(&uuid.to_string())));
+            }
+        });
     }
 }

@@ -2,7 +2,7 @@
 use super::unsupported;
 use crate::dtype::{DataType, Field};
 use esker_types::Result;
-use hdf5_reader::{ByteOrder, CompoundField, Datatype, EnumMember, StringSize};
+use hdf5_reader::{ByteOrder, CompoundField, Datatype, EnumMember, StringSize, VarLenKind};
 
 /// The type of the elements of a dataset. Names of members and byte orders are kept; enumerations other than that of
 /// booleans become their numbers.
@@ -24,9 +24,22 @@ pub(super) fn decode(of: &Datatype) -> Result<DataType> {
         Datatype::Enum { base, .. } => decode(base),
         Datatype::Compound { size, fields } => compound(*size, fields),
         _ => Err(unsupported(format!(
-            "elements of the type {of:?} cannot be kept as a tensor, which has elements of a fixed size: convert the \
-             dataset first"
+            "{} cannot be the elements of a tensor, which have one of numpy's types of a fixed size: convert the dataset \
+             first",
+            plural(of)
         ))),
+    }
+}
+
+fn plural(of: &Datatype) -> &'static str {
+    match of {
+        Datatype::String { .. } | Datatype::VarLen { kind: VarLenKind::String, .. } => {
+            "texts of variable length"
+        }
+        Datatype::VarLen { .. } => "lists of variable length",
+        Datatype::Reference { .. } => "references",
+        Datatype::Array { .. } => "arrays",
+        _ => "values of an unknown type",
     }
 }
 

@@ -40,7 +40,9 @@ fn nested(values: &mut impl Iterator<Item = Value>, shape: &[u64]) -> Option<Att
     let Some((length, rest)) = shape.split_first() else {
         return values.next().map(Attribute::from);
     };
-    let items = (0..*length).map(|_| nested(values, rest)).collect::<Option<_>>()?;
+    // As many as a file says, of nothing, would take forever.
+    let length = if rest.contains(&0) { 0 } else { *length };
+    let items = (0..length).map(|_| nested(values, rest)).collect::<Option<_>>()?;
     Some(Value::List(AttributeList { items }).into())
 }
 

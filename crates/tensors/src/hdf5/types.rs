@@ -7,14 +7,14 @@ use esker_types::{Error, ErrorKind, Result};
 const VERSION: u8 = 3;
 
 /// Classes of types.
-const INTEGER: u8 = 0;
-const FLOAT: u8 = 1;
+pub(super) const INTEGER: u8 = 0;
+pub(super) const FLOAT: u8 = 1;
 const TEXT: u8 = 3;
-const OPAQUE: u8 = 5;
-const COMPOUND: u8 = 6;
-const ENUMERATION: u8 = 8;
+pub(super) const OPAQUE: u8 = 5;
+pub(super) const COMPOUND: u8 = 6;
+pub(super) const ENUMERATION: u8 = 8;
 const VARIABLE: u8 = 9;
-const ARRAY: u8 = 10;
+pub(super) const ARRAY: u8 = 10;
 
 /// Longest tag of an opaque type.
 const TAG_BYTES_MAX: usize = 248;
@@ -157,8 +157,12 @@ pub(super) fn text() -> Vec<u8> {
 fn member(bytes: &mut Vec<u8>, name: &str, offset: u32, size: u32) {
     bytes.extend(name.as_bytes());
     bytes.push(0);
-    let width = 4 - size.leading_zeros() as usize / 8;
-    bytes.extend(&offset.to_le_bytes()[..width]);
+    bytes.extend(&offset.to_le_bytes()[..offset_width(size)]);
+}
+
+/// Bytes of the place of a member in a compound of `size` bytes.
+pub(super) fn offset_width(size: u32) -> usize {
+    4 - size.leading_zeros() as usize / 8
 }
 
 fn compound(of: &DataType, size: u32) -> Result<Vec<u8>> {

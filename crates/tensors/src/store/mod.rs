@@ -22,6 +22,7 @@ use crate::limits::RESTARTS_MAX;
 use esker::backend::NewContainer;
 use esker::{Access, Container, Kv, Pool, Wait};
 use esker_types::info::OpenMode;
+use esker_types::ops::Anchor;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 
 /// A tensor store: tensors in a container of their own. Clones are cheap. Many threads may use one handle at a time,
@@ -63,7 +64,7 @@ impl TensorStore {
             }
             None => {
                 let text = format!(
-                    "container {label} holds no tensors: name a new container, which `esker tensor put` makes"
+                    "container {label} holds no tensors: name an empty container, or a new one, which `esker tensor put` makes"
                 );
                 Err(Error::new(ErrorKind::Invalid, text))
             }
@@ -78,13 +79,18 @@ impl TensorStore {
         Ok(container.properties().get(layout::VERSION).wait()?.is_some())
     }
 
-    /// Opens a store, or creates it. Safe to call concurrently: one caller creates it.
+    /// Opens a store, or creates it, also in a container that holds nothing yet. Safe to call concurrently: one caller
+    /// creates it.
     ///
     /// # Errors
     /// As [`TensorStore::open`] and [`TensorStore::create`].
     pub fn open_or_create(pool: &Pool, label: &str) -> Result<Self> {
         match Self::open(pool, label, OpenMode::ReadWrite) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::Invalid => {
+                let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
+                return if is_empty(&container)? { Self::begin_in(container) } else { Err(error) };
+            }
             other => return other,
         }
         match Self::create(pool, label) {
@@ -93,6 +99,13 @@ impl TensorStore {
             }
             other => other,
         }
+    }
+
+    /// Makes a container that holds nothing a store. Whoever does so at the same time does the same.
+    fn begin_in(container: Container) -> Result<Self> {
+        let version = layout::LAYOUT_VERSION.as_bytes();
+        container.properties().set(layout::VERSION, version).wait()?;
+        Self::of(container)
     }
 
     fn of(container: Container) -> Result<Self> {
@@ -137,6 +150,21 @@ impl TensorStore {
             )),
         }
     }
+}
+
+/// True if a container has no objects, and no property says what it is to hold.
+fn is_empty(container: &Container) -> Result<bool> {
+    let properties = container.properties().list().wait()?;
+    if properties.iter().any(|name| name.contains("layout")) {
+        return Ok(false);
+    }
+    let mut anchor = Anchor::Start;
+    while !anchor.is_end() {
+        if !container.list_objects(&mut anchor, 1, Access::Latest).wait()?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Adds how to create a store, if its container does not exist.

@@ -40,6 +40,16 @@ impl NewTensor {
         let (shape, attributes) = (shape.to_vec(), BTreeMap::new());
         Self { data_type, shape, chunks: None, attributes }
     }
+
+    /// Checks type, shape, chunks and a name that it is to have. Returns its shape and chunks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] with what makes no sense.
+    pub fn check(&self, name: Option<&str>) -> Result<Grid> {
+        name.map_or(Ok(()), check_name)?;
+        self.data_type.check()?;
+        Grid::new(&self.shape, self.chunks.as_deref(), self.data_type.size()?)
+    }
 }
 
 /// A tensor that is being written. Nobody sees it before [`Put::commit`].
@@ -62,8 +72,7 @@ impl TensorStore {
     /// attributes; errors of the backend.
     pub fn begin(&self, new: &NewTensor) -> Result<Put> {
         self.check_writable()?;
-        new.data_type.check()?;
-        let grid = Grid::new(&new.shape, new.chunks.as_deref(), new.data_type.size()?)?;
+        let grid = new.check(None)?;
         let record = TensorRecord {
             data_type: Some(new.data_type.clone()),
             shape: new.shape.clone(),
@@ -100,7 +109,7 @@ impl TensorStore {
     /// # Errors
     /// As [`TensorStore::begin`]; [`ErrorKind::Invalid`] if `data` has another shape or `name` cannot be one.
     pub fn put(&self, new: &NewTensor, data: &Strided<'_>, name: Option<&str>) -> Result<Uuid> {
-        name.map_or(Ok(()), check_name)?;
+        new.check(name)?;
         let put = self.begin(new)?;
         let stored = put.write_whole(data).and_then(|()| put.publish(name));
         if stored.is_err() {

@@ -95,9 +95,9 @@ impl Import {
         let source = Source::open(Path::new(file), dataset)?;
         let mut new = source.describe().clone();
         new.chunks = self.chunks.or(new.chunks);
+        let total = new.check(self.name.as_deref())?.bytes();
         let pool = self.container.pool.open(OpenMode::ReadWrite)?;
         let store = TensorStore::open_or_create(&pool, &self.container.container)?;
-        let total = new.data_type.size()? * new.shape.iter().product::<u64>();
         let bar = Bar::bytes("storing");
         let uuid = source
             .store(&store, &new, self.name.as_deref(), &mut |done| bar.update(done, total))?;
@@ -146,7 +146,7 @@ fn write_parts(tensor: &Tensor, file: &Path) -> Result<u64> {
     std::fs::create_dir_all(&directory).map_err(failed)?;
     for chunk in 0..parts.count() {
         write_file(&directory.join(Parts::name(chunk)), &parts.chunk(chunk)?)?;
-        bar.update((chunk + 1) * tensor.grid().chunk_bytes(), total);
+        bar.update(total.min((chunk + 1) * tensor.grid().chunk_bytes()), total);
     }
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     write_file(file, &parts.index(&name)?)?;

@@ -90,6 +90,7 @@ impl Put {
         let attributes: BTreeMap<_, _> = self.attributes.into_iter().collect();
         let (data_type, shape) = (header.data_type.clone(), header.shape.clone());
         let new = NewTensor { data_type, shape, chunks: self.chunks, attributes };
+        new.check(self.name.as_deref())?;
         let pool = self.container.pool.open(OpenMode::ReadWrite)?;
         let store = TensorStore::open_or_create(&pool, &self.container.container)?;
         let writing = store.begin(&new)?;

@@ -1,0 +1,64 @@
+//! The only dataset of a file.
+use super::source::{invalid, wrong};
+use esker_types::Result;
+use hdf5_reader::group::Group;
+use hdf5_reader::{Dataset, Hdf5File};
+use std::collections::HashSet;
+
+/// Levels of groups in which a dataset is looked for, and datasets that a message names.
+const LEVELS_MAX: usize = 32;
+const NAMED_MAX: usize = 10;
+
+/// The only dataset of a file.
+pub(super) fn only(file: &Hdf5File, path: &str) -> Result<Dataset> {
+    let failed = |error| wrong(path, error);
+    let mut found = Found::default();
+    found.collect(&file.root_group().map_err(failed)?, "", 0).map_err(failed)?;
+    match found.datasets.as_slice() {
+        [] => Err(invalid(format!("{path} has no dataset"))),
+        [one] => file.dataset(one).map_err(failed),
+        several => {
+            let names = several[..several.len().min(NAMED_MAX)].join(", ");
+            Err(invalid(format!(
+                "{path} has several datasets: write {path}:DATASET, such as {names}"
+            )))
+        }
+    }
+}
+
+/// What was found in a file. Objects may have several names, and groups may contain themselves.
+#[derive(Default)]
+struct Found {
+    /// Paths of datasets, by the first name of each.
+    datasets: Vec<String>,
+    /// Addresses of objects.
+    seen: HashSet<u64>,
+}
+
+impl Found {
+    /// Collects datasets, until there are enough for a message.
+    fn collect(
+        &mut self,
+        group: &Group,
+        path: &str,
+        level: usize,
+    ) -> hdf5_reader::error::Result<()> {
+        if !self.seen.insert(group.address()) {
+            return Ok(());
+        }
+        let (groups, datasets) = group.member_names()?;
+        for name in datasets.iter().take(NAMED_MAX + 1) {
+            // One that cannot be read counts too.
+            let is_known = group.dataset(name).is_ok_and(|one| !self.seen.insert(one.address()));
+            if !is_known {
+                self.datasets.push(format!("{path}/{name}"));
+            }
+        }
+        for name in &groups {
+            if level < LEVELS_MAX && self.datasets.len() <= NAMED_MAX {
+                self.collect(&group.group(name)?, &format!("{path}/{name}"), level + 1)?;
+            }
+        }
+        Ok(())
+    }
+}
