@@ -70,6 +70,15 @@ class Axis:
         return ((self.name,), values, attributes) if len(self) > 1 else ((), values[0], attributes)
 
 
+def union(groups):
+    """The axes of all groups of fields by name, with the values of all of them."""
+    axes = {}
+    for group in groups:
+        for name, values in group.axes.items():
+            axes.setdefault(name, Axis(name)).add(values)
+    return axes
+
+
 def level_name(levtype):
     """The name of the axis for a type of level."""
     return "isobaricInhPa" if levtype == "pl" else "level"

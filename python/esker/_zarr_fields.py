@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from . import FieldStore
-from ._axes import Axis, grid, level_name, number, step, time
+from ._axes import Axis, grid, level_name, number, step, time, union
 from ._cube import Cube, Part, Points
 from ._described import Described
 from ._zarr_cubes import CubeStore, Layout
@@ -48,11 +48,11 @@ def _layout(store, listed, chunks):
     if not parameters:
         store.retrieve(listed)
         raise NotFound(2, f"field store {store.name} has no fields")
-    union = _union(parameters)
+    axes = union(parameters)
     layout, place, grids = Layout(), None, {}
-    unknown = chunks.keys() - union.keys()
+    unknown = chunks.keys() - axes.keys()
     if unknown:
-        raise ValueError(f"chunks of {sorted(unknown)}: the axes are {sorted(union)}")
+        raise ValueError(f"chunks of {sorted(unknown)}: the axes are {sorted(axes)}")
     for one in parameters:
         where = one.grid(grids)
         if place is not None and not place.same(where):
@@ -60,9 +60,9 @@ def _layout(store, listed, chunks):
             raise ValueError(f"{one.param} is on another grid than {others}: request parameters of one grid")
         place = place or where
         described = Described(one.first)
-        cube, dims = one.cube(union, where, chunks)
+        cube, dims = one.cube(axes, where, chunks)
         layout.add_cube(described.name(layout.cubes), cube, dims, described.attributes())
-    coordinates = {axis.name: axis.coordinate() for axis in union.values()}
+    coordinates = {axis.name: axis.coordinate() for axis in axes.values()}
     _add_coordinates(layout, _with_valid_time(coordinates))
     others = coordinates.keys() | _add_grid(layout, place, parameters[0].first.key)
     layout.group({"Conventions": "CF-1.7", "coordinates": " ".join(sorted(others))})
@@ -77,15 +77,6 @@ def _parameters(store, listed):
         for param in store.axes(here).get("param", [""]):
             key = {**here, "param": [param]} if param else here
             yield _Parameter(store, key, levtype, param)
-
-
-def _union(parameters):
-    """The axes of all parameters, with the values of all of them."""
-    axes = {}
-    for parameter in parameters:
-        for name, slots in parameter.axes.items():
-            axes.setdefault(name, Axis(name)).add(slots)
-    return axes
 
 
 def _with_valid_time(coordinates):

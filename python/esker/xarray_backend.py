@@ -16,7 +16,7 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from . import FieldStore, Pool
-from ._axes import Axis, grid, level_name, number, step, time
+from ._axes import Axis, grid, level_name, number, step, time, union
 from ._described import Described
 from .errors import Error, NotFound
 
@@ -176,7 +176,7 @@ def _dataset(found, dropped):
         key = field.key
         groups.setdefault((key.get("param"), key.get("levtype")), []).append((key, field))
     kinds = {group: _Kind(members) for group, members in groups.items()}
-    sizes = _union(kinds.values())
+    sizes = union(kinds.values())
     variables, coordinates, place = {}, {}, None
     for kind in kinds.values():
         name = kind.described.name(variables)
@@ -195,15 +195,6 @@ def _dataset(found, dropped):
         coordinates |= place.coordinates
     dataset = xr.Dataset(variables, coordinates, {"Conventions": "CF-1.7"})
     return _with_valid_time(dataset)
-
-
-def _union(kinds):
-    """The axes of all variables, with the values of all fields."""
-    axes = {}
-    for kind in kinds:
-        for name, values in kind.axes.items():
-            axes.setdefault(name, Axis(name)).add(values)
-    return axes
 
 
 def _with_valid_time(dataset):
