@@ -41,12 +41,13 @@ impl Served {
     }
 
     /// How the kernel treats an open file. Appends bypass its cache: it cannot know at which offset they end up if other
-    /// processes append as well.
+    /// processes append as well. So do the writes of a file opened only to write: its pages are dropped at the next open, so
+    /// filling them would only cost a copy.
     pub(crate) fn treatment(&self, flags: i32) -> FopenFlags {
         let kept = self.still || self.cache == Cache::Writeback;
         let direct = match self.cache {
             Cache::None => true,
-            Cache::Auto => has(flags, OFlags::APPEND),
+            Cache::Auto => has(flags, OFlags::APPEND) || only_writes(flags),
             Cache::Writeback => false,
         };
         let mut treatment = FopenFlags::empty();
@@ -71,6 +72,10 @@ impl Served {
             Err(Refusal(errno)) => reply.error(errno),
         }
     }
+}
+
+fn only_writes(flags: i32) -> bool {
+    OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE == OFlags::WRONLY
 }
 
 pub(crate) fn done(reply: ReplyEmpty, answer: Answer<()>) {

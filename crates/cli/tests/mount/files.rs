@@ -233,6 +233,29 @@ fn appends_never_overwrite_each_other() {
 }
 
 #[test]
+fn what_a_writer_writes_is_read_by_those_who_have_the_file_open() {
+    let Some(point) = MountPoint::mounted(&[]) else { return };
+    let bytes = support::noise(300_000);
+    fs::write(point.at("file"), &bytes).unwrap();
+    let reader = OpenOptions::new().read(true).write(true).open(point.at("file")).unwrap();
+    let mut part = [0; 8192];
+    reader.read_exact_at(&mut part, 100_000).unwrap();
+    assert!(part[..] == bytes[100_000..108_192]);
+    let writer = OpenOptions::new().write(true).open(point.at("file")).unwrap();
+    for round in 0..3 {
+        // Neither the offset nor the length is that of a page.
+        writer.write_all_at(&[round; 5000], 101_001).unwrap();
+        reader.read_exact_at(&mut part, 100_000).unwrap();
+        assert!(part[..1001] == bytes[100_000..101_001] && part[1001..6001] == [round; 5000]);
+        reader.write_all_at(b"reader", 102_000).unwrap();
+        reader.read_exact_at(&mut part, 100_000).unwrap();
+        assert!(part[2000..2006] == *b"reader" && part[6001..] == bytes[106_001..108_192]);
+    }
+    writer.write_all_at(b"longer", 300_100).unwrap();
+    assert_eq!(reader.metadata().unwrap().len(), 300_106);
+}
+
+#[test]
 fn what_others_change_is_seen() {
     let Some(point) = MountPoint::mounted(&[]) else { return };
     let path = point.at("file");
