@@ -153,6 +153,10 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
         self.inner.info()
     }
 
+    fn node_of(&self, oid: ObjectId, dkey: &[u8]) -> u32 {
+        self.inner.node_of(oid, dkey)
+    }
+
     fn close(&self) -> Reply<'_, ()> {
         self.way.pass(|| self.inner.close())
     }
