@@ -278,6 +278,11 @@ impl<'t> Change<'t> {
         Ok(())
     }
 
+    /// True if there is anything to commit.
+    pub(super) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
     /// The edits, for the coordinator.
     pub(crate) fn into_journal(self) -> Vec<IndexEdit> {
         self.journal.unwrap_or_default()

@@ -5,6 +5,9 @@
 //! of the others. Its commit decides. Before that, all participants are put in doubt, so that nobody reads them until
 //! the last one has committed. Whoever finds a target in doubt whose process is dead carries out the intent, or, if
 //! none was committed, drops it.
+//!
+//! If only one of them changes, because a transaction has only read from the others, its commit is all there is: the
+//! others are locked until then.
 use super::change::with_room;
 use super::change::{Change, IndexEdit};
 use super::doubt::{PREPARED, commit_all};
@@ -50,7 +53,15 @@ fn attempt(
     let txns = targets.iter().map(|target| target.index.write());
     let mut txns = txns.collect::<Result<Vec<_>>>()?;
     let epoch = pool.control.next_epoch();
-    let journals = record(targets, &mut txns, epoch, work)?;
+    let journals = match record(targets, &mut txns, epoch, work)? {
+        Recorded::Many(journals) => journals,
+        Recorded::One(number) => {
+            let only = txns.swap_remove(number);
+            targets[number].note_writer(&only);
+            return only.commit().map(|()| epoch);
+        }
+        Recorded::Nothing => return Ok(epoch),
+    };
     let numbers: Vec<u32> = targets.iter().map(|target| target.number()).collect();
     let intent = encode(epoch, &numbers, &journals);
     if let Some(first) = txns.first_mut() {
@@ -79,13 +90,22 @@ pub(super) fn forget_intent(targets: &[&Target]) -> Result<()> {
     txn.commit()
 }
 
-/// Does the work in the open transactions; returns the edits of each.
+/// What the work has changed.
+enum Recorded {
+    Nothing,
+    /// Only the target at this position.
+    One(usize),
+    /// The edits of each target.
+    Many(Vec<Vec<IndexEdit>>),
+}
+
+/// Does the work in the open transactions.
 fn record(
     targets: &[&Target],
     txns: &mut [WriteTxn],
     epoch: Epoch,
     work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
-) -> Result<Vec<Vec<IndexEdit>>> {
+) -> Result<Recorded> {
     // The edits of the coordinator commit with the decision: nobody has to repeat them.
     let begin = |(number, (target, txn))| match number {
         0 => Change::new(target, txn, epoch),
@@ -94,11 +114,20 @@ fn record(
     let pairs = targets.iter().copied().zip(txns).enumerate();
     let mut changes: Vec<_> = pairs.map(begin).collect();
     work(&mut changes)?;
+    let changed: Vec<_> = (0..changes.len()).filter(|at| changes[*at].is_changed()).collect();
+    match changed[..] {
+        [] => return Ok(Recorded::Nothing),
+        [only] => {
+            changes[only].finish()?;
+            return Ok(Recorded::One(only));
+        }
+        _ => {}
+    }
     for change in &mut changes {
         change.finish()?;
         change.put(&applied_key(), &epoch.0.to_le_bytes())?;
     }
-    Ok(changes.into_iter().map(Change::into_journal).collect())
+    Ok(Recorded::Many(changes.into_iter().map(Change::into_journal).collect()))
 }
 
 /// Runs `work` with the coordination locks of all targets held, taken in order.
@@ -301,7 +330,10 @@ mod tests {
         let both = [&*state.targets[0], &*state.targets[1]];
         let mut txns: Vec<_> = both.iter().map(|t| t.index.write().unwrap()).collect();
         let epoch = state.control.next_epoch();
-        let journals = record(&both, &mut txns, epoch, &mut { work }).unwrap();
+        let Recorded::Many(journals) = record(&both, &mut txns, epoch, &mut { work }).unwrap()
+        else {
+            panic!("nothing to die in the middle of")
+        };
         txns[0].put(&intent_key(), &encode(epoch, &[0, 1], &journals)).unwrap();
         both.iter().for_each(|t| t.shared().in_doubt().store(epoch.0, Ordering::SeqCst));
         txns.remove(0).commit().unwrap();
@@ -318,7 +350,10 @@ mod tests {
         let value = crate::record::Record { epoch, record_size, count, left_out, body };
         let mut bytes = crate::record::RecordBytes::new();
         value.encode(&key[1..], &mut bytes);
-        die_half_way(&pool.opened(), |changes| changes[1].put(&key, &bytes));
+        die_half_way(&pool.opened(), |changes| {
+            changes[0].put(b"Tkey", b"changes, too")?;
+            changes[1].put(&key, &bytes)
+        });
         pool.close();
         let mut found = Vec::new();
         let mut salvage = crate::Salvage::open(&pool.path()).unwrap();
@@ -343,5 +378,21 @@ mod tests {
         coordinated(&state, &[first, third], put).unwrap();
         let txn = second.read().unwrap();
         assert_eq!(txn.get(b"Tkey").unwrap(), Some(&b"value"[..]));
+    }
+
+    /// What a transaction has only read takes no part in the commit, and leaves nothing behind.
+    #[test]
+    fn one_target_that_changes_commits_alone() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(3));
+        let state = pool.opened();
+        let targets: Vec<&Target> = state.targets.iter().map(AsRef::as_ref).collect();
+        let last = || targets.iter().map(|target| target.index.last_commit().unwrap());
+        let before: Vec<_> = last().collect();
+        coordinated(&state, &targets, |changes| changes[1].put(b"Tkey", b"value")).unwrap();
+        assert_eq!(last().collect::<Vec<_>>(), [before[0], before[1] + 1, before[2]]);
+        assert!(targets.iter().all(|target| !target.is_in_doubt()));
+        assert_eq!(targets[1].read().unwrap().get(b"Tkey").unwrap(), Some(&b"value"[..]));
+        coordinated(&state, &targets, |_| Ok(())).unwrap();
+        assert_eq!(last().sum::<u64>(), before.iter().sum::<u64>() + 1);
     }
 }

@@ -73,8 +73,13 @@ impl Target {
     /// Begins a write transaction, even if a commit that another node decides about is to follow it.
     fn begin_in_doubt(&self) -> Result<WriteTxn> {
         let txn = self.index.write()?;
-        self.shared().writer().store(word_of(txn.id(), self.process()), Ordering::Release);
+        self.note_writer(&txn);
         Ok(txn)
+    }
+
+    /// Tells readers whose commit is the next one, in case that this process dies in it.
+    fn note_writer(&self, txn: &WriteTxn) {
+        self.shared().writer().store(word_of(txn.id(), self.process()), Ordering::Release);
     }
 
     /// True if a read transaction misses a commit whose process died in it: the commit is on the medium, but LMDB,
@@ -201,7 +206,7 @@ impl OpenPool {
 
     /// Applies all of `writes`, each to the targets that come with it, at one epoch, or none. Targets of
     /// `read_versions` take part, so that nothing a transaction has read changes before its commit. The first target
-    /// remembers the id of the change.
+    /// remembers the id of the change, or the only one that it writes to.
     ///
     /// # Errors
     /// As [`OpenPool::write`].
@@ -212,11 +217,12 @@ impl OpenPool {
         read_versions: &[ReadVersion],
         id: Option<ChangeId>,
     ) -> Result<Epoch> {
-        let numbers: BTreeSet<u32> = writes
-            .iter()
-            .flat_map(|(_, targets)| targets.iter().copied())
-            .chain(read_versions.iter().map(|read| read.target))
-            .collect();
+        let written: BTreeSet<u32> =
+            writes.iter().flat_map(|(_, targets)| targets.iter().copied()).collect();
+        let numbers: BTreeSet<u32> =
+            read_versions.iter().map(|read| read.target).chain(written.iter().copied()).collect();
+        let only = written.first().filter(|_| written.len() == 1);
+        let keeper = numbers.iter().position(|number| Some(number) == only).unwrap_or(0);
         let targets: Vec<&Target> =
             numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
         if let Some(done) = self.find_done(id)? {
@@ -232,8 +238,8 @@ impl OpenPool {
         }
         let epoch = coordinated(self, &targets, |changes| {
             container.check_alive(self)?;
-            let Some(first) = changes.first() else { return Ok(()) };
-            repeated = replies::find(first.txn(), id)?;
+            let Some(keeping) = changes.get(keeper) else { return Ok(()) };
+            repeated = replies::find(keeping.txn(), id)?;
             if repeated.is_some() {
                 return Ok(()); // An empty commit.
             }
@@ -242,7 +248,7 @@ impl OpenPool {
                 staged.check_held()?;
             }
             apply::apply_many(changes, container, writes, &parts)?;
-            replies::remember(&mut changes[0], id)
+            replies::remember(&mut changes[keeper], id)
         })?;
         if repeated.is_none() {
             parts.drain(..).for_each(stage::Staged::publish);
