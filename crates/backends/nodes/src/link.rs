@@ -203,10 +203,11 @@ impl Link {
         let sending = Arc::new(Sending::new(to));
         let waiting = Arc::new(Waiting::default());
         let node = name.to_owned();
-        let work = receive_replies(from, Arc::clone(&waiting), node.clone());
+        let has_rest = Arc::default();
+        let work = receive_replies(from, Arc::clone(&waiting), node.clone(), Arc::clone(&has_rest));
         let calls = Arc::clone(&waiting);
-        let receiving =
-            Arc::new(Receiving::new(work, socket, move || !calls.calls().by_number.is_empty()));
+        let is_awaited = move || !calls.calls().by_number.is_empty();
+        let receiving = Arc::new(Receiving::new(work, socket, has_rest, is_awaited));
         tokio::spawn(send_requests(Arc::clone(&sending), Arc::clone(&waiting), node.clone()));
         let receiver = Arc::clone(&receiving);
         tokio::spawn(async move { receiver.run().await });
@@ -399,16 +400,20 @@ async fn send_requests(sending: Arc<Sending>, waiting: Arc<Waiting>, name: Strin
     }
 }
 
+/// Hands out replies until the connection is over. `has_rest` is set while some that have arrived may be left.
 async fn receive_replies<R: AsyncRead + Unpin>(
     mut from: Receiver<R>,
     waiting: Arc<Waiting>,
     name: String,
+    has_rest: Arc<AtomicBool>,
 ) {
     let mut received = 0_u32;
     let why = loop {
         received = received.wrapping_add(1);
         if received.is_multiple_of(REPLIES_AT_ONCE) {
+            has_rest.store(true, Ordering::Release);
             tokio::task::yield_now().await;
+            has_rest.store(false, Ordering::Release);
         }
         match from.receive(Limits::KNOWN).await {
             Ok(Some(frame)) if frame.kind == Kind::Reply => {
@@ -470,7 +475,12 @@ mod tests {
         let deadline = Instant::now() + REQUEST_TIMEOUT;
         let calls: Vec<_> =
             (0..count).map(|number| waiting.add(number, deadline).expect("a call")).collect();
-        let work = receive_replies(Receiver::new(&bytes[..]), Arc::clone(&waiting), "one".into());
+        let work = receive_replies(
+            Receiver::new(&bytes[..]),
+            Arc::clone(&waiting),
+            "one".into(),
+            Arc::default(),
+        );
         let mut work = std::pin::pin!(work);
         let mut left = calls.len();
         while work.as_mut().poll(&mut Context::from_waker(&LOOKING)).is_pending() {

@@ -30,6 +30,8 @@ pub(crate) struct Receiving {
     has_sleeper: AtomicBool,
     /// The task waits for replies, as far as is known.
     is_attended: AtomicBool,
+    /// Whoever looked last has stopped while more had arrived, perhaps in memory: the socket does not tell of it.
+    has_rest: Arc<AtomicBool>,
     hits: Hits,
     wake: Notify,
     /// True if somebody waits for a reply.
@@ -40,6 +42,7 @@ impl Receiving {
     pub(crate) fn new(
         work: impl Future<Output = ()> + Send + 'static,
         socket: Option<Arc<OwnedFd>>,
+        has_rest: Arc<AtomicBool>,
         is_awaited: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -49,6 +52,7 @@ impl Receiving {
             lookers: AtomicUsize::new(0),
             has_sleeper: AtomicBool::new(false),
             is_attended: AtomicBool::new(true),
+            has_rest,
             hits: Hits::default(),
             wake: Notify::new(),
             is_awaited: Box::new(is_awaited),
@@ -125,6 +129,9 @@ impl Watched for Receiving {
 
     fn sleep(&self, bell: BorrowedFd<'_>) -> bool {
         let Some(socket) = self.open_socket() else { return false };
+        if self.has_rest.load(Ordering::Acquire) {
+            return true;
+        }
         if self.has_sleeper.swap(true, Ordering::AcqRel) {
             return false;
         }
@@ -137,6 +144,10 @@ impl Watched for Receiving {
 
     fn end(&self) {
         if self.lookers.fetch_sub(1, Ordering::AcqRel) > 1 {
+            // Another one may sleep at the socket already.
+            if self.has_rest.load(Ordering::Acquire) {
+                self.look_anyway();
+            }
             return;
         }
         // The task may have found a looker at work, and wait for nothing.
@@ -158,11 +169,32 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().expect("two sockets");
         drop(theirs);
         let socket = Some(Arc::new(OwnedFd::from(ours)));
-        let receiving = Arc::new(Receiving::new(std::future::ready(()), socket, || false));
+        let receiving =
+            Arc::new(Receiving::new(std::future::ready(()), socket, Arc::default(), || false));
         assert!(receiving.open_socket().is_some());
         receiving.look();
         assert!(receiving.open_socket().is_none());
         // The task ends, too.
         block_on(receiving.run());
+    }
+
+    /// Whoever sleeps at the socket is not told of what another thread has received already.
+    #[test]
+    fn the_rest_of_many_replies_is_left_to_the_task() {
+        let (ours, _theirs) = UnixStream::pair().expect("two sockets");
+        let socket = Some(Arc::new(OwnedFd::from(ours)));
+        let has_rest = Arc::new(AtomicBool::new(false));
+        let left = Arc::clone(&has_rest);
+        let work = poll_fn(move |_| {
+            left.store(true, Ordering::Release);
+            Poll::Pending
+        });
+        let receiving = Receiving::new(work, socket, has_rest, || true);
+        receiving.begin();
+        receiving.begin();
+        receiving.look();
+        receiving.end();
+        let mut told = std::pin::pin!(receiving.wake.notified());
+        assert!(told.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready());
     }
 }
