@@ -2,12 +2,16 @@
 use crate::pool::Metadata;
 use crate::reply::Reply;
 use bytes::Bytes;
+use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
-    Preparation, ReadAt, StoredExtent, Wanted,
+    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, Wanted,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId};
+
+/// Queries that the default implementation of [`OpenContainer::query_keys`] makes at a time.
+const QUERIES_MAX: usize = 16;
 
 /// A container opened by [`crate::Pool::open_container`]. It keeps the resources of its pool alive.
 ///
@@ -108,6 +112,25 @@ pub trait OpenContainer: Metadata {
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>>;
+
+    /// The same query for each of several objects.
+    fn query_keys<'a>(
+        &'a self,
+        oids: &'a [ObjectId],
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<Option<KeyFound>>> {
+        let tasks = oids.iter().map(|oid| task(self.query_key(*oid, query, at)));
+        let replies = side_by_side(tasks.collect(), QUERIES_MAX);
+        Reply::Pending(Box::pin(async move { replies.await.into_iter().collect() }))
+    }
+
+    /// A lease on everything that was read under these tokens: none of it changes until the lease ends. A change that
+    /// concerns it waits until then. `None` if some of it has changed, or if no lease is granted for now. Renewed by
+    /// asking with the tokens of the lease before. The default implementation grants none.
+    fn lease_reads<'a>(&'a self, _reads: &'a ReadTokens) -> Reply<'a, Option<ReadLease>> {
+        Reply::Ready(Ok(None))
+    }
 
     /// The epoch of the object's last modification, as far as its existing keys tell; zero if it has none.
     fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch>;

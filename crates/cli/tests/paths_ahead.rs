@@ -1,15 +1,18 @@
 //! Paths whose steps are asked for at once, as on pools over nodes: what one process has seen of them, another changes.
 use dfs::{Attr, Create, Dfs, Follow, MountOptions, NewDfs, Node, Open, Resolved};
-use esker::backend::NewContainer;
+use esker::backend::{NewContainer, OpenContainer, Reply};
 use esker::types::info::OpenMode;
+use esker::types::ops::{ReadLease, ReadTokens};
 use esker::types::{ErrorKind, Result, Uuid};
 use esker::{Native, Pool};
 use esker_nodes::{MAP_VERSION, Map, Nodes};
 use esker_store::PoolSpec;
+use esker_testing::wait_for;
+use esker_testkit::between::{PoolBetween, Way};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A directory that is removed when the test ends.
 struct Folder(PathBuf);
@@ -30,6 +33,14 @@ impl Drop for Folder {
 
 /// Two mounts of a file system in a pool over one node, which is this one: its engine is not needed.
 fn two_mounts(folder: &Folder) -> [Dfs; 2] {
+    mounts(folder, |pool| pool)
+}
+
+/// As [`two_mounts`], with something before the pool.
+fn mounts(
+    folder: &Folder,
+    before: impl FnOnce(Arc<dyn esker::backend::Pool>) -> Arc<dyn esker::backend::Pool>,
+) -> [Dfs; 2] {
     let mut spec = PoolSpec::new("part", 100 << 20);
     (spec.targets, spec.segment_bytes) = (Some(2), Some(8 << 20));
     let part = esker_store::Pool::create(&folder.0, &spec, &mut |_, _| {}).unwrap();
@@ -43,7 +54,7 @@ fn two_mounts(folder: &Folder) -> [Dfs; 2] {
     let map = Map::parse(&map.to_string()).unwrap();
     let path = Map::path(&folder.0, "pool");
     let nodes = Nodes::open(&map, &path, vec![(0, Arc::new(native))]).unwrap();
-    let pool = Pool::from_backend(Arc::new(nodes), OpenMode::ReadWrite);
+    let pool = Pool::from_backend(before(Arc::new(nodes)), OpenMode::ReadWrite);
     assert!(pool.backend().capabilities().asynchronous);
     Dfs::create_container(&pool, &NewContainer::named("c"), &NewDfs::default()).unwrap();
     [(), ()].map(|()| {
@@ -230,4 +241,88 @@ fn files_are_created_while_their_directory_moves() {
     let names = here.read_names(&mut Default::default(), 1000).unwrap();
     assert_eq!(names.iter().count(), 100);
     assert!(names.iter().all(|name| name[0] != b'b'));
+}
+
+/// Counts the leases that are granted on what was read.
+#[derive(Default)]
+struct Leases(AtomicU32);
+
+impl Way for Leases {
+    fn pass<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+    ) -> Reply<'a, T> {
+        call()
+    }
+
+    fn lease_reads<'a>(
+        &'a self,
+        of: &'a dyn OpenContainer,
+        reads: &'a ReadTokens,
+    ) -> Reply<'a, Option<ReadLease>> {
+        Reply::Pending(Box::pin(async move {
+            let lease = of.lease_reads(reads).await?;
+            self.0.fetch_add(u32::from(lease.is_some()), Ordering::Relaxed);
+            Ok(lease)
+        }))
+    }
+}
+
+/// A file whose size grows. What is seen of it lies between what has been done and what has been begun.
+#[derive(Default)]
+struct Growing {
+    begun: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Growing {
+    fn grow(&self, node: &Node) {
+        let size = 1 + self.begun.fetch_add(1, Ordering::SeqCst);
+        node.open(Open::WRITE).unwrap().set_len(size).unwrap();
+        self.done.store(size, Ordering::SeqCst);
+    }
+
+    fn look(&self, fs: &Dfs, path: &str) {
+        let done = self.done.load(Ordering::SeqCst);
+        let size = attr(fs, path).unwrap().size;
+        let begun = self.begun.load(Ordering::SeqCst);
+        assert!((done..=begun).contains(&size), "{path}: {size}, not in {done}..={begun}");
+    }
+}
+
+/// What this process keeps by leases is never older than what others have done.
+#[test]
+fn what_is_kept_is_what_others_have_done_last() {
+    const FILES: usize = 200;
+    const ROUNDS: u32 = 12;
+    let folder = Folder::new();
+    let leases = Arc::new(Leases::default());
+    let [one, other] = mounts(&folder, |pool| Arc::new(PoolBetween::before(pool, &leases)));
+    let d = dir(&one.root(), "d");
+    let files: Vec<Growing> = (0..FILES).map(|_| Growing::default()).collect();
+    let path = |number: usize| format!("/d/f{number}");
+    let nodes: Vec<Node> = (0..FILES).map(|number| file(&d, &format!("f{number}"), 0)).collect();
+    let (rounds, looks) = (AtomicU32::new(0), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        let look = |first: usize| {
+            let mut number = first;
+            while rounds.load(Ordering::SeqCst) < ROUNDS {
+                number = (number + 7) % FILES;
+                files[number].look(&other, &path(number));
+                looks.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        scope.spawn(move || look(0));
+        scope.spawn(move || look(100));
+        // In between, only the others work, so that they get leases.
+        for round in 0..ROUNDS {
+            let until = looks.load(Ordering::SeqCst) + 2000;
+            wait_for("the others", || looks.load(Ordering::SeqCst) >= until);
+            for number in (0..FILES).filter(|number| number % 9 == round as usize % 9) {
+                files[number].grow(&nodes[number]);
+            }
+            rounds.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    assert!(leases.0.load(Ordering::Relaxed) > 0, "nothing was kept");
 }

@@ -4,7 +4,7 @@ use crate::array::Array;
 use crate::attributes::{self, Attributes};
 use crate::kv::Kv;
 use crate::object::Object;
-use crate::transaction::Transaction;
+use crate::transaction::{Proof, Transaction};
 use esker_backend::{self as backend, Capabilities, OpenContainer};
 use esker_os::executor::Wait;
 use esker_types::info::{ContainerId, ContainerInfo, OpenMode, PoolInfo, SnapshotInfo};
@@ -13,6 +13,7 @@ use esker_types::{ArrayAttributes, check_label};
 use esker_types::{ClassError, Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// An open container. Clones share it. It is closed by [`Container::close`], or when the last clone and the last
 /// object, Key-Value, array and transaction of it are dropped.
@@ -127,6 +128,18 @@ impl Container {
     pub async fn note_property(&self, name: &str, value: &[u8]) -> Result<()> {
         self.opened()?;
         Attributes::of_container(self, attributes::PROPERTY, true).set(name, value).await
+    }
+
+    /// A lease on all that a proof covers: none of it changes for this long, counted from before this call. Whoever changes
+    /// it waits until then. The proof that comes with it stands for the same, and renews the lease. `None` if some of it
+    /// has changed, if changes have had to wait lately, or if the backend grants no leases
+    /// ([`Capabilities::read_leases`]).
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub async fn lease_reads(&self, proof: &Proof) -> Result<Option<(Duration, Proof)>> {
+        let lease = self.opened()?.lease_reads(proof.tokens()).await?;
+        Ok(lease.map(|lease| (lease.term, Proof::of(lease.reads))))
     }
 
     /// The number of the node that has a dkey of an object; 0 in a pool that is not spread over nodes. What lies on one

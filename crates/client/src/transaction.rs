@@ -57,6 +57,16 @@ impl Attempt {
 #[derive(Debug, Default)]
 pub struct Proof(ReadTokens);
 
+impl Proof {
+    pub(crate) fn of(tokens: ReadTokens) -> Self {
+        Self(tokens)
+    }
+
+    pub(crate) fn tokens(&self) -> &ReadTokens {
+        &self.0
+    }
+}
+
 impl Transaction {
     pub(crate) fn new(container: Container, view: View, writable: bool) -> Self {
         let epoch = match view {

@@ -2,7 +2,8 @@
 //!
 //! Where replies take a while, the steps of a path would take a round trip each, one after the other. What stood at a
 //! name before tells where the next step leads as long as nobody has changed it, so all steps are asked for side by side.
-//! What was seen before is never an answer: a step counts only if the step before it, as it is now, leads there.
+//! What was seen before is never an answer: a step counts only if the step before it, as it is now, leads there. What is
+//! kept ([`crate::kept`]) is one, and is not asked for.
 use crate::attr::{self, Attr};
 use crate::entry::{self, EntryLocation};
 use crate::inode::{Inode, Kind};
@@ -18,8 +19,15 @@ const STEPS_MAX: usize = 16;
 /// The steps of a path, and the size of the file at its end, as they are now.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    steps: Vec<(EntryLocation, Option<Inode>)>,
+    steps: Vec<Step>,
     size: Option<(ObjectId, u64)>,
+}
+
+/// What stands at a place.
+struct Step {
+    place: EntryLocation,
+    inode: Option<Inode>,
+    was_kept: bool,
 }
 
 /// What is asked for.
@@ -41,18 +49,32 @@ impl Ahead {
             return Self::default();
         }
         let (places, end) = guess(fs, from.oid(), names);
-        let file = end.filter(|inode| with_size && inode.kind == Kind::File);
-        if places.len() + usize::from(file.is_some()) < 2 {
-            return Self::default();
+        let mut ahead = Self::default();
+        let mut asked = Vec::new();
+        for place in places {
+            match fs.mounted().kept.inode(fs.mounted(), &place) {
+                Some(inode) => ahead.steps.push(Step { place, inode: Some(inode), was_kept: true }),
+                None => asked.push(place),
+            }
         }
-        let steps = places.into_iter().map(|place| task(step(fs, place)));
+        let mut file = end.filter(|inode| with_size && inode.kind == Kind::File);
+        if let Some(Inode { oid, .. }) = file
+            && let Some(size) = fs.mounted().kept.size(fs.mounted(), oid)
+        {
+            (ahead.size, file) = (Some((oid, size)), None);
+        }
+        if asked.len() + usize::from(file.is_some()) < 2 {
+            return ahead;
+        }
+        let steps = asked.into_iter().map(|place| task(step(fs, place)));
         let size = file.into_iter().map(|inode| task(size(fs, inode)));
         let asked: Vec<Task<'_, _>> = steps.chain(size).collect();
-        let mut ahead = Self::default();
         // A step that failed is taken again in its turn, which then fails as it should.
         for reply in side_by_side(asked, STEPS_MAX).wait().into_iter().flatten() {
             match reply {
-                Reply::Step(place, inode) => ahead.steps.push((place, inode)),
+                Reply::Step(place, inode) => {
+                    ahead.steps.push(Step { place, inode, was_kept: false });
+                }
                 Reply::Size(oid, size) => ahead.size = Some((oid, size)),
             }
         }
@@ -64,11 +86,15 @@ impl Ahead {
     /// # Errors
     /// As [`Node::lookup`].
     pub(crate) fn lookup(&mut self, dir: &Node, name: &[u8]) -> Result<Node> {
-        let found = match self.take(dir.oid(), name) {
-            Some(inode) => dir.child(name, inode.ok_or_else(|| dir.missing(name))?)?,
+        let step = self.take(dir.oid(), name);
+        let was_kept = step.as_ref().is_some_and(|step| step.was_kept);
+        let found = match step {
+            Some(Step { inode, .. }) => dir.child(name, inode.ok_or_else(|| dir.missing(name))?)?,
             None => dir.lookup(name)?,
         };
-        dir.fs().mounted().seen.found(&found);
+        if !was_kept {
+            dir.fs().mounted().seen.found(&found);
+        }
         Ok(found)
     }
 
@@ -84,10 +110,10 @@ impl Ahead {
     }
 
     /// What stands at a name, if that was asked for; only once, because it may have changed by the next time.
-    fn take(&mut self, dir: ObjectId, name: &[u8]) -> Option<Option<Inode>> {
-        let same = |(place, _): &(EntryLocation, _)| place.dir == dir && *place.name == *name;
+    fn take(&mut self, dir: ObjectId, name: &[u8]) -> Option<Step> {
+        let same = |step: &Step| step.place.dir == dir && *step.place.name == *name;
         let at = self.steps.iter().position(same)?;
-        Some(self.steps.swap_remove(at).1)
+        Some(self.steps.swap_remove(at))
     }
 }
 

@@ -40,6 +40,7 @@ mod entry;
 mod file;
 mod fresh;
 mod inode;
+mod kept;
 mod lazy;
 pub mod limits;
 mod list;

@@ -36,6 +36,9 @@ pub const LIST_BATCH: usize = 1024;
 /// Entries that a process remembers as it last saw them, where replies take a while.
 pub const SEEN_MAX: usize = 64 << 10;
 
+/// Entries that a process keeps while leases on them last, where replies take a while.
+pub const KEPT_MAX: usize = 64 << 10;
+
 /// Directories of which a process counts the entries that it had not seen before it looked for them.
 pub const READ_AHEAD_MAX: usize = 1024;
 

@@ -4,6 +4,7 @@ use crate::closing::Closing;
 use crate::entry;
 use crate::fresh::Fresh;
 use crate::inode::{Inode, Kind};
+use crate::kept::Kept;
 use crate::lazy::DirectoryTimes;
 use crate::limits::RETRIES_MAX;
 use crate::node::Node;
@@ -51,6 +52,7 @@ pub(crate) struct Mounted {
     pub(crate) times: DirectoryTimes,
     pub(crate) moves: Moves,
     pub(crate) seen: Seen,
+    pub(crate) kept: Kept,
     pub(crate) proved: Proved,
 }
 
@@ -160,6 +162,7 @@ impl Dfs {
             times: DirectoryTimes::default(),
             moves: Moves::default(),
             seen: Seen::default(),
+            kept: Kept::default(),
             proved: Proved::default(),
         };
         let fs = Self(Arc::new(mounted));
@@ -295,6 +298,11 @@ impl Mounted {
     /// True if replies take a while.
     pub(crate) fn is_slow(&self) -> bool {
         self.container.capabilities().asynchronous
+    }
+
+    /// True if what was read can be kept for a while.
+    pub(crate) fn grants_leases(&self) -> bool {
+        matches!(self.view, Access::Latest) && self.container.capabilities().read_leases
     }
 
     pub(crate) fn roots(&self) -> Roots {

@@ -2,7 +2,9 @@
 use crate::fetch::{self, Proof};
 use crate::host;
 use crate::kinds::RequestKind;
-use crate::limits::{self, check_change, check_fetch, listed};
+use crate::limits::{
+    self, LEASE_TOKENS_MAX, QUERIES_MAX, check, check_change, check_fetch, listed,
+};
 use crate::session::Session;
 use bytes::Bytes;
 use esker_backend::{Metadata, NewContainer, OpenContainer};
@@ -200,6 +202,14 @@ async fn answer_any(
         ContainerRequest::UnlinkOnLastClose(oid) => {
             Reply::Flag(container.unlink_on_last_close(oid).await?)
         }
+        ContainerRequest::LeaseReads(tokens) => {
+            check("tokens of a lease", tokens.len(), LEASE_TOKENS_MAX)?;
+            let lease = container.lease_reads(&fetch::read_tokens(&tokens)).await?;
+            Reply::Leased(lease.map(|lease| {
+                proof.take(&lease.reads);
+                lease.term
+            }))
+        }
         read => answer_read(container, read, proof).await?,
     })
 }
@@ -232,6 +242,10 @@ async fn answer_read(
             let found = container.query_key(oid, query, proof.read_at(at)).await?;
             Reply::Found(found)
         }
+        ContainerRequest::QueryEach(oids, query, at) => {
+            check("objects of a query", oids.len(), QUERIES_MAX)?;
+            Reply::FoundEach(container.query_keys(&oids, query, proof.read_at(at)).await?)
+        }
         ContainerRequest::ObjectEpoch(oid, at) => {
             let epoch = container.object_epoch(oid, proof.read_at(at)).await?;
             Reply::Epoch(epoch)
@@ -249,6 +263,7 @@ async fn answer_read(
         | ContainerRequest::Lease(_)
         | ContainerRequest::Release(_)
         | ContainerRequest::UnlinkOnLastClose(_)
+        | ContainerRequest::LeaseReads(_)
         | ContainerRequest::PrepareChange(..)
         | ContainerRequest::PrepareSnapshot(..) => return Err(out_of_place()),
     })

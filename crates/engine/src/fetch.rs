@@ -21,6 +21,11 @@ impl Proof {
         ReadAt { view: at.view, tokens: at.tokens.then_some(&self.0) }
     }
 
+    /// Adds tokens.
+    pub(crate) fn take(&self, tokens: &ReadTokens) {
+        tokens.map(|token| self.0.add(token));
+    }
+
     pub(crate) fn into_tokens(self) -> Vec<Vec<u8>> {
         self.0.map(<[u8]>::to_vec)
     }
@@ -215,16 +220,19 @@ pub(crate) async fn write(
         .zip(&updates)
         .map(|((oid, write), updates)| Write { oid: *oid, op: op_of(write, updates) })
         .collect();
-    let tokens = request.tokens.as_ref().map(|tokens| {
-        let read = ReadTokens::default();
-        tokens.iter().for_each(|token| read.add(token));
-        read
-    });
+    let tokens = request.tokens.as_ref().map(|tokens| read_tokens(tokens));
     let change = Change { tokens: tokens.as_ref(), id: request.id, ..Change::of(&writes) };
     match commit {
         None => container.write(change).await,
         Some(commit) => container.prepare(commit, Preparation::Change(change)).await,
     }
+}
+
+/// Tokens of a request, for the backend.
+pub(crate) fn read_tokens(tokens: &[&[u8]]) -> ReadTokens {
+    let read = ReadTokens::default();
+    tokens.iter().for_each(|token| read.add(token));
+    read
 }
 
 fn op_of<'v>(request: &'v WriteRequest<'v>, updates: &'v [Update<'v>]) -> WriteOp<'v> {

@@ -24,6 +24,8 @@ pub(crate) enum RequestKind {
     Snapshot,
     /// Objects that somebody has open.
     Lease,
+    /// Leases on what was read.
+    LeaseReads,
     /// Commits over several nodes.
     Commit,
     /// What could not be decoded.
@@ -32,7 +34,7 @@ pub(crate) enum RequestKind {
 
 impl RequestKind {
     /// Every kind, in the order of their numbers, with its name.
-    pub(crate) const ALL: [(Self, &'static str); 12] = [
+    pub(crate) const ALL: [(Self, &'static str); 13] = [
         (Self::Pool, "pool"),
         (Self::Container, "container"),
         (Self::Metadata, "metadata"),
@@ -43,6 +45,7 @@ impl RequestKind {
         (Self::Query, "query"),
         (Self::Snapshot, "snapshot"),
         (Self::Lease, "lease"),
+        (Self::LeaseReads, "lease_reads"),
         (Self::Commit, "commit"),
         (Self::Malformed, "malformed"),
     ];
@@ -89,9 +92,10 @@ impl RequestKind {
             Of::Write(_) => Self::Write,
             Of::Fetch(..) => Self::Fetch,
             Of::ListKeys(..) | Of::ListExtents(..) | Of::ListObjects(..) => Self::List,
-            Of::Query(..) | Of::ObjectEpoch(..) => Self::Query,
+            Of::Query(..) | Of::QueryEach(..) | Of::ObjectEpoch(..) => Self::Query,
             Of::CreateSnapshot(_) | Of::ListSnapshots | Of::DestroySnapshot(_) => Self::Snapshot,
             Of::Lease(_) | Of::Release(_) | Of::UnlinkOnLastClose(_) => Self::Lease,
+            Of::LeaseReads(_) => Self::LeaseReads,
             Of::PrepareChange(..) | Of::PrepareSnapshot(..) => Self::Commit,
         }
     }

@@ -22,6 +22,12 @@ pub const LIST_BYTES_MAX: usize = 16 << 20;
 /// Akeys of all dkeys in one fetch.
 pub const FETCHES_MAX: usize = 1 << 16;
 
+/// Objects of one query.
+pub const QUERIES_MAX: usize = 1 << 16;
+
+/// Tokens of one request for a lease on reads.
+pub const LEASE_TOKENS_MAX: usize = 1 << 20;
+
 /// What is listed in one reply.
 pub(crate) fn listed(asked: ListLimit) -> ListLimit {
     let ListLimit { entries, bytes } = asked;

@@ -209,6 +209,7 @@ impl OpenPool {
             self.control.use_container(info.id, None)?;
         }
         removed?;
+        self.targets.iter().try_for_each(|target| target.outwait_all_leases())?;
         crate::destroyed::or_later(self, crate::destroyed::empty(self, info.id))
     }
 

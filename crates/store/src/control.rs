@@ -47,6 +47,7 @@ pub(crate) struct Control {
     shared: SharedAtomics,
     /// The pool cannot be written to: the atomics are a private copy of this process, and nothing is locked.
     pub(crate) read_only: bool,
+    targets: u32,
     /// Number of atomics in front of those of processes.
     targets_end: usize,
     /// Number of atomics per target.
@@ -92,6 +93,16 @@ impl<'c> TargetAtomics<'c> {
     /// Number of index blocks that are not in use; may be off after a process died.
     pub(crate) fn blocks(self) -> &'c AtomicU64 {
         &self.0[5]
+    }
+
+    /// When the last read lease ends, in microseconds of the machine's uptime; zero if there never was one.
+    pub(crate) fn leased_until(self) -> &'c AtomicU64 {
+        &self.0[6]
+    }
+
+    /// Until when no read leases are granted, as above.
+    pub(crate) fn leases_pause(self) -> &'c AtomicU64 {
+        &self.0[7]
     }
 
     /// Versions for conflict detection.
@@ -141,13 +152,17 @@ fn targets_end(targets: usize, segments: usize) -> usize {
     HEADER_LEN + targets * target_len(segments)
 }
 
-/// Bytes of the control file of a pool.
-pub(crate) fn file_size(targets: usize, segments: usize) -> u64 {
-    let atomics = targets_end(targets, segments) + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN;
-    (atomics * 8) as u64
+/// Number of atomics in front of those of read leases.
+fn leases_end(targets: usize, segments: usize) -> usize {
+    targets_end(targets, segments) + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
 }
 
-/// Extends a control file of the first release, which has no atomics for processes.
+/// Bytes of the control file of a pool.
+pub(crate) fn file_size(targets: usize, segments: usize) -> u64 {
+    ((leases_end(targets, segments) + targets * CONFLICT_SLOTS) * 8) as u64
+}
+
+/// Extends a control file of the first release, which has no atomics for processes and leases.
 fn lengthen(file: &File, targets: usize, segments: usize, path: &Path) -> Result<()> {
     let size = file.metadata().map_err(failed("opening", path))?.len();
     let (old, new) = ((targets_end(targets, segments) * 8) as u64, file_size(targets, segments));
@@ -237,6 +252,7 @@ impl Control {
             file,
             shared: atomics,
             read_only,
+            targets: superblock.targets,
             targets_end,
             target_len: target_len(segments),
             segments,
@@ -282,6 +298,11 @@ impl Control {
 
     /// Discards what the atomics said before the machine restarted: any of them may have been lost.
     pub(crate) fn forget(&self) {
+        for number in 0..self.targets {
+            let target = self.target(number);
+            target.leased_until().store(0, Ordering::Release);
+            target.leases_pause().store(0, Ordering::Release);
+        }
         self.shared[3].store(0, Ordering::Release);
         self.shared[4].store(0, Ordering::Release);
         leases::forget_all(self);
@@ -328,6 +349,13 @@ impl Control {
     /// Ensures that later epochs are later than `epoch`.
     pub(crate) fn pass_epoch(&self, epoch: Epoch) {
         Epochs(&self.shared[4]).pass(epoch);
+    }
+
+    /// When the read leases on each slot of the conflict table of target `number` end, in microseconds of the machine's
+    /// uptime.
+    pub(crate) fn read_leases(&self, number: u32) -> &[AtomicU64] {
+        let first = leases_end(self.targets as usize, self.segments);
+        &self.shared[first + number as usize * CONFLICT_SLOTS..][..CONFLICT_SLOTS]
     }
 
     /// The atomics of target `number`.

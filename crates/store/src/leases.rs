@@ -366,11 +366,14 @@ mod tests {
     #[test]
     fn a_shorter_control_file_is_lengthened() {
         let mut pool = pool();
+        let read_leases =
+            pool.opened().superblock.targets as usize * crate::control::CONFLICT_SLOTS;
         pool.close();
         let path = pool.path().join("control");
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         let full = file.metadata().unwrap().len();
-        file.set_len(full - ((LEASE_TABLE_LEN + PROCESSES_MAX * 2) * 8) as u64).unwrap();
+        let more = ((LEASE_TABLE_LEN + PROCESSES_MAX * 2 + read_leases) * 8) as u64;
+        file.set_len(full - more).unwrap();
         pool.reopen();
         assert_eq!(file.metadata().unwrap().len(), full);
         let state = pool.opened();
@@ -380,7 +383,7 @@ mod tests {
         );
         drop(state);
         pool.close();
-        file.set_len(full - ((LEASE_TABLE_LEN + PROCESSES_MAX * 2) * 8) as u64 - 8).unwrap();
+        file.set_len(full - more - 8).unwrap();
         let refused = Pool::open(&pool.path()).map(drop).unwrap_err();
         assert!(refused.message().contains("truncated"), "{refused}");
     }

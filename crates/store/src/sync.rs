@@ -27,12 +27,20 @@ const LOOKS: u32 = 2000;
 /// # Errors
 /// `Busy` on a thread that must not wait.
 pub(crate) fn pause() -> Result<()> {
+    sleep(MOMENT)
+}
+
+/// Sleeps.
+///
+/// # Errors
+/// `Busy` on a thread that must not wait.
+pub(crate) fn sleep(time: Duration) -> Result<()> {
     if must_not_wait() {
         let message =
             "others use what the operation needs, and this thread cannot wait for them: retry";
         return Err(Error::new(ErrorKind::Busy, message));
     }
-    std::thread::sleep(MOMENT);
+    std::thread::sleep(time);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use esker_backend::{
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, Outcome,
-    Preparation, ReadAt, StoredExtent,
+    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId};
 use std::ops::Deref;
@@ -49,6 +49,15 @@ pub trait Way: Send + Sync + Sized + 'static {
         self.pass(move || from.fetch(oid, dkeys, at))
     }
 
+    /// Asks for a lease on what was read.
+    fn lease_reads<'a>(
+        &'a self,
+        of: &'a dyn OpenContainer,
+        reads: &'a ReadTokens,
+    ) -> Reply<'a, Option<ReadLease>> {
+        self.pass(move || of.lease_reads(reads))
+    }
+
     /// Called before keys are listed after `anchor`.
     fn before_keys(&self, _anchor: &mut Anchor) {}
 
@@ -70,6 +79,13 @@ pub struct Between<T, W> {
 
 /// A pool with something before it and its containers.
 pub type PoolBetween<W> = Between<Arc<dyn Pool>, W>;
+
+impl<W> PoolBetween<W> {
+    /// A pool with `way` before it.
+    pub fn before(pool: Arc<dyn Pool>, way: &Arc<W>) -> Self {
+        Self { inner: pool, way: Arc::clone(way) }
+    }
+}
 
 impl<T: Clone, W> Clone for Between<T, W> {
     fn clone(&self) -> Self {
@@ -237,6 +253,20 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
     ) -> Reply<'a, Option<KeyFound>> {
         let at = self.way.at(at);
         self.way.list(move || self.inner.query_key(oid, query, at), |_| 0)
+    }
+
+    fn query_keys<'a>(
+        &'a self,
+        oids: &'a [ObjectId],
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<Option<KeyFound>>> {
+        let at = self.way.at(at);
+        self.way.list(move || self.inner.query_keys(oids, query, at), Vec::len)
+    }
+
+    fn lease_reads<'a>(&'a self, reads: &'a ReadTokens) -> Reply<'a, Option<ReadLease>> {
+        self.way.lease_reads(&*self.inner, reads)
     }
 
     fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {

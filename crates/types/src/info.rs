@@ -34,6 +34,8 @@ pub struct Capabilities {
     pub change_ids: bool,
     /// Replies take a while: operations side by side are done sooner than one after the other.
     pub asynchronous: bool,
+    /// Leases on what was read are granted (`OpenContainer::lease_reads`), because reading it again takes a while.
+    pub read_leases: bool,
     /// Number of targets over which an object class can spread.
     pub targets: u32,
     /// Number of fault domains among them.
@@ -53,6 +55,7 @@ impl Capabilities {
             shared_leases: true,
             change_ids: true,
             asynchronous: false,
+            read_leases: false,
             targets,
             domains: 1,
         }

@@ -8,6 +8,7 @@ use esker_types::ops::{
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, KeyBatch, ObjectId, Result, Uuid};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::time::Duration;
 
 /// Encodes a message.
 ///
@@ -198,6 +199,10 @@ pub enum ContainerRequest<'a> {
     PrepareChange(Commit, #[serde(borrow)] ChangeRequest<'a>),
     /// [`Reply::Epoch`].
     PrepareSnapshot(Commit, &'a str),
+    /// One query for each of several objects: [`Reply::FoundEach`].
+    QueryEach(Vec<ObjectId>, #[serde(borrow)] KeyQuery<'a>, At),
+    /// A lease on what was read under these tokens: [`Reply::Leased`], with the tokens of the lease.
+    LeaseReads(#[serde(borrow)] Vec<&'a [u8]>),
 }
 
 /// Which state a read sees, and whether it is to be proved.
@@ -332,6 +337,10 @@ pub enum Reply {
     Checked(Option<Check>),
     /// What a maintenance did, or `None` if it is not finished: ask again.
     Maintained(Option<Maintained>),
+    /// Results of a query, in the order of the objects.
+    FoundEach(Vec<Option<KeyFound>>),
+    /// How long a lease on reads lasts, counted from before it was asked for; `None` if none is granted.
+    Leased(Option<Duration>),
 }
 
 /// What a maintenance of a part did.
@@ -525,6 +534,10 @@ mod tests {
             bytes(Request::Container(Handle(3), snapshot)),
             [&[1, 3, 19][..], &named, &[1, b's']].concat()
         );
+        let leased = encode(&Reply::Leased(Some(Duration::from_millis(50)))).unwrap();
+        assert_eq!(leased, [24, 1, 0, 0x80, 0xe1, 0xeb, 0x17]);
+        let lease = ContainerRequest::LeaseReads(vec![b"t"]);
+        assert_eq!(bytes(Request::Container(Handle(3), lease)), [1, 3, 21, 1, 1, b't']);
         let outcome = encode(&Reply::Outcome(Outcome::Committed(Epoch(5)))).unwrap();
         assert_eq!(outcome, [19, 1, 5]);
     }

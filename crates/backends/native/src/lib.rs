@@ -13,13 +13,13 @@ use bytes::Bytes;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Placement, Pool, Reply,
 };
-use esker_store::{Container, ContainerSpec, OpenPool, ReadVersion};
+use esker_store::{Container, ContainerSpec, OpenPool, ReadVersion, compact_reads};
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, Outcome,
-    Preparation, ReadAt, ReadTokens, StoredExtent, View, Wanted, Write,
+    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, View, Wanted, Write,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::BTreeSet;
@@ -209,9 +209,25 @@ fn elsewhere() -> Error {
 }
 
 fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<ReadVersion>> {
-    let Some(tokens) = tokens else { return Ok(Vec::new()) };
-    let read = |token: &[u8]| ReadVersion::from_token(token, open.superblock.targets);
-    tokens.map(read).into_iter().collect()
+    tokens.map_or(Ok(Vec::new()), |tokens| ReadVersion::of(tokens, open.superblock.targets))
+}
+
+/// From so many keys or objects on, a read has short tokens.
+const COMPACT_MIN: usize = 32;
+
+/// Does a read of `many` keys or objects. If it collects tokens, short ones stand for them.
+fn compacting<T>(
+    open: &OpenPool,
+    many: usize,
+    at: ReadAt<'_>,
+    read: impl FnOnce(ReadAt<'_>) -> Result<T>,
+) -> Result<T> {
+    let Some(tokens) = at.tokens.filter(|_| many >= COMPACT_MIN) else { return read(at) };
+    let long = ReadTokens::default();
+    let found = read(ReadAt { tokens: Some(&long), ..at });
+    // A read that failed has tokens too: for what it did not find.
+    compact_reads(&long, open.superblock.targets)?.map(|token| tokens.add(token));
+    found
 }
 
 impl Metadata for Native {
@@ -364,9 +380,12 @@ impl OpenContainer for Opened {
         'b: 'f,
         'f: 'a,
     {
+        let many = dkeys.len();
         self.viewing(at, |open| {
-            dkeys.iter_mut().try_for_each(|DkeyFetch { dkey, cond, akeys }| {
-                self.target(open, oid, dkey)?.fetch(self.id(), oid, dkey, *cond, akeys, at)
+            compacting(open, many, at, |at| {
+                dkeys.iter_mut().try_for_each(|DkeyFetch { dkey, cond, akeys }| {
+                    self.target(open, oid, dkey)?.fetch(self.id(), oid, dkey, *cond, akeys, at)
+                })
             })
         })
     }
@@ -433,6 +452,26 @@ impl OpenContainer for Opened {
         self.viewing(at, |open| {
             self.lister(open, oid, at).query(&self.shards(oid, query.dkey)?, query)
         })
+    }
+
+    fn query_keys<'a>(
+        &'a self,
+        oids: &'a [ObjectId],
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<Option<KeyFound>>> {
+        self.viewing(at, |open| {
+            compacting(open, oids.len(), at, |at| {
+                let query = |oid: &ObjectId| {
+                    self.lister(open, *oid, at).query(&self.shards(*oid, query.dkey)?, query)
+                };
+                oids.iter().map(query).collect()
+            })
+        })
+    }
+
+    fn lease_reads<'a>(&'a self, reads: &'a ReadTokens) -> Reply<'a, Option<ReadLease>> {
+        self.within(|open| open.lease_reads(&self.container, reads))
     }
 
     fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {

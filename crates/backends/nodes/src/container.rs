@@ -7,7 +7,7 @@ use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
 use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
-    Preparation, ReadAt, StoredExtent,
+    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 use esker_wire::message::{self, At, ContainerRequest, Handle, MetadataRequest, Request};
@@ -41,6 +41,17 @@ impl Opened {
         let request = Request::Container(self.handle, request);
         let call = Call { request, data, room: 0, tokens: None };
         exchange(&self.link, call, |reply, _| epoch(reply).map(Ok)).await
+    }
+
+    async fn ask_lease(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
+        let (tokens, leased) = (reads.map(<[u8]>::to_vec), ReadTokens::default());
+        let tokens = tokens.iter().map(Vec::as_slice).collect();
+        let request = Request::Container(self.handle, ContainerRequest::LeaseReads(tokens));
+        let term = ask(&self.link, request, Some(&leased), |reply| match reply {
+            message::Reply::Leased(term) => Some(term),
+            _ => None,
+        });
+        Ok(term.await?.map(|term| ReadLease { term, reads: leased }))
     }
 
     /// As [`Opened::ask`], for reads.
@@ -221,6 +232,23 @@ impl OpenContainer for Opened {
             message::Reply::Found(found) => Some(found),
             _ => None,
         })
+    }
+
+    fn query_keys<'a>(
+        &'a self,
+        oids: &'a [ObjectId],
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<Option<KeyFound>>> {
+        let request = ContainerRequest::QueryEach(oids.to_vec(), query, at_of(at));
+        self.read(request, at, |reply| match reply {
+            message::Reply::FoundEach(found) => (found.len() == oids.len()).then_some(found),
+            _ => None,
+        })
+    }
+
+    fn lease_reads<'a>(&'a self, reads: &'a ReadTokens) -> Reply<'a, Option<ReadLease>> {
+        Reply::Pending(Box::pin(self.ask_lease(reads)))
     }
 
     fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {

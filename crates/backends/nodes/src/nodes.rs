@@ -117,7 +117,12 @@ fn named(node: &str, error: Error) -> Error {
 
 /// What a pool over nodes can do.
 fn capabilities(targets: u32) -> Capabilities {
-    Capabilities { change_ids: false, asynchronous: true, ..Capabilities::all(targets) }
+    Capabilities {
+        change_ids: false,
+        asynchronous: true,
+        read_leases: true,
+        ..Capabilities::all(targets)
+    }
 }
 
 impl Nodes {

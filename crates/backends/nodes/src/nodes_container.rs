@@ -3,7 +3,7 @@ use crate::commit::{Doubt, Share, Work, commit};
 use crate::nodes::{MemberAccess, SIDE_BY_SIDE, Shared, settled};
 use crate::peer_container::PeerContainer;
 use crate::spread::{Listing, batches, batches_mut};
-use crate::tagged::{Tagged, by_node};
+use crate::tagged::{Tagged, add_tagged, by_node};
 use bytes::Bytes;
 use esker_backend::block::{BLOCK, Block};
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply, merge_objects, outermost};
@@ -12,11 +12,12 @@ use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Cond, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
-    ReadTokens, StoredExtent, Update, Value, Wanted, Write, WriteOp,
+    ReadLease, ReadTokens, StoredExtent, Update, Value, Wanted, Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An open container: on the catalog, and on every other node as soon as it is used there.
 pub(crate) struct NodesContainer {
@@ -296,6 +297,64 @@ impl NodesContainer {
         read_one!(self, node, part, at => part.query_key(oid, query, at))
     }
 
+    /// Queries of several objects: one message to each node, which has a part of many of them.
+    async fn query_each(
+        &self,
+        oids: &[ObjectId],
+        query: KeyQuery<'_>,
+        at: ReadAt<'_>,
+    ) -> Result<Vec<Option<KeyFound>>> {
+        let mut of_nodes: BTreeMap<usize, (Vec<usize>, Vec<ObjectId>)> = BTreeMap::new();
+        for (index, oid) in oids.iter().enumerate() {
+            for node in self.nodes_of(*oid) {
+                let (indices, oids) = of_nodes.entry(node).or_default();
+                indices.push(index);
+                oids.push(*oid);
+            }
+        }
+        let tasks =
+            of_nodes.iter().map(|(node, (_, oids))| task(self.queries_at(*node, oids, query, at)));
+        let replies = side_by_side(tasks.collect(), SIDE_BY_SIDE).await;
+        let mut found: Vec<Vec<KeyFound>> = vec![Vec::new(); oids.len()];
+        for ((indices, _), reply) in of_nodes.values().zip(replies) {
+            for (index, of_object) in indices.iter().zip(reply?) {
+                found[*index].extend(of_object);
+            }
+        }
+        let merge = |(oid, found): (&ObjectId, Vec<KeyFound>)| {
+            outermost(oid.dkey_kind(), query.edge, found.into_iter())
+        };
+        oids.iter().zip(found).map(merge).collect()
+    }
+
+    fn queries_at<'a>(
+        &'a self,
+        node: usize,
+        oids: &'a [ObjectId],
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<Option<KeyFound>>> {
+        read_one!(self, node, part, at => part.query_keys(oids, query, at))
+    }
+
+    /// A lease that ends when the first of those of the nodes does.
+    async fn lease_everywhere(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
+        let of_nodes = by_node(reads, self.parts.len())?;
+        let tasks = of_nodes.iter().map(|(node, of)| task(self.lease_at(*node, of)));
+        let leases = side_by_side(tasks.collect(), SIDE_BY_SIDE).await;
+        let mut all = ReadLease { term: Duration::MAX, reads: ReadTokens::default() };
+        for (node, lease) in of_nodes.keys().zip(leases) {
+            let Some(ReadLease { term, reads }) = lease? else { return Ok(None) };
+            all.term = all.term.min(term);
+            add_tagged(*node as u16, &reads, &all.reads);
+        }
+        Ok(Some(all))
+    }
+
+    fn lease_at<'a>(&'a self, node: usize, reads: &'a ReadTokens) -> Reply<'a, Option<ReadLease>> {
+        one_node!(self, node, part => part.lease_reads(reads))
+    }
+
     fn epoch_at<'a>(&'a self, node: usize, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
         read_one!(self, node, part, at => part.object_epoch(oid, at))
     }
@@ -567,6 +626,19 @@ impl OpenContainer for NodesContainer {
             let found = self.on(nodes, |node| self.query_at(node, oid, query, at)).await?;
             outermost(oid.dkey_kind(), query.edge, found.into_iter().flatten())
         }))
+    }
+
+    fn query_keys<'a>(
+        &'a self,
+        oids: &'a [ObjectId],
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<Option<KeyFound>>> {
+        Reply::Pending(Box::pin(self.query_each(oids, query, at)))
+    }
+
+    fn lease_reads<'a>(&'a self, reads: &'a ReadTokens) -> Reply<'a, Option<ReadLease>> {
+        Reply::Pending(Box::pin(self.lease_everywhere(reads)))
     }
 
     fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {

@@ -7,7 +7,7 @@ use esker_os::PerProcess;
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
-    Preparation, ReadAt, StoredExtent,
+    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent,
 };
 use esker_types::{Epoch, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::HashMap;
@@ -221,6 +221,19 @@ impl OpenContainer for PeerContainer {
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
         within!(self, container => container.query_key(oid, query, at).await)
+    }
+
+    fn query_keys<'a>(
+        &'a self,
+        oids: &'a [ObjectId],
+        query: KeyQuery<'a>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Vec<Option<KeyFound>>> {
+        within!(self, container => container.query_keys(oids, query, at).await)
+    }
+
+    fn lease_reads<'a>(&'a self, reads: &'a ReadTokens) -> Reply<'a, Option<ReadLease>> {
+        within!(self, container => container.lease_reads(reads).await)
     }
 
     fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {

@@ -24,10 +24,16 @@ impl<'t> Tagged<'t> {
 impl Drop for Tagged<'_> {
     /// A read that failed has tokens too: for what it did not find.
     fn drop(&mut self) {
-        let Some(all) = self.all else { return };
-        let node = self.node.to_le_bytes();
-        self.from_node.map(|token| all.add(&[&node, token].concat()));
+        if let Some(all) = self.all {
+            add_tagged(self.node, &self.from_node, all);
+        }
     }
+}
+
+/// Adds the tokens that a node gave to those of all nodes.
+pub(crate) fn add_tagged(node: u16, from_node: &ReadTokens, all: &ReadTokens) {
+    let node = node.to_le_bytes();
+    from_node.map(|token| all.add(&[&node, token].concat()));
 }
 
 /// The tokens of each node.

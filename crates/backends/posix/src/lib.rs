@@ -140,6 +140,7 @@ impl Pool for Posix {
             shared_leases: false,
             change_ids: false,
             asynchronous: false,
+            read_leases: false,
             targets: TARGETS,
             domains: 1,
         }

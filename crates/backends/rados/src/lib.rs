@@ -141,6 +141,7 @@ impl Pool for Rados {
             shared_leases: false,
             change_ids: false,
             asynchronous: true,
+            read_leases: false,
             targets: TARGETS,
             domains: TARGETS,
         }

@@ -9,13 +9,24 @@ pub use io::ArrayRead;
 use crate::access::Access;
 use crate::object::Object;
 use cells::Layout;
-use esker_types::ops::{Cond, Edge, Fetch, KeyQuery, Sink, Source, Update, Value, Write, WriteOp};
+use esker_types::ops::{
+    Cond, Edge, Fetch, KeyFound, KeyQuery, Sink, Source, Update, Value, Write, WriteOp,
+};
 use esker_types::{ArrayAttributes, Epoch, Error, ErrorKind, Extent, ObjectId, ObjectType, Result};
 
 /// The akey that holds the cells of a chunk, and the attributes under dkey 0.
 const AKEY: &[u8] = b"0";
 /// The dkey of the attributes. Chunk `n` has dkey `n + 1`.
 pub(crate) const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
+/// Finds the last extent.
+const LAST_CELL: KeyQuery<'_> = KeyQuery {
+    edge: Edge::Max,
+    dkey: None,
+    after: None,
+    akey: Some(AKEY),
+    want_akey: false,
+    want_extent: true,
+};
 /// The result of [`Array::stat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayStat {
@@ -108,18 +119,30 @@ impl Array {
     /// # Errors
     /// Errors of the backend.
     pub async fn size(&self, access: Access<'_>) -> Result<u64> {
-        let query = KeyQuery {
-            edge: Edge::Max,
-            dkey: None,
-            after: None,
-            akey: Some(AKEY),
-            want_akey: false,
-            want_extent: true,
-        };
-        match self.object.query_key(query, access).await? {
-            Some(found) => self.layout.size_from(&found),
-            None => Ok(0),
+        let found = self.object.query_key(LAST_CELL, access).await?;
+        self.size_of(found.as_ref())
+    }
+
+    /// The sizes of several arrays of a container, in their order: one message to each node that has a part of them.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if they are in several containers; errors of the backend.
+    pub async fn sizes(arrays: &[Self], access: Access<'_>) -> Result<Vec<u64>> {
+        let Some(first) = arrays.first() else { return Ok(Vec::new()) };
+        let container = first.object.container();
+        if arrays.iter().any(|array| !array.object.container().is_same(container)) {
+            let message =
+                "the arrays are in several containers: ask for the sizes of each by itself";
+            return Err(Error::new(ErrorKind::Invalid, message));
         }
+        let oids: Vec<ObjectId> = arrays.iter().map(Self::oid).collect();
+        let reading = access.reading(container)?;
+        let found = container.opened()?.query_keys(&oids, LAST_CELL, reading.at()).await?;
+        arrays.iter().zip(&found).map(|(array, found)| array.size_of(found.as_ref())).collect()
+    }
+
+    fn size_of(&self, last: Option<&KeyFound>) -> Result<u64> {
+        last.map_or(Ok(0), |last| self.layout.size_from(last))
     }
 
     /// Its size and the time of its last modification.

@@ -257,7 +257,7 @@ impl<'t> Change<'t> {
             return Ok(());
         }
         self.check_growth()?;
-        note_versions(self.target, self.txn, &std::mem::take(&mut self.touched));
+        note_versions(self.target, self.txn, &std::mem::take(&mut self.touched))?;
         self.settle_dead()
     }
 
@@ -294,12 +294,14 @@ impl<'t> Change<'t> {
     }
 }
 
-/// Stores for conflict detection that slots change with a transaction. Call before its commit.
-pub(super) fn note_versions(target: &Target, txn: &Txn, slots: &[u32]) {
+/// Stores for conflict detection that slots change with a transaction, and waits for the end of read leases on them. Call
+/// before its commit.
+pub(super) fn note_versions(target: &Target, txn: &Txn, slots: &[u32]) -> Result<()> {
     let atomics = target.shared();
     for slot in slots {
         atomics.conflicts()[*slot as usize].store(txn.id(), Ordering::Release);
     }
+    target.outwait_leases(slots)
 }
 
 /// Most retries after there was no room. With each, the index grows by twice as much.

@@ -242,7 +242,14 @@ impl<'p> Preparing<'p> {
         };
         doubt(PREPARED | prepared.epoch.0);
         drop(txns);
-        self.store(prepared, growth).inspect_err(|_| doubt(0))
+        let outwaited = self.outwait_leases(prepared);
+        outwaited.and_then(|()| self.store(prepared, growth)).inspect_err(|_| doubt(0))
+    }
+
+    /// Waits until no lease is left on what the commit changes. The doubt keeps new ones from being granted.
+    fn outwait_leases(&self, prepared: &Prepared) -> Result<()> {
+        let mut parts = std::iter::zip(&self.targets, &prepared.parts);
+        parts.try_for_each(|(target, part)| target.outwait_leases(&part.touched))
     }
 
     fn store(&self, prepared: &Prepared, growth: u64) -> Result<()> {

@@ -255,7 +255,7 @@ impl Resolving<'_> {
         let epoch = self.epoch();
         if let Verdict::Commit(_) = self.verdict {
             for ((target, part), txn) in self.targets.iter().zip(&self.found.parts).zip(&txns) {
-                note_versions(target, txn, &part.touched);
+                note_versions(target, txn, &part.touched)?;
                 if self.found.snapshot.is_some() {
                     target.shared().snapshots().store(1, Ordering::Release);
                 }

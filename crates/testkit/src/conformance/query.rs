@@ -2,7 +2,8 @@
 use super::Make;
 use super::store::{Store, checks, put, refused, run};
 use esker::{Access, Object, Wait};
-use esker_types::ops::{Cond, Edge, KeyFound, KeyQuery, Source, Update, Value};
+use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::ops::{Cond, Edge, KeyFound, KeyQuery, ReadAt, Source, Update, Value};
 use esker_types::{Epoch, ErrorKind, Extent, ObjectType, Result};
 
 /// Checks queries.
@@ -22,6 +23,7 @@ pub fn query(make: Make<'_>) {
             the_outermost_dkey_with_the_rest_counts,
             removed_keys_do_not_count,
             an_extent_needs_an_akey,
+            many_objects_are_asked_at_once,
             epochs_grow,
         ],
     );
@@ -192,6 +194,24 @@ fn an_extent_needs_an_akey(store: &Store) -> Result<()> {
 }
 
 /// Strict for one dkey; dkeys on other targets may get the same epoch.
+fn many_objects_are_asked_at_once(store: &Store) -> Result<()> {
+    let objects: Vec<Object> = (0..50).map(|_| object(store)).collect::<Result<_>>()?;
+    for (number, object) in (0_u64..).zip(&objects).filter(|(number, _)| number % 3 > 0) {
+        put_at(object, number, 7)?;
+        put_at(object, 2 * number, 7)?;
+    }
+    let oids: Vec<_> = objects.iter().map(Object::oid).collect();
+    let name = ContainerRef::Uuid(store.container.info().uuid);
+    let opened = store.pool.backend().open_container(name, OpenMode::ReadOnly).wait()?;
+    for query in [ANY, KeyQuery { edge: Edge::Min, ..ANY }, KeyQuery { want_akey: true, ..ANY }] {
+        let each = opened.query_keys(&oids, query, ReadAt::LATEST).wait()?;
+        let one_by_one = objects.iter().map(|object| ask(object, query));
+        assert_eq!(each, one_by_one.collect::<Result<Vec<_>>>()?);
+    }
+    assert!(opened.query_keys(&[], ANY, ReadAt::LATEST).wait()?.is_empty());
+    opened.close().wait()
+}
+
 fn epochs_grow(store: &Store) -> Result<()> {
     let object = object(store)?;
     let epoch = || object.epoch(Access::Latest).wait();

@@ -3,9 +3,10 @@ use super::Make;
 use super::store::{
     Store, checks, dkeys, get, get_with, objects, put, put_with, refused, run, single,
 };
-use esker::{Access, Object, Transaction, Wait};
+use esker::{Access, Object, Proof, Transaction, Wait};
 use esker_types::ops::{Anchor, Cond, ListLimit};
 use esker_types::{ErrorKind, Result};
+use std::time::Instant;
 
 /// Checks transactions, if the backend supports them.
 ///
@@ -35,6 +36,7 @@ pub fn transactions(make: Make<'_>) {
             a_transaction_ends_only_once,
             a_transaction_rejects_other_containers,
             an_empty_transaction_commits,
+            what_is_leased_does_not_change,
             no_increment_is_lost,
             sums_stand_still,
         ],
@@ -287,6 +289,53 @@ fn until_committed(store: &Store, work: impl Fn(&Transaction) -> Result<()>) -> 
 
 fn number(value: Option<Vec<u8>>) -> u64 {
     value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_ne_bytes)
+}
+
+/// Reads all of them in a transaction.
+fn proof_of(store: &Store, object: &Object, names: &[Vec<u8>]) -> Result<Proof> {
+    let transaction = open(store)?;
+    names.iter().try_for_each(|name| get_tx(object, name, &transaction).map(drop))?;
+    transaction.proof()
+}
+
+/// If the backend grants leases.
+fn what_is_leased_does_not_change(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let names: Vec<Vec<u8>> = (0..100).map(|number| format!("d{number}").into_bytes()).collect();
+    names[..99].iter().try_for_each(|name| put(&object, name, b"a", b"old"))?;
+    let lease = store.container.lease_reads(&proof_of(store, &object, &names)?).wait()?;
+    assert!(lease.is_some() || !store.pool.capabilities().read_leases, "nothing is in the way");
+    let Some((_, proof)) = lease else { return Ok(()) };
+
+    // What stands for a lease can be required of a transaction, and renews the lease.
+    let requiring = open(store)?;
+    requiring.require(&proof)?;
+    requiring.commit().wait()?;
+    let asked = Instant::now();
+    let Some((term, proof)) = store.container.lease_reads(&proof).wait()? else {
+        panic!("nothing has changed");
+    };
+
+    // A new key waits until the lease ends, and it is not renewed after that.
+    put(&object, &names[99], b"a", b"new")?;
+    assert!(asked.elapsed() >= term, "changed within the term");
+    assert!(store.container.lease_reads(&proof).wait()?.is_none());
+
+    // It may take a while until leases are granted again. Then a transaction waits, too.
+    let proof = proof_of(store, &object, &names)?;
+    let (asked, term) = loop {
+        let asked = Instant::now();
+        match store.container.lease_reads(&proof).wait()? {
+            Some((term, _)) => break (asked, term),
+            None => std::thread::yield_now(),
+        }
+    };
+    let changing = open(store)?;
+    put_tx(&object, &names[50], b"new", &changing)?;
+    put_tx(&object, b"other", b"new", &changing)?;
+    changing.commit().wait()?;
+    assert!(asked.elapsed() >= term, "changed within the term");
+    Ok(())
 }
 
 fn no_increment_is_lost(store: &Store) -> Result<()> {

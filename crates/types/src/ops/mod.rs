@@ -11,5 +11,7 @@ mod write;
 pub use buffers::{Sink, Source};
 pub use commit::{Commit, CommitId, Outcome, Preparation};
 pub use list::{AkeyRef, Anchor, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent};
-pub use read::{DkeyFetch, Fetch, FetchReply, FetchRequest, ReadAt, ReadTokens, View, Wanted};
+pub use read::{
+    DkeyFetch, Fetch, FetchReply, FetchRequest, ReadAt, ReadLease, ReadTokens, View, Wanted,
+};
 pub use write::{Change, ChangeId, Cond, Update, Value, Write, WriteOp, check_array_len};

@@ -2,6 +2,7 @@
 use super::{Cond, Sink};
 use crate::{Epoch, Extent};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// What a fetch wants of an akey.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +148,15 @@ impl ReadTokens {
     fn tokens(&self) -> MutexGuard<'_, Tokens> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A read lease: nothing changes of what was read until it ends.
+#[derive(Debug)]
+pub struct ReadLease {
+    /// How long it lasts, counted from before it was asked for.
+    pub term: Duration,
+    /// Stands for all that was read. Shorter than the tokens it was asked for with, which it replaces.
+    pub reads: ReadTokens,
 }
 
 /// Options of a read.

@@ -302,8 +302,7 @@ fn what_others_read_before_is_found_to_have_changed() {
         let tokens = ReadTokens::default();
         let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
         read(&pool, &container, 1, at).unwrap();
-        let reads = tokens.map(|token| ReadVersion::from_token(token, 3)).into_iter();
-        let reads: Vec<_> = reads.collect::<Result<_>>().unwrap();
+        let reads = ReadVersion::of(&tokens, 3).unwrap();
         let epoch = prepare(&pool, &container, commit(number, 0), &[0, 1], (number, LARGE));
         match conflicts {
             true => pool.commit_prepared(commit(number, 0), epoch.unwrap()).unwrap(),
