@@ -137,6 +137,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
+    /// Attempts to do something within the term of a lease.
+    const ROUNDS: u32 = 1000;
+
     struct Pool {
         _scratch: Scratch,
         pool: Arc<OpenPool>,
@@ -246,14 +249,12 @@ mod tests {
     #[test]
     fn after_a_change_had_to_wait_no_leases_are_granted_for_a_while() {
         let pool = Pool::new();
-        let pause = loop {
+        let mut pauses = (0..ROUNDS).map(|_| {
             pool.leased();
             pool.write(&[0], 1, None).unwrap();
-            match pool.pool.targets[0].shared().leases_pause().load(Ordering::SeqCst) {
-                0 => {}
-                until => break until,
-            }
-        };
+            pool.pool.targets[0].shared().leases_pause().load(Ordering::SeqCst)
+        });
+        let pause = pauses.find(|until| *until > 0).expect("a change has waited");
         let tokens = ReadTokens::default();
         pool.read(0, Some(&tokens)).unwrap();
         let lease = pool.pool.lease_reads(&pool.container, &tokens).unwrap();
@@ -263,15 +264,17 @@ mod tests {
     #[test]
     fn a_thread_that_must_not_wait_is_told_so() {
         let pool = Pool::new();
-        loop {
+        let within_the_term = (0..ROUNDS).any(|_| {
             let (asked, _) = pool.leased();
             let (written, waits) = without_waiting(|| pool.write(&[0], 1, None));
-            if sys::uptime() < asked + LEASE {
+            let is_within = sys::uptime() < asked + LEASE;
+            if is_within {
                 assert!(waits);
                 assert_eq!(written.unwrap_err().kind(), ErrorKind::Busy);
-                break;
             }
-        }
+            is_within
+        });
+        assert!(within_the_term, "this machine is too busy");
         pool.write(&[0], 2, None).unwrap();
         assert_eq!(pool.read(0, None).unwrap(), 2);
     }
