@@ -95,8 +95,9 @@ impl Kept {
     }
 
     /// Keeps what was read, if a lease on it is granted.
-    fn keep(&self, fs: &Mounted, read: &Read, proof: Proof) {
+    fn keep(&self, fs: &Mounted, read: &mut Read, proof: Proof) {
         let Some(batch) = Batch::leased(fs, proof) else { return };
+        read.is_kept = true;
         let mut kept = self.0.lock();
         if kept.inodes.len() + read.inodes.len() > KEPT_MAX {
             *kept = Entries::default();
@@ -116,6 +117,7 @@ impl Kept {
 pub(crate) struct Read {
     pub(crate) inodes: Vec<(EntryLocation, Inode)>,
     sizes: Vec<(ObjectId, u64)>,
+    pub(crate) is_kept: bool,
 }
 
 /// Reads these entries of a directory, and keeps them and the steps to it, as far as leases on them are granted.
@@ -137,8 +139,8 @@ pub(crate) fn read(dir: &Node, names: &[&[u8]]) -> Result<Read> {
 /// Reads something in a transaction, and keeps it if a lease on it is granted.
 fn reading(fs: &Dfs, read: impl FnOnce(Access<'_>) -> Result<Read>) -> Result<Read> {
     let transaction = fs.container().transaction_read_only()?;
-    let read = read(Access::Tx(&transaction))?;
-    fs.mounted().kept.keep(fs.mounted(), &read, transaction.proof()?);
+    let mut read = read(Access::Tx(&transaction))?;
+    fs.mounted().kept.keep(fs.mounted(), &mut read, transaction.proof()?);
     Ok(read)
 }
 
@@ -149,7 +151,7 @@ fn entries(dir: &Node, names: &[&[u8]], access: Access<'_>, with_sizes: bool) ->
         .filter_map(|(name, inode)| Some((place(name), inode?)))
         .collect();
     let sizes = if with_sizes { sizes(dir.fs(), &inodes, access)? } else { Vec::new() };
-    Ok(Read { inodes, sizes })
+    Ok(Read { inodes, sizes, is_kept: false })
 }
 
 /// The sizes of the files among entries.
@@ -181,5 +183,5 @@ fn steps(dir: &Node, access: Access<'_>) -> Result<Read> {
     let found = side_by_side(asked.collect(), STEPS_MAX).wait();
     let inodes = found.into_iter().collect::<Result<Vec<_>>>()?;
     let inodes = std::iter::zip(places, inodes).filter_map(|(place, inode)| Some((place, inode?)));
-    Ok(Read { inodes: inodes.collect(), sizes: Vec::new() })
+    Ok(Read { inodes: inodes.collect(), ..Read::default() })
 }

@@ -1,8 +1,8 @@
 //! Entries as this process last saw them, where replies take a while: guesses of where paths lead ([`crate::ahead`]).
 //!
-//! Who looks for many entries of a directory will look for more of them. So after some that were not seen before, the process
-//! reads the next ones of the directory at once, and after some that were, it reads these again and keeps them
-//! ([`crate::kept`]).
+//! Who looks for many entries of a directory will look for more of them, and for the same ones again. So after some that
+//! had to be asked for, the process reads them again with the next ones of the directory, and keeps all of them
+//! ([`crate::kept`]). Where nothing can be kept, it only reads the next ones after some that it had not seen.
 use crate::entry::EntryLocation;
 use crate::inode::Inode;
 use crate::kept;
@@ -14,13 +14,14 @@ use esker::types::{ObjectId, Result};
 use esker_os::ForkLock;
 use std::collections::HashMap;
 
-/// Entries that are read for each one that was looked for and had not been seen: together they take about half as long
-/// as looking for one.
+/// Entries that are read for each one that was asked for: together they take about as long as asking for one.
 const ENTRIES_PER_MISS: usize = 16;
 
-/// Lookups until the directory is read: at first, and once it was read often.
+/// Entries that are asked for until the directory is read: at first, and once it was read often.
 const FIRST_MISSES: usize = 4;
 const MOST_MISSES: usize = LIST_BATCH / ENTRIES_PER_MISS;
+/// As long as what is read cannot be kept, because it changes.
+const MOST_MISSES_IN_VAIN: usize = 64 * MOST_MISSES;
 
 /// Entries as this process last saw them.
 #[derive(Default)]
@@ -32,65 +33,51 @@ pub(crate) struct Seen {
 /// How far a directory was read ahead.
 struct Directory {
     next: Anchor,
-    unseen: Patience,
-    seen: Patience,
-    /// Entries that had been seen and were looked for since they were read.
-    names: Vec<Box<[u8]>>,
+    /// Entries that were asked for since it was read.
+    misses: usize,
+    /// How many of them it takes until it is read again.
+    patience: usize,
+    /// Those of them that had been seen before.
+    again: Vec<Box<[u8]>>,
 }
 
 /// What is to be read of a directory.
-enum Due {
-    /// So many entries from there on.
-    Next(Anchor, usize),
-    /// These entries.
-    Again(Vec<Box<[u8]>>),
+struct Due {
+    again: Vec<Box<[u8]>>,
+    /// The next entries: from where on, and how many.
+    next: Anchor,
+    entries: usize,
 }
 
 impl Default for Directory {
     fn default() -> Self {
-        let (unseen, seen) = (Patience::default(), Patience::default());
-        Self { next: Anchor::Start, unseen, seen, names: Vec::new() }
+        Self { next: Anchor::Start, misses: 0, patience: FIRST_MISSES, again: Vec::new() }
     }
 }
 
 impl Directory {
-    /// Counts an unseen entry that was looked for.
-    fn miss(&mut self) -> Option<Due> {
-        let misses = self.unseen.ends()?;
-        Some(Due::Next(self.next.clone(), misses * ENTRIES_PER_MISS))
-    }
-
-    /// Counts an entry that was looked for and had been seen.
-    fn miss_again(&mut self, name: &[u8]) -> Option<Due> {
-        if !self.names.iter().any(|known| **known == *name) {
-            self.names.push(name.into());
-        }
-        self.seen.ends()?;
-        Some(Due::Again(std::mem::take(&mut self.names)))
-    }
-}
-
-/// Counts lookups until it is worth reading what is next.
-struct Patience {
-    misses: usize,
-    most: usize,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self { misses: 0, most: FIRST_MISSES }
-    }
-}
-
-impl Patience {
-    /// Counts a lookup. The number of them since the last time, if it ends.
-    fn ends(&mut self) -> Option<usize> {
+    /// Counts an entry that was asked for. What is to be read, if that is due.
+    fn miss(&mut self, name: &[u8], is_new: bool) -> Option<Due> {
         self.misses += 1;
-        if self.misses < self.most {
+        let known = is_new || self.again.iter().any(|known| **known == *name);
+        if !known && self.again.len() < MOST_MISSES {
+            self.again.push(name.into());
+        }
+        if self.misses < self.patience {
             return None;
         }
-        self.most = MOST_MISSES.min(2 * self.most);
-        Some(std::mem::take(&mut self.misses))
+        let entries = self.misses.min(MOST_MISSES) * ENTRIES_PER_MISS;
+        self.misses = 0;
+        Some(Due { again: std::mem::take(&mut self.again), next: self.next.clone(), entries })
+    }
+
+    /// It was read up to there; `in_vain` if nothing of it could be kept.
+    fn was_read(&mut self, next: Anchor, in_vain: bool) {
+        self.next = if next.is_end() { Anchor::Start } else { next };
+        self.patience = match in_vain {
+            true => (4 * self.patience).min(MOST_MISSES_IN_VAIN),
+            false => (2 * self.patience).min(MOST_MISSES),
+        };
     }
 }
 
@@ -142,34 +129,25 @@ impl Seen {
         inodes.insert(place, inode).is_none()
     }
 
-    /// Counts a lookup.
+    /// Counts an entry that was asked for.
     fn missed(&self, dir: ObjectId, name: &[u8], is_new: bool) -> Option<Due> {
         let mut directories = self.directories.lock();
         if directories.len() >= READ_AHEAD_MAX {
             directories.clear();
         }
-        let directory = directories.entry(dir).or_default();
-        if is_new { directory.miss() } else { directory.miss_again(name) }
+        directories.entry(dir).or_default().miss(name, is_new)
     }
 
     fn read(&self, dir: &Node, due: Due) -> Result<()> {
-        match due {
-            Due::Again(names) => {
-                let names: Vec<&[u8]> = names.iter().map(|name| &**name).collect();
-                self.read_entries(dir, &names)
-            }
-            Due::Next(mut next, entries) => {
-                let names = dir.read_names(&mut next, entries)?;
-                if let Some(directory) = self.directories.lock().get_mut(&dir.oid()) {
-                    directory.next = if next.is_end() { Anchor::Start } else { next };
-                }
-                self.read_entries(dir, &names.iter().collect::<Vec<_>>())
-            }
+        let Due { again, mut next, entries } = due;
+        let names = dir.read_names(&mut next, entries)?;
+        let names: Vec<&[u8]> = again.iter().map(|name| &**name).chain(names.iter()).collect();
+        let read = kept::read(dir, &names)?;
+        let in_vain = dir.fs().mounted().grants_leases() && !read.is_kept;
+        if let Some(directory) = self.directories.lock().get_mut(&dir.oid()) {
+            directory.was_read(next, in_vain);
         }
-    }
-
-    fn read_entries(&self, dir: &Node, names: &[&[u8]]) -> Result<()> {
-        for (place, inode) in kept::read(dir, names)?.inodes {
+        for (place, inode) in read.inodes {
             self.note(place, inode);
         }
         Ok(())
@@ -181,19 +159,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_read_in_proportion_to_what_is_looked_for() {
+    fn a_directory_is_read_in_proportion_to_what_is_asked_for() {
         let mut directory = Directory::default();
         let (mut misses, mut read) = (0, 0);
         for _ in 0..1000 {
             misses += 1;
-            read += match directory.miss() {
-                Some(Due::Next(_, entries)) => entries,
-                _ => 0,
-            };
+            if let Some(due) = directory.miss(b"name", true) {
+                read += due.entries;
+                directory.was_read(due.next, false);
+            }
             assert!(read <= misses * ENTRIES_PER_MISS);
         }
         assert!(read >= (misses - MOST_MISSES) * ENTRIES_PER_MISS);
-        assert_eq!(directory.unseen.most, MOST_MISSES);
+        assert_eq!(directory.patience, MOST_MISSES);
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_read_seldom() {
+        let mut directory = Directory::default();
+        let mut reads = 0;
+        for number in 0..100_000_u32 {
+            if let Some(due) = directory.miss(&number.to_le_bytes(), false) {
+                assert!(due.again.len() <= MOST_MISSES && due.entries <= LIST_BATCH);
+                directory.was_read(due.next, true);
+                reads += 1;
+            }
+        }
+        assert!((20..40).contains(&reads), "{reads}");
     }
 
     #[test]

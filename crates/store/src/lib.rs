@@ -44,6 +44,7 @@ pub use io::huge::has_huge_pages;
 pub use io::pin::Mapped;
 pub use io::sys::group_id;
 pub use pool::{OpenPool, Pool, PoolSpec, record_clean_exit};
+pub use read_leases::READ_LEASE;
 pub use read_version::{ReadVersion, compact_reads};
 pub use salvage::{Losses, Salvage, Salvaged, SalvagedContainer, SalvagedValue};
 pub use superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};

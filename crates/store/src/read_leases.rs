@@ -2,8 +2,8 @@
 //!
 //! A lease is kept for each slot of the conflict table that a read depends on: an atomic says until when, by the clock of
 //! the machine. Whoever grants one stores that first, then makes sure that the slots still have the versions that were
-//! read. Whoever changes something stores the versions first, then waits until no lease on their slots is left, then
-//! commits. So at least one of them sees the other. Nobody is called back, and a lease ends whether or not its holder lives
+//! read. Whoever changes something stores the versions first, then looks for leases on their slots, then commits; if there
+//! is one, nothing is changed, and tried again when it has ended. So at least one of them sees the other. Nobody is called back, and a lease ends whether or not its holder lives
 //! (C. Gray, D. Cheriton: Leases, 1989).
 //!
 //! Clocks of nodes need not agree: a holder counts from before it has asked. They may only differ in how fast they run,
@@ -15,11 +15,14 @@ use crate::pool::OpenPool;
 use crate::read_version::{Reads, Slots};
 use crate::sync::{fence, sleep};
 use crate::target::Target;
-use esker_types::Result;
-use esker_types::limits::READ_LEASE;
 use esker_types::ops::{ReadLease, ReadTokens};
+use esker_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// How long a process may use what it has read on another node without asking again, if nothing changes. A change of it
+/// waits until then.
+pub const READ_LEASE: Duration = Duration::from_millis(20);
 
 /// How much longer a lease lasts here than its holder may use it, in microseconds as all times here.
 const MARGIN: u64 = LEASE / 8;
@@ -43,7 +46,12 @@ impl OpenPool {
         let reads = Reads::of(tokens, self.superblock.targets)?;
         let target = |number: u32| &*self.targets[number as usize];
         let now = sys::uptime();
-        if reads.0.keys().any(|(number, _)| target(*number).pauses_leases(now)) {
+        let stand = || {
+            let mut all = reads.0.iter();
+            all.all(|((number, version), slots)| target(*number).is_unchanged(slots, *version))
+        };
+        // Before anything is promised: a promise may delay changes even if no lease comes of it.
+        if reads.0.keys().any(|(number, _)| target(*number).pauses_leases(now)) || !stand() {
             return Ok(None);
         }
         // Looked up before the slots: what does not change until then holds in these versions, too.
@@ -52,8 +60,7 @@ impl OpenPool {
             target(*number).promise(slots, now + LEASE + MARGIN);
         }
         fence(Ordering::SeqCst);
-        let mut all = reads.0.iter();
-        if !all.all(|((number, version), slots)| target(*number).is_unchanged(slots, *version)) {
+        if !stand() {
             return Ok(None);
         }
         container.check_alive(self)?;
@@ -83,23 +90,23 @@ impl Target {
             && slots.iter().all(|slot| conflicts[slot].load(Ordering::Acquire) <= version)
     }
 
-    /// Waits until no lease on these slots is left. Call between storing their versions, or a doubt, and the commit.
+    /// Fails if a lease on these slots is left. Call between storing their versions, or a doubt, and the commit.
     ///
     /// # Errors
-    /// `Busy` on a thread that must not wait.
+    /// One that [`outwaiting`] knows.
     #[inline]
-    pub(crate) fn outwait_leases(&self, slots: &[u32]) -> Result<()> {
+    pub(crate) fn expect_no_leases(&self, slots: &[u32]) -> Result<()> {
         fence(Ordering::SeqCst);
         match self.shared().leased_until().load(Ordering::Relaxed) {
             0 => Ok(()),
-            _ => self.outwait_leases_on(slots),
+            _ => self.expect_no_leases_on(slots),
         }
     }
 
-    fn outwait_leases_on(&self, slots: &[u32]) -> Result<()> {
+    fn expect_no_leases_on(&self, slots: &[u32]) -> Result<()> {
         let words = self.control.read_leases(self.number());
         let ends = slots.iter().map(|slot| words[*slot as usize].load(Ordering::Relaxed));
-        outwait(self.shared(), ends.max().unwrap_or(0))
+        expect_passed(self.shared(), ends.max().unwrap_or(0))
     }
 
     /// Waits until no lease on anything of this target is left.
@@ -107,20 +114,44 @@ impl Target {
     /// # Errors
     /// `Busy` on a thread that must not wait.
     pub(crate) fn outwait_all_leases(&self) -> Result<()> {
-        fence(Ordering::SeqCst);
-        outwait(self.shared(), self.shared().leased_until().load(Ordering::Relaxed))
+        outwaiting(|| {
+            fence(Ordering::SeqCst);
+            expect_passed(self.shared(), self.shared().leased_until().load(Ordering::Relaxed))
+        })
     }
 }
 
-/// Waits until the clock shows `end`.
-fn outwait(atomics: TargetAtomics<'_>, end: u64) -> Result<()> {
+/// Fails if the clock does not show `end` yet, and has no more leases granted for a while.
+fn expect_passed(atomics: TargetAtomics<'_>, end: u64) -> Result<()> {
     let now = sys::uptime();
     // What is later than any lease may end was left by something else.
     if end <= now || end > now + LEASE + MARGIN {
         return Ok(());
     }
     atomics.leases_pause().fetch_max(end + PAUSE * (end - now), Ordering::Relaxed);
-    sleep(Duration::from_micros(end - now))
+    let message = "other nodes have a lease on what the change concerns: retry";
+    Err(Error::new(ErrorKind::Busy, message).with_needed(end))
+}
+
+/// Most waits for leases before a change fails. Each keeps new ones from being granted for longer than it takes.
+const WAITS_MAX: usize = 100;
+
+/// Does work that changes something, and again once the leases have ended that were in its way. Nothing that others need
+/// is held in between, so only the change itself waits.
+///
+/// # Errors
+/// Those of `work`; `Busy` on a thread that must not wait.
+pub(crate) fn outwaiting<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 0..WAITS_MAX {
+        match work() {
+            Err(error) if error.kind() == ErrorKind::Busy && error.needed().is_some() => {
+                let end = error.needed().unwrap_or(0);
+                sleep(Duration::from_micros(end.saturating_sub(sys::uptime())))?;
+            }
+            result => return result,
+        }
+    }
+    work()
 }
 
 #[cfg(test)]
@@ -133,7 +164,7 @@ mod tests {
     use esker_types::ops::{
         Commit, CommitId, Cond, Fetch, ReadAt, Sink, Source, Update, Value, View, Write, WriteOp,
     };
-    use esker_types::{Epoch, ErrorKind, ObjectClass, ObjectId, ObjectType, Uuid};
+    use esker_types::{Epoch, ObjectClass, ObjectId, ObjectType, Uuid};
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 

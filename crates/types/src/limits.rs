@@ -1,5 +1,4 @@
 //! All limits of Esker. Exceeding one gives a typed error that names it.
-use std::time::Duration;
 
 /// Longest dkey or akey in bytes. A longer one is refused with [`crate::ErrorKind::KeyTooBig`].
 pub const KEY_MAX: usize = 512 << 10;
@@ -57,10 +56,6 @@ pub const PROCESSES_MAX: usize = 4096;
 /// Buckets of the table of objects in use, over all processes of a pool. Each has room for 7 objects of a
 /// process; an object that does not fit counts as in use until nobody has the pool open any more.
 pub const LEASE_BUCKETS: usize = 8192;
-
-/// How long a process may use what it has read on another node without asking again, if nothing changes. A change of it
-/// waits until then.
-pub const READ_LEASE: Duration = Duration::from_millis(50);
 
 /// Most bytes of data and keys one transaction may buffer before its commit.
 pub const TX_BYTES_MAX: usize = 256 << 20;

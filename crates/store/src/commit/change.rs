@@ -3,6 +3,7 @@ use crate::control::{conflict_slot, container_slot, object_slot, punch_slot};
 use crate::io::txn::PAGE;
 use crate::io::txn::{Inserted, Txn, WriteTxn};
 use crate::keys::{Key, Table, history_key};
+use crate::read_leases::outwaiting;
 use crate::record::{Record, RecordBytes};
 use crate::target::Target;
 use esker_types::info::ContainerId;
@@ -294,14 +295,14 @@ impl<'t> Change<'t> {
     }
 }
 
-/// Stores for conflict detection that slots change with a transaction, and waits for the end of read leases on them. Call
+/// Stores for conflict detection that slots change with a transaction, and fails if there are read leases on them. Call
 /// before its commit.
 pub(super) fn note_versions(target: &Target, txn: &Txn, slots: &[u32]) -> Result<()> {
     let atomics = target.shared();
     for slot in slots {
         atomics.conflicts()[*slot as usize].store(txn.id(), Ordering::Release);
     }
-    target.outwait_leases(slots)
+    target.expect_no_leases(slots)
 }
 
 /// Most retries after there was no room. With each, the index grows by twice as much.
@@ -347,7 +348,8 @@ pub(super) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>)
 impl Target {
     /// Runs `work`, which changes the index, and makes room for it.
     pub(crate) fn with_room<T>(&self, work: impl FnMut() -> Result<T>) -> Result<T> {
-        with_room(&[self], work)
+        let mut work = work;
+        outwaiting(|| with_room(&[self], &mut work))
     }
 
     /// Runs `work`, which writes to segments; again if there was no room, since what it had filled itself can be

@@ -16,6 +16,7 @@ use super::prepared::{self, Prepared};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::pool::OpenPool;
+use crate::read_leases::outwaiting;
 use crate::target::Target;
 use esker_types::ops::Commit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
@@ -39,9 +40,11 @@ pub(crate) fn coordinated(
     targets: &[&Target],
     mut work: impl FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
-    let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
-    pool.control.expect_file()?;
-    while_held(targets, &mut || with_room(targets, || attempt(pool, targets, &mut work)))
+    outwaiting(|| {
+        let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.control.expect_file()?;
+        while_held(targets, &mut || with_room(targets, || attempt(pool, targets, &mut work)))
+    })
 }
 
 fn attempt(

@@ -16,6 +16,7 @@ use super::stage::{self, Staged};
 use crate::catalog::Container;
 use crate::io::txn::WriteTxn;
 use crate::pool::OpenPool;
+use crate::read_leases::outwaiting;
 use crate::read_version::ReadVersion;
 use crate::snapshots;
 use crate::target::Target;
@@ -167,7 +168,7 @@ impl<'p> Preparing<'p> {
             if let Some(epoch) = pool.prepared_before(self.commit)? {
                 return Ok(epoch);
             }
-            let epoch = with_room(&self.targets, || self.attempt(&staged, work))?;
+            let epoch = outwaiting(|| with_room(&self.targets, || self.attempt(&staged, work)))?;
             staged.into_iter().for_each(Staged::publish);
             Ok(epoch)
         })
@@ -242,14 +243,14 @@ impl<'p> Preparing<'p> {
         };
         doubt(PREPARED | prepared.epoch.0);
         drop(txns);
-        let outwaited = self.outwait_leases(prepared);
-        outwaited.and_then(|()| self.store(prepared, growth)).inspect_err(|_| doubt(0))
+        let unleased = self.expect_no_leases(prepared);
+        unleased.and_then(|()| self.store(prepared, growth)).inspect_err(|_| doubt(0))
     }
 
-    /// Waits until no lease is left on what the commit changes. The doubt keeps new ones from being granted.
-    fn outwait_leases(&self, prepared: &Prepared) -> Result<()> {
+    /// Fails if a lease is left on what the commit changes. The doubt keeps new ones from being granted.
+    fn expect_no_leases(&self, prepared: &Prepared) -> Result<()> {
         let mut parts = std::iter::zip(&self.targets, &prepared.parts);
-        parts.try_for_each(|(target, part)| target.outwait_leases(&part.touched))
+        parts.try_for_each(|(target, part)| target.expect_no_leases(&part.touched))
     }
 
     fn store(&self, prepared: &Prepared, growth: u64) -> Result<()> {

@@ -16,6 +16,7 @@ use super::prepared::{self, Prepared, PreparedPart, prepared_key};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::pool::OpenPool;
+use crate::read_leases::outwaiting;
 use crate::segment::collect::dead_bytes;
 use crate::snapshots;
 use crate::target::Target;
@@ -157,7 +158,7 @@ impl OpenPool {
             let _alone = self.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
             self.control.expect_file()?;
             while_held(&resolving.targets, &mut || {
-                with_room(&resolving.targets, || resolving.attempt(WriteTxn::commit))
+                outwaiting(|| with_room(&resolving.targets, || resolving.attempt(WriteTxn::commit)))
             })
         };
         crate::destroyed::resume(self);
