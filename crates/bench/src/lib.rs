@@ -38,6 +38,7 @@ pub mod runner;
 pub mod scaling;
 mod show;
 pub mod table;
+pub mod tensors;
 pub mod traces;
 pub mod units;
 pub mod whole;

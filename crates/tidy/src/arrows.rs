@@ -75,6 +75,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
             "esker",
             "esker-dfs",
             "esker-fields",
+            "esker-tensors",
         ],
     ),
     ("esker-plots", &["esker-types"]),

@@ -12,6 +12,7 @@ mod scratch;
 pub(crate) mod served;
 mod site;
 pub mod store;
+pub mod tensors;
 
 pub use compare::Comparison;
 pub use engine::EnginePlan;
@@ -21,6 +22,7 @@ pub use parallel::{Fields, ParallelPlan, Subject};
 pub use rados::RadosPlan;
 pub use scratch::OwnPool;
 pub use store::{BenchPool, Plan};
+pub use tensors::TensorsPlan;
 
 use crate::clock::monotonic_ns;
 use crate::fleet::{Fleet, Launcher};

@@ -73,6 +73,12 @@ impl Scratch {
         Self::called(launcher, within.join(format!("esker-beside-{}", std::process::id())))
     }
 
+    /// A third directory, for programs that are compiled.
+    pub(super) fn programs(launcher: &Launcher) -> Result<Self> {
+        let name = format!("esker-programs-{}", std::process::id());
+        Self::called(launcher, std::env::temp_dir().join(name))
+    }
+
     fn called(launcher: &Launcher, folder: PathBuf) -> Result<Self> {
         let janitor = launcher.start_janitor(&folder)?;
         let scratch = Self { folder, janitor };

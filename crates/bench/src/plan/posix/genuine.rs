@@ -122,7 +122,8 @@ fn mean_rate(said: &str, title: &str) -> Option<f64> {
     numbers.split_whitespace().nth(2)?.parse().ok().filter(|rate| *rate > 0.0)
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
+/// The program of this name on the PATH.
+pub(in crate::plan) fn on_path(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|program| {
         program.is_file() && rustix::fs::access(program, rustix::fs::Access::EXEC_OK).is_ok()

@@ -11,6 +11,7 @@ mod through;
 
 pub use container::DfsSubject;
 pub use genuine::Genuine;
+pub(in crate::plan) use genuine::on_path;
 pub use ior::IorPlan;
 pub use mdtest::MdtestPlan;
 pub use outcome::{Line, Outcome, Repeat, Repeated, Sample};

@@ -1,0 +1,82 @@
+//! The processes on the tensor store.
+use super::super::notice_ns;
+use crate::clock::monotonic_ns;
+use crate::fleet::{Fleet, Launcher};
+use crate::pin::cpu_of;
+use crate::tensors::worker::{Done, Job, Phase, Step};
+use esker_types::Result;
+
+/// When a step of all processes began, had opened, had moved and had closed, in seconds.
+pub(super) type Times = [f64; 4];
+
+pub(super) struct Crew {
+    fleet: Fleet,
+    procs: u32,
+}
+
+impl Crew {
+    pub(super) fn start(launcher: &Launcher, job: &Job, cpus: &[u32]) -> Result<Self> {
+        let procs = job.part.procs;
+        let one = |rank| Job { rank, cpu: cpu_of(cpus, rank), ..job.clone() };
+        let jobs: Vec<_> = (0..procs).map(one).collect();
+        Ok(Self { fleet: Fleet::start(launcher, &jobs)?, procs })
+    }
+
+    /// All processes take a step from the same moment on.
+    pub(super) fn all(&mut self, phase: Phase, round: u32) -> Result<Times> {
+        let start_ns = self.start_ns();
+        let step = Step { phase, round, token: None, start_ns };
+        let steps = vec![step; self.procs as usize];
+        self.fleet.ask(&steps).map(|done: Vec<Done>| merged(&done))
+    }
+
+    /// The first process takes a step.
+    pub(super) fn first(&mut self, phase: Phase, round: u32) -> Result<Done> {
+        self.one(phase, round, 0)
+    }
+
+    /// The first process begins a PUT, all write their parts, and the first commits when all are done. Messages pass the
+    /// token on and tell who is done; the time that they take counts.
+    pub(super) fn put(&mut self, round: u32) -> Result<Times> {
+        let start_ns = self.start_ns();
+        let begun = self.one(Phase::Begin, round, start_ns)?;
+        let write = Step { phase: Phase::Write, round, token: begun.token, start_ns: 0 };
+        let written = self.fleet.ask(&vec![write; self.procs as usize])?;
+        let committed = self.first(Phase::Commit, round)?;
+        let [first, .., last] = merged(&written);
+        Ok([begun.times_s[0], first, last, committed.times_s[3]])
+    }
+
+    fn start_ns(&self) -> u64 {
+        monotonic_ns() + notice_ns(self.procs.into())
+    }
+
+    fn one(&mut self, phase: Phase, round: u32, start_ns: u64) -> Result<Done> {
+        let step = |phase| Step { phase, round, token: None, start_ns };
+        let mut steps = vec![step(Phase::Rest); self.procs as usize];
+        if let Some(first) = steps.first_mut() {
+            *first = step(phase);
+        }
+        let done: Vec<Done> = self.fleet.ask(&steps)?;
+        Ok(done.into_iter().next().unwrap_or_default())
+    }
+}
+
+/// From the first process that began, to the last at each of the other times.
+fn merged(done: &[Done]) -> Times {
+    let at = |index: usize| done.iter().map(move |one| one.times_s[index]);
+    let last = |index| at(index).fold(f64::NEG_INFINITY, f64::max);
+    [at(0).fold(f64::INFINITY, f64::min), last(1), last(2), last(3)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_lasts_from_the_first_to_the_last() {
+        let done = |times_s| Done { times_s, ..Done::default() };
+        let both = [done([2.0, 3.0, 5.0, 6.0]), done([1.0, 4.0, 4.5, 7.0])];
+        assert_eq!(merged(&both), [1.0, 4.0, 5.0, 7.0]);
+    }
+}

@@ -1,0 +1,219 @@
+//! Parallel HDF5: a program in C that is compiled here and runs under mpirun, if both are installed.
+use super::super::posix::on_path;
+use super::super::scratch::Scratch;
+use super::crew::Times;
+use crate::fleet::{Fleet, Launcher};
+use crate::tensors::worker::{Done, Job};
+use crate::tensors::{COLUMNS, PEER};
+use esker_types::{Error, ErrorKind, Result};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Layouts of the file: chunks that are filled by default, chunks that never are, and no chunks.
+pub(super) const LAYOUTS: u32 = 3;
+
+/// Compilers of parallel HDF5, each with the mpirun of the same MPI.
+const PAIRS: [(&str, &str); 4] = [
+    ("h5pcc.openmpi", "mpirun.openmpi"),
+    ("h5pcc.mpich", "mpirun.mpich"),
+    ("h5pcc", "mpirun"),
+    ("h5pcc", "mpiexec"),
+];
+
+/// Settings of Open MPI: there may be more processes than cores, and the program places itself.
+const VARIABLES: [(&str, &str); 3] = [
+    ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+    ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+    ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
+];
+
+const ABSENT: &str = "there is no h5pcc with its mpirun on the PATH: install parallel HDF5 (Debian: libhdf5-openmpi-dev and openmpi-bin), \
+                      or name both by --h5pcc and --mpirun";
+const REFUSED: &str = "mpirun tells why on standard error; Open MPI refuses to work for root unless OMPI_ALLOW_RUN_AS_ROOT=1 and \
+                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set";
+
+/// How parallel HDF5 is found.
+#[derive(Clone, Debug, Default)]
+pub struct Hdf5 {
+    /// Leave it out.
+    pub left_out: bool,
+    /// The compiler; h5pcc on the PATH if not given.
+    pub compiler: Option<PathBuf>,
+    /// What starts the processes; mpirun on the PATH if not given.
+    pub mpirun: Option<PathBuf>,
+    /// Transfers are collective.
+    pub collective: bool,
+}
+
+/// The program, and its processes during a measurement.
+pub(super) struct Peer {
+    found: std::result::Result<Program, String>,
+    fleet: Option<Fleet>,
+    about: Option<String>,
+}
+
+struct Program {
+    path: PathBuf,
+    mpirun: PathBuf,
+    collective: bool,
+}
+
+/// A step of the program, by its number there.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PeerPhase {
+    Put,
+    Get,
+    Verify,
+    Remove,
+}
+
+impl Hdf5 {
+    /// The program, and the directory that it is in. If it cannot be compiled, the peer says why.
+    ///
+    /// # Errors
+    /// If there is no directory for temporary files.
+    pub(super) fn peer(&self, launcher: &Launcher) -> Result<(Peer, Scratch)> {
+        let built = Scratch::programs(launcher)?;
+        let found = self.tools().and_then(|(compiler, mpirun)| {
+            let path = compiled(&compiler, built.path())?;
+            Ok(Program { path, mpirun, collective: self.collective })
+        });
+        Ok((Peer { found, fleet: None, about: None }, built))
+    }
+
+    /// The compiler, and the mpirun of the same MPI.
+    fn tools(&self) -> std::result::Result<(PathBuf, PathBuf), String> {
+        if self.left_out {
+            return Err("--no-hdf5 was given".to_owned());
+        }
+        let given = |given: Option<&PathBuf>, name: &str| given.cloned().or_else(|| on_path(name));
+        let pair = |(compiler, mpirun): (&str, &str)| {
+            Some((given(self.compiler.as_ref(), compiler)?, given(self.mpirun.as_ref(), mpirun)?))
+        };
+        // A given compiler is of an MPI that nobody knows: its mpirun is the usual one.
+        let pairs = PAIRS.into_iter().skip(if self.compiler.is_some() { 2 } else { 0 });
+        pairs.filter_map(pair).next().ok_or_else(|| ABSENT.to_owned())
+    }
+}
+
+/// Compiles the program. The error is the first line that names one, or the last line.
+fn compiled(compiler: &Path, folder: &Path) -> std::result::Result<PathBuf, String> {
+    let (source, program) = (folder.join("parallel_hdf5.c"), folder.join("parallel_hdf5"));
+    std::fs::write(&source, PEER).map_err(|error| format!("{}: {error}", source.display()))?;
+    let mut command = Command::new(compiler);
+    command.current_dir(folder).args(["-O2", "-o"]).arg(&program).arg(&source);
+    let name = compiler.display();
+    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = said + &String::from_utf8_lossy(&output.stdout);
+    let lines = || said.trim_end().lines();
+    let why = lines().find(|line| line.contains("error")).or(lines().last());
+    match output.status.success() && program.is_file() {
+        true => Ok(program),
+        false => Err(format!("{name} failed: {}", why.unwrap_or("it printed nothing"))),
+    }
+}
+
+impl Program {
+    fn launcher(&self, job: &Job, cpus: &[u32]) -> Launcher {
+        let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
+        let numbers = [
+            job.part.rows.to_string(),
+            COLUMNS.to_string(),
+            job.part.chunk_rows().to_string(),
+            job.seed.to_string(),
+            if cpus.is_empty() { "-".to_owned() } else { cpus.join(",") },
+            u8::from(self.collective).to_string(),
+        ];
+        let mut worker: Vec<OsString> = vec!["-n".into(), job.part.procs.to_string().into()];
+        worker.extend([self.path.clone().into(), job.files.clone().into()]);
+        worker.extend(numbers.map(OsString::from));
+        Launcher {
+            program: self.mpirun.clone(),
+            worker,
+            janitor: Vec::new(),
+            variables: VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        }
+    }
+}
+
+impl Peer {
+    /// Why it is not measured.
+    pub(super) fn absent(&self) -> Option<&str> {
+        self.found.as_ref().err().map(String::as_str)
+    }
+
+    /// The versions of HDF5 and MPI.
+    pub(super) fn about(&self) -> Option<&str> {
+        self.about.as_deref()
+    }
+
+    /// Starts its processes. If they do not start, it is absent from now on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Canceled`] if this process receives a signal to end.
+    pub(super) fn start(&mut self, job: &Job, cpus: &[u32]) -> Result<()> {
+        let Ok(program) = &self.found else { return Ok(()) };
+        match Fleet::start(&program.launcher(job, cpus), &[()]) {
+            Ok(fleet) => self.fleet = Some(fleet),
+            Err(error) if error.kind() == ErrorKind::Canceled => return Err(error),
+            Err(error) => {
+                self.found = Err(format!("{}: {error}: {REFUSED}", program.mpirun.display()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends its processes.
+    pub(super) fn stop(&mut self) {
+        self.fleet = None;
+    }
+
+    /// Makes its processes take a step. Returns its times; none if it is absent.
+    ///
+    /// # Errors
+    /// What the processes report: an operation of HDF5 that failed, or data that is not what was written.
+    pub(super) fn take(
+        &mut self,
+        phase: PeerPhase,
+        round: u32,
+        layout: u32,
+    ) -> Result<Option<Times>> {
+        let Some(fleet) = &mut self.fleet else { return Ok(None) };
+        let done: Vec<Done> = fleet.ask(&[[phase as u32, round, layout]])?;
+        let done = done.into_iter().next().ok_or_else(silent)?;
+        self.about = done.about.or(self.about.take());
+        Ok(Some(done.times_s))
+    }
+}
+
+#[cold]
+fn silent() -> Error {
+    Error::new(ErrorKind::Io, "parallel HDF5 gave no answer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_or_fails_is_told() {
+        let none = Hdf5 { left_out: true, ..Hdf5::default() };
+        assert_eq!(none.tools().unwrap_err(), "--no-hdf5 was given");
+        let given = Hdf5 {
+            compiler: Some("/a/h5pcc".into()),
+            mpirun: Some("/a/mpirun".into()),
+            ..Hdf5::default()
+        };
+        assert_eq!(given.tools().unwrap(), ("/a/h5pcc".into(), "/a/mpirun".into()));
+        let folder = std::env::temp_dir().join(format!("esker-hdf5-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (compiler, why) in [("/no/h5pcc", "/no/h5pcc: "), ("false", "false failed: it printed")]
+        {
+            let error = compiled(Path::new(compiler), &folder).unwrap_err();
+            assert!(error.starts_with(why), "{error}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,258 @@
+//! `esker bench tensors`: arrays that many processes store, beside parallel HDF5, a plain file and the medium.
+mod crew;
+mod hdf5;
+mod outcome;
+mod show;
+
+pub use hdf5::Hdf5;
+pub use outcome::{Case, Outcome, Scaling};
+
+use super::scratch::Scratch;
+use super::site::Site;
+use super::{BenchPool, Note, OwnPool, check};
+use crate::fleet::Launcher;
+use crate::host::Host;
+use crate::job::WARM_UP;
+use crate::pin::Pin;
+use crate::report::Settings;
+use crate::tensors::worker::{Job, Phase};
+use crate::tensors::{Part, ROW_BYTES};
+use crate::units::Bytes;
+use crew::Crew;
+use esker::Wait;
+use esker::types::info::Durability;
+use esker_tensors::TensorStore;
+use esker_types::{Error, ErrorKind, Result};
+use hdf5::{LAYOUTS, Peer, PeerPhase};
+use outcome::{ESKER, FILE, HDF5, Lines, MEDIUM};
+use serde_json::json;
+use std::path::Path;
+
+/// Maximum number of iterations.
+pub const ITERATIONS_MAX: u32 = 1000;
+
+/// Maximum size of the rows of one process.
+pub const PART_BYTES_MAX: u64 = 16 << 30;
+
+/// Iterations that are not measured: the second one finds the memory that the first has freed.
+const WARM_UPS: u32 = 2;
+
+/// Index entries of a chunk, and of the records of a tensor.
+const ENTRIES_PER_CHUNK: u64 = 4;
+const ENTRIES: u64 = 1000;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct TensorsPlan {
+    /// How to start processes.
+    pub launcher: Launcher,
+    /// The temporary pool.
+    pub own: OwnPool,
+    /// Processes at once, one set of runs for each.
+    pub procs: Vec<u32>,
+    /// Weak scaling: bytes of each process, one set of runs for each.
+    pub sizes: Vec<u64>,
+    /// Strong scaling: bytes of all processes together, one set of runs for each.
+    pub totals: Vec<u64>,
+    /// Number of repetitions.
+    pub iterations: u32,
+    /// The peer.
+    pub hdf5: Hdf5,
+    /// Seed of the data.
+    pub seed: u32,
+    /// How processes are placed.
+    pub pin: Pin,
+}
+
+/// The state of a measurement of one array.
+struct Run<'p> {
+    plan: &'p TensorsPlan,
+    part: Part,
+    crew: Crew,
+    peer: &'p mut Peer,
+    lines: Lines,
+}
+
+impl TensorsPlan {
+    /// Runs the benchmark.
+    ///
+    /// # Errors
+    /// If the pool cannot be created, or an option is invalid; [`ErrorKind::Corrupt`] if the data read is not that
+    /// written.
+    pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
+        let cases = self.cases()?;
+        let own = OwnPool { durability: Some(Durability::Process), ..self.own.clone() };
+        let site = BenchPool::Own(own).site(&self.launcher, || needs(&cases), note)?;
+        let beside = Scratch::beside(&self.launcher, &site.folder)?;
+        note("compiling the program for parallel HDF5");
+        let (mut peer, _built) = self.hdf5.peer(&self.launcher)?;
+        let mut measured = Vec::new();
+        for (scaling, part) in cases {
+            let lines = self.measure(&site, beside.path(), part, &mut peer, note)?;
+            measured.push(Case { scaling, part, lines });
+        }
+        Ok(Outcome {
+            cases: measured,
+            host: Host::of(&site.folder)?,
+            settings: self.settings(&site, &peer)?,
+            store: site.store().to_owned(),
+            absent: peer.absent().map(str::to_owned),
+        })
+    }
+
+    /// Weak scaling first, then strong scaling, each by the number of processes.
+    fn cases(&self) -> Result<Vec<(Scaling, Part)>> {
+        let all = [&self.sizes[..], &self.totals[..]].concat();
+        check(&all, &self.procs)?;
+        if !(1..=ITERATIONS_MAX).contains(&self.iterations) {
+            let text = format!("the number of iterations -i must be 1 to {ITERATIONS_MAX}");
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
+        let weak = self.sizes.iter().flat_map(|&bytes| {
+            self.procs.iter().map(move |&procs| (Scaling::Weak(bytes), procs, bytes))
+        });
+        let strong = self.totals.iter().flat_map(|&bytes| {
+            let each = move |procs| bytes / u64::from(procs);
+            self.procs.iter().map(move |&procs| (Scaling::Strong(bytes), procs, each(procs)))
+        });
+        weak.chain(strong).map(|(scaling, procs, each)| Ok((scaling, part(procs, each)?))).collect()
+    }
+
+    fn measure(
+        &self,
+        site: &Site,
+        files: &Path,
+        part: Part,
+        peer: &mut Peer,
+        note: Note<'_>,
+    ) -> Result<Lines> {
+        let container = format!("esker-bench-{}", std::process::id());
+        let job = Job {
+            rank: 0,
+            part,
+            cpu: None,
+            pool: site.url.clone(),
+            container: container.clone(),
+            files: files.to_owned(),
+            seed: self.seed,
+        };
+        drop(TensorStore::create(site.pool()?, &container)?);
+        let measured = self.in_container(&job, peer, note);
+        site.pool()?.destroy_container(&container, true).wait().and(measured)
+    }
+
+    fn in_container(&self, job: &Job, peer: &mut Peer, note: Note<'_>) -> Result<Lines> {
+        let part = job.part;
+        note(&format!("starting processes: {} x {}", part.procs, Bytes(part.bytes())));
+        let cpus = self.pin.order()?;
+        let crew = Crew::start(&self.launcher, job, &cpus)?;
+        peer.start(job, &cpus)?;
+        let mut run = Run { plan: self, part, crew, peer, lines: Lines::default() };
+        let warm_ups = (0..WARM_UPS).map(|_| WARM_UP);
+        let rounds = warm_ups.chain(1..=self.iterations);
+        rounds.into_iter().try_for_each(|round| run.iteration(round, note))?;
+        run.peer.stop();
+        Ok(run.lines)
+    }
+
+    fn settings(&self, site: &Site, peer: &Peer) -> Result<Settings> {
+        let options = json!({
+            "iterations": self.iterations, "targets": site.targets()?, "pin": self.pin.name(),
+            "huge_pages": site.huge_pages()?, "verified": true,
+            "hdf5": {"about": peer.about(), "absent": peer.absent(), "collective": self.hdf5.collective},
+        });
+        Ok(Settings::new(self.seed.into(), options))
+    }
+}
+
+/// The rows of each of `procs` processes with `bytes` each, whole rows only.
+fn part(procs: u32, bytes: u64) -> Result<Part> {
+    match (ROW_BYTES..=PART_BYTES_MAX).contains(&bytes) {
+        true => Ok(Part { rows: bytes / ROW_BYTES, procs }),
+        false => Err(Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "--size and --total give each of {procs} processes {}: {} to {} can be measured",
+                Bytes(bytes),
+                Bytes(ROW_BYTES),
+                Bytes(PART_BYTES_MAX)
+            ),
+        )),
+    }
+}
+
+/// Payload and index entries of the largest array.
+fn needs(cases: &[(Scaling, Part)]) -> (u64, u64) {
+    let most = |of: &dyn Fn(Part) -> u64| cases.iter().map(|(_, part)| of(*part)).max();
+    let chunks = |part: Part| part.shape()[0] / part.chunk_rows();
+    let entries = most(&chunks).unwrap_or(0).saturating_mul(ENTRIES_PER_CHUNK) + ENTRIES;
+    (most(&Part::array_bytes).unwrap_or(0), entries)
+}
+
+impl Run<'_> {
+    /// All alternate, so that other load on the machine affects each of them.
+    fn iteration(&mut self, round: u32, note: Note<'_>) -> Result<()> {
+        let Part { procs, .. } = self.part;
+        let each = Bytes(self.part.bytes());
+        let of = self.plan.iterations;
+        match round {
+            WARM_UP => note(&format!("{procs} x {each}: warming up")),
+            _ => note(&format!("{procs} x {each}: iteration {round} of {of}")),
+        }
+        self.crew.all(Phase::Fill, round)?;
+        self.medium(round)?;
+        self.file(round)?;
+        self.tensor(round)?;
+        (0..LAYOUTS).try_for_each(|layout| self.hdf5(round, layout))
+    }
+
+    fn medium(&mut self, round: u32) -> Result<()> {
+        let put = self.crew.all(Phase::Pwrite, round)?;
+        let get = self.crew.all(Phase::Pread, round)?;
+        self.lines.add(MEDIUM, round, self.part, [put, get])
+    }
+
+    fn file(&mut self, round: u32) -> Result<()> {
+        let put = self.crew.all(Phase::FilePut, round)?;
+        let get = self.crew.all(Phase::FileGet, round)?;
+        self.crew.all(Phase::Verify, round)?;
+        self.crew.first(Phase::FileRemove, round)?;
+        self.lines.add(FILE, round, self.part, [put, get])
+    }
+
+    fn tensor(&mut self, round: u32) -> Result<()> {
+        let put = self.crew.put(round)?;
+        let get = self.crew.all(Phase::Get, round)?;
+        self.crew.all(Phase::Verify, round)?;
+        self.crew.first(Phase::Remove, round)?;
+        self.lines.add(ESKER, round, self.part, [put, get])
+    }
+
+    fn hdf5(&mut self, round: u32, layout: u32) -> Result<()> {
+        let Some(put) = self.peer.take(PeerPhase::Put, round, layout)? else { return Ok(()) };
+        let Some(get) = self.peer.take(PeerPhase::Get, round, layout)? else { return Ok(()) };
+        self.peer.take(PeerPhase::Verify, round, layout)?;
+        self.peer.take(PeerPhase::Remove, round, layout)?;
+        self.lines.add(HDF5 + layout as usize, round, self.part, [put, get])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_whole_and_there_is_one_at_least() {
+        assert_eq!(part(2, 3 * ROW_BYTES + 1).unwrap(), Part { rows: 3, procs: 2 });
+        for bytes in [0, ROW_BYTES - 1, PART_BYTES_MAX + 1] {
+            assert!(part(2, bytes).unwrap_err().message().contains("--size"));
+        }
+    }
+
+    #[test]
+    fn the_pool_has_room_for_the_largest_array() {
+        let case = |rows, procs| (Scaling::Weak(0), Part { rows, procs });
+        let (bytes, entries) = needs(&[case(2048, 4), case(1, 16)]);
+        assert_eq!((bytes, entries), (32 << 20, 16 * ENTRIES_PER_CHUNK + ENTRIES));
+    }
+}

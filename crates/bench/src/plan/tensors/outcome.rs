@@ -1,0 +1,203 @@
+//! Measurements by array, phase, site and iteration.
+use super::crew::Times;
+use crate::host::Host;
+use crate::job::WARM_UP;
+use crate::latency::Histogram;
+use crate::measure::Tally;
+use crate::metrics::Statistics;
+use crate::plan::posix::{Line, Repeat, Repeated, Sample};
+use crate::report::{Report, Run, RunName, Settings};
+use crate::tensors::Part;
+use crate::units::rounded;
+use esker_types::Result;
+use std::time::Duration;
+
+/// Sites by number: the store, the layouts of parallel HDF5, a new plain file, and the medium.
+pub(super) const ESKER: usize = 0;
+pub(super) const HDF5: usize = 1;
+pub(super) const FILE: usize = 4;
+pub(super) const MEDIUM: usize = 5;
+const SITES: usize = 6;
+
+/// Names of the sites after the store.
+const NAMES: [&str; SITES - 1] =
+    ["hdf5-filled", "hdf5-unfilled", "hdf5-contiguous", "file", "medium"];
+
+/// Phases, and those of the medium.
+const PHASES: [(&str, &str); 2] = [("put", "pwrite"), ("get", "pread")];
+
+/// What stays the same when there are more processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scaling {
+    /// The bytes of each process.
+    Weak(u64),
+    /// The bytes of all processes.
+    Strong(u64),
+}
+
+impl Scaling {
+    /// Name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Weak(_) => "weak",
+            Self::Strong(_) => "strong",
+        }
+    }
+
+    /// Name in reports.
+    #[must_use]
+    pub fn workload(self) -> &'static str {
+        match self {
+            Self::Weak(_) => "tensors-weak",
+            Self::Strong(_) => "tensors-strong",
+        }
+    }
+
+    /// The bytes that stay the same.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Weak(bytes) | Self::Strong(bytes) => bytes,
+        }
+    }
+}
+
+/// All measurements of one call.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// By array.
+    pub cases: Vec<Case>,
+    /// The machine.
+    pub host: Host,
+    /// How it was measured.
+    pub settings: Settings,
+    /// Name of the store: the scheme of its URL.
+    pub store: String,
+    /// Why parallel HDF5 was not measured.
+    pub absent: Option<String>,
+}
+
+/// The measurements of one array.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What it belongs to.
+    pub scaling: Scaling,
+    /// Its size, and who stored it.
+    pub part: Part,
+    /// PUT and GET.
+    pub lines: Lines,
+}
+
+/// PUT and GET, by site.
+#[derive(Clone, Debug)]
+pub struct Lines([Line; 2]);
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self(PHASES.map(|(phase, _)| Line::new(phase, phase, SITES)))
+    }
+}
+
+impl Lines {
+    /// Adds the times of PUT and GET of an array. Those of warm-ups are forgotten.
+    ///
+    /// # Errors
+    /// As [`Histogram::record`].
+    pub(super) fn add(
+        &mut self,
+        site: usize,
+        round: u32,
+        part: Part,
+        times: [Times; 2],
+    ) -> Result<()> {
+        if round == WARM_UP {
+            return Ok(());
+        }
+        for (line, times) in self.0.iter_mut().zip(times) {
+            if let Some(samples) = line.samples.get_mut(site) {
+                samples.push(sample(round, part.array_bytes(), times)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// PUT and GET.
+    pub(super) fn each(&self) -> impl Iterator<Item = &Line> {
+        self.0.iter()
+    }
+}
+
+/// One array is one operation.
+fn sample(iteration: u32, bytes: u64, [begin, opened, moved, closed]: Times) -> Result<Sample> {
+    let seconds = (closed - begin).max(0.0);
+    let mut latency = Histogram::default();
+    latency.record(Duration::try_from_secs_f64(seconds).unwrap_or_default())?;
+    let parts = [opened - begin, moved - opened, closed - moved].map(|part| part.max(0.0));
+    Ok(Sample { iteration, tally: Tally { ops: 1, bytes, seconds, latency }, parts: Some(parts) })
+}
+
+impl Outcome {
+    /// One run for each array, phase and site.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let runs = self.cases.iter().flat_map(|case| self.runs(case)).collect();
+        Report::new(self.host.clone(), self.settings.clone(), runs)
+    }
+
+    fn runs(&self, case: &Case) -> Vec<Run> {
+        let pairs = case.lines.each().flat_map(|line| (0..SITES).map(move |site| (line, site)));
+        let measured = pairs.filter(|(line, site)| !line.rates(*site).is_empty());
+        measured.map(|(line, site)| self.run(case, line, site)).collect()
+    }
+
+    fn run(&self, case: &Case, line: &Line, site: usize) -> Run {
+        let of_medium = PHASES.iter().find(|(phase, _)| *phase == line.phase);
+        let phase = of_medium.filter(|_| site == MEDIUM).map_or(&*line.phase, |(_, limit)| limit);
+        let name = RunName {
+            store: self.name(site),
+            workload: case.scaling.workload(),
+            phase,
+            procs: case.part.procs,
+            size_bytes: case.scaling.bytes(),
+        };
+        let limit = Some(line.tally(MEDIUM)).filter(|_| site != MEDIUM);
+        let run = Run::new(&name, &line.tally(site), limit.as_ref());
+        Run { repeated: Some(Box::new(self.repeated(line, site))), ..run }
+    }
+
+    fn repeated(&self, line: &Line, site: usize) -> Repeated {
+        let others = (0..SITES).filter(|other| *other != site);
+        let ratio = |other| Some((self.name(other).to_owned(), rounded(line.ratio(site, other)?)));
+        Repeated {
+            unit: "MiB/s".to_owned(),
+            rate: Statistics::rounded(&line.rates(site)),
+            ratio_to: others.filter_map(ratio).collect(),
+            repeats: line.samples.get(site).into_iter().flatten().map(Repeat::from).collect(),
+        }
+    }
+
+    fn name(&self, site: usize) -> &str {
+        site.checked_sub(1).and_then(|other| NAMES.get(other)).copied().unwrap_or(&self.store)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_is_one_operation_and_has_parts() {
+        let mut lines = Lines::default();
+        let part = Part { rows: 256, procs: 2 };
+        let times = [[1.0, 1.25, 1.75, 2.0], [5.0, 5.0, 5.5, 5.5]];
+        lines.add(ESKER, WARM_UP, part, times).unwrap();
+        lines.add(ESKER, 1, part, times).unwrap();
+        lines.add(MEDIUM, 1, part, [times[1], times[1]]).unwrap();
+        let rates: Vec<_> = lines.each().map(|line| line.rates(ESKER)).collect();
+        assert_eq!(rates, [[2.0], [4.0]]);
+        let put = lines.each().next().unwrap();
+        assert_eq!(put.samples[ESKER][0].parts, Some([0.25, 0.5, 0.25]));
+        assert_eq!((put.ratio(ESKER, MEDIUM), put.ratio(ESKER, HDF5)), (Some(0.5), None));
+    }
+}
