@@ -16,6 +16,7 @@ pub mod posix;
 pub mod results;
 pub mod scaling;
 pub mod sweep;
+pub mod tensors;
 pub mod timeline;
 pub mod words;
 

@@ -1,15 +1,18 @@
 //! The page of `esker bench paper`: each table and figure of two papers with their findings, and whether the
-//! measurements confirm them. `findings.json` has the findings and the rules that decide them.
+//! measurements confirm them, and figures of a third ([`crate::tensors`]). `findings.json` has the findings and the rules
+//! that decide them.
 use crate::page::{Finding, Page, Section, Table};
 use crate::results::{Measurement, Results};
 use crate::sweep::{SWEEPS, samples};
 use crate::words::{bytes, short};
-use crate::{Figure, Figures};
+use crate::{Figure, Figures, tensors};
 use esker_types::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
 const FINDINGS: &str = include_str!("findings.json");
-const ABOUT: [&str; 2] = [
+/// The step whose figures are those of [`crate::tensors`].
+const TENSORS: &str = "tensors";
+const ABOUT: [&str; 3] = [
     "2023: N. Manubens and others, DAOS as HPC Storage: a View From Numerical Weather Prediction. 2022: N. Manubens and \
      others, Performance Comparison of DAOS and Lustre for Object Data Storage Approaches. Each of their tables and \
      figures is measured here on a small scale: one machine, few processes, no network. Their findings are given in our \
@@ -18,6 +21,7 @@ const ABOUT: [&str; 2] = [
     "\"Not seen\" is no failure of either: some findings are costs that another store does not have. \"native\" is a \
      pool on this machine; \"posix\" is the layout of the 2022 paper on the same medium, which stands in for their \
      Lustre.",
+    tensors::ABOUT[0],
 ];
 /// Maximum number of timelines of one file.
 const TIMELINES: usize = 4;
@@ -111,7 +115,7 @@ enum Phases {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Bound {
+pub(crate) enum Bound {
     AtLeast(f64),
     AtMost(f64),
     Within(f64, f64),
@@ -127,7 +131,7 @@ enum End {
 }
 
 /// Ratios or shares with their names, or why there can be none.
-type Evidence = std::result::Result<Vec<(&'static str, f64)>, String>;
+pub(crate) type Evidence = std::result::Result<Vec<(&'static str, f64)>, String>;
 
 /// The page of the results of all steps.
 ///
@@ -135,20 +139,18 @@ type Evidence = std::result::Result<Vec<(&'static str, f64)>, String>;
 /// If the traces of a step cannot be read, or a figure cannot be drawn.
 pub fn page(steps: &[PaperStep]) -> Result<Papers> {
     let mut page = Page {
-        title: "The papers on weather fields and DAOS, on this machine".to_owned(),
+        title: "The papers on object stores, on this machine".to_owned(),
         about: ABOUT.map(str::to_owned).to_vec(),
         ..Page::default()
     };
     let mut figures = Figures::default();
-    let mut glance = Vec::new();
     for item in items()? {
-        let section = item.section(&mut figures, steps)?;
-        let row = |finding: &Finding| {
-            vec![item.label.clone(), finding.text.clone(), finding.verdict.to_owned()]
-        };
-        glance.extend(section.findings.iter().map(row));
-        page.sections.push(section);
+        page.sections.push(item.section(&mut figures, steps)?);
     }
+    for step in steps.iter().filter(|step| step.name == TENSORS) {
+        page.sections.extend(tensors::sections(&mut figures, &step.results)?);
+    }
+    let glance: Vec<_> = page.sections.iter().flat_map(glance).collect();
     page.summary.push(Table::new(
         "Findings of the papers",
         &["figure", "finding", "here"],
@@ -159,6 +161,15 @@ pub fn page(steps: &[PaperStep]) -> Result<Papers> {
     let findings = || page.sections.iter().flat_map(|section| &section.findings);
     let count = |class| findings().filter(|finding| finding.class == class).count();
     Ok(Papers { seen: count("seen"), not_seen: count("not-seen"), cannot: count("cannot"), page })
+}
+
+/// The findings of a section, by the label before its title.
+fn glance(section: &Section) -> impl Iterator<Item = Vec<String>> {
+    let label = section.title.split(": ").next().unwrap_or_default();
+    let row = move |finding: &Finding| {
+        vec![label.to_owned(), finding.text.clone(), finding.verdict.to_owned()]
+    };
+    section.findings.iter().map(row)
 }
 
 fn items() -> Result<Vec<Item>> {
@@ -230,7 +241,7 @@ impl Claim {
     }
 }
 
-fn judged(numbers: Evidence, bound: Bound) -> (&'static str, &'static str, String) {
+pub(crate) fn judged(numbers: Evidence, bound: Bound) -> (&'static str, &'static str, String) {
     let not_seen = ("not-seen", "not seen here");
     let ((class, verdict), evidence) = match numbers {
         Err(why) => (("cannot", "cannot be seen on one node"), why),

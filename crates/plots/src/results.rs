@@ -6,6 +6,7 @@ use crate::words::bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -69,6 +70,9 @@ pub struct Measurement {
     pub po_0: Option<f64>,
     pub po_f: Option<f64>,
     pub repeat: Option<Repeat>,
+    pub rate: Option<Spread>,
+    #[serde(default)]
+    pub ratio_to: BTreeMap<String, f64>,
 }
 
 /// The spread over repeats.
@@ -81,7 +85,7 @@ pub struct Repeat {
     pub ratio: Option<Spread>,
 }
 
-/// Mean, least, greatest and standard deviation.
+/// Mean, least, greatest, standard deviation and median.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the members of the report, by their names")]
 pub struct Spread {
@@ -89,6 +93,7 @@ pub struct Spread {
     pub min: f64,
     pub max: f64,
     pub stddev: Option<f64>,
+    pub median: Option<f64>,
 }
 
 /// Latencies in microseconds.
