@@ -9,6 +9,7 @@ mod placement;
 mod posix;
 mod rados;
 mod scaling;
+mod tensors;
 
 use super::bench_start::Start;
 use super::compare::CompareCommand;
@@ -35,6 +36,7 @@ use rados::Rados;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use tensors::Tensors;
 
 const METHOD: &str = "\
 The first use of fresh memory is ten times slower than its reuse. An unmeasured pass therefore warms up the segments \
@@ -58,6 +60,7 @@ pub(crate) enum BenchCommand {
     Engine(EngineArgs),
     FieldIo(Box<FieldIo>),
     Fields(Fields),
+    Tensors(Tensors),
     Segments(Segments),
     Mdtest(Mdtest),
     Ior(Ior),
@@ -77,6 +80,9 @@ pub(crate) enum BenchCommand {
     /// Serve as one process of fields
     #[command(hide = true)]
     FieldsWorker,
+    /// Serve as one process of tensors
+    #[command(hide = true)]
+    TensorsWorker,
     /// Serve as one process of engine
     #[command(hide = true)]
     EngineWorker,
@@ -245,6 +251,7 @@ impl BenchCommand {
             | Self::EngineWorker
             | Self::FieldWorker
             | Self::FieldsWorker
+            | Self::TensorsWorker
             | Self::PosixWorker => {
                 worker::end_with_parent()?;
             }
@@ -253,6 +260,7 @@ impl BenchCommand {
         match self {
             Self::FieldIo(field_io) => field_io.run(),
             Self::Fields(fields) => fields.run(),
+            Self::Tensors(tensors) => tensors.run(),
             Self::Segments(segments) => segments.run(),
             Self::Mdtest(mdtest) => mdtest.run(),
             Self::Ior(ior) => ior.run(),
@@ -274,6 +282,7 @@ impl BenchCommand {
             }
             Self::FieldWorker => serve::<field_io::worker::Worker>(),
             Self::FieldsWorker => serve::<esker_bench::fields::worker::Worker>(),
+            Self::TensorsWorker => serve::<esker_bench::tensors::worker::Worker>(),
             Self::PosixWorker => serve::<esker_bench::posix::worker::Worker>(),
             Self::Janitor { folder } => {
                 fleet::serve_janitor(std::io::stdin().lock(), &folder);

@@ -21,7 +21,8 @@ const PAIRS: [(&str, &str); 4] = [
     ("h5pcc", "mpiexec"),
 ];
 
-/// Settings of Open MPI: there may be more processes than cores, and the program places itself.
+/// Settings of Open MPI: there may be more processes than cores, and the program places itself. Its files are in the
+/// directory of the program (`TMPDIR`), which goes even if it is killed.
 const VARIABLES: [(&str, &str); 3] = [
     ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
     ("OMPI_MCA_hwloc_base_binding_policy", "none"),
@@ -133,8 +134,14 @@ impl Program {
             program: self.mpirun.clone(),
             worker,
             janitor: Vec::new(),
-            variables: VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            variables: self.variables(),
         }
+    }
+
+    fn variables(&self) -> Vec<(String, String)> {
+        let folder = self.path.parent().unwrap_or(&self.path).display().to_string();
+        let variables = VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        variables.into_iter().chain([("TMPDIR".to_owned(), folder)]).collect()
     }
 }
 
