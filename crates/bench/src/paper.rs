@@ -1,5 +1,5 @@
-//! `esker bench paper`: measures every table and figure of the two papers on weather fields and DAOS, scaled
-//! down to one machine and a few minutes.
+//! `esker bench paper`: measures every table and figure of the two papers on weather fields and DAOS, and figures of one
+//! on arrays, scaled down to one machine and a few minutes.
 use crate::fleet::Launcher;
 use crate::plan::Note;
 use crate::plan::arena::{Arena, Room, Store};
@@ -65,7 +65,7 @@ const NODES: [u32; 3] = [1, 2, 4];
 const NODES_BYTES: u64 = 2 << 30;
 
 /// All commands. docs/paper.md lists the figures of each.
-const STEPS: [Command; 9] = [
+const STEPS: [Command; 10] = [
     Command {
         name: "segments",
         on: On::Native,
@@ -115,6 +115,11 @@ const STEPS: [Command; 9] = [
         on: On::Nodes,
         words: "field-io --mode full,no-containers,no-index --pattern A,B --contention low,high \
                 --procs 4 --ops 30 --repeat 2",
+    },
+    Command {
+        name: "tensors",
+        on: On::Native,
+        words: "tensors --procs 1,2,4 --size 4MiB,16MiB --total 16MiB --iterations 7",
     },
 ];
 
