@@ -42,9 +42,12 @@ struct job {
     char path[4096];
 };
 
-/* Time from the decision to start until the start, and how often ranks look for a step meanwhile. */
+/* Time from the decision to start until the start, and the last part of it, in which ranks do not sleep. */
 #define NOTICE_NS 5000000
-#define PAUSE_NS 200000
+#define WATCH_NS 200000
+
+/* How long ranks sleep before they look for a step again. */
+#define PAUSE_NS 2000000
 
 /* Rank 0 and the one that fails may both answer: the first line counts. */
 static void fail(const char *what)
@@ -88,8 +91,8 @@ static void start_together(void)
     start_ns = now_ns() + NOTICE_NS;
     MPI_Bcast(&start_ns, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
     int64_t left = start_ns - now_ns();
-    if (left > PAUSE_NS)
-        rest(left - PAUSE_NS);
+    if (left > WATCH_NS)
+        rest(left - WATCH_NS);
     while (now_ns() < start_ns)
         ;
 }
@@ -235,7 +238,9 @@ static void answer(double *times)
     unsigned major, minor, release;
     int length;
     MPI_Get_library_version(about, &length);
-    about[strcspn(about, ",\"\\\t\n")] = 0;
+    about[strcspn(about, ",\"\\\n")] = 0;
+    for (char *tab = about; (tab = strchr(tab, '\t')); tab++)
+        *tab = ' ';
     H5get_libversion(&major, &minor, &release);
     printf("{\"done\":{\"times_s\":[%.9f,%.9f,%.9f,%.9f],\"about\":\"HDF5 %u.%u.%u, %s\"}}\n", times[BEGIN],
            times[OPENED], times[MOVED], times[CLOSED], major, minor, release, about);

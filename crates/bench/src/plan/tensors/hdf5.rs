@@ -14,12 +14,11 @@ use std::process::Command;
 pub(super) const LAYOUTS: u32 = 3;
 
 /// Compilers of parallel HDF5, each with the mpirun of the same MPI.
-const PAIRS: [(&str, &str); 4] = [
-    ("h5pcc.openmpi", "mpirun.openmpi"),
-    ("h5pcc.mpich", "mpirun.mpich"),
-    ("h5pcc", "mpirun"),
-    ("h5pcc", "mpiexec"),
-];
+const PAIRS: [(&str, &str); 2] =
+    [("h5pcc.openmpi", "mpirun.openmpi"), ("h5pcc.mpich", "mpirun.mpich")];
+
+/// Where there is one MPI only.
+const USUAL: [(&str, &str); 2] = [("h5pcc", "mpirun"), ("h5pcc", "mpiexec")];
 
 /// Settings of Open MPI: there may be more processes than cores, and the program places itself. Its files are in the
 /// directory of the program (`TMPDIR`), which goes even if it is killed.
@@ -92,8 +91,11 @@ impl Hdf5 {
         let pair = |(compiler, mpirun): (&str, &str)| {
             Some((given(self.compiler.as_ref(), compiler)?, given(self.mpirun.as_ref(), mpirun)?))
         };
-        // A given compiler is of an MPI that nobody knows: its mpirun is the usual one.
-        let pairs = PAIRS.into_iter().skip(if self.compiler.is_some() { 2 } else { 0 });
+        // A compiler of another name is of an MPI that nobody knows: its mpirun is the usual one.
+        let is_named = |(compiler, _): &(&str, &str)| {
+            self.compiler.as_ref().is_none_or(|given| given.ends_with(compiler))
+        };
+        let pairs = PAIRS.into_iter().filter(is_named).chain(USUAL);
         pairs.filter_map(pair).next().ok_or_else(|| ABSENT.to_owned())
     }
 }
