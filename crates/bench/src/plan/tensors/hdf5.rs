@@ -28,6 +28,10 @@ const VARIABLES: [(&str, &str); 3] = [
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
 ];
 
+/// Where Open MPI has the memory that ranks share: beside the file, in a directory that goes even if it is killed.
+const MEMORY: [&str; 2] =
+    ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
+
 const ABSENT: &str = "there is no h5pcc with its mpirun on the PATH: install parallel HDF5 (Debian: libhdf5-openmpi-dev and openmpi-bin), \
                       or name both by --h5pcc and --mpirun";
 const REFUSED: &str = "mpirun tells why on standard error; Open MPI refuses to work for root unless OMPI_ALLOW_RUN_AS_ROOT=1 and \
@@ -136,14 +140,16 @@ impl Program {
             program: self.mpirun.clone(),
             worker,
             janitor: Vec::new(),
-            variables: self.variables(),
+            variables: self.variables(&job.files),
         }
     }
 
-    fn variables(&self) -> Vec<(String, String)> {
-        let folder = self.path.parent().unwrap_or(&self.path).display().to_string();
-        let variables = VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        variables.into_iter().chain([("TMPDIR".to_owned(), folder)]).collect()
+    fn variables(&self, files: &Path) -> Vec<(String, String)> {
+        let folder = |folder: &Path| folder.display().to_string();
+        let own = self.path.parent().unwrap_or(&self.path);
+        let fixed = VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let memory = MEMORY.map(|name| (name.to_owned(), folder(files)));
+        fixed.into_iter().chain(memory).chain([("TMPDIR".to_owned(), folder(own))]).collect()
     }
 }
 
