@@ -81,6 +81,8 @@ async fn prepare(place: Place) -> Result<Ready> {
 
 impl Ready {
     fn new(Place { provider, local }: Place) -> Result<Self> {
+        // A socket of both families has `::ffff:10.0.0.1` for 10.0.0.1, and both ends must have the same family.
+        let local = local.map(|local| local.to_canonical());
         let endpoint = Endpoint::open(&Settings { provider, local, slots: Window::slot_lens() })?;
         let identity = Identity::random()?;
         let offer = Offer {
