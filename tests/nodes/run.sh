@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A pool over three hosts, which are network namespaces of this machine, used from a fourth: the conformance suite, files,
-# fields, MPI, and what happens when engines and the network fail.
+# fields, MPI, and what happens when engines and the network fail. Then one that is reached over the fabric.
 #
 # environment: ESKER, the command; ESKER_OVER_NODES, the test `over_nodes` of crates/client as cargo built it;
 #              ESKER_REFERENCE, the test `reference` of crates/dfs; ESKER_LIB, the directory of libdaos, and
@@ -31,6 +31,8 @@ source "$here/programs.sh"
 source "$here/suites.sh"
 # shellcheck source-path=SCRIPTDIR source=faults.sh
 source "$here/faults.sh"
+# shellcheck source-path=SCRIPTDIR source=fabric.sh
+source "$here/fabric.sh"
 # shellcheck source-path=SCRIPTDIR source=../c/field_io/build.sh
 source "$here/../c/field_io/build.sh"
 
@@ -86,9 +88,9 @@ engine_of() {
     true
 }
 
-# A client's host has nothing but the map.
+# carry_map POOL: a client's host has nothing but the map.
 carry_map() {
-    on h1 cat "$dir/tank.map" >"$work/tank.map" && on h4 sh -c "mkdir -p $dir && umask 077 && cat >$dir/tank.map" <"$work/tank.map"
+    on h1 cat "$dir/$1.map" >"$work/$1.map" && on h4 sh -c "mkdir -p $dir && umask 077 && cat >$dir/$1.map" <"$work/$1.map"
 }
 
 create_pool() {
@@ -101,12 +103,13 @@ values_come_back() {
         prints from-h4 esker_on h2 kv get tank/values first key
 }
 
-# restart_engine HOST ARGUMENT...: an engine that was killed is started again by hand, as the how-to says.
+# restart_engine HOST ARGUMENT...: an engine that was killed is started again by hand, as the how-to says; that of the pool
+# whose map is in MAP, if it is set.
 restart_engine() {
     local host=$1
     shift
     : >"$work/engine.$host"
-    ON_TIMEOUT=0 on "$host" setsid "$ESKER" engine run --map $dir/tank.map "$@" </dev/null >"$work/engine.$host" 2>&1 &
+    ON_TIMEOUT=0 on "$host" setsid "$ESKER" engine run --map "${MAP:-$dir/tank.map}" "$@" </dev/null >"$work/engine.$host" 2>&1 &
     until grep -q address "$work/engine.$host"; do
         kill -0 $! || { cat "$work/engine.$host" && return 1; }
     done
@@ -207,9 +210,10 @@ copies() {
         esker_on h1 pool destroy own
 }
 
+# destroyed POOL: the only one that there is.
 destroyed() {
     local host
-    esker_on h4 pool destroy tank || return
+    esker_on h4 pool destroy "$1" || return
     for host in h1 h2 h3; do
         # It ends soon after its reply.
         for _ in $(seq 500); do
@@ -222,7 +226,7 @@ destroyed() {
 
 hosts_up 4
 check "a pool over three hosts is created" create_pool
-check "the map is carried to a fourth" carry_map
+check "the map is carried to a fourth" carry_map tank
 for host in h1 h2 h3; do
     check "$host is listed" prints "$host" esker_on h4 pool query tank
 done
@@ -256,6 +260,7 @@ else
     skip fields "ecCodes' samples are missing"
 fi
 faults
-check "a destroyed pool leaves nothing" destroyed
+check "a destroyed pool leaves nothing" destroyed tank
+fabric
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
