@@ -65,6 +65,14 @@ impl Nodes {
         *self.engines().iter().find(serves).unwrap()
     }
 
+    /// Kills the engine of a part, and removes the part.
+    fn lose(&self, number: usize) {
+        let engine = self.engine(number);
+        signal(engine, "KILL").unwrap();
+        wait_for("the engine ends", || !self.engines().contains(&engine));
+        std::fs::remove_dir_all(self.part(number)).unwrap();
+    }
+
     /// A script in place of `ssh`, which runs a command on this machine, after `before`.
     fn fake_ssh(&self, before: &str) -> String {
         let text = format!(
@@ -579,10 +587,7 @@ fn what_was_lost_with_a_node_is_listed() {
     let names: Vec<_> = (0..20).map(|number| format!("tank/files:/file-{number}")).collect();
     names.iter().for_each(|name| drop(site.ok(&["fs", "import", &file, name])));
     site.ok(&["kv", "put", "tank", "files", "spread", "key", "value"]);
-    let engine = nodes.engine(2);
-    signal(engine, "KILL").unwrap();
-    wait_for("the engine ends", || !nodes.engines().contains(&engine));
-    std::fs::remove_dir_all(nodes.part(2)).unwrap();
+    nodes.lose(2);
 
     let (found, message) = trouble(site, &["pool", "check", "tank"]);
     assert!(message.contains("localhost.2"), "{message}");
@@ -612,6 +617,63 @@ fn what_was_lost_with_a_node_is_listed() {
     let found = site.json(&["pool", "check", "tank"]);
     assert_eq!((problems(&found), &found["lost"]), (vec![0; 3], &json!([])));
     site.ok(&["kv", "put", "tank", "files", "spread", "key", "again"]);
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+}
+
+/// Archives fields of as many databases as there are days, and as many steps of each.
+fn archive_fields(nodes: &Nodes, (days, steps): (usize, usize)) {
+    let file = nodes.site.file("field", b"what the field holds");
+    for (day, step) in (0..days).flat_map(|day| (0..steps).map(move |step| (day, step))) {
+        let key = format!(
+            "class=od,expver=0001,stream=oper,date=2024061{day},time=0000,type=fc,levtype=sfc,step={step},param=167"
+        );
+        nodes.site.ok(&["fields", "archive", "--store", "tank/fields", "--key", &key, &file]);
+    }
+}
+
+/// Fields and databases that a check found to be lost, and the fields that are there.
+fn lost_fields(report: &Value) -> [usize; 3] {
+    let lost = report["lost"].as_array().unwrap();
+    assert!(lost.iter().all(|lost| lost["key"]["date"].is_string()), "{report}");
+    let databases = lost.iter().filter(|lost| lost["database"] == json!(true)).count();
+    let there = report["fields"].as_u64().unwrap() as usize;
+    [lost.len() - databases, databases, there]
+}
+
+/// Fields whose bytes lay on the node, and databases whose lists of fields did.
+#[test]
+fn fields_that_were_lost_with_a_node_are_listed() {
+    const DAYS: usize = 4;
+    const STEPS: usize = 5;
+    let nodes = Nodes::with_pool(3);
+    let site = &nodes.site;
+    archive_fields(&nodes, (DAYS, STEPS));
+    let check = ["fields", "check", "--store", "tank/fields"];
+    assert_eq!(lost_fields(&site.json(&check)), [0, 0, DAYS * STEPS]);
+    nodes.lose(1);
+
+    let (report, message) = trouble(site, &check);
+    assert!(message.contains("localhost.1") && message.contains("--new-part"), "{message}");
+    assert_eq!(report["lost_nodes"], json!(["localhost.1"]));
+    let [lost, databases, there] = lost_fields(&report);
+    assert!(lost > 0 && databases > 0 && there > 0, "{report}");
+    assert_eq!(lost + there, (DAYS - databases) * STEPS, "{report}");
+
+    let map = nodes.map().display().to_string();
+    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "1", "--new-part"]);
+    assert_eq!(lost_fields(&trouble(site, &check).0), [lost, databases, there]);
+    site.ok(&["pool", "check", "tank", "--repair"]);
+    // The lists that were lost are empty now; the bytes that were are missing.
+    let (report, message) = trouble(site, &check);
+    assert_eq!((lost_fields(&report), &report["lost_nodes"]), ([lost, 0, there], &json!([])));
+    assert!(message.contains("archive them again"), "{message}");
+    archive_fields(&nodes, (DAYS, STEPS));
+    assert_eq!(lost_fields(&site.json(&[&check[..], &["--data"]].concat())), [0, 0, DAYS * STEPS]);
+    // The list of databases lies there.
+    nodes.lose(2);
+    let (report, message) = trouble(site, &check);
+    assert!(report.is_null() && message.contains("list of databases"), "{report} {message}");
     engine.kill().unwrap();
     engine.wait().unwrap();
 }

@@ -27,6 +27,6 @@ pub use kinds::KeyType;
 pub use request::Selection;
 pub use schema::{Schema, Split};
 pub use store::{
-    Counted, Field, FieldLocation, FieldStore, FieldWriter, Found, Holder, Listed, Moved, Moving,
-    Purged, Stats, Watch, Wiped, bytes_of, read_ahead, read_together,
+    Checked, Counted, Field, FieldLocation, FieldStore, FieldWriter, Found, Holder, Listed, Lost,
+    Moved, Moving, Purged, Stats, Watch, Wiped, bytes_of, read_ahead, read_together,
 };

@@ -1,8 +1,11 @@
 //! A pool over nodes that exists: its map, and what its nodes answer.
+use esker::Pool;
 use esker::names::{self, Named};
-use esker::types::{Error, Result};
-use esker_nodes::Map;
+use esker::types::info::OpenMode;
+use esker::types::{Error, ErrorKind, Result};
+use esker_nodes::{Absent, Map, Nodes};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A pool over nodes, and where its map is.
 pub(crate) struct NodesPool {
@@ -46,6 +49,20 @@ impl NodesPool {
         Ok(without.filter(|nodes| !nodes.is_empty()))
     }
 
+    /// The pool for reading, without the nodes of these numbers, and their names.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    fn left(&self, lost: &[usize]) -> Result<Left> {
+        let nodes = || lost.iter().map(|number| (*number as u32, &self.map.nodes[*number].name));
+        let absent = |(number, name): (u32, &String)| -> (u32, Arc<dyn esker::backend::Pool>) {
+            (number, Arc::new(Absent::new(name, self.map.targets)))
+        };
+        let left = Nodes::open(&self.map, &self.path, nodes().map(absent).collect())?;
+        let pool = Pool::from_backend(Arc::new(left), OpenMode::ReadOnly);
+        Ok(Left { pool, lost: nodes().map(|(_, name)| name.clone()).collect() })
+    }
+
     /// The name by which every program of this machine can open the pool.
     pub(crate) fn url(&self) -> String {
         format!("nodes:{}", self.path.display())
@@ -54,6 +71,34 @@ impl NodesPool {
     /// True if this directory is the part of one of its nodes.
     pub(crate) fn has_part(&self, part: &Path, uuid: esker::types::Uuid) -> bool {
         self.map.nodes.iter().any(|node| node.uuid == uuid && node.directory == part)
+    }
+}
+
+/// What is left of a pool for a container that some of its nodes do not have.
+pub(crate) struct Left {
+    pub(crate) pool: Pool,
+    /// Names of these nodes.
+    pub(crate) lost: Vec<String>,
+}
+
+impl Left {
+    /// What is left of the pool `name`; `None` if all nodes have the container, or the pool is not over nodes.
+    ///
+    /// # Errors
+    /// Why its first node does not answer, and those of opening the pool.
+    pub(crate) fn of(name: &str, container: &str) -> Result<Option<Self>> {
+        let Some(nodes) = NodesPool::find(name)? else { return Ok(None) };
+        nodes.without(container)?.map(|lost| nodes.left(&lost)).transpose()
+    }
+
+    /// The error that says so; `then` is what to do at last.
+    pub(crate) fn error(&self, then: &str) -> Error {
+        let message = format!(
+            "node {} does not have the container: start its engine; or, if its part is gone, note what is lost, give it \
+             a new part with `esker engine run --new-part`, run `esker pool check --repair`, and then {then}",
+            self.lost.join(", ")
+        );
+        Error::new(ErrorKind::DataLoss, message)
     }
 }
 

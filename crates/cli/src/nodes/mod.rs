@@ -8,7 +8,7 @@ mod raise;
 mod starter;
 mod tree;
 
-pub(crate) use contact::{NodesPool, talk};
+pub(crate) use contact::{Left, NodesPool, talk};
 pub(crate) use hosts::{of_job, parse_list, read_file};
 pub(crate) use launch::{FANOUT, Launch, Launcher, launcher_log};
 pub(crate) use model::{Outcome, Steps};

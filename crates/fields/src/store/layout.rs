@@ -48,7 +48,7 @@ pub(crate) fn log(number: u8) -> [u8; 4] {
 pub(crate) const NUMBERS: u64 = 256;
 
 /// Bytes of a chunk of a field. A field up to this length lies on one target and is written by one commit.
-const CHUNK: u64 = 4 << 20;
+pub(crate) const CHUNK: u64 = 4 << 20;
 
 /// The object that knows all databases.
 pub(crate) fn catalogue(container: &Container) -> Result<Object> {

@@ -1,6 +1,7 @@
 //! The field store on objects of Esker: one container, in it a catalogue of databases, an index for each, and
 //! an array for each field (after section IV of the 2023 paper on Field I/O, without a container per forecast).
 mod ahead;
+mod check;
 mod layout;
 mod list;
 mod location;
@@ -18,6 +19,7 @@ mod wipe;
 mod writer;
 
 pub use ahead::read_ahead;
+pub use check::{Checked, Lost};
 pub use list::Listed;
 pub use location::{FieldLocation, Holder};
 pub use moves::{Moved, Moving};

@@ -268,6 +268,10 @@ impl Field {
         &self.place
     }
 
+    pub(super) fn store(&self) -> &FieldStore {
+        &self.store
+    }
+
     /// Its length in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {

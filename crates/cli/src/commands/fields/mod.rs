@@ -1,6 +1,7 @@
 //! `esker fields`: weather and climate fields by key.
 mod archive;
 mod change;
+mod check;
 mod files;
 mod look;
 mod retrieve;
@@ -33,6 +34,7 @@ pub(crate) enum FieldsCommand {
     Stats(look::Stats),
     Where(look::Where),
     Dump(look::Dump),
+    Check(check::Check),
     Watch(watch::Watch),
     Move(change::Move),
     Wipe(change::Wipe),
@@ -53,6 +55,7 @@ impl FieldsCommand {
             Self::Stats(stats) => stats.run(),
             Self::Where(place) => place.run(),
             Self::Dump(dump) => dump.run(),
+            Self::Check(check) => check.run(),
             Self::Watch(watch) => watch.run(json),
             Self::Move(moved) => moved.run(),
             Self::Wipe(wipe) => wipe.run(),

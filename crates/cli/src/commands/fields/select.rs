@@ -1,4 +1,5 @@
 //! The store of a command, and the fields that its request selects.
+use crate::nodes::Left;
 use crate::open;
 use clap::Args;
 use esker::Pool;
@@ -30,6 +31,18 @@ impl StoreArg {
     /// Opens the store, which must exist.
     pub(super) fn open(&self, mode: OpenMode) -> Result<FieldStore> {
         open(&self.store, mode)
+    }
+
+    /// Opens the store for reading. If nodes of its pool do not have it, what they had is missing.
+    pub(super) fn open_left(&self) -> Result<(FieldStore, Option<Left>)> {
+        let (pool, container) = open::split(&self.store)?;
+        match Left::of(&pool, container)? {
+            None => Ok((self.open(OpenMode::ReadOnly)?, None)),
+            Some(left) => {
+                let store = FieldStore::open(&left.pool, container, OpenMode::ReadOnly)?;
+                Ok((store, Some(left)))
+            }
+        }
     }
 
     /// Opens the store. If it does not exist, it is created with the schema in the file, or the default one.

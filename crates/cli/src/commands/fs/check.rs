@@ -1,6 +1,6 @@
 //! `esker fs check`.
 use super::path::{FsPath, inside};
-use crate::nodes::NodesPool;
+use crate::nodes::Left;
 use crate::output::{Answer, Bar};
 use crate::shapes::{self, count};
 use clap::Args;
@@ -9,9 +9,7 @@ use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
 use esker_bench::units::Bytes;
-use esker_nodes::{Absent, Nodes};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// Check the file system in a container
 ///
@@ -49,9 +47,12 @@ impl Check {
             true => (OpenMode::ReadWrite, OpenMode::Exclusive),
             false => (OpenMode::ReadOnly, OpenMode::ReadOnly),
         };
-        let (pool, lost) = match left_of(&self.container, self.repair)? {
-            Some(left) => left,
-            None => (Pool::connect(&self.container.pool, pool_mode)?, Vec::new()),
+        let left = Left::of(&self.container.pool, &self.container.container)?;
+        let without = left.as_ref().map(|left| left.error("this with --repair"));
+        let (pool, lost) = match (left, &without) {
+            (Some(_), Some(without)) if self.repair => return Err(without.clone()),
+            (Some(Left { pool, lost }), _) => (pool, lost),
+            (None, _) => (Pool::connect(&self.container.pool, pool_mode)?, Vec::new()),
         };
         let container = pool.open_container(&self.container.container, mode).wait()?;
         let bar = Bar::spinner();
@@ -68,34 +69,8 @@ impl Check {
             "\nwithout {}: names that lay there are lost, and not listed",
             lost.join(", ")
         );
-        Ok(Answer::new(shape, text).with_trouble(Some(without(&lost))))
+        Ok(Answer::new(shape, text).with_trouble(without))
     }
-}
-
-/// A pool over nodes without the nodes that do not have the container, and their names; `None` if all have it, or the
-/// pool is another one.
-fn left_of(path: &FsPath, repair: bool) -> Result<Option<(Pool, Vec<String>)>> {
-    let Some(nodes) = NodesPool::find(&path.pool)? else { return Ok(None) };
-    let Some(lost) = nodes.without(&path.container)? else { return Ok(None) };
-    let names: Vec<_> = lost.iter().map(|number| nodes.map.nodes[*number].name.clone()).collect();
-    if repair {
-        return Err(without(&names));
-    }
-    let absent = |number: &usize| -> (u32, Arc<dyn esker::backend::Pool>) {
-        let name = &nodes.map.nodes[*number].name;
-        (*number as u32, Arc::new(Absent::new(name, nodes.map.targets)))
-    };
-    let left = Nodes::open(&nodes.map, &nodes.path, lost.iter().map(absent).collect())?;
-    Ok(Some((Pool::from_backend(Arc::new(left), OpenMode::ReadOnly), names)))
-}
-
-fn without(lost: &[String]) -> Error {
-    let message = format!(
-        "node {} does not have the container: start its engine; or, if its part is gone, note what is lost, give it a \
-         new part with `esker engine run --new-part`, run `esker pool check --repair`, and then this with --repair",
-        lost.join(", ")
-    );
-    Error::new(ErrorKind::DataLoss, message)
 }
 
 fn trouble(report: &CheckReport, repair: bool) -> Option<Error> {
