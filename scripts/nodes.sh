@@ -9,7 +9,7 @@ cargo build --quiet -p esker-cli -p esker-preload -p esker-libdaos
 
 tests=(client-over_nodes dfs-check dfs-killed dfs-namespace dfs-reference dfs-transfer fields-check fields-killed fields-levels
     fields-model fields-moment fields-moves fields-omitted fields-store fields-together fields-watch
-    tensors-model tensors-slabs tensors-store)
+    tensors-killed tensors-model tensors-slabs tensors-store)
 targets=()
 for test in "${tests[@]}"; do
     targets+=(--test "${test#*-}")

@@ -43,7 +43,7 @@ suite() {
 }
 
 # What is run from another host too, unless all is.
-elsewhere=(dfs-killed dfs-namespace dfs-reference fields-killed fields-store tensors-store)
+elsewhere=(dfs-killed dfs-namespace dfs-reference fields-killed fields-store tensors-killed tensors-store)
 python_elsewhere=(test_array.py test_kv.py test_processes.py test_transactions.py)
 
 # suites_on HOST SUITE...: the suites of Rust.
