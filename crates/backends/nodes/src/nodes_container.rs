@@ -322,7 +322,7 @@ impl NodesContainer {
             }
         }
         let merge = |(oid, found): (&ObjectId, Vec<KeyFound>)| {
-            outermost(oid.dkey_kind(), query.edge, found.into_iter())
+            outermost(oid.dkey_kind(), query.edge, found)
         };
         oids.iter().zip(found).map(merge).collect()
     }
