@@ -69,7 +69,8 @@ impl Nodes {
     fn lose(&self, number: usize) {
         let engine = self.engine(number);
         signal(engine, "KILL").unwrap();
-        wait_for("the engine ends", || !self.engines().contains(&engine));
+        // Its command line goes first, and its port stays open for a moment.
+        wait_for("the engine ends", || has_ended(engine));
         std::fs::remove_dir_all(self.part(number)).unwrap();
     }
 
@@ -95,6 +96,13 @@ impl Drop for Nodes {
 
 fn signal(pid: i32, name: &str) -> std::io::Result<std::process::ExitStatus> {
     Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status()
+}
+
+/// True once a process has closed its files, even if nobody has waited for it: none of its threads is left but the first.
+fn has_ended(pid: i32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    threads == 0 || threads == 1 && state.contains(") Z ")
 }
 
 fn create<'a>(more: &[&'a str]) -> Vec<&'a str> {
