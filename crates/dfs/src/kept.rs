@@ -99,7 +99,8 @@ impl Kept {
         let Some(batch) = Batch::leased(fs, proof) else { return };
         read.is_kept = true;
         let mut kept = self.0.lock();
-        if kept.inodes.len() + read.inodes.len() > KEPT_MAX {
+        // Files that have gone leave their sizes behind.
+        if kept.inodes.len().max(kept.sizes.len()) + read.inodes.len() > KEPT_MAX {
             *kept = Entries::default();
         }
         let inodes = read.inodes.iter().map(|(place, inode)| {
