@@ -20,6 +20,10 @@ use std::time::Duration;
 /// Steps of a path that are read at a time.
 const STEPS_MAX: usize = 16;
 
+/// Longest term of a lease that is believed, and time after its end in which it is renewed, in microseconds: a node that was
+/// away for longer may have lost what it had promised about.
+const TERM_MAX: u64 = 1_000_000;
+
 /// What this process keeps.
 #[derive(Default)]
 pub(crate) struct Kept(ForkLock<Entries>);
@@ -49,7 +53,8 @@ impl Batch {
     /// True if nothing of it has changed.
     fn holds(&self, fs: &Mounted) -> bool {
         let now = uptime();
-        now < self.until.load(Ordering::Acquire) || self.renew(fs, now)
+        let until = self.until.load(Ordering::Acquire);
+        now < until || (until == 0 || now - until < TERM_MAX) && self.renew(fs, now)
     }
 
     /// A lease lasts from before it was asked for. An error is none: what is not kept is asked for, and then fails as it
@@ -62,7 +67,8 @@ impl Batch {
             lease.map_or((Duration::ZERO, None), |(term, proof)| (term, Some(proof)));
         let is_leased = proof.is_some();
         *self.proof.lock() = proof.map(Arc::new);
-        self.until.fetch_max(asked + term.as_micros() as u64, Ordering::Release);
+        let term = u64::try_from(term.as_micros()).unwrap_or(0).min(TERM_MAX);
+        self.until.fetch_max(asked.saturating_add(term), Ordering::Release);
         is_leased && uptime() < self.until.load(Ordering::Acquire)
     }
 }

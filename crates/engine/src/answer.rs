@@ -8,6 +8,7 @@ use crate::limits::{
 use crate::session::Session;
 use bytes::Bytes;
 use esker_backend::{Metadata, NewContainer, OpenContainer};
+use esker_os::executor::must_not_wait;
 use esker_types::ops::{AkeyRef, KeyScope, Preparation};
 use esker_types::{Error, ErrorKind, Result};
 use esker_wire::message::{
@@ -110,7 +111,10 @@ impl Session {
                 let info = container.info().clone();
                 Reply::Opened(self.keep(container).await?, info)
             }
-            PoolRequest::Destroy(name, force) => done(pool.destroy_container(name, force).await)?,
+            PoolRequest::Destroy(name, force) => {
+                expect_patience()?;
+                done(pool.destroy_container(name, force).await)?
+            }
             PoolRequest::List => Reply::Containers(pool.list_containers().await?),
             PoolRequest::ShutDown { remove } => {
                 done(host::of(self.host.as_deref())?.shut_down(remove))?
@@ -162,6 +166,14 @@ impl Session {
             ContainerRequest::Lease(oid) => done(self.lease(handle, oid, &container).await)?,
             other => Box::pin(answer_any(&*container, other, proof)).await?,
         }))
+    }
+}
+
+/// Fails on a thread that must not wait, before anything is done: what waits half-way could not be done again.
+fn expect_patience() -> Result<()> {
+    match must_not_wait() {
+        false => Ok(()),
+        true => Err(Error::new(ErrorKind::Busy, "this is done on a thread that may wait: retry")),
     }
 }
 

@@ -23,10 +23,10 @@ pub const LIST_BYTES_MAX: usize = 16 << 20;
 pub const FETCHES_MAX: usize = 1 << 16;
 
 /// Objects of one query.
-pub const QUERIES_MAX: usize = 1 << 16;
+pub const QUERIES_MAX: usize = 4096;
 
 /// Tokens of one request for a lease on reads.
-pub const LEASE_TOKENS_MAX: usize = 1 << 20;
+pub const LEASE_TOKENS_MAX: usize = 1 << 13;
 
 /// What is listed in one reply.
 pub(crate) fn listed(asked: ListLimit) -> ListLimit {

@@ -33,6 +33,10 @@ impl ReadVersion {
     pub fn of(tokens: &ReadTokens, targets: u32) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         let read = |token: &[u8]| match token.len() {
+            TOKEN_BYTES if all.len() > READS_MAX => Err(Error::new(
+                ErrorKind::Overflow,
+                format!("the transaction depends on more than {READS_MAX} reads (READS_MAX)"),
+            )),
             TOKEN_BYTES => {
                 let mut reads = Reads::default();
                 reads.add(token, targets)?;
@@ -57,6 +61,9 @@ impl ReadVersion {
         read().ok_or_else(foreign)
     }
 }
+
+/// Reads that short tokens of a transaction may stand for: a few bytes of a peer must not take all memory.
+const READS_MAX: usize = 1 << 22;
 
 /// The error for a token of another pool or backend.
 #[cold]

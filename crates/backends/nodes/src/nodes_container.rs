@@ -340,6 +340,9 @@ impl NodesContainer {
     /// A lease that ends when the first of those of the nodes does.
     async fn lease_everywhere(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
         let of_nodes = by_node(reads, self.parts.len())?;
+        if of_nodes.is_empty() {
+            return Ok(None);
+        }
         let tasks = of_nodes.iter().map(|(node, of)| task(self.lease_at(*node, of)));
         let leases = side_by_side(tasks.collect(), SIDE_BY_SIDE).await;
         let mut all = ReadLease { term: Duration::MAX, reads: ReadTokens::default() };

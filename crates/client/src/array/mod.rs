@@ -18,6 +18,8 @@ use esker_types::{ArrayAttributes, Epoch, Error, ErrorKind, Extent, ObjectId, Ob
 const AKEY: &[u8] = b"0";
 /// The dkey of the attributes. Chunk `n` has dkey `n + 1`.
 pub(crate) const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
+/// Arrays whose sizes are asked for in one message.
+const SIZES_BATCH: usize = 2048;
 /// Finds the last extent.
 const LAST_CELL: KeyQuery<'_> = KeyQuery {
     edge: Edge::Max,
@@ -137,7 +139,11 @@ impl Array {
         }
         let oids: Vec<ObjectId> = arrays.iter().map(Self::oid).collect();
         let reading = access.reading(container)?;
-        let found = container.opened()?.query_keys(&oids, LAST_CELL, reading.at()).await?;
+        let opened = container.opened()?;
+        let mut found = Vec::with_capacity(oids.len());
+        for oids in oids.chunks(SIZES_BATCH) {
+            found.extend(opened.query_keys(oids, LAST_CELL, reading.at()).await?);
+        }
         arrays.iter().zip(&found).map(|(array, found)| array.size_of(found.as_ref())).collect()
     }
 
