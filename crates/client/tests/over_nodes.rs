@@ -230,6 +230,25 @@ fn a_pool_over_one_node_has_snapshots_and_transactions() {
     }
 }
 
+/// The engine waits for the leases, and must not do half of it twice.
+#[test]
+fn a_container_is_destroyed_while_what_it_has_is_leased() {
+    let folder = Folder::new();
+    let map = served::map(&folder.0, &[&RUNTIME]);
+    let (pool, container) = open_new(&map, IMPATIENT);
+    let kv = container.new_oid(ObjectType::KvHashed).class(ObjectClass::SX).generate(1);
+    let kv = container.kv(kv.expect("an id")).expect("a Key-Value");
+    let transaction = container.transaction().expect("a transaction");
+    kv.get(b"k", Access::Tx(&transaction)).wait().expect("a get");
+    let proof = transaction.proof().expect("the proof");
+    let lease = container.lease_reads(&proof).wait().expect("an answer");
+    assert!(lease.is_some(), "nothing is in the way");
+    let name = container.info().uuid.to_string();
+    pool.destroy_container(&name, true).wait().expect("destroyed");
+    assert!(pool.containers().wait().expect("a list").is_empty());
+    assert_eq!(kv.get(b"k", Access::Latest).wait().unwrap_err().kind(), ErrorKind::NoHandle);
+}
+
 #[test]
 fn a_node_that_restarts_is_waited_for() {
     let folder = Folder::new();
