@@ -10,8 +10,7 @@ use crate::mount::{Dfs, Mounted};
 use crate::node::Node;
 use esker::types::{ObjectId, Result};
 use esker::{Access, Array, Proof, Wait, side_by_side, task};
-use esker_os::ForkLock;
-use rustix::time::{ClockId, clock_gettime};
+use esker_os::{ForkLock, uptime};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,12 +70,6 @@ impl Batch {
         self.until.fetch_max(asked.saturating_add(term), Ordering::Release);
         is_leased && uptime() < self.until.load(Ordering::Acquire)
     }
-}
-
-/// Microseconds since the machine started, also those in which it was suspended: in that time, leases end elsewhere.
-fn uptime() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
 impl Kept {

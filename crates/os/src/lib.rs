@@ -19,6 +19,14 @@ pub use later::{LATER, later};
 pub use signals::without_signals;
 
 use esker_types::{Error, ErrorKind, Result, Uuid};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Microseconds since the machine started, also those in which it was suspended: in that time, leases end elsewhere.
+#[must_use]
+pub fn uptime() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
+}
 
 /// Random bytes from the kernel.
 ///

@@ -2,19 +2,20 @@
 //!
 //! A lease is kept for each slot of the conflict table that a read depends on: an atomic says until when, by the clock of
 //! the machine. Whoever grants one stores that first, then makes sure that the slots still have the versions that were
-//! read. Whoever changes something stores the versions first, then looks for leases on their slots, then commits; if there
-//! is one, nothing is changed, and tried again when it has ended. So at least one of them sees the other. Nobody is called back, and a lease ends whether or not its holder lives
-//! (C. Gray, D. Cheriton: Leases, 1989).
+//! read. Whoever changes something stores the versions first, then looks for leases on their slots, then commits. If there
+//! is a lease, nothing is changed, and the change is tried again when the lease has ended. So at least one of the two sees
+//! the other. Nobody is called back, and a lease ends whether or not its holder lives (C. Gray, D. Cheriton: Leases,
+//! 1989).
 //!
 //! Clocks of nodes need not agree: a holder counts from before it has asked. They may only differ in how fast they run,
 //! by less than [`MARGIN`] of a lease.
 use crate::catalog::Container;
 use crate::control::TargetAtomics;
-use crate::io::sys;
 use crate::pool::OpenPool;
 use crate::read_version::{Reads, Slots};
 use crate::sync::{fence, sleep};
 use crate::target::Target;
+use esker_os::uptime;
 use esker_types::ops::{ReadLease, ReadTokens};
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
@@ -45,7 +46,7 @@ impl OpenPool {
     ) -> Result<Option<ReadLease>> {
         let reads = Reads::of(tokens, self.superblock.targets)?;
         let target = |number: u32| &*self.targets[number as usize];
-        let now = sys::uptime();
+        let now = uptime();
         let stand = || {
             let mut all = reads.0.iter();
             all.all(|((number, version), slots)| target(*number).is_unchanged(slots, *version))
@@ -123,7 +124,7 @@ impl Target {
 
 /// Fails if the clock does not show `end` yet, and has no more leases granted for a while.
 fn expect_passed(atomics: TargetAtomics<'_>, end: u64) -> Result<()> {
-    let now = sys::uptime();
+    let now = uptime();
     // What is later than any lease may end was left by something else.
     if end <= now || end > now + LEASE + MARGIN {
         return Ok(());
@@ -146,7 +147,7 @@ pub(crate) fn outwaiting<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
         match work() {
             Err(error) if error.kind() == ErrorKind::Busy && error.needed().is_some() => {
                 let end = error.needed().unwrap_or(0);
-                sleep(Duration::from_micros(end.saturating_sub(sys::uptime())))?;
+                sleep(Duration::from_micros(end.saturating_sub(uptime())))?;
             }
             result => return result,
         }
@@ -232,7 +233,7 @@ mod tests {
             for target in [0, 1] {
                 self.read(target, Some(&tokens)).unwrap();
             }
-            (sys::uptime(), self.lease(&tokens).unwrap().expect("nothing is in the way"))
+            (uptime(), self.lease(&tokens).unwrap().expect("nothing is in the way"))
         }
     }
 
@@ -250,7 +251,7 @@ mod tests {
         for (value, targets) in [(1, &[0][..]), (2, &[1]), (3, &[0, 1])] {
             let (asked, _) = pool.leased();
             pool.write(targets, value, None).unwrap();
-            assert!(sys::uptime() >= asked + LEASE, "changed within the term");
+            assert!(uptime() >= asked + LEASE, "changed within the term");
             assert_eq!(pool.read(targets[0], None).unwrap(), value);
         }
     }
@@ -289,7 +290,7 @@ mod tests {
         let tokens = ReadTokens::default();
         pool.read(0, Some(&tokens)).unwrap();
         let lease = pool.pool.lease_reads(&pool.container, &tokens).unwrap();
-        assert!(lease.is_none() || sys::uptime() >= pause);
+        assert!(lease.is_none() || uptime() >= pause);
     }
 
     #[test]
@@ -298,7 +299,7 @@ mod tests {
         let within_the_term = (0..ROUNDS).any(|_| {
             let (asked, _) = pool.leased();
             let (written, waits) = without_waiting(|| pool.write(&[0], 1, None));
-            let is_within = sys::uptime() < asked + LEASE;
+            let is_within = uptime() < asked + LEASE;
             if is_within {
                 assert!(waits);
                 assert_eq!(written.unwrap_err().kind(), ErrorKind::Busy);
@@ -315,7 +316,7 @@ mod tests {
         let pool = Pool::new();
         let (asked, lease) = pool.leased();
         pool.write(&[0, 1], 7, Some(commit(1))).unwrap();
-        assert!(sys::uptime() >= asked + LEASE, "prepared within the term");
+        assert!(uptime() >= asked + LEASE, "prepared within the term");
         // From now on it may be decided anywhere.
         assert!(pool.lease(&lease.reads).unwrap().is_none());
         pool.pool.give_up(commit(1)).unwrap();
@@ -327,7 +328,7 @@ mod tests {
         let pool = Pool::new();
         let (asked, lease) = pool.leased();
         pool.pool.destroy_container(ContainerRef::Label("c"), true).unwrap();
-        assert!(sys::uptime() >= asked + LEASE, "destroyed within the term");
+        assert!(uptime() >= asked + LEASE, "destroyed within the term");
         assert_eq!(pool.lease(&lease.reads).unwrap_err().kind(), ErrorKind::NoHandle);
     }
 
@@ -352,14 +353,14 @@ mod tests {
                 let tokens = ReadTokens::default();
                 let read = |tokens| [0, 1].map(|target| pool.read(target, tokens).unwrap());
                 let values = read(Some(&tokens));
-                let asked = sys::uptime();
+                let asked = uptime();
                 if pool.lease(&tokens).unwrap().is_none() {
                     continue;
                 }
                 leases += 1;
                 loop {
                     let now = read(None);
-                    if sys::uptime() >= asked + LEASE {
+                    if uptime() >= asked + LEASE {
                         break;
                     }
                     assert_eq!(now, values, "changed within the term");

@@ -258,7 +258,9 @@ impl<'t> Change<'t> {
             return Ok(());
         }
         self.check_growth()?;
-        note_versions(self.target, self.txn, &std::mem::take(&mut self.touched))?;
+        let touched = std::mem::take(&mut self.touched);
+        note_versions(self.target, self.txn, &touched);
+        self.target.expect_no_leases(&touched)?;
         self.settle_dead()
     }
 
@@ -295,14 +297,12 @@ impl<'t> Change<'t> {
     }
 }
 
-/// Stores for conflict detection that slots change with a transaction, and fails if there are read leases on them. Call
-/// before its commit.
-pub(super) fn note_versions(target: &Target, txn: &Txn, slots: &[u32]) -> Result<()> {
+/// Stores for conflict detection that slots change with a transaction. Call before its commit.
+pub(super) fn note_versions(target: &Target, txn: &Txn, slots: &[u32]) {
     let atomics = target.shared();
     for slot in slots {
         atomics.conflicts()[*slot as usize].store(txn.id(), Ordering::Release);
     }
-    target.expect_no_leases(slots)
 }
 
 /// Most retries after there was no room. With each, the index grows by twice as much.
@@ -347,8 +347,7 @@ pub(super) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>)
 
 impl Target {
     /// Runs `work`, which changes the index, and makes room for it.
-    pub(crate) fn with_room<T>(&self, work: impl FnMut() -> Result<T>) -> Result<T> {
-        let mut work = work;
+    pub(crate) fn with_room<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         outwaiting(|| with_room(&[self], &mut work))
     }
 

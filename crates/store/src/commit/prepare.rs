@@ -157,20 +157,19 @@ impl<'p> Preparing<'p> {
         Ok(parts)
     }
 
-    fn run<'s>(&self, parts: Vec<Staged<'s>>, work: Work<'_, 's>) -> Result<Epoch> {
-        let pool = self.pool;
-        let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
-        pool.control.expect_file()?;
-        let mut parts = Some(parts);
-        while_held(&self.targets, &mut || {
-            let staged = parts.take().unwrap_or_default();
-            // Others may have prepared the same: then this data is not needed.
-            if let Some(epoch) = pool.prepared_before(self.commit)? {
-                return Ok(epoch);
-            }
-            let epoch = outwaiting(|| with_room(&self.targets, || self.attempt(&staged, work)))?;
-            staged.into_iter().for_each(Staged::publish);
-            Ok(epoch)
+    fn run<'s>(&self, mut parts: Vec<Staged<'s>>, work: Work<'_, 's>) -> Result<Epoch> {
+        outwaiting(|| {
+            let _alone = self.pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
+            self.pool.control.expect_file()?;
+            while_held(&self.targets, &mut || {
+                // Others may have prepared the same: then this data is not needed.
+                if let Some(epoch) = self.pool.prepared_before(self.commit)? {
+                    return Ok(epoch);
+                }
+                let epoch = with_room(&self.targets, || self.attempt(&parts, work))?;
+                parts.drain(..).for_each(Staged::publish);
+                Ok(epoch)
+            })
         })
     }
 

@@ -16,7 +16,6 @@ use super::prepared::{self, Prepared, PreparedPart, prepared_key};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::pool::OpenPool;
-use crate::read_leases::outwaiting;
 use crate::segment::collect::dead_bytes;
 use crate::snapshots;
 use crate::target::Target;
@@ -158,7 +157,7 @@ impl OpenPool {
             let _alone = self.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
             self.control.expect_file()?;
             while_held(&resolving.targets, &mut || {
-                outwaiting(|| with_room(&resolving.targets, || resolving.attempt(WriteTxn::commit)))
+                with_room(&resolving.targets, || resolving.attempt(WriteTxn::commit))
             })
         };
         crate::destroyed::resume(self);
@@ -256,7 +255,8 @@ impl Resolving<'_> {
         let epoch = self.epoch();
         if let Verdict::Commit(_) = self.verdict {
             for ((target, part), txn) in self.targets.iter().zip(&self.found.parts).zip(&txns) {
-                note_versions(target, txn, &part.touched)?;
+                // Nothing of it is leased: the doubt excludes that since it was prepared.
+                note_versions(target, txn, &part.touched);
                 if self.found.snapshot.is_some() {
                     target.shared().snapshots().store(1, Ordering::Release);
                 }

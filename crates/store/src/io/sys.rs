@@ -89,14 +89,6 @@ fn mounted(file: &File) -> io::Result<libc::statvfs> {
     }
 }
 
-/// Microseconds since the machine started, also those in which it was suspended.
-pub(crate) fn uptime() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock exists since Linux 2.6.39, and `now` is ours to be written.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
-}
-
 /// Reserves the blocks `offset..offset + len` of a file, so that no later write to them runs out of space, and no
 /// access through a mapping kills the process.
 pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<()> {
