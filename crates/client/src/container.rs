@@ -428,6 +428,15 @@ impl Container {
         self.apply(Change::of(writes), access).await
     }
 
+    /// As [`Container::write`], on condition that what a transaction of this container has read still holds.
+    ///
+    /// # Errors
+    /// As [`Container::write`], and [`ErrorKind::TxRestart`] if any of it has changed.
+    pub async fn write_if(&self, writes: &[Write<'_>], proof: &Proof) -> Result<()> {
+        let tokens = Some(proof.tokens());
+        self.writable()?.write(Change { tokens, ..Change::of(writes) }).await.map(drop)
+    }
+
     /// As [`Container::write`]; but on a pool over nodes, each node applies its writes by itself.
     pub(crate) async fn write_by_node(
         &self,

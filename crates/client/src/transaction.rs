@@ -53,7 +53,7 @@ impl Attempt {
     }
 }
 
-/// Proof of what a transaction has read: another one can require that it still holds.
+/// Proof of what a transaction has read: [`Container::write_if`] writes on condition that it still holds.
 #[derive(Debug, Default)]
 pub struct Proof(ReadTokens);
 
@@ -188,17 +188,6 @@ impl Transaction {
         let proof = Proof::default();
         self.open_attempt(&self.container)?.tokens.map(|token| proof.0.add(token));
         Ok(proof)
-    }
-
-    /// Counts what another transaction of the container has read as read by this one, too: its commit fails with
-    /// [`ErrorKind::TxRestart`] if that has changed since.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoPermission`] if it has ended.
-    pub fn require(&self, proof: &Proof) -> Result<()> {
-        let attempt = self.open_attempt(&self.container)?;
-        proof.0.map(|token| attempt.tokens.add(token));
-        Ok(())
     }
 
     /// The view for a read in this transaction, and the attempt that records it.

@@ -7,14 +7,11 @@
 use crate::attr::{self, Attr};
 use crate::entry::{self, EntryLocation};
 use crate::inode::{Inode, Kind};
-use crate::limits::NAME_MAX;
+use crate::limits::{NAME_MAX, STEPS_MAX};
 use crate::mount::Dfs;
 use crate::node::Node;
 use esker::types::{ObjectId, Result};
 use esker::{Task, Wait, side_by_side, task};
-
-/// Most steps that are asked for at a time.
-const STEPS_MAX: usize = 16;
 
 /// The steps of a path, and the size of the file at its end, as they are now.
 #[derive(Default)]

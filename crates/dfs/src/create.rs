@@ -10,7 +10,6 @@ use esker::types::ops::{Cond, Update, Write, WriteOp};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, Result};
 use esker::{Access, Proof, Wait};
 use rustix::process::{getegid, geteuid};
-use std::sync::Arc;
 
 /// Attributes of a new entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +62,7 @@ impl Node {
     /// returned as it is.
     pub fn create(&self, name: &[u8], new: &Create) -> Result<Self> {
         loop {
-            match self.insert_file(name, new, &[]) {
+            match self.insert_file(name, new, None) {
                 Err(error) if error.kind() == ErrorKind::Exists && !new.exclusive => {}
                 result => return result,
             }
@@ -86,7 +85,7 @@ impl Node {
     /// # Errors
     /// [`ErrorKind::Exists`]; else as [`Node::create`].
     pub fn mkdir(&self, name: &[u8], new: &Create) -> Result<Self> {
-        self.insert(name, Kind::Directory, new, &[], &[])
+        self.insert(name, Kind::Directory, new, &[], None)
     }
 
     /// Creates a symbolic link to `target`, which need not exist.
@@ -97,7 +96,7 @@ impl Node {
     pub fn symlink(&self, name: &[u8], target: &[u8], new: &Create) -> Result<Self> {
         match target.len() {
             0 => Err(Error::new(ErrorKind::NotFound, "a symbolic link to nothing")),
-            1..PATH_MAX => self.insert(name, Kind::Symlink, new, target, &[]),
+            1..PATH_MAX => self.insert(name, Kind::Symlink, new, target, None),
             len => Err(Error::new(
                 ErrorKind::NameTooLong,
                 format!(
@@ -107,17 +106,17 @@ impl Node {
         }
     }
 
-    /// Creates a file on condition that the proofs hold.
+    /// Creates a file; with a proof, on condition that it holds.
     ///
     /// # Errors
-    /// As [`Node::create`], and `TxRestart` if one does not.
+    /// As [`Node::create`], and `TxRestart` if it does not.
     pub(crate) fn insert_file(
         &self,
         name: &[u8],
         new: &Create,
-        proofs: &[Arc<Proof>],
+        proof: Option<&Proof>,
     ) -> Result<Self> {
-        self.insert(name, Kind::File, new, &[], proofs)
+        self.insert(name, Kind::File, new, &[], proof)
     }
 
     fn insert(
@@ -126,7 +125,7 @@ impl Node {
         kind: Kind,
         new: &Create,
         target: &[u8],
-        proofs: &[Arc<Proof>],
+        proof: Option<&Proof>,
     ) -> Result<Self> {
         self.directory()?;
         self.check_new(name, kind, new)?;
@@ -143,7 +142,7 @@ impl Node {
         if kind == Kind::Directory {
             entry::mark(&self.fs().container().object(inode.oid), Access::Latest)?;
         }
-        match self.write_entry(name, &inode, target, proofs) {
+        match self.write_entry(name, &inode, target, proof) {
             Ok(()) => {
                 self.fs().mounted().times.touch(self)?;
                 let made = self.child_with(name, inode, lease)?;
@@ -222,7 +221,7 @@ impl Node {
         name: &[u8],
         inode: &Inode,
         target: &[u8],
-        proofs: &[Arc<Proof>],
+        proof: Option<&Proof>,
     ) -> Result<()> {
         let (extent, bytes) = ([INODE_EXTENT], inode.to_bytes());
         let updates: [Update<'_>; 2] =
@@ -230,24 +229,16 @@ impl Node {
         let updates = &updates[..if target.is_empty() { 1 } else { 2 }];
         let op = WriteOp::Update { dkey: name, cond: Cond::DKEY_INSERT, updates };
         let writes = [entry::require_mark(self.oid()), Write { oid: self.oid(), op }];
-        if !proofs.is_empty() {
-            return self.write_if(&writes, proofs);
+        let container = self.fs().container();
+        if let Some(proof) = proof {
+            return container.write_if(&writes, proof).wait();
         }
         loop {
-            match self.fs().container().write(&writes, Access::Latest).wait() {
+            match container.write(&writes, Access::Latest).wait() {
                 Err(error) if error.kind() == ErrorKind::NotFound => self.mark_anew()?,
                 result => return result,
             }
         }
-    }
-
-    /// Writes on condition that the proofs hold.
-    fn write_if(&self, writes: &[Write<'_>], proofs: &[Arc<Proof>]) -> Result<()> {
-        let container = self.fs().container();
-        let transaction = container.transaction()?;
-        proofs.iter().try_for_each(|proof| transaction.require(proof))?;
-        container.write(writes, Access::Tx(&transaction)).wait()?;
-        transaction.commit().wait()
     }
 
     /// Marks a directory that other software has created.

@@ -5,7 +5,7 @@
 use crate::attr;
 use crate::entry::{self, EntryLocation};
 use crate::inode::{Inode, Kind};
-use crate::limits::KEPT_MAX;
+use crate::limits::{KEPT_MAX, STEPS_MAX};
 use crate::mount::{Dfs, Mounted};
 use crate::node::Node;
 use esker::types::{ObjectId, Result};
@@ -15,9 +15,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// Steps of a path that are read at a time.
-const STEPS_MAX: usize = 16;
 
 /// Longest term of a lease that is believed, and time after its end in which it is renewed, in microseconds: a node that was
 /// away for longer may have lost what it had promised about.

@@ -42,6 +42,9 @@ pub const KEPT_MAX: usize = 64 << 10;
 /// Directories of which a process counts the entries that it had not seen before it looked for them.
 pub const READ_AHEAD_MAX: usize = 1024;
 
+/// Steps of a path that a process asks for at a time, where replies take a while.
+pub const STEPS_MAX: usize = 16;
+
 /// Directories for which a process keeps the proof that they are where it saw them, where replies take a while.
 pub const PROVED_MAX: usize = 1024;
 

@@ -7,43 +7,48 @@ use crate::ahead;
 use crate::create::Create;
 use crate::entry::{self, EntryLocation, MARK};
 use crate::inode::{Inode, Kind};
-use crate::limits::{NAME_MAX, PROVED_MAX};
+use crate::limits::{NAME_MAX, PROVED_MAX, STEPS_MAX};
 use crate::mount::Dfs;
 use crate::node::Node;
 use crate::path::split_last;
 use esker::types::{ErrorKind, ObjectId, Result};
-use esker::{Access, Proof, Wait};
+use esker::{Access, Proof, Wait, side_by_side, task};
 use esker_os::ForkLock;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Entries of directories, with the proof that they were so.
+/// Where a path begins, and the path.
+type From = (ObjectId, Box<[u8]>);
+
+/// Directories by the paths that led to them.
 #[derive(Default)]
-pub(crate) struct Proved(ForkLock<HashMap<EntryLocation, (Inode, Arc<Proof>)>>);
+pub(crate) struct Proved(ForkLock<HashMap<From, Arc<Directory>>>);
+
+/// A directory that is there if its proof holds.
+struct Directory {
+    /// The entries that lead to it.
+    steps: Vec<(EntryLocation, Inode)>,
+    proof: Proof,
+    /// The node on which all of them lie.
+    lies_on: u32,
+}
 
 impl Proved {
-    fn get(&self, place: &EntryLocation) -> Option<(Inode, Arc<Proof>)> {
-        self.0.lock().get(place).cloned()
+    fn get(&self, path: &From) -> Option<Arc<Directory>> {
+        self.0.lock().get(path).cloned()
     }
 
-    fn put(&self, place: EntryLocation, inode: Inode, proof: Arc<Proof>) {
+    fn put(&self, path: From, dir: Arc<Directory>) {
         let mut proved = self.0.lock();
         if proved.len() >= PROVED_MAX {
             proved.clear();
         }
-        proved.insert(place, (inode, proof));
+        proved.insert(path, dir);
     }
 
-    fn forget(&self, places: &[EntryLocation]) {
-        let mut proved = self.0.lock();
-        places.iter().for_each(|place| drop(proved.remove(place)));
+    fn forget(&self, path: &From) {
+        self.0.lock().remove(path);
     }
-}
-
-/// A directory that is there if its proofs hold.
-struct Directory {
-    node: Node,
-    proofs: Vec<Arc<Proof>>,
 }
 
 impl Dfs {
@@ -64,15 +69,17 @@ impl Dfs {
             return Ok(None);
         }
         let (above, name) = split_last(path)?;
+        if entry::is_special(name) || name.len() > NAME_MAX {
+            return Ok(None);
+        }
         let from = if path.starts_with(b"/") { self.root() } else { base.clone() };
-        let Some(places) = self.one_message(&from, above, name) else { return Ok(None) };
-        // The second time with new proofs, once the steps have changed.
+        let path = (from.oid(), above.into());
+        // The second time with a new proof, once the steps have changed.
         for _ in 0..2 {
-            let Some(dir) = self.proved(&from, &places)? else { break };
-            match dir.node.insert_file(name, &new(&dir.node), &dir.proofs) {
-                Err(error) if error.kind() == ErrorKind::TxRestart => {
-                    mounted.proved.forget(&places)
-                }
+            let Some(dir) = self.proved(&path)? else { break };
+            let Some(node) = dir.for_new(&from, name)? else { break };
+            match node.insert_file(name, &new(&node), Some(&dir.proof)) {
+                Err(error) if error.kind() == ErrorKind::TxRestart => mounted.proved.forget(&path),
                 // What stands there was perhaps not what the path leads to by now.
                 Err(error) if matches!(error.kind(), ErrorKind::Exists | ErrorKind::NotFound) => {
                     break;
@@ -83,51 +90,60 @@ impl Dfs {
         Ok(None)
     }
 
-    /// The steps to a directory as they were seen, if they and a new entry there lie on one node.
-    fn one_message(&self, from: &Node, above: &[u8], name: &[u8]) -> Option<Vec<EntryLocation>> {
-        let names = || above.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        let is_plain = |name: &[u8]| !entry::is_special(name) && name.len() <= NAME_MAX;
-        if names().next().is_none() || !names().all(is_plain) || !is_plain(name) {
-            return None;
+    /// The directory to which a path leads; `None` if that is not known.
+    fn proved(&self, path: &From) -> Result<Option<Arc<Directory>>> {
+        if let Some(known) = self.mounted().proved.get(path) {
+            return Ok(Some(known));
         }
-        let (places, end) = ahead::guess(self, from.oid(), names());
-        let dir = end.filter(|end| end.kind == Kind::Directory)?.oid;
-        let new = EntryLocation { dir, name: name.into() };
-        if self.mounted().seen.inode(&new).is_some() {
-            return None;
-        }
-        let node = |dir: ObjectId, name: &[u8]| self.container().node_of(dir, name);
-        let of_entry = node(dir, name);
-        let is_there = |place: &EntryLocation| node(place.dir, &place.name) == of_entry;
-        (node(dir, MARK) == of_entry && places.iter().all(is_there)).then_some(places)
-    }
-
-    /// The directory at the end of these steps, with a proof for each; `None` if they lead elsewhere by now.
-    fn proved(&self, from: &Node, places: &[EntryLocation]) -> Result<Option<Directory>> {
-        let mut dir = Directory { node: from.clone(), proofs: Vec::with_capacity(places.len()) };
-        for place in places {
-            let known = match self.mounted().proved.get(place) {
-                None => self.prove(place)?,
-                known => known,
-            };
-            let is_step =
-                |inode: &Inode| inode.kind == Kind::Directory && dir.node.oid() == place.dir;
-            let Some((inode, proof)) = known.filter(|(inode, _)| is_step(inode)) else {
-                return Ok(None);
-            };
-            dir.node = dir.node.child(&place.name, inode)?;
-            dir.proofs.push(proof);
-        }
+        let Some(dir) = self.prove(path)?.map(Arc::new) else { return Ok(None) };
+        self.mounted().proved.put(path.clone(), Arc::clone(&dir));
         Ok(Some(dir))
     }
 
-    /// Reads an entry, and keeps the proof.
-    fn prove(&self, place: &EntryLocation) -> Result<Option<(Inode, Arc<Proof>)>> {
-        let transaction = self.container().transaction()?;
-        let found = place.inode(self.container(), Access::Tx(&transaction)).wait()?;
-        let Some(inode) = found else { return Ok(None) };
-        let proof = Arc::new(transaction.proof()?);
-        self.mounted().proved.put(place.clone(), inode, Arc::clone(&proof));
-        Ok(Some((inode, proof)))
+    /// Reads the steps of a path where they were seen, if they lie on one node.
+    fn prove(&self, (from, path): &From) -> Result<Option<Directory>> {
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let (places, end) = ahead::guess(self, *from, names);
+        let node = |place: &EntryLocation| self.container().node_of(place.dir, &place.name);
+        let (Some(_), Some(first)) = (end, places.first()) else { return Ok(None) };
+        let lies_on = node(first);
+        if places.len() > STEPS_MAX || places.iter().any(|place| node(place) != lies_on) {
+            return Ok(None);
+        }
+        let transaction = self.container().transaction_read_only()?;
+        let access = Access::Tx(&transaction);
+        let asked = places.iter().map(|place| task(place.inode(self.container(), access)));
+        let found = side_by_side(asked.collect(), STEPS_MAX).wait();
+        let found = found.into_iter().collect::<Result<Option<Vec<_>>>>()?;
+        let Some(inodes) = found else { return Ok(None) };
+        let steps: Vec<_> = std::iter::zip(places, inodes).collect();
+        let proof = transaction.proof()?;
+        Ok(is_path(*from, &steps).then_some(Directory { steps, proof, lies_on }))
+    }
+}
+
+/// True if each step leads through a directory to the next one.
+fn is_path(from: ObjectId, steps: &[(EntryLocation, Inode)]) -> bool {
+    let dirs = std::iter::once(from).chain(steps.iter().map(|(_, inode)| inode.oid));
+    let is_step = |(dir, (place, inode)): (ObjectId, &(EntryLocation, Inode))| {
+        place.dir == dir && inode.kind == Kind::Directory
+    };
+    dirs.zip(steps).all(is_step)
+}
+
+impl Directory {
+    /// Its node, if a new entry of this name lies where the steps lie, and nothing was seen there.
+    fn for_new(&self, from: &Node, name: &[u8]) -> Result<Option<Node>> {
+        let Some((_, Inode { oid: dir, .. })) = self.steps.last() else { return Ok(None) };
+        let (fs, new) = (from.fs(), EntryLocation { dir: *dir, name: name.into() });
+        let lies_there = |name| fs.container().node_of(*dir, name) == self.lies_on;
+        if fs.mounted().seen.inode(&new).is_some() || !lies_there(MARK) || !lies_there(name) {
+            return Ok(None);
+        }
+        let mut node = from.clone();
+        for (place, inode) in &self.steps {
+            node = node.child(&place.name, *inode)?;
+        }
+        Ok(Some(node))
     }
 }

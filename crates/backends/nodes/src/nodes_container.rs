@@ -136,6 +136,17 @@ impl NodesContainer {
         nodes.all(|node| node == Some(first)).then_some(first)
     }
 
+    /// The only node that a change concerns, with what was read there, if it is one.
+    fn only_node_with_reads(&self, change: &Change<'_>) -> Result<Option<(usize, ReadTokens)>> {
+        let Some(tokens) = change.tokens else { return Ok(None) };
+        let mut tokens = by_node(tokens, self.parts.len())?;
+        let Some((node, tokens)) = tokens.pop_first().filter(|_| tokens.is_empty()) else {
+            return Ok(None);
+        };
+        let is_there = |write| self.only_node_of(write) == Some(node);
+        Ok(change.writes.iter().all(is_there).then_some((node, tokens)))
+    }
+
     /// What each node has to do for a change, in the order of the nodes.
     async fn shares<'a>(&self, change: Change<'a>) -> Result<Vec<Share<'a>>> {
         let mut tokens = match change.tokens {
@@ -212,6 +223,10 @@ impl NodesContainer {
         }
         if change.one_by_one && change.tokens.is_none() {
             return self.write_one_by_one(change.writes).await;
+        }
+        if let Some((node, tokens)) = self.only_node_with_reads(&change)? {
+            let change = Change { tokens: Some(&tokens), ..change };
+            return settled!(&self.shared, node, self.parts[node].write(change).await);
         }
         let shares = self.shares(change).await?;
         let reads_only = change.writes.is_empty();

@@ -30,6 +30,8 @@ impl Wake for Nobody {
 pub(crate) struct Reading {
     /// The socket, while somebody waits.
     waited_for: Option<AsyncFd<Arc<OwnedFd>>>,
+    /// The last read had room left: the next look will hardly find more.
+    was_drained: bool,
     /// Dropped before the socket is closed.
     _closed: ClosedInChildren,
     socket: Arc<OwnedFd>,
@@ -51,7 +53,12 @@ pub(crate) fn split(stream: TcpStream) -> Result<(Reading, Writing)> {
         let (from, from_closed) = closed_in_children(to.try_clone()?);
         let (to, to_closed) = closed_in_children(to);
         let socket = watched(to, Interest::WRITABLE)?;
-        let reading = Reading { waited_for: None, _closed: from_closed, socket: Arc::new(from) };
+        let reading = Reading {
+            waited_for: None,
+            was_drained: false,
+            _closed: from_closed,
+            socket: Arc::new(from),
+        };
         Ok((reading, Writing { _closed: to_closed, socket }))
     };
     halves().map_err(|error| Error::io("opening a connection", &error))
@@ -104,13 +111,23 @@ impl AsyncRead for Reading {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let was_drained = std::mem::take(&mut self.was_drained);
+        let is_looking = context.waker().will_wake(&LOOKING);
+        if is_looking {
+            self.waited_for = None;
+        }
+        if is_looking && was_drained {
+            return Poll::Pending;
+        }
         loop {
             match receive_arrived(self.socket.as_fd(), buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                received => return Poll::Ready(received),
+                received => {
+                    self.was_drained = buffer.remaining() > 0;
+                    return Poll::Ready(received);
+                }
             }
-            if context.waker().will_wake(&LOOKING) {
-                self.waited_for = None;
+            if is_looking {
                 return Poll::Pending;
             }
             ready!(self.waited_for()?.poll_read_ready(context))?.clear_ready();

@@ -7,7 +7,7 @@
 //! none was committed, drops it.
 //!
 //! If only one of them changes, because a transaction has only read from the others, its commit is all there is: the
-//! others are locked until then.
+//! indexes of the others are locked until then ([`committed_alone`]).
 use super::change::with_room;
 use super::change::{Change, IndexEdit};
 use super::doubt::{PREPARED, commit_all};
@@ -56,12 +56,10 @@ fn attempt(
     let txns = targets.iter().map(|target| target.index.write());
     let mut txns = txns.collect::<Result<Vec<_>>>()?;
     let epoch = pool.control.next_epoch();
-    let journals = match record(targets, &mut txns, epoch, work)? {
+    let journals = match record(targets, &mut txns, epoch, true, work)? {
         Recorded::Many(journals) => journals,
         Recorded::One(number) => {
-            let only = txns.swap_remove(number);
-            targets[number].note_writer(&only);
-            return only.commit().map(|()| epoch);
+            return commit_one(targets[number], txns.swap_remove(number)).map(|()| epoch);
         }
         Recorded::Nothing => return Ok(epoch),
     };
@@ -77,6 +75,62 @@ fn attempt(
         let _ = forget_intent(targets);
     }
     Ok(epoch)
+}
+
+/// As [`coordinated`], for `work` that changes one of the targets only, and reads what must not change until its commit
+/// from the others. No doubt is needed for that, and nobody coordinates: the locks of the indexes suffice.
+///
+/// `changed` is the position of the target that changes.
+pub(crate) fn committed_alone(
+    pool: &OpenPool,
+    targets: &[&Target],
+    changed: usize,
+    mut work: impl FnMut(&mut [Change<'_>]) -> Result<()>,
+) -> Result<Epoch> {
+    let alone =
+        outwaiting(|| with_room(targets, || attempt_alone(pool, targets, changed, &mut work)))?;
+    alone.map_or_else(|| coordinated(pool, targets, work), Ok)
+}
+
+/// The epoch of the commit; `None` if more than one target has changed: then nothing is committed.
+fn attempt_alone(
+    pool: &OpenPool,
+    targets: &[&Target],
+    changed: usize,
+    work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
+) -> Result<Option<Epoch>> {
+    let mut txns = begin_undoubted(targets)?;
+    targets[changed].note_writer(&txns[changed]);
+    let epoch = pool.control.next_epoch();
+    match record(targets, &mut txns, epoch, false, work)? {
+        Recorded::Nothing => Ok(Some(epoch)),
+        Recorded::One(number) => {
+            commit_one(targets[number], txns.swap_remove(number)).map(|()| Some(epoch))
+        }
+        Recorded::Many(_) => Ok(None),
+    }
+}
+
+/// Begins a write transaction on each of the targets, once none of them is in doubt. They cannot get into doubt as long as
+/// their indexes are locked.
+fn begin_undoubted(targets: &[&Target]) -> Result<Vec<WriteTxn>> {
+    loop {
+        let begin = |target: &&Target| {
+            target.await_turn()?;
+            target.index.write()
+        };
+        let txns = targets.iter().map(begin).collect::<Result<Vec<_>>>()?;
+        let Some(target) = targets.iter().find(|target| target.is_in_doubt()) else {
+            return Ok(txns);
+        };
+        drop(txns); // Who settles may have to wait for somebody who needs these locks.
+        settle(target)?;
+    }
+}
+
+fn commit_one(target: &Target, txn: WriteTxn) -> Result<()> {
+    target.note_writer(&txn);
+    txn.commit()
 }
 
 /// Longest intent, in bytes, that is kept until the next one replaces it; longer ones would occupy pages.
@@ -102,17 +156,18 @@ enum Recorded {
     Many(Vec<Vec<IndexEdit>>),
 }
 
-/// Does the work in the open transactions.
+/// Does the work in the open transactions; `for_many` if more than one target may commit.
 fn record(
     targets: &[&Target],
     txns: &mut [WriteTxn],
     epoch: Epoch,
+    for_many: bool,
     work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Recorded> {
     // The edits of the coordinator commit with the decision: nobody has to repeat them.
     let begin = |(number, (target, txn))| match number {
-        0 => Change::new(target, txn, epoch),
-        _ => Change::new(target, txn, epoch).with_journal(),
+        1.. if for_many => Change::new(target, txn, epoch).with_journal(),
+        _ => Change::new(target, txn, epoch),
     };
     let pairs = targets.iter().copied().zip(txns).enumerate();
     let mut changes: Vec<_> = pairs.map(begin).collect();
@@ -333,7 +388,8 @@ mod tests {
         let both = [&*state.targets[0], &*state.targets[1]];
         let mut txns: Vec<_> = both.iter().map(|t| t.index.write().unwrap()).collect();
         let epoch = state.control.next_epoch();
-        let Recorded::Many(journals) = record(&both, &mut txns, epoch, &mut { work }).unwrap()
+        let Recorded::Many(journals) =
+            record(&both, &mut txns, epoch, true, &mut { work }).unwrap()
         else {
             panic!("nothing to die in the middle of")
         };
@@ -391,11 +447,40 @@ mod tests {
         let targets: Vec<&Target> = state.targets.iter().map(AsRef::as_ref).collect();
         let last = || targets.iter().map(|target| target.index.last_commit().unwrap());
         let before: Vec<_> = last().collect();
-        coordinated(&state, &targets, |changes| changes[1].put(b"Tkey", b"value")).unwrap();
-        assert_eq!(last().collect::<Vec<_>>(), [before[0], before[1] + 1, before[2]]);
+        let put =
+            |value: &'static [u8]| move |changes: &mut [Change<'_>]| changes[1].put(b"Tkey", value);
+        let stored = || targets[1].read().unwrap().get(b"Tkey").unwrap().map(<[u8]>::to_vec);
+        coordinated(&state, &targets, put(b"value")).unwrap();
+        assert_eq!(stored().as_deref(), Some(&b"value"[..]));
+        committed_alone(&state, &targets, 1, put(b"other")).unwrap();
+        assert_eq!(stored().as_deref(), Some(&b"other"[..]));
+        assert_eq!(last().collect::<Vec<_>>(), [before[0], before[1] + 2, before[2]]);
         assert!(targets.iter().all(|target| !target.is_in_doubt()));
-        assert_eq!(targets[1].read().unwrap().get(b"Tkey").unwrap(), Some(&b"value"[..]));
         coordinated(&state, &targets, |_| Ok(())).unwrap();
-        assert_eq!(last().sum::<u64>(), before.iter().sum::<u64>() + 1);
+        committed_alone(&state, &targets, 0, |_| Ok(())).unwrap();
+        assert_eq!(last().sum::<u64>(), before.iter().sum::<u64>() + 2);
+    }
+
+    /// Also if a process has died half-way before, and if more than one target changes after all.
+    #[test]
+    fn what_commits_alone_sees_commits_whole_and_is_one_itself() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let targets: Vec<&Target> = state.targets.iter().map(AsRef::as_ref).collect();
+        let put = |changes: &mut [Change<'_>], value: &[u8]| {
+            changes.iter_mut().try_for_each(|change| change.put(b"Tkey", value))
+        };
+        die_half_way(&state, |changes| put(changes, b"value"));
+        let both = |changes: &mut [Change<'_>]| {
+            let seen = [0, 1].map(|number: usize| changes[number].txn().get(b"Tkey").unwrap());
+            assert_eq!(seen, [Some(&b"value"[..]); 2]);
+            put(changes, b"other")
+        };
+        committed_alone(&state, &targets, 0, both).unwrap();
+        let stored =
+            |target: &&Target| target.read().unwrap().get(b"Tkey").unwrap().map(<[u8]>::to_vec);
+        assert!(targets.iter().map(stored).all(|value| value.as_deref() == Some(b"other")));
+        let applied = |target: &&Target| applied(&*target.index.read().unwrap()).unwrap();
+        assert_eq!(applied(&targets[0]), applied(&targets[1]), "by one commit");
     }
 }

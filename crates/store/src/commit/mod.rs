@@ -16,7 +16,9 @@ mod resolve;
 mod stage;
 
 pub(crate) use change::{Change, IndexEdit, headroom_pages};
-pub(crate) use coordinate::{coordinated, doubt_prepared, last_applied, recover, settle};
+pub(crate) use coordinate::{
+    committed_alone, coordinated, doubt_prepared, last_applied, recover, settle,
+};
 pub(crate) use decision::is_sound_decision;
 pub(crate) use group::Group;
 pub(crate) use intent::Intent;
@@ -205,8 +207,8 @@ impl OpenPool {
     }
 
     /// Applies all of `writes`, each to the targets that come with it, at one epoch, or none. Targets of
-    /// `read_versions` take part, so that nothing a transaction has read changes before its commit. The first target
-    /// remembers the id of the change, or the only one that it writes to.
+    /// `read_versions` take part, so that nothing a transaction has read changes before its commit. The first target that
+    /// it changes remembers the id of the change.
     ///
     /// # Errors
     /// As [`OpenPool::write`].
@@ -217,12 +219,13 @@ impl OpenPool {
         read_versions: &[ReadVersion],
         id: Option<ChangeId>,
     ) -> Result<Epoch> {
-        let written: BTreeSet<u32> =
-            writes.iter().flat_map(|(_, targets)| targets.iter().copied()).collect();
-        let numbers: BTreeSet<u32> =
-            read_versions.iter().map(|read| read.target).chain(written.iter().copied()).collect();
-        let only = written.first().filter(|_| written.len() == 1);
-        let keeper = numbers.iter().position(|number| Some(number) == only).unwrap_or(0);
+        let written = |(_, targets): &(Write<'_>, Vec<u32>)| targets.clone();
+        let read = read_versions.iter().map(|read| read.target);
+        let numbers: BTreeSet<u32> = writes.iter().flat_map(written).chain(read).collect();
+        let changes = writes.iter().filter(|(write, _)| write.op.changes());
+        let changed: BTreeSet<u32> = changes.flat_map(written).collect();
+        let is_keeper = |number: &u32| changed.first().is_none_or(|first| first == number);
+        let keeper = numbers.iter().position(is_keeper).unwrap_or(0);
         let targets: Vec<&Target> =
             numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
         if let Some(done) = self.find_done(id)? {
@@ -236,7 +239,7 @@ impl OpenPool {
         for (target, _) in targets.iter().zip(&parts).filter(|(_, staged)| staged.has_data()) {
             target.sync_data()?;
         }
-        let epoch = coordinated(self, &targets, |changes| {
+        let work = |changes: &mut [Change<'_>]| {
             container.check_alive(self)?;
             let Some(keeping) = changes.get(keeper) else { return Ok(()) };
             repeated = replies::find(keeping.txn(), id)?;
@@ -249,7 +252,11 @@ impl OpenPool {
             }
             apply::apply_many(changes, container, writes, &parts)?;
             replies::remember(&mut changes[keeper], id)
-        })?;
+        };
+        let epoch = match changed.len() {
+            0 | 1 => committed_alone(self, &targets, keeper, work)?,
+            _ => coordinated(self, &targets, work)?,
+        };
         if repeated.is_none() {
             parts.drain(..).for_each(stage::Staged::publish);
         }

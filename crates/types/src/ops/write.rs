@@ -173,6 +173,14 @@ pub enum WriteOp<'a> {
     },
 }
 
+impl WriteOp<'_> {
+    /// True if it can change something. An update of no akeys only checks its conditions.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        !matches!(self, Self::Update { updates: [], .. })
+    }
+}
+
 /// Checks that the buffer of a fetch or update has the size of its records, and returns their number.
 ///
 /// # Errors
