@@ -262,7 +262,7 @@ impl Control {
         };
         double_open::refuse(&control)?;
         control.slot = control.exclusively(|| {
-            control.join_namespace()?;
+            control.join_namespaces()?;
             let slot = control.take_slot()?;
             leases::forget_predecessors(&control, slot);
             Ok(slot)
@@ -320,15 +320,16 @@ impl Control {
         synced.map_err(|error| Error::io("syncing the control file", &error))
     }
 
-    /// Fails if processes of another PID namespace use the pool: neither side could see the other die.
-    fn join_namespace(&self) -> Result<()> {
-        let mine = sys::pid_namespace();
+    /// Fails if processes of another PID namespace use the pool, because neither side could see the other die; or those of
+    /// another time namespace, whose leases end by another clock.
+    fn join_namespaces(&self) -> Result<()> {
+        let mine = sys::namespaces();
         let theirs = self.shared[2].load(Ordering::Acquire);
         if theirs != mine && self.others_alive() {
             return Err(Error::new(
                 ErrorKind::Busy,
-                "the pool is in use by processes of another PID name space (a container?): \
-                 run all of them in one",
+                "the pool is in use by processes of another PID or time name space (a container?), or of an earlier \
+                 release: run all of them in one, and with one release",
             ));
         }
         self.shared[2].store(mine, Ordering::Release);

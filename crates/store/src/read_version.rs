@@ -103,6 +103,9 @@ impl Default for Slots {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reads(pub(crate) BTreeMap<(u32, u64), Slots>);
 
+/// From so many slots on, one token for all of them is shorter.
+const FEW_SLOTS: usize = TOKEN_BYTES / 16;
+
 /// Bytes of a token for many reads of one target.
 const TOKEN_BYTES: usize = 4 + 8 + CONFLICT_SLOTS / 8;
 
@@ -157,10 +160,17 @@ impl Reads {
         Ok(moved)
     }
 
-    /// As a token for each target: its number (4 bytes), version (8 bytes), and a bit for each slot, all little-endian.
+    /// As a token for each target: its number (4 bytes), version (8 bytes), and a bit for each slot, all little-endian. Where
+    /// there are few slots, a token for each of them is shorter.
     pub(crate) fn to_tokens(&self) -> ReadTokens {
         let tokens = ReadTokens::default();
         for ((target, version), slots) in &self.0 {
+            if slots.iter().count() < FEW_SLOTS {
+                let read =
+                    |slot| ReadVersion { target: *target, slot: slot as u32, version: *version };
+                slots.iter().for_each(|slot| tokens.add(&read(slot).to_token()));
+                continue;
+            }
             let mut token = Vec::with_capacity(TOKEN_BYTES);
             token.extend_from_slice(&target.to_le_bytes());
             token.extend_from_slice(&version.to_le_bytes());
@@ -208,7 +218,7 @@ mod tests {
         let long: Vec<[u8; 16]> = reads.iter().map(|read| read.to_token()).collect();
         let long = tokens(&long.iter().map(|token| &token[..]).collect::<Vec<_>>());
         let short = compact_reads(&long, 2).unwrap();
-        assert_eq!(short.map(<[u8]>::len), [TOKEN_BYTES; 3]);
+        assert_eq!(short.map(<[u8]>::len), [16, 16, 16, 16, TOKEN_BYTES]);
         let sorted = |tokens: &ReadTokens| {
             let mut all = ReadVersion::of(tokens, 2).unwrap();
             all.sort_by_key(|read| (read.target, read.version, read.slot));

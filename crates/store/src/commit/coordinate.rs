@@ -16,7 +16,7 @@ use super::prepared::{self, Prepared};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::pool::OpenPool;
-use crate::read_leases::outwaiting;
+use crate::read_leases::{all_unleased, outwaiting};
 use crate::target::Target;
 use esker_types::ops::Commit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
@@ -181,8 +181,8 @@ fn record(
         }
         _ => {}
     }
+    all_unleased(changes.iter_mut().map(Change::finish))?;
     for change in &mut changes {
-        change.finish()?;
         change.put(&applied_key(), &epoch.0.to_le_bytes())?;
     }
     Ok(Recorded::Many(changes.into_iter().map(Change::into_journal).collect()))

@@ -16,7 +16,7 @@ use super::stage::{self, Staged};
 use crate::catalog::Container;
 use crate::io::txn::WriteTxn;
 use crate::pool::OpenPool;
-use crate::read_leases::outwaiting;
+use crate::read_leases::{all_unleased, outwaiting};
 use crate::read_version::ReadVersion;
 use crate::snapshots;
 use crate::target::Target;
@@ -248,8 +248,8 @@ impl<'p> Preparing<'p> {
 
     /// Fails if a lease is left on what the commit changes. The doubt keeps new ones from being granted.
     fn expect_no_leases(&self, prepared: &Prepared) -> Result<()> {
-        let mut parts = std::iter::zip(&self.targets, &prepared.parts);
-        parts.try_for_each(|(target, part)| target.expect_no_leases(&part.touched))
+        let parts = std::iter::zip(&self.targets, &prepared.parts);
+        all_unleased(parts.map(|(target, part)| target.expect_no_leases(&part.touched)))
     }
 
     fn store(&self, prepared: &Prepared, growth: u64) -> Result<()> {

@@ -151,9 +151,11 @@ pub(crate) fn boot_id() -> io::Result<u64> {
     Ok(id)
 }
 
-/// The PID namespace of this process. Record locks and LMDB identify processes by PID.
-pub(crate) fn pid_namespace() -> u64 {
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |info| info.ino())
+/// The PID namespace of this process in the lower half, its time namespace in the upper. Record locks and LMDB identify
+/// processes by PID; read leases end by the clock.
+pub(crate) fn namespaces() -> u64 {
+    let inode = |path| std::fs::metadata(path).map_or(0, |info| info.ino());
+    inode("/proc/self/ns/pid") | inode("/proc/self/ns/time") << 32
 }
 
 /// True if this process has mapped `file` for writing, from an address on.
