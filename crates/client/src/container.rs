@@ -428,13 +428,17 @@ impl Container {
         self.apply(Change::of(writes), access).await
     }
 
-    /// As [`Container::write`], on condition that what a transaction of this container has read still holds.
+    /// As [`Container::write`], on condition that what a transaction of this container has read still holds: at one moment
+    /// after the call, as if it were read again and then written. If it must hold until the write, use a transaction.
     ///
     /// # Errors
     /// As [`Container::write`], and [`ErrorKind::TxRestart`] if any of it has changed.
     pub async fn write_if(&self, writes: &[Write<'_>], proof: &Proof) -> Result<()> {
         let tokens = Some(proof.tokens());
-        self.writable()?.write(Change { tokens, ..Change::of(writes) }).await.map(drop)
+        self.writable()?
+            .write(Change { tokens, proved_once: true, ..Change::of(writes) })
+            .await
+            .map(drop)
     }
 
     /// As [`Container::write`]; but on a pool over nodes, each node applies its writes by itself.

@@ -1,5 +1,5 @@
 //! Answers requests by the pool and its containers.
-use crate::fetch::{self, Proof};
+use crate::fetch::{self, Proof, Way};
 use crate::host;
 use crate::kinds::RequestKind;
 use crate::limits::{
@@ -153,11 +153,16 @@ impl Session {
             }
             ContainerRequest::Write(change) => {
                 check_change(&change)?;
-                Reply::Epoch(fetch::write(&*container, &change, bulk, None).await?)
+                Reply::Epoch(fetch::write(&*container, &change, bulk, Way::Commit).await?)
+            }
+            ContainerRequest::WriteProved(change) => {
+                check_change(&change)?;
+                Reply::Epoch(fetch::write(&*container, &change, bulk, Way::CommitProved).await?)
             }
             ContainerRequest::PrepareChange(commit, change) => {
                 check_change(&change)?;
-                Reply::Epoch(fetch::write(&*container, &change, bulk, Some(commit)).await?)
+                let way = Way::Prepare(commit);
+                Reply::Epoch(fetch::write(&*container, &change, bulk, way).await?)
             }
             ContainerRequest::PrepareSnapshot(commit, name) => {
                 Reply::Epoch(container.prepare(commit, Preparation::Snapshot(name)).await?)
@@ -268,6 +273,7 @@ async fn answer_read(
         | ContainerRequest::AllocateOids(_)
         | ContainerRequest::NextOid
         | ContainerRequest::Write(_)
+        | ContainerRequest::WriteProved(_)
         | ContainerRequest::Fetch(..)
         | ContainerRequest::CreateSnapshot(_)
         | ContainerRequest::ListSnapshots

@@ -204,12 +204,22 @@ impl<'b> Values<'b> {
     }
 }
 
-/// Does what a client's change says, or prepares it as part of a commit over several nodes.
+/// What is done with a change.
+pub(crate) enum Way {
+    /// It is committed.
+    Commit,
+    /// It is committed; its tokens need to hold once before that.
+    CommitProved,
+    /// It is prepared as part of a commit over several nodes.
+    Prepare(Commit),
+}
+
+/// Does what a client's change says.
 pub(crate) async fn write(
     container: &dyn OpenContainer,
     request: &ChangeRequest<'_>,
     bulk: &[u8],
-    commit: Option<Commit>,
+    way: Way,
 ) -> Result<Epoch> {
     let mut values = Values(bulk);
     let updates = request.writes.iter().map(|(_, write)| values.updates(write));
@@ -222,9 +232,10 @@ pub(crate) async fn write(
         .collect();
     let tokens = request.tokens.as_ref().map(|tokens| read_tokens(tokens));
     let change = Change { tokens: tokens.as_ref(), id: request.id, ..Change::of(&writes) };
-    match commit {
-        None => container.write(change).await,
-        Some(commit) => container.prepare(commit, Preparation::Change(change)).await,
+    match way {
+        Way::Commit => container.write(change).await,
+        Way::CommitProved => container.write(Change { proved_once: true, ..change }).await,
+        Way::Prepare(commit) => container.prepare(commit, Preparation::Change(change)).await,
     }
 }
 

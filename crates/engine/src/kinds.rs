@@ -89,7 +89,7 @@ impl RequestKind {
             Of::Metadata(_) => Self::Metadata,
             Of::Close | Of::Rename(_) => Self::Container,
             Of::AllocateOids(_) | Of::NextOid => Self::Oids,
-            Of::Write(_) => Self::Write,
+            Of::Write(_) | Of::WriteProved(_) => Self::Write,
             Of::Fetch(..) => Self::Fetch,
             Of::ListKeys(..) | Of::ListExtents(..) | Of::ListObjects(..) => Self::List,
             Of::Query(..) | Of::QueryEach(..) | Of::ObjectEpoch(..) => Self::Query,

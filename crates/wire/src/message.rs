@@ -203,6 +203,8 @@ pub enum ContainerRequest<'a> {
     QueryEach(Vec<ObjectId>, #[serde(borrow)] KeyQuery<'a>, At),
     /// A lease on what was read under these tokens: [`Reply::Leased`], with the tokens of the lease.
     LeaseReads(#[serde(borrow)] Vec<&'a [u8]>),
+    /// As a write, but it is enough if its tokens hold at one moment after it has arrived: [`Reply::Epoch`].
+    WriteProved(#[serde(borrow)] ChangeRequest<'a>),
 }
 
 /// Which state a read sees, and whether it is to be proved.
@@ -515,6 +517,11 @@ mod tests {
         assert_eq!(
             bytes(&Request::Container(Handle(3), ContainerRequest::Write(put))),
             [1, 3, 5, 1, 9, 1, 2, 0, 1, 0, 5, 0, 1, b'd', 2, 1, 1, b'a', 0, 0, 64]
+        );
+        let proved = ChangeRequest { id: None, tokens: Some(vec![b"t"]), writes: Vec::new() };
+        assert_eq!(
+            bytes(&Request::Container(Handle(3), ContainerRequest::WriteProved(proved))),
+            [1, 3, 22, 0, 1, 1, 1, b't', 0]
         );
     }
 

@@ -35,6 +35,7 @@ impl Opened {
         let (request, data) =
             change::encode(&change, tokens.as_deref(), self.link.copies_data(), self.link.spare());
         let request = match commit {
+            None if change.proved_once => ContainerRequest::WriteProved(request),
             None => ContainerRequest::Write(request),
             Some(commit) => ContainerRequest::PrepareChange(commit, request),
         };

@@ -205,6 +205,7 @@ impl Draw<'_> {
             12 => Of::UnlinkOnLastClose(self.oid()),
             13 | 14 => self.listing(),
             15 | 16 => self.fetch(),
+            17 => Of::WriteProved(self.change()),
             _ => Of::Write(self.change()),
         }
     }

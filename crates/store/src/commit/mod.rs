@@ -274,6 +274,17 @@ impl OpenPool {
         Ok(done)
     }
 
+    /// True if nothing of this has changed, and no commit is about to change it. False also if that cannot be told without
+    /// locks.
+    #[must_use]
+    pub fn are_unchanged(&self, read_versions: &[ReadVersion]) -> bool {
+        read_versions.iter().all(|read| {
+            let target = &self.targets[read.target as usize];
+            let slot = &target.shared().conflicts()[read.slot as usize];
+            !target.is_in_doubt() && slot.load(Ordering::Acquire) <= read.version
+        })
+    }
+
     /// Fails with `TxRestart` if what a read-only transaction read was not true at one moment.
     pub fn check_read_versions(&self, read_versions: &[ReadVersion]) -> Result<()> {
         for target in &self.targets {

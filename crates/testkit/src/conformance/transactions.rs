@@ -4,7 +4,7 @@ use super::store::{
     Store, checks, dkeys, get, get_with, objects, put, put_with, refused, run, single,
 };
 use esker::{Access, Object, Proof, Transaction, Wait};
-use esker_types::ops::{Anchor, Cond, ListLimit};
+use esker_types::ops::{Anchor, Cond, ListLimit, Write, WriteOp};
 use esker_types::{ErrorKind, Result};
 use std::time::Instant;
 
@@ -36,6 +36,7 @@ pub fn transactions(make: Make<'_>) {
             a_transaction_ends_only_once,
             a_transaction_rejects_other_containers,
             an_empty_transaction_commits,
+            what_was_read_is_a_condition_of_a_write,
             what_is_leased_does_not_change,
             no_increment_is_lost,
             sums_stand_still,
@@ -296,6 +297,28 @@ fn proof_of(store: &Store, object: &Object, names: &[Vec<u8>]) -> Result<Proof> 
     let transaction = open(store)?;
     names.iter().try_for_each(|name| get_tx(object, name, &transaction).map(drop))?;
     transaction.proof()
+}
+
+fn what_was_read_is_a_condition_of_a_write(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let names: Vec<Vec<u8>> = (0..8).map(|number| format!("d{number}").into_bytes()).collect();
+    put(&object, &names[0], b"a", b"old")?;
+    let proof = proof_of(store, &object, &names[..7])?;
+    let write_if = |value: &[u8], proof: &Proof| {
+        let updates = [single(b"a", value)];
+        let op = WriteOp::Update { dkey: &names[7], cond: Cond::NONE, updates: &updates };
+        store.container.write_if(&[Write { oid: object.oid(), op }], proof).wait()
+    };
+    let unchanged: Vec<_> = (0..8_u8).map(|round| write_if(&[round], &proof)).collect();
+    assert!(unchanged.iter().any(Result::is_ok), "nothing has changed: {unchanged:?}");
+    // What was not there was read, too.
+    for changed in [&names[0], &names[6]] {
+        let proof = proof_of(store, &object, &names[..7])?;
+        put(&object, changed, b"a", b"new")?;
+        refused(write_if(b"new", &proof), ErrorKind::TxRestart);
+        assert!(get(&object, &names[7], b"a")?.is_some_and(|value| value != b"new"));
+    }
+    Ok(())
 }
 
 /// If the backend grants leases.

@@ -115,6 +115,9 @@ pub struct Change<'a> {
     /// Proof of what a transaction has read. The change is refused with [`ErrorKind::TxRestart`] where any of it
     /// has changed since.
     pub tokens: Option<&'a ReadTokens>,
+    /// It is enough if the tokens held at one moment since the change was asked for. A backend need not make sure that
+    /// they hold until the commit, which may cost it more.
+    pub proved_once: bool,
     /// Set where the change may be sent again: see [`ChangeId`].
     pub id: Option<ChangeId>,
     /// The writes may take effect one by one, where they concern several nodes. Each node does its part as a whole.
@@ -125,7 +128,7 @@ impl<'a> Change<'a> {
     /// These writes, outside any transaction.
     #[must_use]
     pub fn of(writes: &'a [Write<'a>]) -> Self {
-        Self { writes, tokens: None, id: None, one_by_one: false }
+        Self { writes, tokens: None, proved_once: false, id: None, one_by_one: false }
     }
 }
 
