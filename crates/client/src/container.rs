@@ -369,6 +369,24 @@ impl Container {
         self.opened()?.list_objects(anchor, entries, reading.at()).await
     }
 
+    /// True if it has no objects, and no property that tells how it lays them out: then it can be made whatever is wanted.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub async fn holds_nothing(&self) -> Result<bool> {
+        let properties = self.properties().list().await?;
+        if properties.iter().any(|name| name.contains("layout")) {
+            return Ok(false);
+        }
+        let mut anchor = Anchor::Start;
+        while !anchor.is_end() {
+            if !self.list_objects(&mut anchor, 1, Access::Latest).await?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn metadata(&self, prefix: &'static str) -> Attributes {
         Attributes::of_container(self, prefix, self.is_writable())
     }

@@ -12,8 +12,8 @@ use esker::types::ops::{
 use esker::types::{Error, ErrorKind, Extent, ObjectId, Result};
 use esker::{Access, Container, Object, Wait};
 
-/// The akey of the inode.
-pub(crate) const INODE_AKEY: &[u8] = b"DFS_INODE";
+/// The akey of the inode in the entry of a directory (layout: DFS).
+pub const INODE_AKEY: &[u8] = b"DFS_INODE";
 /// The akey of a symbolic link's target.
 pub(crate) const LINK_AKEY: &[u8] = b"DFS_SLINK";
 /// Beginning of the akey of an extended attribute.

@@ -4,7 +4,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 /// Bytes of a stored inode.
-pub(crate) const INODE_BYTES: usize = 88;
+pub const INODE_BYTES: usize = 88;
 
 /// Bits of the mode for the kind (POSIX: `S_IFMT`).
 pub const KIND_MASK: u32 = 0o170_000;
@@ -99,7 +99,9 @@ impl Inode {
         number_of(self.oid)
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; INODE_BYTES] {
+    /// The bytes that are stored.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; INODE_BYTES] {
         let mut bytes = [0; INODE_BYTES];
         let mut at = 0;
         let mut put = |field: &[u8]| {

@@ -63,9 +63,10 @@ mod xattr;
 
 pub use attr::{Attr, EXECUTE, READ, SetAttr, WRITE};
 pub use create::Create;
+pub use entry::INODE_AKEY;
 pub use esker::types::ops::Anchor;
 pub use file::{File, Open};
-pub use inode::{Inode, KIND_MASK, Kind, MODE_MASK, Time};
+pub use inode::{INODE_BYTES, Inode, KIND_MASK, Kind, MODE_MASK, Time};
 pub use list::{DirEntry, DirStream};
 pub use mount::{Dfs, FsSpace, MountOptions};
 pub use node::Node;

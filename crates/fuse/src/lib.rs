@@ -1,8 +1,7 @@
 //! Mounts the file system of a container through FUSE.
 //!
-//! [`Mount::new`] mounts a file system of the crate `dfs` on a directory, [`Mount::tensors`] a tensor store whose tensors are
-//! files of HDF5, [`Mount::serve`] answers the kernel until
-//! it is unmounted, and [`unmount`] unmounts it from any process. docs/semantics.md, "The mount", says what programs
+//! [`Mount::new`] mounts a file system of the crate `dfs` on a directory, [`Mount::serve`] answers the kernel until it is
+//! unmounted, and [`unmount`] unmounts it from any process. docs/semantics.md, "The mount", says what programs
 //! can rely on, and docs/decisions/0018-fuse.md why it is built this way.
 #![forbid(unsafe_code)]
 
@@ -18,7 +17,6 @@ mod names;
 mod options;
 mod served;
 mod table;
-mod tensors;
 mod unmount;
 mod xattr;
 

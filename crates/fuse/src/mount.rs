@@ -2,12 +2,10 @@
 use crate::limits::THREADS_MAX;
 use crate::options::Options;
 use crate::served::Served;
-use crate::tensors::Tensors;
 use crate::unmount::{When, detach};
 use dfs::Dfs;
 use esker::types::{Error, ErrorKind, Result};
-use esker_tensors::TensorStore;
-use fuser::{Config, Filesystem, MountOption, Session, SessionACL};
+use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -22,14 +20,9 @@ const DEVICE: &str = "/dev/fuse";
 
 /// A file system mounted on a directory. Dropping it unmounts it.
 pub struct Mount {
-    content: Content,
+    session: Session<Served>,
+    dfs: Dfs,
     dir: PathBuf,
-}
-
-/// What is mounted.
-enum Content {
-    Files(Session<Served>, Dfs),
-    Tensors(Session<Tensors>),
 }
 
 impl Mount {
@@ -43,19 +36,7 @@ impl Mount {
         let read_only = dfs.is_read_only();
         let served = Served::new(dfs.clone(), options.cache, options.snapshot);
         let session = start(served, dir, &config(options, read_only))?;
-        Ok(Self { content: Content::Files(session, dfs), dir: absolute(dir)? })
-    }
-
-    /// Mounts a tensor store on `dir`, for reading: each tensor with a name is a file of HDF5, which is not stored but made
-    /// while it is read. A `/` in a name makes directories.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn tensors(store: TensorStore, dir: &Path, options: &Options) -> Result<Self> {
-        check(dir, options)?;
-        let served = Tensors::new(store, options.snapshot);
-        let session = start(served, dir, &config(options, true))?;
-        Ok(Self { content: Content::Tensors(session), dir: absolute(dir)? })
+        Ok(Self { session, dfs, dir: absolute(dir)? })
     }
 
     /// Answers the kernel until the file system is unmounted, by any process or because this one receives SIGHUP, SIGINT
@@ -65,17 +46,12 @@ impl Mount {
     /// # Errors
     /// Errors of `ready`, of the connection to the kernel, and of the final write-back.
     pub fn serve(self, ready: impl FnOnce() -> Result<()>) -> Result<()> {
-        match self.content {
-            Content::Files(session, dfs) => {
-                let served = serve(session, &self.dir, ready);
-                served.and(dfs.flush())
-            }
-            Content::Tensors(session) => serve(session, &self.dir, ready),
-        }
+        let served = serve(self.session, &self.dir, ready);
+        served.and(self.dfs.flush())
     }
 }
 
-fn start<F: Filesystem>(served: F, dir: &Path, config: &Config) -> Result<Session<F>> {
+fn start(served: Served, dir: &Path, config: &Config) -> Result<Session<Served>> {
     Session::new(served, dir, config)
         .map_err(|error| Error::io(format!("mounting on {}", dir.display()), &error))
 }
@@ -85,11 +61,7 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
 }
 
 /// Answers the kernel until the end.
-fn serve<F: Filesystem + Send + 'static>(
-    session: Session<F>,
-    dir: &Path,
-    ready: impl FnOnce() -> Result<()>,
-) -> Result<()> {
+fn serve(session: Session<Served>, dir: &Path, ready: impl FnOnce() -> Result<()>) -> Result<()> {
     let failed = |error| Error::io(format!("serving {}", dir.display()), &error);
     let mut signals = listen().map_err(failed)?;
     let listening = signals.handle();

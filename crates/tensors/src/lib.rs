@@ -21,7 +21,7 @@ pub use dtype::{DataType, Field};
 pub use grid::Grid;
 pub use messages::{Attribute, AttributeList, Value};
 pub use slab::Slab;
-pub use store::{Checked, Collected, Listed, NewTensor, Put, Tensor, TensorStore};
+pub use store::{Checked, Collected, Listed, Located, NewTensor, Put, Tensor, TensorStore};
 pub use strided::Strided;
 
 /// The how-to, whose Rust code is compiled as a test.

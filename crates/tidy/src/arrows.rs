@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Every crate with its allowed dependencies, including development and build dependencies.
 /// Add a new crate in the row of its rank. Dependencies point downwards only, never to a sibling.
-const ARROWS: [(&str, &[&str]); 31] = [
+const ARROWS: [(&str, &[&str]); 32] = [
     ("esker-types", &[]),
     ("esker-testing", &[]),
     ("esker-os", &["esker-types"]),
@@ -36,6 +36,18 @@ const ARROWS: [(&str, &[&str]); 31] = [
     ("esker-fields", &["esker-testing", "esker-types", "esker-eccodes", "esker-store", "esker"]),
     ("esker-tensors", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),
     (
+        "esker-tensorfs",
+        &[
+            "esker-testing",
+            "esker-os",
+            "esker-backend",
+            "esker-memory",
+            "esker",
+            "esker-dfs",
+            "esker-tensors",
+        ],
+    ),
+    (
         "esker-libdaos",
         &[
             "esker-testing",
@@ -47,7 +59,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
             "esker-dfs",
         ],
     ),
-    ("esker-preload", &["esker-types", "esker-store", "esker", "esker-dfs"]),
+    ("esker-preload", &["esker-types", "esker-store", "esker", "esker-dfs", "esker-tensorfs"]),
     (
         "esker-python",
         &[
@@ -60,7 +72,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
             "esker-eccodes",
         ],
     ),
-    ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs", "esker-tensors"]),
+    ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     (
         "esker-bench",
         &[
@@ -114,6 +126,7 @@ const CLI: &[&str] = &[
     "esker-dfs",
     "esker-fields",
     "esker-tensors",
+    "esker-tensorfs",
     "esker-fuse",
     "esker-bench",
     "esker-plots",

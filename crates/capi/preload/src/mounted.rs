@@ -37,7 +37,7 @@ fn open() -> Answer<Arc<Dfs>> {
     threads::watch();
     internal::choose_base();
     let options = MountOptions { read_only: config.read_only, ..MountOptions::default() };
-    match Dfs::open(&config.pool, &config.container, options) {
+    match tensorfs::open(&config.pool, &config.container, options) {
         Ok(fs) => {
             fs.set_mount_point(&config.mount);
             let fs = Arc::new(fs);

@@ -8,7 +8,6 @@ use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
 use esker_fuse::{Cache, Mount, Mounted, Options, When};
-use esker_tensors::TensorStore;
 use rustix::stdio;
 use serde_json::json;
 use std::io::{ErrorKind as IoKind, Read, Write};
@@ -77,12 +76,6 @@ pub(crate) struct MountCommand {
     allow_other: bool,
 }
 
-/// What a container holds.
-enum Source {
-    Files(Dfs),
-    Tensors(TensorStore),
-}
-
 #[derive(Clone, Copy, ValueEnum)]
 enum CacheName {
     /// Nothing: every read and write goes to the store. Shared writable mappings do not work
@@ -135,7 +128,7 @@ impl MountCommand {
     /// Serves the mount in this process; calls `ready` when it is ready.
     fn serve(self, ready: impl FnOnce() -> Result<()>) -> Result<Answer> {
         self.refuse_mounted()?;
-        let source = self.open()?;
+        let dfs = self.open()?;
         let defaults = Options::default();
         let options = Options {
             source: self.source.clone(),
@@ -144,11 +137,7 @@ impl MountCommand {
             snapshot: self.snapshot.is_some(),
             allow_other: self.allow_other,
         };
-        let mount = match source {
-            Source::Files(dfs) => Mount::new(dfs, &self.dir, &options)?,
-            Source::Tensors(store) => Mount::tensors(store, &self.dir, &options)?,
-        };
-        mount.serve(ready)?;
+        Mount::new(dfs, &self.dir, &options)?.serve(ready)?;
         Ok(Answer::new(self.response(), ""))
     }
 
@@ -168,22 +157,15 @@ impl MountCommand {
         }
     }
 
-    fn open(&self) -> Result<Source> {
-        let (pool, container) = open::split(&self.source)?;
+    fn open(&self) -> Result<Dfs> {
+        let (pool, label) = open::split(&self.source)?;
         let read_only = self.read_only || self.snapshot.is_some();
         let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let (pool, label) = (Pool::connect(&pool, mode)?, container);
+        let pool = Pool::connect(&pool, mode)?;
         let container = pool.open_container(label, mode).wait()?;
         let snapshot =
             self.snapshot.as_ref().map(|name| container.find_snapshot(name).wait()).transpose()?;
-        if TensorStore::is_in(&container)? {
-            let store = TensorStore::open(&pool, label, mode)?;
-            return Ok(Source::Tensors(match snapshot {
-                Some(epoch) => store.at(epoch)?,
-                None => store,
-            }));
-        }
-        Dfs::mount(container, MountOptions { read_only, snapshot }).map(Source::Files)
+        tensorfs::mount(&pool, label, MountOptions { read_only, snapshot })
     }
 
     /// Runs this command again as the server, and waits until the mount is ready. Until then the server has our

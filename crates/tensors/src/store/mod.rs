@@ -14,7 +14,7 @@ mod write;
 
 pub use check::Checked;
 pub use collect::Collected;
-pub use names::Listed;
+pub use names::{Listed, Located};
 pub use put::{NewTensor, Put};
 pub use tensor::Tensor;
 
@@ -22,7 +22,6 @@ use crate::limits::RESTARTS_MAX;
 use esker::backend::NewContainer;
 use esker::{Access, Container, Kv, Pool, Wait};
 use esker_types::info::OpenMode;
-use esker_types::ops::Anchor;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 
 /// A tensor store: tensors in a container of their own. Clones are cheap. Many threads may use one handle at a time,
@@ -89,7 +88,8 @@ impl TensorStore {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) if error.kind() == ErrorKind::Invalid => {
                 let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
-                return if is_empty(&container)? { Self::begin_in(container) } else { Err(error) };
+                let is_empty = container.holds_nothing().wait()?;
+                return if is_empty { Self::begin_in(container) } else { Err(error) };
             }
             other => return other,
         }
@@ -150,21 +150,6 @@ impl TensorStore {
             )),
         }
     }
-}
-
-/// True if a container has no objects, and no property says what it is to hold.
-fn is_empty(container: &Container) -> Result<bool> {
-    let properties = container.properties().list().wait()?;
-    if properties.iter().any(|name| name.contains("layout")) {
-        return Ok(false);
-    }
-    let mut anchor = Anchor::Start;
-    while !anchor.is_end() {
-        if !container.list_objects(&mut anchor, 1, Access::Latest).wait()?.is_empty() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Adds how to create a store, if its container does not exist.

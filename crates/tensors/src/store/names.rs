@@ -1,11 +1,11 @@
 //! Finding, listing, renaming and removing tensors.
-use super::{Tensor, TensorStore, records::now_ms};
+use super::{Tensor, TensorStore, layout, records::now_ms};
 use crate::dtype::DataType;
 use crate::limits::NAME_BYTES_MAX;
 use crate::messages::{State, TensorRecord};
 use esker::{Access, Kv, Wait};
-use esker_types::ops::{Anchor, Cond, ListLimit};
-use esker_types::{Error, ErrorKind, Result, Uuid};
+use esker_types::ops::{Anchor, Cond, Edge, KeyQuery, ListLimit};
+use esker_types::{Error, ErrorKind, ObjectId, Result, Uuid};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -28,6 +28,17 @@ pub struct Listed {
     pub shape: Vec<u64>,
     /// Bytes of its elements.
     pub bytes: u64,
+    /// When it became visible.
+    pub committed: SystemTime,
+}
+
+/// Where a visible tensor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// The Array with its chunks.
+    pub oid: ObjectId,
     /// When it became visible.
     pub committed: SystemTime,
 }
@@ -109,6 +120,38 @@ impl TensorStore {
             "tensor {name:?} was replaced {LOOKS_MAX} times while it was opened: try again"
         );
         Err(Error::new(ErrorKind::Again, text))
+    }
+
+    /// Where a tensor is, by its name or UUID, without opening it.
+    ///
+    /// # Errors
+    /// As [`TensorStore::open_tensor`].
+    pub fn locate(&self, name: &str) -> Result<Located> {
+        let (uuid, record) = self.find(name)?;
+        let committed = UNIX_EPOCH + Duration::from_millis(record.committed_ms);
+        Ok(Located { uuid, oid: layout::data_oid(uuid, record.object_class), committed })
+    }
+
+    /// The first name that follows `after` in the order of their bytes, to list many of them some at a time.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub fn next_name(&self, after: &[u8]) -> Result<Option<String>> {
+        let after = Some(after).filter(|after| !after.is_empty());
+        let query = KeyQuery {
+            edge: Edge::Min,
+            dkey: None,
+            after,
+            akey: None,
+            want_akey: false,
+            want_extent: false,
+        };
+        let found = self.names.object().query_key(query, self.access()).wait()?;
+        let name = found.map(|found| String::from_utf8(found.dkey)).transpose();
+        name.map_err(|_| {
+            let text = "a name of a tensor is not in UTF-8: run `esker tensor check`";
+            Error::new(ErrorKind::Corrupt, text)
+        })
     }
 
     /// All visible tensors: those with names first, sorted by name, then the others by time.

@@ -5,10 +5,10 @@ use crate::open;
 use crate::output::Answer;
 use clap::Args;
 use dfs::{Dfs, MountOptions, NewDfs, Unreached};
+use esker::Pool;
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
-use esker::{Pool, Wait};
 use rustix::fs::{StatVfs, StatVfsMountFlags, statvfs};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -27,17 +27,21 @@ const LIBRARY: &str = "libesker_preload.so";
 /// is preloaded into the program (LD_PRELOAD) serves the C library's calls on paths below the mount point, and
 /// passes all other calls on. This requires no installation and no privileges. docs/semantics.md lists which calls are
 /// served. The library cannot be loaded into a statically linked program; a warning says so: use `esker mount`.
+///
+/// A container of tensors (`esker tensor`) is shown too, for reading: each tensor with a name is a file NAME.h5 of HDF5, which
+/// is made of its stored chunks while it is read. A `/` in a name makes directories.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker run tank/home -- cp -r /data/run1 /esker/
   esker run tank/home --mount /scratch -- bash
   esker run tank/home --report -- python3 train.py /esker/set
   esker run tank/home -- mpirun -n 4 ior -a POSIX -o /esker/ior
+  esker run tank/tensors -- h5dump -H /esker/t2m.h5
 
 The exit status is that of the program: with --report, 128 plus the number of the signal that killed it; 126 \
 if it could not be executed, 127 if it was not found.")]
 pub(crate) struct Run {
-    /// Container that holds the file system
+    /// Container that holds the file system, or tensors
     #[arg(value_name = "POOL/CONT")]
     source: String,
     /// Mount point: the path at which the program sees the file system. It need not exist
@@ -108,7 +112,7 @@ impl Run {
         }
     }
 
-    /// Checks that the container holds a file system, so that an error is reported once and not by each process.
+    /// Checks that the container holds a file system or tensors, so that an error is reported once and not by each process.
     /// Returns the pool, the UUID of the container, and the directory for locks.
     fn check_container(&self) -> Result<(String, String, PathBuf)> {
         let (name, label) = open::split(&self.source)?;
@@ -121,10 +125,8 @@ impl Run {
                 _ => {}
             }
         }
-        let container = pool.open_container(label, mode).wait()?;
-        let uuid = container.info().uuid.to_string();
         let options = MountOptions { read_only: self.read_only, ..MountOptions::default() };
-        Dfs::mount(container, options)?;
+        let uuid = tensorfs::mount(&pool, label, options)?.container().info().uuid.to_string();
         Ok((name.into_owned(), uuid, locks::folder(&pool)?))
     }
 }

@@ -1,0 +1,214 @@
+//! The directories and files that the names of tensors make.
+use crate::ids;
+use crate::places::{Place, Places};
+use dfs::limits::NAME_MAX;
+use dfs::{Inode, Kind, Time};
+use esker::types::{ErrorKind, KeyBatch, ObjectId, Result};
+use esker_os::ForkLock;
+use esker_tensors::hdf5::Image;
+use esker_tensors::{Located, TensorStore};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What the names of files end with.
+const ENDING: &str = ".h5";
+
+/// Permission bits.
+pub(crate) const DIRECTORY_MODE: u32 = 0o555;
+const FILE_MODE: u32 = 0o444;
+
+/// Follows every byte of UTF-8, and thus all names that begin with what stands before it.
+const BEHIND: u8 = 0xff;
+
+/// A store whose tensors are shown as files.
+pub(crate) struct Files {
+    store: TensorStore,
+    root: ObjectId,
+    owner: (u32, u32),
+    since: Time,
+    places: Places,
+    /// A child made by fork opens its own.
+    open: ForkLock<HashMap<ObjectId, Open>>,
+}
+
+/// A file that this process has open.
+struct Open {
+    times: usize,
+    image: Arc<Image>,
+}
+
+impl Files {
+    pub(crate) fn new(store: TensorStore, root: ObjectId) -> Self {
+        let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let (places, open) = (Places::default(), ForkLock::default());
+        Self { store, root, owner, since: Time::now(), places, open }
+    }
+
+    pub(crate) fn store(&self) -> &TensorStore {
+        &self.store
+    }
+
+    /// The beginning of the names in a directory; `None` if the id is not of one.
+    pub(crate) fn directory(&self, oid: ObjectId) -> Result<Option<String>> {
+        if oid == self.root {
+            return Ok(Some(String::new()));
+        }
+        match ids::is_directory(oid).then(|| self.place(oid)).transpose()?.flatten() {
+            Some(Place::Directory(path)) => Ok(Some(path)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The file with an id; `None` if it is of none, or its tensor is gone.
+    pub(crate) fn image(&self, oid: ObjectId) -> Result<Option<Arc<Image>>> {
+        if let Some(open) = self.open.lock().get(&oid) {
+            return Ok(Some(Arc::clone(&open.image)));
+        }
+        let Some(Place::File(uuid)) = self.place(oid)? else { return Ok(None) };
+        match self.store.open_tensor(&uuid.to_string()) {
+            Ok(tensor) => Image::new(&tensor).map(|image| Some(Arc::new(image))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps a file open until it is released as often. One that is gone is reported by whatever is read of it.
+    pub(crate) fn lease(&self, oid: ObjectId) -> Result<()> {
+        if let Some(image) = self.image(oid)? {
+            self.open.lock().entry(oid).or_insert(Open { times: 0, image }).times += 1;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn release(&self, oid: ObjectId) {
+        let mut all = self.open.lock();
+        let Some(open) = all.get_mut(&oid) else { return };
+        open.times -= 1;
+        if open.times == 0 {
+            let last = all.remove(&oid);
+            // Its lease is released without the lock.
+            drop(all);
+            drop(last);
+        }
+    }
+
+    /// What an id is of. One that was forgotten, or that another program handed out, is found among all names.
+    fn place(&self, oid: ObjectId) -> Result<Option<Place>> {
+        match self.places.get(oid) {
+            Some(place) => Ok(Some(place)),
+            None => self.search(oid),
+        }
+    }
+
+    fn search(&self, oid: ObjectId) -> Result<Option<Place>> {
+        let mut name = self.store.next_name(b"")?;
+        while let Some(at) = name {
+            let above = at.match_indices('/').map(|(end, _)| &at[..=end]);
+            if let Some(path) = above.into_iter().find(|path| ids::directory(path) == oid) {
+                return Ok(Some(Place::Directory(path.to_owned())));
+            }
+            if ids::is_file(oid)
+                && let Some(found) = self.locate(&at)?.filter(|found| found.oid == oid)
+            {
+                return Ok(Some(Place::File(found.uuid)));
+            }
+            name = self.store.next_name(at.as_bytes())?;
+        }
+        Ok(None)
+    }
+
+    fn locate(&self, name: &str) -> Result<Option<Located>> {
+        match self.store.locate(name) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The inode of an entry of a directory.
+    pub(crate) fn inode(&self, directory: &str, name: &[u8]) -> Result<Option<Inode>> {
+        let Ok(name) = std::str::from_utf8(name) else { return Ok(None) };
+        if let Some(stem) = name.strip_suffix(ENDING)
+            && let Some(found) = self.locate(&format!("{directory}{stem}"))?
+        {
+            self.places.put(found.oid, Place::File(found.uuid));
+            return Ok(Some(self.new_inode(Kind::File, found.oid, time(found.committed))));
+        }
+        let path = format!("{directory}{name}/");
+        let first = self.store.next_name(path.as_bytes())?;
+        if !is_shown(name) || !first.is_some_and(|first| first.starts_with(&path)) {
+            return Ok(None);
+        }
+        let oid = ids::directory(&path);
+        self.places.put(oid, Place::Directory(path));
+        Ok(Some(self.new_inode(Kind::Directory, oid, self.since)))
+    }
+
+    fn new_inode(&self, kind: Kind, oid: ObjectId, time: Time) -> Inode {
+        let mode = if kind == Kind::File { FILE_MODE } else { DIRECTORY_MODE };
+        let ((uid, gid), class) = (self.owner, 0);
+        Inode {
+            kind,
+            mode,
+            oid,
+            mtime: time,
+            ctime: time,
+            chunk_size: 0,
+            class,
+            uid,
+            gid,
+            link_len: 0,
+        }
+    }
+
+    /// At most `most` names in a directory that follow `after`, which is where the last listing ended, or empty. Returns where
+    /// this one ends, `None` at the end.
+    pub(crate) fn list(
+        &self,
+        directory: &str,
+        after: &[u8],
+        most: usize,
+    ) -> Result<(KeyBatch, Option<Vec<u8>>)> {
+        let mut names = KeyBatch::default();
+        let mut at = if after.is_empty() { directory.as_bytes().to_vec() } else { after.to_vec() };
+        while names.len() < most {
+            let next = self.store.next_name(&at)?;
+            let Some(name) = next.filter(|name| name.starts_with(directory)) else {
+                return Ok((names, None));
+            };
+            let entry = match name[directory.len()..].split_once('/') {
+                Some((inner, _)) => {
+                    at = [directory, inner, "/"].concat().into_bytes();
+                    at.push(BEHIND);
+                    self.directory_entry(directory, inner)?
+                }
+                None => {
+                    at = name.as_bytes().to_vec();
+                    Some(format!("{}{ENDING}", &name[directory.len()..]))
+                }
+            };
+            entry.filter(|entry| is_shown(entry)).iter().for_each(|one| names.push(one.as_bytes()));
+        }
+        Ok((names, Some(at)))
+    }
+
+    /// The entry of a directory, unless a file has its name.
+    fn directory_entry(&self, above: &str, name: &str) -> Result<Option<String>> {
+        let is_taken = match name.strip_suffix(ENDING) {
+            Some(stem) => self.locate(&format!("{above}{stem}"))?.is_some(),
+            None => false,
+        };
+        Ok((!is_taken).then(|| name.to_owned()))
+    }
+}
+
+/// True if a file system can show an entry of this name.
+fn is_shown(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && name.len() <= NAME_MAX
+}
+
+fn time(at: SystemTime) -> Time {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
+}

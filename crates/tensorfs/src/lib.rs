@@ -1,0 +1,92 @@
+//! The tensors of a store as a file system: each one with a name is a file of HDF5, which is made while it is read.
+//!
+//! [`mount`] returns a [`Dfs`] like any other, for reading, so that whatever shows a file system shows tensors too: the
+//! mount, the interception library, the command line. Its container is one of a backend of its own, which answers what a
+//! file system asks of directories and files out of the store. docs/decisions/0048-tensors-as-files.md gives the reasons.
+#![forbid(unsafe_code)]
+
+mod container;
+mod fetch;
+mod files;
+mod ids;
+pub mod limits;
+mod places;
+mod pool;
+
+use dfs::{Dfs, MountOptions, NewDfs};
+use esker::backend::NewContainer;
+use esker::types::info::OpenMode;
+use esker::types::{Error, ErrorKind, Result};
+use esker::{Pool, Wait};
+use esker_memory::Memory;
+use esker_tensors::TensorStore;
+use files::Files;
+use pool::Shown;
+use std::sync::Arc;
+
+/// Opens the pool and the container with these names and mounts what the container holds: a file system, or tensors.
+///
+/// # Errors
+/// As [`Pool::connect`] and [`mount`].
+pub fn open(pool: &str, container: &str, options: MountOptions) -> Result<Dfs> {
+    mount(&Pool::connect(pool, mode(options))?, container, options)
+}
+
+/// Mounts what a container holds: a file system, or tensors, which are read only.
+///
+/// # Errors
+/// As [`Pool::open_container`], [`Dfs::mount`] and [`TensorStore::open`]; [`ErrorKind::Invalid`] if it holds neither.
+pub fn mount(pool: &Pool, label: &str, options: MountOptions) -> Result<Dfs> {
+    let container = pool.open_container(label, mode(options)).wait()?;
+    if !TensorStore::is_in(&container)? {
+        return Dfs::mount(container, options).map_err(neither);
+    }
+    let store = TensorStore::open(pool, label, mode(options))?;
+    show(match options.snapshot {
+        Some(epoch) => store.at(epoch)?,
+        None => store,
+    })
+}
+
+/// The file system of a tensor store. A `/` in a name makes directories; names that cannot be those of files are not shown.
+///
+/// # Errors
+/// Errors of the backend.
+pub fn show(store: TensorStore) -> Result<Dfs> {
+    let info = store.container().info().clone();
+    let label = Some(info.label.as_str()).filter(|label| !label.is_empty());
+    // What a file system has apart from its files is in memory.
+    let memory = Memory::new(1);
+    let plain = Pool::from_backend(Arc::new(memory.clone()), OpenMode::ReadWrite);
+    let new = NewContainer::nameless().with_label(label).with_uuid(info.uuid);
+    let made = NewDfs { root_mode: files::DIRECTORY_MODE, ..NewDfs::default() };
+    Dfs::create_container(&plain, &new, &made)?;
+    let uuid = info.uuid.to_string();
+    let root = Dfs::mount(
+        plain.open_container(&uuid, OpenMode::ReadOnly).wait()?,
+        MountOptions { read_only: true, snapshot: None },
+    )?
+    .roots()
+    .root;
+    let shown = Shown::new(memory, Arc::new(Files::new(store, root)));
+    let pool = Pool::from_backend(Arc::new(shown), OpenMode::ReadOnly);
+    let container = pool.open_container(&uuid, OpenMode::ReadOnly).wait()?;
+    Dfs::mount(container, MountOptions { read_only: true, snapshot: None })
+}
+
+fn mode(options: MountOptions) -> OpenMode {
+    match options.read_only || options.snapshot.is_some() {
+        true => OpenMode::ReadOnly,
+        false => OpenMode::ReadWrite,
+    }
+}
+
+fn neither(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Invalid => {
+            let text = format!("{}, or store tensors with `esker tensor put`", error.message());
+            Error::new(ErrorKind::Invalid, text)
+        }
+        _ => error,
+    }
+}

@@ -1,0 +1,52 @@
+//! What the ids are of that were handed out last.
+use crate::limits::PLACES_MAX;
+use esker::types::{ObjectId, Uuid};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What an id is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A directory: the beginning of the names in it.
+    Directory(String),
+    /// The file of a tensor.
+    File(Uuid),
+}
+
+/// Places by their ids. When the younger half is full, the older one is forgotten.
+#[derive(Default)]
+pub(crate) struct Places(Mutex<[HashMap<ObjectId, Place>; 2]>);
+
+impl Places {
+    fn halves(&self) -> MutexGuard<'_, [HashMap<ObjectId, Place>; 2]> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self, oid: ObjectId) -> Option<Place> {
+        self.halves().iter().find_map(|half| half.get(&oid).cloned())
+    }
+
+    pub(crate) fn put(&self, oid: ObjectId, place: Place) {
+        let [younger, older] = &mut *self.halves();
+        if younger.len() >= PLACES_MAX / 2 {
+            *older = std::mem::take(younger);
+        }
+        younger.insert(oid, place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let places = Places::default();
+        let oid = |number| ObjectId { hi: 0, lo: number };
+        let count = PLACES_MAX as u64 + 1;
+        (0..count).for_each(|number| places.put(oid(number), Place::Directory(String::new())));
+        assert_eq!(places.get(oid(0)), None);
+        assert_eq!(places.get(oid(count - 1)), Some(Place::Directory(String::new())));
+        assert!(places.halves().iter().map(HashMap::len).sum::<usize>() <= PLACES_MAX);
+    }
+}
