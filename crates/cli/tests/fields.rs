@@ -46,6 +46,20 @@ fn answer(site: &Site, arguments: &[&str]) -> Value {
 }
 
 #[test]
+fn fields_are_archived_in_an_empty_container() {
+    let site = site(&[]);
+    site.ok(&["cont", "create", "tank/fields"]);
+    archive(&site, 3, "step 3");
+    assert!(fields(&site, &["list"]).contains("step=3"));
+    site.ok(&["cont", "create", "tank/used"]);
+    site.ok(&["kv", "put", "tank/used", "a", "b", "c"]);
+    let file = site.dir.join("field");
+    let command = ["fields", "archive", "--store", "tank/used", "--key", &key(3)];
+    let said = refused(&site, &[&command[..], &[file.to_str().unwrap()]].concat());
+    assert!(said.contains("container used holds no fields: name an empty container"), "{said}");
+}
+
+#[test]
 fn what_is_archived_is_listed_and_comes_back_in_order() {
     let site = site(&[0, 6, 12]);
     let listed = fields(&site, &["list", "step=6/12"]);

@@ -1,7 +1,7 @@
 //! The store of fields: what becomes visible when, in which order it comes back, and what goes.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
-use esker::Pool;
+use esker::{Pool, Wait};
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
 use esker_testing::HANG;
@@ -325,10 +325,46 @@ fn stores_are_made_once_and_known_again() {
     let none = FieldStore::open(&pool, "none", OpenMode::ReadOnly).err().map(|error| error.kind());
     assert_eq!(none, Some(ErrorKind::NotFound));
     let new = esker::backend::NewContainer::named("plain");
-    esker::Wait::wait(pool.create_container(&new)).unwrap();
+    pool.create_container(&new).wait().unwrap();
     let plain =
         FieldStore::open(&pool, "plain", OpenMode::ReadOnly).err().map(|error| error.kind());
     assert_eq!(plain, Some(ErrorKind::Invalid));
+}
+
+#[test]
+fn an_empty_container_becomes_a_store() {
+    let (pool, label) = new_place();
+    let mars = Schema::default_mars().unwrap();
+    let own = Schema::parse("[ a [ b [ c ]]]", "own").unwrap();
+    let container = |label: &str| {
+        let new = esker::backend::NewContainer::named(label);
+        pool.create_container(&new).wait().unwrap();
+        pool.open_container(label, OpenMode::ReadWrite).wait().unwrap()
+    };
+    container(&label);
+    // All of those who begin at the same time have the schema of the first.
+    let texts: Vec<String> = std::thread::scope(|scope| {
+        let begin = |number| {
+            let schema = if number % 2 == 0 { &mars } else { &own };
+            let (pool, label) = (&pool, &label);
+            scope.spawn(move || {
+                let store = FieldStore::open_or_create(pool, label, schema).unwrap();
+                store.schema().text().to_owned()
+            })
+        };
+        let begun: Vec<_> = (0..8).map(begin).collect();
+        begun.into_iter().map(|begun| begun.join().unwrap()).collect()
+    });
+    let again = FieldStore::open(&pool, &label, OpenMode::ReadOnly).unwrap();
+    assert!(texts.iter().all(|text| text == again.schema().text()), "{texts:?}");
+    let used = container("used");
+    let kv = used.kv(used.generate_oid(7, 7, esker_types::ObjectType::KvHashed, None, 0).unwrap());
+    kv.unwrap().put(b"k", b"v", Default::default(), esker::Access::Latest).wait().unwrap();
+    let refused = FieldStore::open_or_create(&pool, "used", &mars).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    let options = container("tensors");
+    options.properties().set("tensors_layout", b"1").wait().unwrap();
+    assert!(FieldStore::open_or_create(&pool, "tensors", &mars).is_err());
 }
 
 /// Random archiving, flushing, wiping and purging beside a plain map.

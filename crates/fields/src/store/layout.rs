@@ -1,5 +1,5 @@
 //! Where things stand in a container of fields (docs/format.md, "The fields of a container").
-use esker::{Array, ArrayAttributes, Container, Object};
+use esker::{Array, ArrayAttributes, Container, Kv, Object};
 use esker_types::{ObjectClass, ObjectId, ObjectType, Result};
 
 /// Upper words of object ids, by what the object is.
@@ -7,6 +7,10 @@ const CATALOGUE: u64 = 1;
 const INDEX: u64 = 2;
 const FIELD: u64 = 3;
 const MARKER: u64 = 4;
+const BEGINNING: u64 = 5;
+
+/// Its key for the schema.
+pub(crate) const BEGUN: &[u8] = b"schema";
 
 /// Dkeys of the catalogue.
 pub(crate) const DATABASES: &[u8] = b"databases";
@@ -63,6 +67,11 @@ pub(crate) fn index_oid(container: &Container, number: u64) -> Result<ObjectId> 
 /// The marker on which the writer of a batch of fields, named by the first, keeps a lease while it lives.
 pub(crate) fn marker(container: &Container, first: u64) -> Result<Object> {
     on_one_target(container, MARKER, first)
+}
+
+/// The Key-Value by which those who make an empty container a store agree on its schema. Other containers have none.
+pub(crate) fn beginning(container: &Container) -> Result<Kv> {
+    container.kv(on_one_target(container, BEGINNING, 0)?.oid())
 }
 
 /// One target, so that a flush to one database is one commit.

@@ -35,7 +35,7 @@ use crate::limits::RESTARTS_MAX;
 use crate::request::Selection;
 use crate::schema::Schema;
 use esker::backend::NewContainer;
-use esker::{Access, Container, Object, Pool, Transaction, Wait};
+use esker::{Access, Container, Kv, Object, Pool, Transaction, Wait};
 use esker_types::info::OpenMode;
 use esker_types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker_types::{Error, ErrorKind, KeyBatch, ObjectId, Result};
@@ -69,12 +69,7 @@ impl FieldStore {
     /// [`ErrorKind::Exists`] if `label` is taken, [`ErrorKind::NotSupported`] if the pool has no
     /// transactions, [`ErrorKind::Invalid`] if fields would be lost under the schema.
     pub fn create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
-        if !pool.capabilities().transactions {
-            let text = "fields need a pool with transactions, and this one has none: use one made with `esker \
-                        pool create`, or one on Ceph";
-            return Err(Error::new(ErrorKind::NotSupported, text));
-        }
-        schema.refuse_loss()?;
+        check_new(pool, schema)?;
         let version = layout::LAYOUT_VERSION.to_string();
         let metadata: [(&str, &[u8]); 2] =
             [(layout::VERSION, version.as_bytes()), (layout::SCHEMA, schema.text().as_bytes())];
@@ -106,13 +101,17 @@ impl FieldStore {
         Self::of(container, schema)
     }
 
-    /// Opens a store, or creates it with `schema`. Safe to call concurrently: one caller creates it.
+    /// Opens a store, or creates it with `schema`, also in a container that holds nothing yet. Safe to call concurrently: one
+    /// caller creates it.
     ///
     /// # Errors
     /// As [`FieldStore::open`] and [`FieldStore::create`].
     pub fn open_or_create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
         match Self::open(pool, label, OpenMode::ReadWrite) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::Invalid => {
+                return Self::begin_in(pool, label, schema)?.map_or(Err(error), Ok);
+            }
             other => return other,
         }
         match Self::create(pool, label, schema) {
@@ -121,6 +120,33 @@ impl FieldStore {
             }
             other => other,
         }
+    }
+
+    /// Makes a container that holds nothing a store; `None` if it holds something. Of several callers, the schema of one
+    /// counts: that of whoever is first to store it in the object that all ask.
+    fn begin_in(pool: &Pool, label: &str, schema: &Schema) -> Result<Option<Self>> {
+        let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
+        let beginning = layout::beginning(&container)?;
+        let begun = || beginning.get(layout::BEGUN, Access::Latest).wait();
+        if begun()?.is_none() {
+            // What it holds may be the choice of another, just made.
+            if !container.holds_nothing().wait()? && begun()?.is_none() {
+                return Ok(None);
+            }
+            check_new(pool, schema)?;
+            let (text, cond) = (schema.text().as_bytes(), Kv::INSERT);
+            match beginning.put(layout::BEGUN, text, cond, Access::Latest).wait() {
+                Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
+                _ => {}
+            }
+        }
+        let Some(text) = begun()? else { return Ok(None) };
+        let version = layout::LAYOUT_VERSION.to_string();
+        let values = [(layout::VERSION, version.as_bytes()), (layout::SCHEMA, &text)];
+        let name = |name: &'static str| name.trim_start_matches(layout::PROPERTY);
+        let changes = values.map(|(property, value)| (name(property), Some(value)));
+        container.properties().change(&changes).wait()?;
+        Self::open(pool, label, OpenMode::ReadWrite).map(Some)
     }
 
     fn of(container: Container, schema: Schema) -> Result<Self> {
@@ -209,9 +235,20 @@ impl FieldStore {
 }
 
 fn no_fields(label: &str) -> Error {
-    let text =
-        format!("container {label} holds no fields: `esker fields archive` makes one that does");
+    let text = format!(
+        "container {label} holds no fields: name an empty container, or a new one, which `esker fields archive` makes"
+    );
     Error::new(ErrorKind::Invalid, text)
+}
+
+/// Checks that there can be a new store with this schema.
+fn check_new(pool: &Pool, schema: &Schema) -> Result<()> {
+    if !pool.capabilities().transactions {
+        let text = "fields need a pool with transactions, and this one has none: use one made with `esker \
+                    pool create`, or one on Ceph";
+        return Err(Error::new(ErrorKind::NotSupported, text));
+    }
+    schema.refuse_loss()
 }
 
 /// Adds how to create a store, if its container does not exist.
