@@ -1,6 +1,7 @@
 """What tensors need numpy for: putting arrays, and reading selections as arrays."""
 
 import operator
+import warnings
 
 from ._esker import Tensor, TensorPut, TensorStore
 
@@ -103,6 +104,20 @@ def _begin(self, shape, dtype, attrs=None, *, chunks=None):
 def _get(self, name):
     """The elements of a tensor, by its name or UUID: a new array."""
     return self.open(name)[...]
+
+
+def _put_hdf5(self, path, name=None, dataset=None, *, chunks=None):
+    """Stores a dataset of a file of HDF5, visible under `name` or by its UUID only, and returns the UUID.
+
+    `dataset` is its path in the file, and may be left out if it is the only one; files of netCDF 4 are files of
+    HDF5. Type, byte order and attributes are kept, and chunks unless they are very small or larger than
+    64 MiB, or `chunks` gives others. The dataset may be larger than the memory. A warning names each attribute
+    that is not kept, or not as it was: complex numbers become lists of two, compounds texts in JSON.
+    """
+    uuid, remarks = self._put_hdf5(path, name, dataset, chunks)
+    for remark in remarks:
+        warnings.warn(f"{path}: {remark}", stacklevel=2)
+    return uuid
 
 
 def _keys(self):
@@ -209,6 +224,7 @@ def complete():
     TensorStore.put = _put
     TensorStore.begin = _begin
     TensorStore.get = _get
+    TensorStore.put_hdf5 = _put_hdf5
     TensorStore.keys = _keys
     TensorStore.__iter__ = _iterate
     TensorPut.write = _write

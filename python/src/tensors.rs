@@ -8,9 +8,11 @@ use crate::place;
 use crate::text;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
+use esker_tensors::hdf5::{self, Source};
 use esker_tensors::{NewTensor, Put, Slab, Strided};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -126,6 +128,27 @@ impl TensorStore {
             store.put(&new, &data, name)
         })?;
         Ok(uuid.to_string())
+    }
+
+    /// Stores a dataset of a file of HDF5; returns its UUID, and what is to be said about attributes.
+    #[pyo3(name = "_put_hdf5")]
+    fn put_hdf5(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        name: Option<&str>,
+        dataset: Option<&str>,
+        chunks: Option<Vec<u64>>,
+    ) -> PyResult<(String, Vec<String>)> {
+        let store = self.store(py)?;
+        call(py, || {
+            let source = Source::open(&path, dataset)?;
+            let mut new = source.describe().clone();
+            new.chunks = chunks.or(new.chunks);
+            let uuid = source.store(&store, &new, name, &mut |_| {})?;
+            let remarks = source.remarks().iter().map(ToString::to_string).collect();
+            Ok((uuid.to_string(), remarks))
+        })
     }
 
     /// All tensors, those with names first: a list of dicts with `uuid`, `name`, `shape`, `nbytes` and `stored`, the
@@ -321,6 +344,19 @@ impl Tensor {
     #[getter]
     fn oid(&self) -> String {
         self.tensor.array().oid().to_string()
+    }
+
+    /// Writes the tensor to a file of HDF5, which has one dataset with its name, attributes and chunks: h5py, netCDF4 and
+    /// whatever else uses HDF5 1.10 or later read it. It may be larger than the memory.
+    ///
+    /// With `virtual`, each chunk gets a file in the directory PATH.chunks, and the file at `path` a virtual dataset over
+    /// them. Raises NotSupported if HDF5 has nothing for its type or an attribute.
+    #[pyo3(signature = (path, r#virtual = false))]
+    fn to_hdf5(&self, py: Python<'_>, path: PathBuf, r#virtual: bool) -> PyResult<()> {
+        call(py, || match r#virtual {
+            true => hdf5::write_virtual(&self.tensor, &path, &mut |_, _| {}).map(drop),
+            false => hdf5::write(&self.tensor, &path, &mut |_, _| {}),
+        })
     }
 
     #[pyo3(name = "_data_type")]

@@ -8,6 +8,8 @@ import sys
 import numpy
 import pytest
 
+import esker
+
 h5py = pytest.importorskip("h5py")
 
 _SIMPLE = [
@@ -194,6 +196,97 @@ def test_h5dump_reads_what_was_exported(tensors, tmp_path):
         assert '"K"' in dumped and "(2,0): 8, 9, 10, 11" in dumped
 
 
+@pytest.mark.parametrize("virtual", [False, True])
+def test_python_exports_and_imports_what_the_command_does(tensors, tmp_path, virtual):
+    array = _filled((30, 7, 50), ">f4")
+    tensors.put(array, "in/a", _ATTRIBUTES, chunks=(4, 7, 9))
+    _export(tensors, "in/a", tmp_path / "command.h5", *(["--virtual"] if virtual else []))
+    tensors["in/a"].to_hdf5(tmp_path / "python.h5", virtual=virtual)
+    with h5py.File(tmp_path / "python.h5") as file:
+        assert file["in/a"].is_virtual == virtual
+        _same(file["in/a"][...], array)
+    if virtual:
+        chunks = [sorted(one.name for one in tmp_path.glob(f"{name}.h5.chunks/*")) for name in ("python", "command")]
+        assert chunks[0] == chunks[1] and len(chunks[0]) == 8 * 6
+        return
+    assert (tmp_path / "python.h5").read_bytes() == (tmp_path / "command.h5").read_bytes()
+    uuid = tensors.put_hdf5(tmp_path / "python.h5", "b")
+    assert (tensors["b"].uuid, tensors["b"].chunks) == (uuid, (4, 7, 9))
+    _same(tensors.get("b"), array)
+    assert {name: tensors["b"].attrs[name] for name in _ATTRIBUTES} == _ATTRIBUTES
+    unnamed = tensors.put_hdf5(tmp_path / "python.h5", dataset="in/a", chunks=(30, 7, 50))
+    assert (tensors[unnamed].name, tensors[unnamed].chunks) == (None, (30, 7, 50))
+    with pytest.raises(esker.NotFound, match="nothing"):
+        tensors.put_hdf5(tmp_path / "python.h5", "c", "nothing")
+    with pytest.raises(OSError):
+        tensors["b"].to_hdf5(tmp_path / "missing" / "a.h5")
+    assert "c" not in tensors
+
+
+def _under_run(tensors, *program):
+    """Standard output of a program that sees the tensors of a store as files below /esker."""
+    command = [sys.executable, "-m", "esker", "run", tensors.name, "--", *map(str, program)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+_IN_PLACE = """
+import multiprocessing, os, pathlib, sys
+import h5py, numpy
+
+expected = numpy.load(sys.argv[1])
+assert sorted(os.listdir("/esker")) == ["boxes.h5", "in", "rows.h5"], os.listdir("/esker")
+assert os.listdir("/esker/in/deep") == ["a.h5"]
+
+def row(at):
+    return file["boxes"][at].sum()
+
+for path, name in [("rows.h5", "rows"), ("boxes.h5", "boxes"), ("in/deep/a.h5", "in/deep/a")]:
+    file = h5py.File(f"/esker/{path}")
+    dataset = file[name]
+    assert dataset.attrs["units"] == "K"
+    assert (dataset[...] == expected).all() and (dataset[3:40:7, 5:, ::3] == expected[3:40:7, 5:, ::3]).all()
+    assert os.stat(f"/esker/{path}").st_size == len(pathlib.Path(f"/esker/{path}").read_bytes())
+    assert h5py.is_hdf5(f"/esker/{path}")
+file = h5py.File("/esker/boxes.h5")
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(row, range(len(expected))) == [one.sum() for one in expected]
+for change in [lambda: h5py.File("/esker/rows.h5", "a"), lambda: h5py.File("/esker/new.h5", "w")]:
+    try:
+        change()
+    except OSError:
+        continue
+    sys.exit("a file was changed")
+print("all read")
+"""
+
+
+def test_h5py_reads_tensors_in_place(tensors, tmp_path):
+    array = _filled((50, 40, 30), "<f8")
+    for name, chunks in [("rows", None), ("boxes", (16, 7, 30)), ("in/deep/a", (50, 40, 1))]:
+        tensors.put(array, name, {"units": "K"}, chunks=chunks)
+    numpy.save(tmp_path / "a.npy", array)
+    assert _under_run(tensors, sys.executable, "-c", _IN_PLACE, tmp_path / "a.npy") == "all read\n"
+
+
+def test_a_file_in_place_has_the_bytes_of_an_export(tensors, tmp_path):
+    tensors.put(_filled((700, 500), "<c16"), "a", _ATTRIBUTES, chunks=(64, 64))
+    tensors["a"].to_hdf5(tmp_path / "a.h5")
+    _under_run(tensors, "cmp", "/esker/a.h5", tmp_path / "a.h5")
+    # Also through a shell, whose children inherit the file open.
+    script = 'exec 3</esker/a.h5; head -c 5000 <&3 >"$0"; cat <&3 >>"$0"; cmp "$0" "$1"'
+    _under_run(tensors, "sh", "-c", script, tmp_path / "copy.h5", tmp_path / "a.h5")
+
+
+def test_h5dump_reads_in_place(tensors):
+    tensors.put(numpy.arange(12.0).reshape(3, 4), "a", {"units": "K"}, chunks=(2, 3))
+    if not shutil.which("h5dump"):
+        pytest.skip("h5dump is not installed")
+    dumped = _under_run(tensors, "h5dump", "/esker/a.h5")
+    assert '"K"' in dumped and "(2,0): 8, 9, 10, 11" in dumped
+
+
 def test_what_hdf5_cannot_say_is_refused(tensors, tmp_path):
     overlapping = {"names": ["whole", "low"], "formats": ["<u4", "<u2"], "offsets": [0, 0]}
     for array, word in [
@@ -242,6 +335,68 @@ def test_files_of_h5py_are_imported(tensors, tmp_path, version, options):
         assert tensors["a"].chunks == options["chunks"]
     _same(_import(tensors, f"{path}:/some/group/x", "b", "--chunks", "7,7"), array)
     assert tensors["b"].chunks == (7, 7)
+
+
+_COMPOUND = numpy.dtype([("name", "S4"), ("size", "<f4", (2,)), ("in", [("x", ">i2"), ("ok", "?")])])
+
+_VALUES = {
+    # The value in the file, what is kept, and what is said about it.
+    "half": (numpy.float16(0.1), float(numpy.float16(0.1)), None),
+    "halves": (numpy.array([1, numpy.inf, -0.5], ">f2"), [1.0, numpy.inf, -0.5], None),
+    "exact": (numpy.longdouble(0.5), 0.5, None),
+    "rounded": (numpy.longdouble(1) / 10, 0.1, "nearest number of 8 bytes"),
+    "complex": (1 + 2j, [1.0, 2.0], "real and the imaginary part"),
+    "complexes": (numpy.array([1j, 2], "c8"), [[0.0, 1.0], [2.0, 0.0]], "real and the imaginary part"),
+    "compound": (
+        numpy.array(("ab", (1, 2.5), (-3, True)), _COMPOUND),
+        '{"name": "ab", "size": [1.0, 2.5], "in": {"x": -3, "ok": true}}',
+        "text in JSON",
+    ),
+}
+
+
+def _with_attributes(path):
+    """Write a file whose dataset has attributes of all kinds."""
+    with h5py.File(path, "w") as file:
+        file["x"] = [1]
+        attributes = file["x"].attrs
+        for name, (value, _, _) in _VALUES.items():
+            attributes[name] = value
+        attributes.create("pairs", numpy.zeros((2, 3), "i4"), (2, 3), "(3,)i4")
+        attributes["reference"] = file["x"].ref
+        lists = numpy.empty(1, object)
+        lists[0] = numpy.arange(2, dtype="i4")
+        attributes.create("lists", lists, dtype=h5py.vlen_dtype("i4"))
+        attributes["null"] = h5py.Empty("f4")
+        bfloat16 = h5py.h5t.IEEE_F16LE.copy()
+        bfloat16.set_fields(15, 7, 8, 0, 7)
+        bfloat16.set_ebias(127)
+        h5py.h5a.create(file["x"].id, b"bfloat16", bfloat16, h5py.h5s.create(h5py.h5s.SCALAR))
+
+
+_LEFT_OUT = {
+    "reference": "refers to a place",
+    "lists": "variable length",
+    "null": "no value",
+    "bfloat16": "numpy does not know",
+}
+
+
+def test_each_attribute_is_kept_or_named(tensors, tmp_path):
+    _with_attributes(tmp_path / "a.h5")
+    answer = _run("import", tensors.name, tmp_path / "a.h5", "--name", "a")
+    assert sorted(answer["left_out"]) == sorted(_LEFT_OUT)
+    kept = tensors["a"].attrs
+    assert kept.pop("pairs") == [[0, 0, 0], [0, 0, 0]]
+    assert kept == {name: value for name, (_, value, _) in _VALUES.items()}
+    said = dict(remark.split('"')[1:3] for remark in answer["remarks"])
+    expected = {name: what for name, (_, _, what) in _VALUES.items() if what} | _LEFT_OUT
+    assert said.keys() == expected.keys()
+    assert all(word in said[name] for name, word in expected.items()), said
+    with pytest.warns(UserWarning) as warnings:
+        tensors.put_hdf5(tmp_path / "a.h5", "b")
+    assert sorted(str(one.message).split('"')[1] for one in warnings) == sorted(expected)
+    assert tensors["b"].attrs == tensors["a"].attrs
 
 
 def test_elements_that_were_never_written_have_the_fill_value(tensors, tmp_path):

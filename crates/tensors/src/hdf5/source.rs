@@ -1,4 +1,5 @@
 //! Datasets of files of HDF5, to store as tensors.
+use super::source_values::Remark;
 use super::{source_bits, source_find, source_types, source_values, unsupported};
 use crate::dtype::DataType;
 use crate::grid::Grid;
@@ -27,7 +28,7 @@ pub struct Source {
     dataset: Dataset,
     layout: DataLayout,
     new: NewTensor,
-    left_out: Vec<String>,
+    remarks: Vec<Remark>,
 }
 
 impl Source {
@@ -51,11 +52,11 @@ impl Source {
         };
         let layout = layout(&file, &dataset)?;
         let data_type = data_type(&dataset)?;
-        let (attributes, left_out) = source_values::attributes(&dataset);
+        let (attributes, remarks) = source_values::attributes(&dataset);
         let shape = dataset.shape().to_vec();
         let chunks = chunks(&dataset, data_type.size()?);
         let new = NewTensor { data_type, shape, chunks, attributes };
-        Ok(Self { file, dataset, layout, new, left_out })
+        Ok(Self { file, dataset, layout, new, remarks })
     }
 
     /// Type, shape, chunks and attributes of the dataset. Chunks are those of the file, unless they are very small or
@@ -65,11 +66,18 @@ impl Source {
         &self.new
     }
 
-    /// Names of attributes that are not kept: those that are no numbers, flags, texts or bytes, and what netCDF notes for
-    /// itself.
+    /// Attributes that are not kept, or not as they were: complex numbers become lists of two, compounds texts in JSON, long
+    /// doubles are rounded. References, lists of variable length and what netCDF notes for itself are left out.
     #[must_use]
-    pub fn left_out(&self) -> &[String] {
-        &self.left_out
+    pub fn remarks(&self) -> &[Remark] {
+        &self.remarks
+    }
+
+    /// Names of the attributes that are not kept.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<&str> {
+        let left_out = self.remarks.iter().filter(|remark| !remark.is_kept);
+        left_out.map(|remark| remark.attribute.as_str()).collect()
     }
 
     /// Stores the elements as `new`, which has the type and the shape of [`Source::describe`], under `name` or by UUID

@@ -66,15 +66,22 @@ pub(super) fn is_boolean(members: &[EnumMember]) -> bool {
     names.eq([("FALSE", &[0][..]), ("TRUE", &[1])])
 }
 
-fn compound(size: u32, fields: &[CompoundField]) -> Result<DataType> {
-    if let [real, imaginary] = fields
-        && (real.name.as_str(), imaginary.name.as_str()) == ("r", "i")
+/// True for the compound that h5py makes of complex numbers.
+pub(super) fn is_complex(size: u32, fields: &[CompoundField]) -> bool {
+    let [real, imaginary] = fields else { return false };
+    let Datatype::FloatingPoint { size: half, .. } = real.datatype else { return false };
+    (real.name.as_str(), imaginary.name.as_str()) == ("r", "i")
         && real.datatype == imaginary.datatype
-        && let Datatype::FloatingPoint { size: half, byte_order } = real.datatype
         && (real.byte_offset, imaginary.byte_offset, size) == (0, half.into(), 2 * u32::from(half))
-        && half > 2
+}
+
+fn compound(size: u32, fields: &[CompoundField]) -> Result<DataType> {
+    if let [CompoundField { datatype: Datatype::FloatingPoint { size: half, byte_order }, .. }, _] =
+        fields
+        && is_complex(size, fields)
+        && *half > 2
     {
-        return number('c', 2 * half, byte_order);
+        return number('c', 2 * half, *byte_order);
     }
     DataType::structured(size.into(), fields.iter().map(member).collect::<Result<_>>()?)
 }

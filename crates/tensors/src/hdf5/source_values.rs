@@ -1,8 +1,13 @@
 //! Attributes of datasets of HDF5.
-use super::source_types::is_boolean;
+use super::source_bits;
+use super::source_numbers::{Real, integer, real};
+use super::source_types::{is_boolean, is_complex};
+use super::values::json;
 use crate::messages::{Attribute, AttributeList, Value};
-use hdf5_reader::{Attribute as Of, ByteOrder, Dataset, Datatype};
-use std::collections::BTreeMap;
+use hdf5_reader::messages::dataspace::DataspaceType;
+use hdf5_reader::{Attribute as Of, CompoundField, Dataset, Datatype, RawAttribute};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 /// What netCDF and dimension scales keep for themselves.
 const OWN: [&str; 9] = [
@@ -17,28 +22,76 @@ const OWN: [&str; 9] = [
     "_NCCOPY",
 ];
 
-/// The attributes of a dataset, and the names of those that are not kept.
-pub(super) fn attributes(dataset: &Dataset) -> (BTreeMap<String, Attribute>, Vec<String>) {
-    let (mut kept, mut left_out) = (BTreeMap::new(), Vec::new());
+/// Says of an attribute that it is not kept, or not as it was in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The name of the attribute.
+    pub attribute: String,
+    /// False if it was left out.
+    pub is_kept: bool,
+    /// What has become of it, or why it was left out.
+    pub what: String,
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.is_kept { "is kept as" } else { "is not kept:" };
+        write!(f, "attribute {:?} {verb} {}", self.attribute, self.what)
+    }
+}
+
+/// What is kept of the values of one attribute, as far as it differs from the file.
+#[derive(Default)]
+struct Changes(Option<&'static str>);
+
+/// Why an attribute cannot be kept.
+type Refusal = &'static str;
+
+/// The attributes of a dataset, and what is to be said about them.
+pub(super) fn attributes(dataset: &Dataset) -> (BTreeMap<String, Attribute>, Vec<Remark>) {
+    let raw = dataset.raw_attributes().unwrap_or_default();
+    let raw: HashMap<&str, &RawAttribute> = raw.iter().map(|raw| (raw.name(), raw)).collect();
+    let (mut kept, mut remarks) = (BTreeMap::new(), Vec::new());
     for attribute in dataset.attributes() {
-        match value(&attribute).filter(|_| !OWN.contains(&attribute.name.as_str())) {
-            Some(value) => drop(kept.insert(attribute.name, value)),
-            None => left_out.push(attribute.name),
+        let mut changes = Changes::default();
+        let name = attribute.name.clone();
+        let mut remark = |is_kept, what: &str| {
+            remarks.push(Remark { attribute: name.clone(), is_kept, what: what.to_owned() });
+        };
+        match value(&attribute, raw.get(name.as_str()).copied(), &mut changes) {
+            Ok(value) => {
+                changes.0.iter().for_each(|what| remark(true, what));
+                kept.insert(attribute.name, value);
+            }
+            Err(why) => remark(false, why),
         }
     }
-    (kept, left_out)
+    (kept, remarks)
 }
 
-/// The value of an attribute; `None` if there is no such value.
-fn value(of: &Of) -> Option<Attribute> {
-    let count = usize::try_from(of.num_elements().ok()?).ok()?;
-    let values = values(of, count).filter(|values| values.len() == count)?;
-    nested(&mut values.into_iter(), &of.shape)
+fn value(of: &Of, raw: Option<&RawAttribute>, changes: &mut Changes) -> Result<Attribute, Refusal> {
+    if OWN.contains(&of.name.as_str()) {
+        return Err("netCDF notes it for itself");
+    }
+    let raw = raw.ok_or("it cannot be read")?;
+    if raw.message().dataspace.dataspace_type == DataspaceType::Null {
+        return Err("it has no value");
+    }
+    if !source_bits::are_usual(raw.raw_datatype()) {
+        return Err("its numbers have their bits in places that numpy does not know");
+    }
+    let count = of.num_elements().ok().and_then(|count| usize::try_from(count).ok());
+    let count = count.ok_or("it has too many values")?;
+    let values = values(of, count, changes)?;
+    if values.len() != count {
+        return Err("the file is damaged where its values are");
+    }
+    nested(&mut values.into_iter(), &of.shape).ok_or("the file is damaged where its values are")
 }
 
-fn nested(values: &mut impl Iterator<Item = Value>, shape: &[u64]) -> Option<Attribute> {
+fn nested(values: &mut impl Iterator<Item = Attribute>, shape: &[u64]) -> Option<Attribute> {
     let Some((length, rest)) = shape.split_first() else {
-        return values.next().map(Attribute::from);
+        return values.next();
     };
     // As many as a file says, of nothing, would take forever.
     let length = if rest.contains(&0) { 0 } else { *length };
@@ -46,68 +99,116 @@ fn nested(values: &mut impl Iterator<Item = Value>, shape: &[u64]) -> Option<Att
     Some(Value::List(AttributeList { items }).into())
 }
 
-fn values(of: &Of, count: usize) -> Option<Vec<Value>> {
-    if matches!(of.datatype, Datatype::String { .. } | Datatype::VarLen { .. }) {
-        return match (of.read_strings(), count) {
-            (Ok(texts), _) => Some(texts.into_iter().map(Value::Text).collect()),
-            (Err(_), 1) => of.read_string().ok().map(|text| vec![Value::Text(text)]),
-            (Err(_), _) => None,
-        };
+fn values(of: &Of, count: usize, changes: &mut Changes) -> Result<Vec<Attribute>, Refusal> {
+    if is_text(&of.datatype) {
+        return texts(of, count);
     }
-    let size = hdf5_reader::dtype_element_size(&of.datatype).ok().filter(|size| *size > 0)?;
+    let size = hdf5_reader::dtype_element_size(&of.datatype).ok().filter(|size| *size > 0);
+    let size = size.ok_or_else(|| unknown(&of.datatype))?;
     let elements = of.raw_data.chunks_exact(size).take(count);
-    elements.map(|bytes| element(&of.datatype, bytes)).collect()
+    elements.map(|bytes| element(&of.datatype, bytes, changes)).collect()
 }
 
-fn element(of: &Datatype, bytes: &[u8]) -> Option<Value> {
-    Some(match of {
-        Datatype::FixedPoint { signed, byte_order, .. } => integer(bytes, *byte_order, *signed)?,
-        Datatype::Bitfield { byte_order, .. } => integer(bytes, *byte_order, false)?,
-        Datatype::FloatingPoint { byte_order, .. } => Value::Real(real(bytes, *byte_order)?),
-        Datatype::Enum { members, .. } if is_boolean(members) => Value::Flag(bytes != [0]),
-        Datatype::Enum { base, .. } => element(base, bytes)?,
-        Datatype::Opaque { .. } => Value::Octets(bytes.to_vec()),
-        _ => return None,
-    })
+fn is_text(of: &Datatype) -> bool {
+    matches!(of, Datatype::String { .. } | Datatype::VarLen { .. })
 }
 
-/// Numbers that an attribute cannot have become floating-point ones.
-fn integer(bytes: &[u8], order: ByteOrder, is_signed: bool) -> Option<Value> {
-    let mut bytes = bytes.to_vec();
-    if order == ByteOrder::LittleEndian {
-        bytes.reverse();
+fn texts(of: &Of, count: usize) -> Result<Vec<Attribute>, Refusal> {
+    match (of.read_strings(), count) {
+        (Ok(texts), _) => Ok(texts.into_iter().map(|text| Value::Text(text).into()).collect()),
+        (Err(_), 1) => {
+            let text = of.read_string().map_err(|_| unknown(&of.datatype))?;
+            Ok(vec![Value::Text(text).into()])
+        }
+        (Err(_), _) => Err(unknown(&of.datatype)),
     }
-    let is_negative = is_signed && *bytes.first()? >= 0x80;
-    let start = if is_negative { -1 } else { 0 };
-    let number =
-        bytes.iter().take(8).fold(start, |number: i128, byte| number << 8 | i128::from(*byte));
-    Some(i64::try_from(number).map_or(Value::Real(number as f64), Value::Integer))
 }
 
-fn real(bytes: &[u8], order: ByteOrder) -> Option<f64> {
-    let mut bytes = bytes.to_vec();
-    if order == ByteOrder::BigEndian {
-        bytes.reverse();
+/// Why a value of this type cannot be kept.
+fn unknown(of: &Datatype) -> Refusal {
+    match of {
+        Datatype::Reference { .. } => "it refers to a place in the file",
+        Datatype::VarLen { .. } => "it has lists of variable length",
+        _ => "attributes of a tensor have no values of its type",
     }
-    match bytes.len() {
-        4 => Some(f32::from_le_bytes(bytes.try_into().ok()?).into()),
-        8 => Some(f64::from_le_bytes(bytes.try_into().ok()?)),
+}
+
+fn element(of: &Datatype, bytes: &[u8], changes: &mut Changes) -> Result<Attribute, Refusal> {
+    let value = match of {
+        Datatype::FixedPoint { signed, byte_order, .. } => integer(bytes, *byte_order, *signed),
+        Datatype::Bitfield { byte_order, .. } => integer(bytes, *byte_order, false),
+        Datatype::FloatingPoint { byte_order, .. } => real(bytes, *byte_order).map(|real| {
+            if let Real::Rounded(_) = real {
+                changes.0 = Some("the nearest number of 8 bytes");
+            }
+            Value::Real(real.number())
+        }),
+        Datatype::Enum { members, .. } if is_boolean(members) => Some(Value::Flag(bytes != [0])),
+        Datatype::Enum { base, .. } => return element(base, bytes, changes),
+        Datatype::Opaque { .. } => Some(Value::Octets(bytes.to_vec())),
+        Datatype::Compound { size, fields } if is_complex(*size, fields) => {
+            let item =
+                |field: &CompoundField| element(&field.datatype, part(field, bytes)?, changes);
+            let items = fields.iter().map(item).collect::<Result<_, _>>()?;
+            changes.0 = Some("a list of the real and the imaginary part");
+            Some(Value::List(AttributeList { items }))
+        }
+        Datatype::Compound { fields, .. } => {
+            let text = members(fields, bytes, changes)?;
+            changes.0 = Some("a text in JSON with its members");
+            Some(Value::Text(text))
+        }
+        Datatype::Array { base, dims } => return array(base, dims, bytes, changes),
+        Datatype::String { .. } => Some(Value::Text(fixed_text(bytes))),
         _ => None,
-    }
+    };
+    value.map(Attribute::from).ok_or_else(|| unknown(of))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A text within a compound or an array: up to the first zero byte.
+fn fixed_text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).trim_end().to_owned()
+}
 
-    #[test]
-    fn numbers_are_read_in_their_byte_order() {
-        let little =
-            |bytes: &[u8], is_signed| integer(bytes, ByteOrder::LittleEndian, is_signed).unwrap();
-        assert_eq!(little(&[0xfe, 0xff], true), Value::Integer(-2));
-        assert_eq!(little(&[0xfe, 0xff], false), Value::Integer(65534));
-        assert_eq!(integer(&[1, 2], ByteOrder::BigEndian, true), Some(Value::Integer(258)));
-        assert_eq!(little(&[0xff; 8], false), Value::Real(18446744073709551615.0));
-        assert_eq!(real(&0.5f32.to_be_bytes(), ByteOrder::BigEndian), Some(0.5));
-    }
+/// The bytes of a member.
+fn part<'b>(field: &CompoundField, bytes: &'b [u8]) -> Result<&'b [u8], Refusal> {
+    let size = hdf5_reader::dtype_element_size(&field.datatype);
+    let size = size.map_err(|_| unknown(&field.datatype))?;
+    let inner = bytes.get(field.byte_offset as usize..).and_then(|rest| rest.get(..size));
+    inner.ok_or("the file is damaged where its type is")
+}
+
+/// A compound in JSON, since attributes have no members.
+fn members(
+    fields: &[CompoundField],
+    bytes: &[u8],
+    changes: &mut Changes,
+) -> Result<String, Refusal> {
+    let pair = |field: &CompoundField| {
+        let name = json(&Value::Text(field.name.clone()).into());
+        let inner = part(field, bytes)?;
+        let value = match &field.datatype {
+            Datatype::Compound { size, fields } if !is_complex(*size, fields) => {
+                members(fields, inner, changes)?
+            }
+            other => json(&element(other, inner, changes)?),
+        };
+        Ok(format!("{name}: {value}"))
+    };
+    let pairs = fields.iter().map(pair).collect::<Result<Vec<_>, Refusal>>()?;
+    Ok(format!("{{{}}}", pairs.join(", ")))
+}
+
+fn array(
+    base: &Datatype,
+    dims: &[u64],
+    bytes: &[u8],
+    changes: &mut Changes,
+) -> Result<Attribute, Refusal> {
+    let size = hdf5_reader::dtype_element_size(base).ok().filter(|size| *size > 0);
+    let elements = bytes.chunks_exact(size.ok_or_else(|| unknown(base))?);
+    let elements: Vec<_> =
+        elements.map(|bytes| element(base, bytes, changes)).collect::<Result<_, _>>()?;
+    nested(&mut elements.into_iter(), dims).ok_or("the file is damaged where its type is")
 }

@@ -97,7 +97,7 @@ fn bytes(attribute: &Attribute, heap: &mut Heap) -> Vec<u8> {
 }
 
 /// An attribute in JSON. Bytes are a list of numbers.
-fn json(attribute: &Attribute) -> String {
+pub(super) fn json(attribute: &Attribute) -> String {
     let list = |items: Vec<String>| format!("[{}]", items.join(", "));
     match &attribute.value {
         None => "null".to_owned(),

@@ -1,18 +1,14 @@
 //! `esker tensor export` and `import`: files of HDF5.
-use super::super::files::Sink;
 use super::open;
 use crate::args::{ContainerArg, SnapshotArg};
 use crate::output::{Answer, Bar};
 use clap::Args;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
-use esker_tensors::hdf5::{Image, Parts, Source};
-use esker_tensors::{Tensor, TensorStore};
+use esker_tensors::TensorStore;
+use esker_tensors::hdf5::{self, Source};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-
-/// Bytes that are copied at a time.
-const PIECE_BYTES: u64 = 32 << 20;
 
 /// Write a tensor to a file of HDF5
 ///
@@ -51,9 +47,15 @@ impl Export {
         }
         let store = open(&self.container, OpenMode::ReadOnly, self.snapshot.snapshot.as_deref())?;
         let tensor = store.open_tensor(&self.tensor)?;
+        let bar = Bar::bytes("writing");
+        let progress = &mut |done, total| bar.update(done, total);
         let chunks = match self.is_virtual {
-            true => Some(write_parts(&tensor, &self.file)?),
-            false => write_image(&tensor, &self.file).map(|()| None)?,
+            true => Some(hdf5::write_virtual(&tensor, &self.file, progress)?),
+            false if is_stream => {
+                let to = &mut std::io::stdout().lock();
+                hdf5::write_to(&tensor, to, "standard output", progress).map(|()| None)?
+            }
+            false => hdf5::write(&tensor, &self.file, progress).map(|()| None)?,
         };
         let response = json!({
             "uuid": tensor.uuid().to_string(),
@@ -101,14 +103,13 @@ impl Import {
         let bar = Bar::bytes("storing");
         let uuid = source
             .store(&store, &new, self.name.as_deref(), &mut |done| bar.update(done, total))?;
-        if !source.left_out().is_empty() {
-            eprintln!("esker: attributes that are not kept: {}", source.left_out().join(", "));
-        }
+        source.remarks().iter().for_each(|remark| eprintln!("esker: {remark}"));
         let response = json!({
             "uuid": uuid.to_string(),
             "name": self.name,
             "size_bytes": total,
             "left_out": source.left_out(),
+            "remarks": source.remarks().iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
         Ok(Answer::new(response, uuid.to_string()))
     }
@@ -119,53 +120,4 @@ fn split(text: &str) -> (&str, Option<&str>) {
     let pairs = text.rmatch_indices(':').map(|(at, _)| (&text[..at], Some(&text[at + 1..])));
     let mut all = std::iter::once((text, None)).chain(pairs);
     all.find(|(file, _)| Path::new(file).exists()).unwrap_or((text, None))
-}
-
-/// Writes one file with all elements, some at a time.
-fn write_image(tensor: &Tensor, file: &Path) -> Result<()> {
-    let image = Image::new(tensor)?;
-    let (bar, total) = (Bar::bytes("writing"), image.bytes());
-    let mut sink = Sink::create(file)?;
-    let (mut at, mut buffer) = (0, Vec::new());
-    while at < total {
-        buffer.resize(PIECE_BYTES.min(total - at) as usize, 0);
-        image.read(at, &mut buffer)?;
-        sink.write(&buffer)?;
-        at += buffer.len() as u64;
-        bar.update(at, total);
-    }
-    sink.finish()
-}
-
-/// Writes a file for each chunk, then the one that refers to them. Returns the number of chunks.
-fn write_parts(tensor: &Tensor, file: &Path) -> Result<u64> {
-    let parts = Parts::new(tensor)?;
-    let directory = chunk_directory(file)?;
-    let (bar, total) = (Bar::bytes("writing"), tensor.grid().bytes());
-    let failed = |error| Error::io(format!("making the directory {}", directory.display()), &error);
-    std::fs::create_dir_all(&directory).map_err(failed)?;
-    for chunk in 0..parts.count() {
-        write_file(&directory.join(Parts::name(chunk)), &parts.chunk(chunk)?)?;
-        bar.update(total.min((chunk + 1) * tensor.grid().chunk_bytes()), total);
-    }
-    let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    write_file(file, &parts.index(&name)?)?;
-    Ok(parts.count())
-}
-
-/// FILE.chunks; a file of HDF5 refers to it by its name in UTF-8.
-fn chunk_directory(file: &Path) -> Result<PathBuf> {
-    match file.file_name().and_then(|name| name.to_str()) {
-        Some(name) => Ok(file.with_file_name(format!("{name}.chunks"))),
-        None => {
-            let text = format!("{} has no name in UTF-8: choose another", file.display());
-            Err(Error::new(ErrorKind::Invalid, text))
-        }
-    }
-}
-
-fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut sink = Sink::create(path)?;
-    sink.write(bytes)?;
-    sink.finish()
 }

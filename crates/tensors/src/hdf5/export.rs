@@ -1,0 +1,94 @@
+//! Writing tensors to files of HDF5.
+use super::{Image, Parts};
+use crate::store::Tensor;
+use esker_types::{Error, ErrorKind, Result};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Bytes that are copied at a time.
+const PIECE_BYTES: u64 = 32 << 20;
+
+/// Is told the bytes that are written, and those of all.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// Writes the file of a tensor, some of its elements at a time, to `to`, which `name` names in errors.
+///
+/// # Errors
+/// As [`Image::new`]; [`ErrorKind::Io`].
+pub fn write_to(
+    tensor: &Tensor,
+    to: &mut dyn Write,
+    name: &str,
+    progress: Progress<'_>,
+) -> Result<()> {
+    let image = Image::new(tensor)?;
+    write_image(&image, to, name, progress)
+}
+
+/// Writes a tensor to a file.
+///
+/// # Errors
+/// As [`write_to`]. A file that was there is left as it was if HDF5 has nothing for the tensor.
+pub fn write(tensor: &Tensor, path: &Path, progress: Progress<'_>) -> Result<()> {
+    let (image, name) = (Image::new(tensor)?, path.display().to_string());
+    write_image(&image, &mut create(path)?, &name, progress)
+}
+
+fn write_image(
+    image: &Image,
+    to: &mut dyn Write,
+    name: &str,
+    progress: Progress<'_>,
+) -> Result<()> {
+    let failed = |error| Error::io(format!("writing {name}"), &error);
+    let (mut at, mut buffer, total) = (0, Vec::new(), image.bytes());
+    while at < total {
+        buffer.resize(PIECE_BYTES.min(total - at) as usize, 0);
+        image.read(at, &mut buffer)?;
+        to.write_all(&buffer).map_err(failed)?;
+        at += buffer.len() as u64;
+        progress(at, total);
+    }
+    to.flush().map_err(failed)
+}
+
+/// Writes a file for each chunk to the directory PATH.chunks, then the one with the virtual dataset over them to `path`.
+/// Returns the number of chunks.
+///
+/// # Errors
+/// As [`Parts::new`] and [`write`]; [`ErrorKind::Invalid`] if the path has no name in UTF-8.
+pub fn write_virtual(tensor: &Tensor, path: &Path, progress: Progress<'_>) -> Result<u64> {
+    let parts = Parts::new(tensor)?;
+    let directory = chunk_directory(path)?;
+    let failed = |error| Error::io(format!("making the directory {}", directory.display()), &error);
+    std::fs::create_dir_all(&directory).map_err(failed)?;
+    let total = tensor.grid().bytes();
+    for chunk in 0..parts.count() {
+        write_bytes(&directory.join(Parts::name(chunk)), &parts.chunk(chunk)?)?;
+        progress(total.min((chunk + 1) * tensor.grid().chunk_bytes()), total);
+    }
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    write_bytes(path, &parts.index(&name)?)?;
+    Ok(parts.count())
+}
+
+/// PATH.chunks; a file of HDF5 refers to it by its name in UTF-8.
+fn chunk_directory(path: &Path) -> Result<PathBuf> {
+    match path.file_name().and_then(|name| name.to_str()) {
+        Some(name) => Ok(path.with_file_name(format!("{name}.chunks"))),
+        None => {
+            let text = format!("{} has no name in UTF-8: choose another", path.display());
+            Err(Error::new(ErrorKind::Invalid, text))
+        }
+    }
+}
+
+fn create(path: &Path) -> Result<File> {
+    File::create(path).map_err(|error| Error::io(format!("creating {}", path.display()), &error))
+}
+
+fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    let failed = |error| Error::io(format!("writing {}", path.display()), &error);
+    create(path)?.write_all(bytes).map_err(failed)
+}
