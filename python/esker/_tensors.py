@@ -109,10 +109,11 @@ def _get(self, name):
 def _put_hdf5(self, path, name=None, dataset=None, *, chunks=None):
     """Stores a dataset of a file of HDF5, visible under `name` or by its UUID only, and returns the UUID.
 
-    `dataset` is its path in the file, and may be left out if it is the only one; files of netCDF 4 are files of
-    HDF5. Type, byte order and attributes are kept, and chunks unless they are very small or larger than
-    64 MiB, or `chunks` gives others. The dataset may be larger than the memory. A warning names each attribute
-    that is not kept, or not as it was: complex numbers become lists of two, compounds texts in JSON.
+    `dataset` is its path in the file, and may be left out if it is the only one; files of netCDF 4 are files
+    of HDF5. Type, byte order and attributes are kept, and chunks unless they are very small or larger than
+    64 MiB, or `chunks` gives others. The dataset may be larger than the memory. A warning names each
+    attribute that is not kept, or not as it was: complex numbers become lists of two, compounds texts in
+    JSON.
     """
     uuid, remarks = self._put_hdf5(path, name, dataset, chunks)
     for remark in remarks:

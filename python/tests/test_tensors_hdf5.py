@@ -206,7 +206,9 @@ def test_python_exports_and_imports_what_the_command_does(tensors, tmp_path, vir
         assert file["in/a"].is_virtual == virtual
         _same(file["in/a"][...], array)
     if virtual:
-        chunks = [sorted(one.name for one in tmp_path.glob(f"{name}.h5.chunks/*")) for name in ("python", "command")]
+        chunks = [
+            sorted(one.name for one in tmp_path.glob(f"{name}.h5.chunks/*")) for name in ("python", "command")
+        ]
         assert chunks[0] == chunks[1] and len(chunks[0]) == 8 * 6
         return
     assert (tmp_path / "python.h5").read_bytes() == (tmp_path / "command.h5").read_bytes()
