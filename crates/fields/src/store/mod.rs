@@ -110,7 +110,7 @@ impl FieldStore {
         match Self::open(pool, label, OpenMode::ReadWrite) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) if error.kind() == ErrorKind::Invalid => {
-                return Self::begin_in(pool, label, schema)?.map_or(Err(error), Ok);
+                return Self::begin_in(pool, label, schema)?.ok_or(error);
             }
             other => return other,
         }
