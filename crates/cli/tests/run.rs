@@ -68,6 +68,35 @@ fn a_program_follows_the_container() {
     assert_eq!(run(&["--read-only", "tank/home", "--", "ls", "-A", "/esker"]), "a\n");
 }
 
+/// Without a copy, and for reading only: each has the bytes of an export, also for programs that inherit it open.
+#[test]
+fn tensors_are_files_of_hdf5() {
+    let site = site();
+    let mut header = String::from("{'descr': '<u2', 'fortran_order': False, 'shape': (40, 30), }");
+    header.push_str(&" ".repeat(118 - 1 - header.len()));
+    header.push('\n');
+    let elements: Vec<u8> = (0..2400).map(|at: u32| (at ^ at >> 8) as u8).collect();
+    let npy = [b"\x93NUMPY\x01\0v\0", header.as_bytes(), &elements].concat();
+    for (name, chunks) in [("rows", "40,30"), ("run/1/boxes", "16,7")] {
+        site.feed(&["tensor", "put", "tank/t", "-", "--name", name, "--chunks", chunks], &npy);
+        let file = site.dir.join(name.replace('/', "-")).display().to_string();
+        site.ok(&["tensor", "export", "tank/t", name, &file]);
+    }
+    let script = "cd /esker; find . | sort; cmp rows.h5 $0/rows; cmp run/1/boxes.h5 $0/run-1-boxes
+                  exec 3<rows.h5; (head -c 100 >/dev/null) <&3; cat <&3 | wc -c
+                  ! touch new; ! rm rows.h5; test ! -e none.h5";
+    let dir = site.dir.display().to_string();
+    let arguments = ["run", "tank/t", "--", "bash", "-euc", script, &dir];
+    let output = site.command(&arguments).env("ESKER_PRELOAD", library()).output().unwrap();
+    let bytes = std::fs::metadata(site.dir.join("rows")).unwrap().len();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let (listed, left) = said.trim_end().rsplit_once('\n').unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(listed, ".\n./rows.h5\n./run\n./run/1\n./run/1/boxes.h5");
+    // The programs share the offset; head may have read more than it wrote.
+    assert!(left.parse::<u64>().unwrap() <= bytes - 100, "{left} of {bytes}");
+}
+
 #[test]
 fn descriptors_are_shared_over_fork_and_exec() {
     let script =
