@@ -1,5 +1,5 @@
 //! `esker bench paper`: measures every table and figure of the two papers on weather fields and DAOS, and figures of one
-//! on arrays, scaled down to one machine and a few minutes.
+//! on arrays and of one on applications, scaled down to one machine and a few minutes.
 use crate::fleet::Launcher;
 use crate::plan::Note;
 use crate::plan::arena::{Arena, Room, Store};
@@ -57,6 +57,8 @@ enum On {
     Posix,
     /// Pools over [`NODES`] nodes.
     Nodes,
+    /// The file system in a temporary native pool, beside tmpfs and the file system of a disk.
+    Files,
 }
 
 /// Numbers of nodes of the pools whose engines all run on this machine.
@@ -65,7 +67,7 @@ const NODES: [u32; 3] = [1, 2, 4];
 const NODES_BYTES: u64 = 2 << 30;
 
 /// All commands. docs/paper.md lists the figures of each.
-const STEPS: [Command; 10] = [
+const STEPS: [Command; 16] = [
     Command {
         name: "segments",
         on: On::Native,
@@ -121,6 +123,36 @@ const STEPS: [Command; 10] = [
         on: On::Native,
         words: "tensors --procs 1,2,4 --size 4MiB,16MiB --total 16MiB --iterations 7",
     },
+    Command {
+        name: "io500-ior-easy",
+        on: On::Files,
+        words: "ior -a DFS --procs 2 -F -C -t 1MiB -b 128MiB -i 5 -o /easy",
+    },
+    Command {
+        name: "io500-ior-hard",
+        on: On::Files,
+        words: "ior -a DFS --procs 2 -C -t 47008 -b 47008 -s 1000 -i 5 -o /hard",
+    },
+    Command {
+        name: "io500-mdtest-easy",
+        on: On::Files,
+        words: "mdtest -a DFS --procs 2 -F -u -n 5000 -i 5 -d /easy",
+    },
+    Command {
+        name: "io500-mdtest-hard",
+        on: On::Files,
+        words: "mdtest -a DFS --procs 2 -F -w 3901 -e 3901 -n 2500 -i 5 -d /hard",
+    },
+    Command {
+        name: "samples",
+        on: On::Files,
+        words: "ior -a DFS --procs 2 -z -t 32KiB -b 64MiB -i 5 -o /samples",
+    },
+    Command {
+        name: "particles",
+        on: On::Files,
+        words: "ior -a DFS --procs 2 -t 8MiB -b 8MiB -s 16 -i 5 -o /particles",
+    },
 ];
 
 impl PaperPlan {
@@ -140,7 +172,7 @@ impl PaperPlan {
             let urls = || served.iter().map(Served::url).collect::<Vec<_>>().join(",");
             let place = match step.on {
                 On::Posix => ["--pool".to_owned(), arena.url(&Store::Posix)],
-                On::Native => ["--path".to_owned(), self.folder.display().to_string()],
+                On::Native | On::Files => ["--path".to_owned(), self.folder.display().to_string()],
                 On::Nodes => ["--nodes".to_owned(), urls()],
             };
             runner.bench(step.name, &[step.words(self.quick), place.to_vec()].concat())?;
@@ -171,6 +203,7 @@ impl On {
             Self::Native => "native",
             Self::Posix => "posix",
             Self::Nodes => "--nodes: pools over 1, 2 and 4 nodes, whose engines all run here",
+            Self::Files => "a file system in a native pool, beside tmpfs and that of a disk",
         }
     }
 }
@@ -181,8 +214,10 @@ impl Command {
         let mut words: Vec<_> = self.words.split_whitespace().map(str::to_owned).collect();
         for index in 1..words.len() {
             let least = match words[index - 1].as_str() {
-                "--ops" | "--segments" => "4",
-                "--repeat" | "--iterations" => "1",
+                "--ops" | "--segments" | "-s" => "4",
+                "--repeat" | "--iterations" | "-i" => "1",
+                "-n" => "40",
+                "-b" if words[index].ends_with("MiB") => "8MiB",
                 _ => continue,
             };
             if quick {

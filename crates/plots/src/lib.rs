@@ -7,6 +7,7 @@
 //! (docs/decisions/0032-drawing.md).
 #![forbid(unsafe_code)]
 
+mod applications;
 pub mod chart;
 pub mod offsets;
 pub mod page;

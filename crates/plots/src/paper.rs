@@ -1,18 +1,18 @@
 //! The page of `esker bench paper`: each table and figure of two papers with their findings, and whether the
-//! measurements confirm them, and figures of a third ([`crate::tensors`]). `findings.json` has the findings and the rules
-//! that decide them.
+//! measurements confirm them, and figures of two more ([`crate::tensors`], `applications`). `findings.json` has the findings of
+//! the first two and the rules that decide them.
 use crate::page::{Finding, Page, Section, Table};
 use crate::results::{Measurement, Results};
 use crate::sweep::{SWEEPS, samples};
 use crate::words::{bytes, short};
-use crate::{Figure, Figures, tensors};
+use crate::{Figure, Figures, applications, tensors};
 use esker_types::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
 const FINDINGS: &str = include_str!("findings.json");
 /// The step whose figures are those of [`crate::tensors`].
 const TENSORS: &str = "tensors";
-const ABOUT: [&str; 3] = [
+const ABOUT: [&str; 4] = [
     "2023: N. Manubens and others, DAOS as HPC Storage: a View From Numerical Weather Prediction. 2022: N. Manubens and \
      others, Performance Comparison of DAOS and Lustre for Object Data Storage Approaches. Each of their tables and \
      figures is measured here on a small scale: one machine, few processes, no network. Their findings are given in our \
@@ -22,6 +22,7 @@ const ABOUT: [&str; 3] = [
      pool on this machine; \"posix\" is the layout of the 2022 paper on the same medium, which stands in for their \
      Lustre.",
     tensors::ABOUT[0],
+    applications::ABOUT,
 ];
 /// Maximum number of timelines of one file.
 const TIMELINES: usize = 4;
@@ -150,6 +151,7 @@ pub fn page(steps: &[PaperStep]) -> Result<Papers> {
     for step in steps.iter().filter(|step| step.name == TENSORS) {
         page.sections.extend(tensors::sections(&mut figures, &step.results)?);
     }
+    page.sections.extend(applications::sections(&mut figures, steps)?);
     let glance: Vec<_> = page.sections.iter().flat_map(glance).collect();
     page.summary.push(Table::new(
         "Findings of the papers",
@@ -466,8 +468,10 @@ mod tests {
         }
         let claims: usize = items.iter().map(|item| item.claims.len()).sum();
         assert_eq!((items.len(), claims), (12, 22));
-        assert_eq!(papers.seen + papers.not_seen + papers.cannot, claims);
-        assert_eq!(papers.cannot, 3);
+        assert!(html.contains("<h2>2023, applications, Fig. 3: "));
+        let (applications, cannot) = (8, 3);
+        assert_eq!(papers.seen + papers.not_seen + papers.cannot, claims + applications);
+        assert_eq!(papers.cannot, 3 + cannot);
     }
 
     #[test]

@@ -12,14 +12,15 @@ use std::path::{Path, PathBuf};
 
 const METHOD: &str = "\
 Runs `esker bench segments` and `esker bench field-io` on a pool of this machine and on a pool of plain files, and \
-`esker bench tensors` beside parallel HDF5 (if it is installed), and draws the figures. Beside each stands what the papers found and whether it is reproduced here; the rule for that is \
+`esker bench tensors` beside parallel HDF5 (if it is installed), `esker bench ior` and `esker bench mdtest` beside tmpfs and the file \
+system of a disk, and draws the figures. Beside each stands what the papers found and whether it is reproduced here; the rule for that is \
 printed with its numbers. docs/paper.md lists figures, commands and scales. The command takes a few minutes and some \
 GiB of the medium, and leaves nothing but the page.
 
 Example:
   esker bench paper --dir /dev/shm -o papers.html";
 
-/// Reproduce the figures of two papers on DAOS and one on arrays on a small scale, and compare the findings
+/// Reproduce the figures of three papers on DAOS and one on arrays on a small scale, and compare the findings
 #[derive(Args)]
 #[command(after_long_help = METHOD)]
 pub(crate) struct PaperCommand {
