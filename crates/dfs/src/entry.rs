@@ -27,6 +27,9 @@ pub(crate) const INODE_EXTENT: Extent = Extent::new(0, INODE_BYTES as u64);
 /// Akeys of one entry that are asked for at a time.
 const AKEYS_BATCH: usize = 64;
 
+/// The inode of an entry, and the value of an extended attribute of it, if it has it and the value is not empty.
+pub type WithXattr = (Inode, Option<Vec<u8>>);
+
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EntryLocation {
@@ -125,7 +128,7 @@ pub(crate) fn fetch_all_with(
     names: &[&[u8]],
     akey: &[u8],
     access: Access<'_>,
-) -> Result<Vec<Option<(Inode, Option<Vec<u8>>)>>> {
+) -> Result<Vec<Option<WithXattr>>> {
     match fetch_short(dir, names, akey, access) {
         Err(error) if error.kind() == ErrorKind::RecordTooBig => {
             let inodes = fetch_all(dir, names, access).wait()?;
@@ -147,7 +150,7 @@ fn fetch_short(
     names: &[&[u8]],
     akey: &[u8],
     access: Access<'_>,
-) -> Result<Vec<Option<(Inode, Option<Vec<u8>>)>>> {
+) -> Result<Vec<Option<WithXattr>>> {
     let extent = [INODE_EXTENT];
     let mut inodes = vec![[0; INODE_BYTES]; names.len()];
     let mut values = vec![0; INLINE_MAX * names.len()];

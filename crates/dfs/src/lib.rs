@@ -64,6 +64,7 @@ mod xattr;
 
 pub use attr::{Attr, EXECUTE, READ, SetAttr, WRITE};
 pub use create::Create;
+pub use entry::WithXattr;
 pub use esker::types::ops::Anchor;
 pub use file::{File, Open};
 pub use inode::{Inode, KIND_MASK, Kind, MODE_MASK, Time};

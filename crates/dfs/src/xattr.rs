@@ -1,7 +1,7 @@
 //! Extended attributes, and the targets of symbolic links.
 use crate::entry::EntryLocation;
-use crate::entry::{self, LINK_AKEY, XATTR_PREFIX};
-use crate::inode::{Inode, Kind};
+use crate::entry::{self, LINK_AKEY, WithXattr, XATTR_PREFIX};
+use crate::inode::Kind;
 use crate::limits::{NAME_MAX, RETRIES_MAX, XATTR_NAME_MAX, XATTR_VALUE_MAX};
 use crate::node::Node;
 use esker::types::ops::{Cond, Source, Update, Value};
@@ -92,9 +92,8 @@ impl Node {
         Ok(names.map(<[u8]>::to_vec).collect())
     }
 
-    /// The entries of these names in this directory, each with its inode and the value of an extended attribute, if it
-    /// has it and the value is not empty; `None` for each name that there is not. One request for all, if the values
-    /// are short.
+    /// The entries of these names in this directory, each with the value of an extended attribute; `None` for each name
+    /// that there is not. One request for all, if the values are short.
     ///
     /// # Errors
     /// [`ErrorKind::NotDirectory`]; errors of the backend.
@@ -102,7 +101,7 @@ impl Node {
         &self,
         names: &[&[u8]],
         xattr: &[u8],
-    ) -> Result<Vec<Option<(Inode, Option<Vec<u8>>)>>> {
+    ) -> Result<Vec<Option<WithXattr>>> {
         entry::fetch_all_with(&self.directory()?, names, &akey(xattr)?, self.fs().view())
     }
 

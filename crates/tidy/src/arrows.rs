@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Every crate with its allowed dependencies, including development and build dependencies.
 /// Add a new crate in the row of its rank. Dependencies point downwards only, never to a sibling.
-const ARROWS: [(&str, &[&str]); 31] = [
+const ARROWS: [(&str, &[&str]); 32] = [
     ("esker-types", &[]),
     ("esker-testing", &[]),
     ("esker-os", &["esker-types"]),
@@ -60,6 +60,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
             "esker-eccodes",
         ],
     ),
+    ("esker-s3", &["esker-testing", "esker", "esker-dfs"]),
     ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs", "esker-tensors"]),
     (
         "esker-bench",
@@ -117,6 +118,7 @@ const CLI: &[&str] = &[
     "esker-fuse",
     "esker-bench",
     "esker-plots",
+    "esker-s3",
 ];
 
 /// Dependencies between crates of the workspace that the table does not allow.

@@ -5,6 +5,7 @@ mod log;
 mod new_part;
 mod part;
 mod service;
+mod signals;
 mod upkeep;
 mod web;
 
@@ -13,3 +14,4 @@ pub(crate) use log::log_to;
 pub(crate) use new_part::new_part;
 pub(crate) use part::{claim, log_beside, map_beside};
 pub(crate) use service::{Ready, Service};
+pub(crate) use signals::Signals;

@@ -1,7 +1,7 @@
 //! Serves a part until the process is told to end.
 use super::descriptors::make_room;
 use super::upkeep::Upkeep;
-use super::{Address, claim, log_beside, map_beside, web};
+use super::{Address, Signals, claim, log_beside, map_beside, web};
 use esker::Native;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result, Uuid};
@@ -18,7 +18,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 /// How often an engine looks whether its part is still there.
@@ -264,29 +263,5 @@ async fn expired(lifetime: Option<Duration>) {
     match lifetime {
         Some(lifetime) => tokio::time::sleep(lifetime).await,
         None => std::future::pending().await,
-    }
-}
-
-/// The signals that end an engine.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self> {
-        let on =
-            |kind| signal(kind).map_err(|error| Error::io("setting up a signal handler", &error));
-        Ok(Self {
-            terminate: on(SignalKind::terminate())?,
-            interrupt: on(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn first(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
     }
 }
