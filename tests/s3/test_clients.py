@@ -120,9 +120,7 @@ def test_pandas_and_esker_see_the_same(door, bucket, options, frame, tmp_path):
 def test_pyarrow(bucket, arrow, frame):
     """pyarrow writes a dataset in parts, finds it again, and deletes it."""
     table = pyarrow.Table.from_pandas(frame)
-    pyarrow.dataset.write_dataset(
-        table, f"{bucket}/set", format="parquet", partitioning=["kind"], partitioning_flavor="hive", filesystem=arrow
-    )
+    pyarrow.dataset.write_dataset(table, f"{bucket}/set", format="parquet", partitioning=["kind"], partitioning_flavor="hive", filesystem=arrow)
     found = pyarrow.dataset.dataset(f"{bucket}/set", format="parquet", partitioning="hive", filesystem=arrow)
     assert found.count_rows() == len(frame)
     assert found.to_table(filter=pyarrow.dataset.field("kind") == "a").num_rows == 500
@@ -146,10 +144,7 @@ def test_duckdb(door, bucket, arrow, frame):
         with arrow.open_output_stream(f"{bucket}/duck/{number}.parquet") as stream:
             pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame), stream)
     endpoint = door.url.removeprefix("http://")
-    database.execute(
-        f"CREATE SECRET (TYPE s3, KEY_ID 'WRITER', SECRET 'secret', REGION 'us-east-1', "
-        f"ENDPOINT '{endpoint}', URL_STYLE 'path', USE_SSL false)"
-    )
+    database.execute(f"CREATE SECRET (TYPE s3, KEY_ID 'WRITER', SECRET 'secret', REGION 'us-east-1', ENDPOINT '{endpoint}', URL_STYLE 'path', USE_SSL false)")
     where = f"'s3://{bucket}/duck/*.parquet'"
     assert database.execute(f"SELECT count(*), max(step) FROM {where}").fetchone() == (3000, 999)
     database.execute(f"COPY (SELECT * FROM {where}) TO 's3://{bucket}/copied.parquet'")
