@@ -21,22 +21,22 @@ class Door:
     def __init__(self, home):
         """Create the pool, and a key for everything and one for reading."""
         self.home, self.process, self.url = home, None, None
-        os.environ["ESKER_POOLS"] = str(home)
+        self.environment = {**os.environ, "ESKER_POOLS": str(home)}
         self.esker("pool", "create", "tank", "--size", "1G")
         self.keys = home / "s3.keys"
         self.keys.write_text("WRITER secret\nREADER hidden read-only\n")
         self.keys.chmod(0o600)
 
-    def esker(self, *words, **options):
+    def esker(self, *words):
         """Run the tool; return what it prints."""
-        done = subprocess.run([ESKER, *words], check=True, capture_output=True, **options)
+        done = subprocess.run([ESKER, *words], check=True, capture_output=True, env=self.environment)
         return done.stdout
 
     def start(self, *options):
         """Start the server, and wait until it serves."""
         command = [ESKER, "serve", "s3", "tank", "--keys", self.keys, "--listen", "localhost:0", *options]
         with (self.home / "s3.log").open("a") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment)
         self.ready = json.loads(self.process.stdout.readline())
         self.url = self.ready["url"]
 
@@ -52,7 +52,8 @@ class Door:
 
     def client(self, access="WRITER", secret="secret", **options):
         """Return a client of S3."""
-        config = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, **options)
+        options = {"s3": {"addressing_style": "path"}, "retries": {"max_attempts": 1}, **options}
+        config = Config(**options)
         return boto3.client(
             "s3",
             endpoint_url=self.url,

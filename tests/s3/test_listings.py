@@ -36,7 +36,7 @@ def lines(page):
 
 @pytest.mark.parametrize("version", ["list_objects", "list_objects_v2"])
 @pytest.mark.parametrize("delimiter", [None, "/", "-", "."])
-@pytest.mark.parametrize("prefix", ["", "a", "b/", "b/c", "none", "\u00fc/"])
+@pytest.mark.parametrize("prefix", ["", "a", "b/", "b/c", "none", "\u00fc/", "/", "//", "../", "x" * 300 + "/"])
 def test_pages_are_those_of_sorted_keys(s3, filled, version, delimiter, prefix):
     """All pages together show each key once, in order, with any prefix, delimiter and length of pages."""
     for count in [1, 2, 1000]:
@@ -64,6 +64,8 @@ def test_a_listing_starts_after_a_key(s3, filled):
 
 def test_a_page_may_be_empty(s3, filled):
     """No key is a page, too; nonsense is refused."""
+    page = s3.list_objects_v2(Bucket=filled, FetchOwner=True)
+    assert all(one["Owner"]["ID"] for one in page["Contents"])
     page = s3.list_objects_v2(Bucket=filled, MaxKeys=0)
     assert (page["KeyCount"], page["IsTruncated"]) == (0, False)
     with pytest.raises(ClientError, match="InvalidArgument"):
@@ -80,3 +82,14 @@ def test_a_directory_of_many_files(s3, bucket):
     pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket))
     assert [len(page["Contents"]) for page in pages] == [1000, 500]
     assert [one["Key"] for page in pages for one in page["Contents"]] == keys
+
+
+def test_each_object_is_its_only_version(s3, filled):
+    """A bucket without versions shows each object as the version null, which can be got and deleted."""
+    found = []
+    for page in s3.get_paginator("list_object_versions").paginate(Bucket=filled, PaginationConfig={"PageSize": 3}):
+        found += [(one["Key"], one["VersionId"], one["IsLatest"]) for one in page["Versions"]]
+    assert found == [(key, "null", True) for key in model()]
+    assert s3.get_object(Bucket=filled, Key="a", VersionId="null")["Body"].read() == b"x"
+    s3.delete_object(Bucket=filled, Key="a", VersionId="null")
+    assert "a" not in lines(s3.list_objects_v2(Bucket=filled))

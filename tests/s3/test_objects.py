@@ -5,6 +5,7 @@ import io
 import random
 import subprocess
 import urllib.request
+from datetime import datetime, timezone
 
 import pytest
 from botocore.exceptions import ClientError
@@ -166,6 +167,17 @@ def test_metadata(s3, bucket):
     assert code(s3.put_object, Bucket=bucket, Key="b", Body=b"", Metadata=too_much) == "MetadataTooLarge"
 
 
+def test_encodings_and_attributes(s3, bucket):
+    """The encoding of a request is not kept, and attributes are those that are asked for."""
+    s3.put_object(Bucket=bucket, Key="a", Body=b"123", ContentEncoding="aws-chunked, deflate, gzip", Tagging="t=1")
+    head = s3.head_object(Bucket=bucket, Key="a")
+    assert head["ContentEncoding"] == "deflate, gzip"
+    assert head["ResponseMetadata"]["HTTPHeaders"]["x-amz-tagging-count"] == "1"
+    found = s3.get_object_attributes(Bucket=bucket, Key="a", ObjectAttributes=["ETag", "ObjectSize"])
+    assert found["ObjectSize"] == 3 and found["ETag"].strip('"') == head["ETag"].strip('"')
+    assert "StorageClass" not in found
+
+
 def test_tags(s3, bucket):
     """Tags are set with the object and later."""
 
@@ -296,7 +308,10 @@ def test_what_is_not_offered_says_so(s3, bucket):
 
 def test_buckets_are_containers(door, s3, bucket):
     """Buckets come and go as containers do."""
-    names = [found["Name"] for found in s3.list_buckets()["Buckets"]]
+    found = s3.list_buckets()["Buckets"]
+    made = next(one["CreationDate"] for one in found if one["Name"] == bucket)
+    assert abs((datetime.now(timezone.utc) - made).total_seconds()) < 600
+    names = [one["Name"] for one in found]
     assert bucket in names and names == sorted(names)
     assert code(s3.create_bucket, Bucket=bucket) == "BucketAlreadyOwnedByYou"
     s3.put_object(Bucket=bucket, Key="a/b", Body=b"")

@@ -2,6 +2,7 @@
 use crate::bucket::{Bucket, Hidden};
 use crate::fault::{Fault, Outcome};
 use crate::limits::{IDLE_SECONDS, PIECE_BYTES, PUT_BYTES_MAX};
+use crate::metrics::Metrics;
 use crate::sums::{Expected, Summed, Sums};
 use crate::workers::Workers;
 use bytes::Bytes;
@@ -51,19 +52,19 @@ impl Incoming {
     /// Stores all of it in a hidden file, and then does what is left to do there, where work may block.
     pub(crate) async fn store<T: Send + 'static>(
         mut self,
-        workers: &Workers,
+        (workers, metrics): (&Workers, &Metrics),
         bucket: &Bucket,
         finish: impl FnOnce(&Bucket, Hidden, Received) -> Outcome<T> + Send + 'static,
     ) -> Outcome<T> {
         let (expected, announced, bucket) = (self.expected.clone(), self.announced, bucket.clone());
-        let mut piece = self.piece().await?;
+        let mut piece = self.piece(metrics).await?;
         let mut writing: Option<Writing> = None;
         while self.body.is_some() {
             // The next piece arrives while this one is written.
             let (bucket, before) = (bucket.clone(), writing.take());
             let sums = self.expected.sums();
             let write = workers.run(move || Writing::write(before, &bucket, sums, &piece));
-            let (written, next) = tokio::join!(write, self.piece());
+            let (written, next) = tokio::join!(write, self.piece(metrics));
             (writing, piece) = (Some(written?), next?);
         }
         let sums = expected.sums();
@@ -84,16 +85,17 @@ impl Incoming {
     }
 
     /// True if nothing arrives.
-    pub(crate) async fn is_empty(&mut self) -> Outcome<bool> {
-        Ok(self.piece().await?.is_empty())
+    pub(crate) async fn is_empty(&mut self, metrics: &Metrics) -> Outcome<bool> {
+        Ok(self.piece(metrics).await?.is_empty())
     }
 
     /// The next [`PIECE_BYTES`], or fewer at the end.
-    async fn piece(&mut self) -> Outcome<Vec<Bytes>> {
+    async fn piece(&mut self, metrics: &Metrics) -> Outcome<Vec<Bytes>> {
         let (mut piece, mut missing) = (Vec::new(), PIECE_BYTES);
         while missing > 0 {
             if self.rest.is_empty() {
                 let Some(next) = self.receive().await? else { break };
+                metrics.received_bytes.add(next.len() as u64);
                 self.rest = next;
             }
             let part = self.rest.split_to(missing.min(self.rest.len()));

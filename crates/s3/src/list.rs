@@ -5,7 +5,7 @@
 use crate::bucket::Bucket;
 use crate::fault::Outcome;
 use crate::limits::LIST_WINDOW;
-use crate::place::HIDDEN;
+use crate::place::{HIDDEN, is_name};
 use crate::record::{DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, directory_etag};
 use dfs::limits::LIST_BATCH;
 use dfs::{Attr, Follow, Inode, Kind, Node, Time};
@@ -175,7 +175,7 @@ impl Walk<'_> {
 
     /// Shows what is below one directory in a directory: the prefix leads there.
     fn only(&mut self, dir: &Node, path: &str, name: &str) -> Outcome<()> {
-        let mut found = match is_shown(path, name) {
+        let mut found = match is_shown(path, name) && is_name(name) {
             true => dir.entries_with_xattr(&[name.as_bytes()], RECORD.as_bytes())?,
             false => Vec::new(),
         };
@@ -432,9 +432,10 @@ mod tests {
     #[test]
     fn listings_are_those_of_sorted_strings() {
         let bucket = bucket("s3-list", &PATHS);
-        for prefix in
-            ["", "a", "a-", "b", "b/", "b/c", "b/c/", "z/y", "z/y/", "nothing", "empty/", "b!x/"]
-        {
+        for prefix in [
+            "", "a", "a-", "b", "b/", "b/c", "b/c/", "z/y", "z/y/", "nothing", "empty/", "b!x/",
+            "/", "//", "./",
+        ] {
             for delimiter in [None, Some("/"), Some("-"), Some("c"), Some("/c"), Some("xx")] {
                 let all = model(prefix, delimiter);
                 for count in [1, 2, 3, 1000] {

@@ -65,6 +65,11 @@ fn name_of(token: &str) -> Outcome<String> {
     })
 }
 
+/// Whose all objects are, as S3 says it: there are no owners but the user who runs the server.
+fn owner() -> Owner {
+    Owner { display_name: None, id: Some("esker".to_owned()) }
+}
+
 fn shown(page: Page, encoding: Encoding) -> (Vec<Object>, Vec<CommonPrefix>) {
     let (mut objects, mut prefixes) = (Vec::new(), Vec::new());
     for shown in page.shown {
@@ -105,18 +110,15 @@ impl Service {
             Some(token) => name_of(token)?,
             None => input.start_after.clone().unwrap_or_default(),
         };
-        if input.continuation_token.as_deref() == Some("") {
-            return Err(Fault::new(
-                S3ErrorCode::InvalidArgument,
-                "the continuation token is empty",
-            ));
-        }
         let delimiter = input.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
         let prefix = input.prefix.clone().unwrap_or_default();
         let wanted = Wanted { prefix, delimiter: delimiter.clone(), after, count };
         let (page, next) = self.page(&input.bucket, wanted).await?;
         let is_truncated = Some(page.is_truncated);
-        let (contents, prefixes) = shown(page, encoding);
+        let (mut contents, prefixes) = shown(page, encoding);
+        if input.fetch_owner == Some(true) {
+            contents.iter_mut().for_each(|object| object.owner = Some(owner()));
+        }
         Ok(ListObjectsV2Output {
             name: Some(input.bucket),
             prefix: Some(encoding.of(&input.prefix.unwrap_or_default())),
@@ -129,6 +131,39 @@ impl Service {
             next_continuation_token: next.as_deref().map(token),
             is_truncated,
             contents: Some(contents),
+            common_prefixes: Some(prefixes),
+            ..Default::default()
+        })
+    }
+
+    /// Buckets have no versions: each object is shown as its only one.
+    pub(crate) async fn list_versions(
+        &self,
+        input: ListObjectVersionsInput,
+    ) -> Outcome<ListObjectVersionsOutput> {
+        let encoding = Encoding::new(input.encoding_type.as_ref())?;
+        let count = count_of(input.max_keys, LIST_KEYS_MAX)?;
+        let delimiter = input.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
+        let wanted = Wanted {
+            prefix: input.prefix.clone().unwrap_or_default(),
+            delimiter: delimiter.clone(),
+            after: input.key_marker.clone().unwrap_or_default(),
+            count,
+        };
+        let (page, next) = self.page(&input.bucket, wanted).await?;
+        let is_truncated = Some(page.is_truncated);
+        let (objects, prefixes) = shown(page, encoding);
+        Ok(ListObjectVersionsOutput {
+            name: Some(input.bucket),
+            prefix: Some(encoding.of(&input.prefix.unwrap_or_default())),
+            key_marker: Some(encoding.of(&input.key_marker.unwrap_or_default())),
+            next_version_id_marker: next.as_ref().map(|_| "null".to_owned()),
+            next_key_marker: next.map(|next| encoding.of(&next)),
+            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
+            encoding_type: input.encoding_type,
+            max_keys: Some(count as i32),
+            is_truncated,
+            versions: Some(objects.into_iter().map(version).collect()),
             common_prefixes: Some(prefixes),
             ..Default::default()
         })
@@ -160,6 +195,22 @@ impl Service {
             common_prefixes: Some(prefixes),
             ..Default::default()
         })
+    }
+}
+
+/// The only version of an object that there is.
+fn version(object: Object) -> ObjectVersion {
+    ObjectVersion {
+        key: object.key,
+        size: object.size,
+        last_modified: object.last_modified,
+        e_tag: object.e_tag,
+        is_latest: Some(true),
+        version_id: Some("null".to_owned()),
+        storage_class: Some(ObjectVersionStorageClass::from_static(
+            ObjectVersionStorageClass::STANDARD,
+        )),
+        ..Default::default()
     }
 }
 

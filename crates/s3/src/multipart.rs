@@ -65,7 +65,7 @@ impl Service {
         });
         let (bucket, begun) = begun.await?;
         let (etag, sums) = body
-            .store(&self.workers, &bucket, move |_, hidden, received| {
+            .store((&self.workers, &self.metrics), &bucket, move |_, hidden, received| {
                 Ok((begun.add(hidden, number, &received)?, received.summed.checksum))
             })
             .await?;

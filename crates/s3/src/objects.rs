@@ -15,7 +15,7 @@ use crate::sums::Expected;
 use dfs::{Kind, XattrMode};
 use esker::types::ErrorKind;
 use hyper::HeaderMap;
-use hyper::header::{ETAG, HeaderValue};
+use hyper::header::{ETAG, HeaderName, HeaderValue};
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response};
 use std::ops::Range as Bytes;
@@ -68,7 +68,7 @@ pub(crate) fn not_offered(what: &str) -> Fault {
 /// The encoding that an object keeps: `aws-chunked` is that of the request.
 pub(crate) fn kept_encoding(given: &str) -> Option<String> {
     let kept = given.split(',').map(str::trim).filter(|name| *name != "aws-chunked");
-    Some(kept.collect::<Vec<_>>().join(",")).filter(|kept| !kept.is_empty())
+    Some(kept.collect::<Vec<_>>().join(", ")).filter(|kept| !kept.is_empty())
 }
 
 /// Seconds since 1970.
@@ -144,6 +144,9 @@ fn with_etag(fault: Fault, etag: &str) -> Fault {
     }
     Fault::S3(error)
 }
+
+/// The header of a head with the number of tags, which `s3s` has for a get only.
+const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
 
 /// What a client sees of an object, but for its content.
 struct Seen {
@@ -230,7 +233,7 @@ impl Service {
         let mut body = Incoming::new(input.body, expected, input.content_length)?;
         let bucket = self.bucket(&input.bucket).await?;
         if put.place.is_directory {
-            if !body.is_empty().await? {
+            if !body.is_empty(&self.metrics).await? {
                 let why = "a key that ends with a slash is a directory, which has no content";
                 return Err(Fault::new(S3ErrorCode::InvalidArgument, why));
             }
@@ -238,7 +241,7 @@ impl Service {
             return Ok(PutObjectOutput { e_tag: Some(strong(etag)), ..Default::default() });
         }
         let (etag, sums) = body
-            .store(&self.workers, &bucket, move |bucket, hidden, received| {
+            .store((&self.workers, &self.metrics), &bucket, move |bucket, hidden, received| {
                 Ok((put.finish(bucket, hidden, &received)?, received.summed.checksum))
             })
             .await?;
@@ -278,7 +281,8 @@ impl Service {
             .await?;
         let mut output = seen!(GetObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
         output.tag_count = Some(seen.tags).filter(|count| *count > 0);
-        output.body = begun.map(|begun| StreamingBlob::new(begun.stream(&self.workers)));
+        output.body =
+            begun.map(|begun| StreamingBlob::new(begun.stream(&self.workers, &self.metrics)));
         let status = status(output.content_range.as_ref());
         Ok(S3Response { status, ..S3Response::new(output) })
     }
@@ -300,7 +304,11 @@ impl Service {
             .await?;
         let output = seen!(HeadObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
         let status = status(output.content_range.as_ref());
-        Ok(S3Response { status, ..S3Response::new(output) })
+        let mut answer = S3Response { status, ..S3Response::new(output) };
+        if seen.tags > 0 {
+            answer.headers.insert(TAGGING_COUNT, seen.tags.into());
+        }
+        Ok(answer)
     }
 
     pub(crate) async fn attributes(
@@ -310,7 +318,10 @@ impl Service {
         whole(None, input.version_id.as_deref())?;
         let key = input.key;
         let found = self.with(&input.bucket, move |bucket| find(bucket, &key)).await?;
-        let asked = |name: &str| input.object_attributes.iter().any(|asked| asked.as_str() == name);
+        let asked = |name: &str| {
+            let all = input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
+            all.map(str::trim).any(|asked| asked == name)
+        };
         let sums = found.record.checksum(&found.attr);
         let checksum = Checksum {
             checksum_crc32: sums.crc32,

@@ -79,6 +79,11 @@ pub(crate) fn is_hidden(path: &str) -> bool {
     path.split('/').next() == Some(HIDDEN)
 }
 
+/// True for what can be the name of a file.
+pub(crate) fn is_name(name: &str) -> bool {
+    check_name(name).is_ok()
+}
+
 fn check_name(name: &str) -> Result<(), String> {
     match name {
         "" => Err("it has an empty name between slashes".to_owned()),

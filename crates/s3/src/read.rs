@@ -1,6 +1,7 @@
 //! Sending: a range of a file goes to the client, piece by piece.
 use crate::fault::Outcome;
 use crate::limits::PIECE_BYTES;
+use crate::metrics::Metrics;
 use crate::workers::Workers;
 use bytes::Bytes;
 use dfs::File;
@@ -25,6 +26,7 @@ pub(crate) struct Reading {
     /// Bytes that the client has not got.
     missing: u64,
     workers: Workers,
+    metrics: Arc<Metrics>,
 }
 
 /// The beginning of a range, and the open file.
@@ -42,7 +44,7 @@ impl Begun {
     }
 
     /// All of it, as a stream.
-    pub(crate) fn stream(self, workers: &Workers) -> Reading {
+    pub(crate) fn stream(self, workers: &Workers, metrics: &Arc<Metrics>) -> Reading {
         let missing = self.range.end - self.range.start;
         let rest = self.range.start + self.first.len() as u64..self.range.end;
         let mut reading = Reading {
@@ -52,6 +54,7 @@ impl Begun {
             next: None,
             missing,
             workers: workers.clone(),
+            metrics: Arc::clone(metrics),
         };
         reading.read_ahead();
         reading
@@ -100,8 +103,9 @@ impl Stream for Reading {
             }
             (None, None) => return Poll::Ready(None),
         };
-        this.missing =
-            this.missing.saturating_sub(read.as_ref().map_or(0, |read| read.len() as u64));
+        let bytes = read.as_ref().map_or(0, |read| read.len() as u64);
+        this.missing = this.missing.saturating_sub(bytes);
+        this.metrics.sent_bytes.add(bytes);
         Poll::Ready(Some(read))
     }
 }

@@ -1,7 +1,9 @@
 //! Connections: HTTP, with TLS or without, as many at a time as the caller allows.
 use crate::guard::{Guard, Known};
+use crate::host::Domain;
 use crate::keys::Keys;
 use crate::limits::{CONNECTIONS, DRAIN_SECONDS, IDLE_SECONDS, READ_AHEAD_BYTES, XML_BYTES_MAX};
+use crate::metrics::Metrics;
 use crate::service::Service;
 use esker::Pool;
 use esker::types::{Error, ErrorKind, Result, check_label};
@@ -13,7 +15,6 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use s3s::config::{S3Config, StaticConfigProvider};
-use s3s::host::SingleDomain;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
 use s3s::{Body, HttpError, S3Error, S3ErrorCode};
@@ -21,7 +22,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -89,6 +90,8 @@ struct Inner {
     s3: S3Service,
     options: Options,
     places: Arc<Semaphore>,
+    metrics: Arc<Metrics>,
+    is_draining: AtomicBool,
     /// The number of the last request.
     last: AtomicU64,
 }
@@ -104,12 +107,12 @@ impl NameValidation for Labels {
 
 impl Server {
     /// A server for a pool, for the holders of these keys.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] for a domain that is none.
-    pub fn new(pool: Pool, keys: Keys, options: Options) -> Result<Self> {
+    #[must_use]
+    pub fn new(pool: Pool, keys: Keys, options: Options) -> Self {
         let guard = Guard(Arc::new(keys));
-        let mut builder = S3ServiceBuilder::new(Service::new(pool));
+        let metrics = Arc::<Metrics>::default();
+        let service = Service::new(pool, Arc::clone(&metrics));
+        let mut builder = S3ServiceBuilder::new(service);
         builder.set_auth(guard.clone());
         builder.set_access(guard);
         builder.set_validation(Labels);
@@ -117,14 +120,27 @@ impl Server {
         config.xml_max_body_size = XML_BYTES_MAX;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         if let Some(domain) = &options.domain {
-            let host = SingleDomain::new(domain).map_err(|error| {
-                Error::new(ErrorKind::Invalid, format!("{domain:?} is no domain: {error}"))
-            })?;
-            builder.set_host(host);
+            builder.set_host(Domain(domain.clone()));
         }
         let places = Arc::new(Semaphore::new(options.connections));
-        let last = AtomicU64::new(0);
-        Ok(Self(Arc::new(Inner { s3: builder.build(), options, places, last })))
+        let (last, is_draining) = (AtomicU64::new(0), AtomicBool::new(false));
+        let s3 = builder.build();
+        Self(Arc::new(Inner { s3, options, places, metrics, is_draining, last }))
+    }
+
+    /// The metrics, in the text format of Prometheus.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let (most, free) = (self.0.options.connections, self.0.places.available_permits());
+        // One place is that of the next connection.
+        let served = most.saturating_sub(free).saturating_sub(self.is_ready().into());
+        self.0.metrics.page(served as u64, most as u64, !self.is_ready())
+    }
+
+    /// True until the server is told to end.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.0.is_draining.load(Ordering::Relaxed)
     }
 
     /// Serves whoever connects until `stop` is ready. Then requests under way are finished, for a while.
@@ -137,6 +153,7 @@ impl Server {
                 () = &mut stop => break,
             };
             let Some((stream, place)) = accepted else { continue };
+            self.0.metrics.connections.add(1);
             let (server, watcher) = (self.clone(), connections.watcher());
             tokio::spawn(async move {
                 let _ = stream.set_nodelay(true);
@@ -153,6 +170,7 @@ impl Server {
             });
         }
         drop(listener);
+        self.0.is_draining.store(true, Ordering::Relaxed);
         let drained =
             tokio::time::timeout(Duration::from_secs(DRAIN_SECONDS), connections.shutdown());
         if drained.await.is_err() {
@@ -181,6 +199,8 @@ impl Server {
         let serve = service_fn(|request| self.answer(request));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
+            // A client may have no more to say and yet wait for its answer.
+            .half_close(true)
             .header_read_timeout(idle())
             .max_buf_size(READ_AHEAD_BYTES)
             .serve_connection(TokioIo::new(stream), serve);
@@ -206,11 +226,12 @@ impl Server {
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, value);
         }
+        let (who, took) = (known.get(), begin.elapsed());
+        let operation = who.map(|who| who.operation.as_str());
+        self.0.metrics.answered(operation, response.status(), took);
         if self.0.options.log_requests {
-            let who = known.get();
-            let operation = who.map(|who| who.operation.as_str());
             let access_key = who.map(|who| who.access_key.as_str());
-            let microseconds = begin.elapsed().as_micros() as u64;
+            let microseconds = took.as_micros() as u64;
             tracing::info!(id, %method, path, operation, access_key, status, microseconds, "request");
         }
         Ok(response)

@@ -2,20 +2,21 @@
 use crate::bucket::{Bucket, Buckets};
 use crate::fault::Outcome;
 use crate::list::has_keys;
-use crate::record::timestamp;
+use crate::metrics::Metrics;
 use crate::workers::Workers;
-use dfs::Time;
 use esker::Pool;
 use esker::types::info::ContainerInfo;
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// The buckets of a pool, as S3. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Service {
     buckets: Arc<Buckets>,
     pub(crate) workers: Workers,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// An answer without anything beside its output.
@@ -24,8 +25,8 @@ pub(crate) fn answer<T>(output: Outcome<T>) -> S3Result<S3Response<T>> {
 }
 
 impl Service {
-    pub(crate) fn new(pool: Pool) -> Self {
-        Self { buckets: Arc::new(Buckets::new(pool)), workers: Workers::new() }
+    pub(crate) fn new(pool: Pool, metrics: Arc<Metrics>) -> Self {
+        Self { buckets: Arc::new(Buckets::new(pool)), workers: Workers::new(), metrics }
     }
 
     /// What `work` returns for a bucket, on a thread where it may block.
@@ -54,12 +55,10 @@ impl Service {
 
 /// A bucket in the list of buckets.
 fn shown(container: ContainerInfo) -> s3s::dto::Bucket {
-    let created = container.created.0;
-    let nanos = (created % 1_000_000_000) as u32;
-    let time = Time { seconds: (created / 1_000_000_000) as i64, nanos };
+    let created = SystemTime::UNIX_EPOCH.checked_add(container.created.unix_time());
     s3s::dto::Bucket {
         name: Some(container.label),
-        creation_date: Some(timestamp(time)),
+        creation_date: created.map(Timestamp::from),
         ..Default::default()
     }
 }
@@ -193,6 +192,13 @@ impl S3 for Service {
         req: S3Request<ListObjectsV2Input>,
     ) -> S3Result<S3Response<ListObjectsV2Output>> {
         answer(self.list_v2(req.input).await)
+    }
+
+    async fn list_object_versions(
+        &self,
+        req: S3Request<ListObjectVersionsInput>,
+    ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+        answer(self.list_versions(req.input).await)
     }
 
     async fn get_object_tagging(

@@ -1,6 +1,7 @@
 //! `esker serve`: doors for programs that speak another protocol.
+use super::engine::parse_metrics;
 use crate::args::PoolArg;
-use crate::engine::{Address, Signals, log_to};
+use crate::engine::{Address, Signals, log_to, web};
 use crate::output::Answer;
 use clap::{Args, Subcommand};
 use esker::Pool;
@@ -66,6 +67,9 @@ pub(crate) struct S3 {
     /// Connections that are served at a time; others wait
     #[arg(long, value_name = "N", default_value_t = limits::CONNECTIONS as u16, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
+    /// Serve /metrics, for Prometheus, and /health over HTTP; PORT alone: on this machine only
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = parse_metrics)]
+    metrics: Option<Address>,
     /// Refuse all changes
     #[arg(long)]
     read_only: bool,
@@ -83,6 +87,8 @@ struct Ready {
     /// Where clients reach it.
     url: String,
     pid: u32,
+    /// Where its metrics are.
+    metrics: Option<String>,
 }
 
 impl ServeCommand {
@@ -120,15 +126,26 @@ impl S3 {
         let mut signals = Signals::new()?;
         let listener = self.listen.listen().await?;
         let url = self.url(&listener)?;
+        let watch = match &self.metrics {
+            Some(at) => Some((at, at.listen().await?)),
+            None => None,
+        };
+        let metrics = watch.as_ref().map(|(at, listener)| at.bound(listener)).transpose()?;
+        let metrics = metrics.map(|at| at.to_string());
         let count = keys.count();
-        let server = Server::new(pool, keys, self.options()?)?;
-        tracing::info!(url, keys = count, connections = self.connections, "ready");
-        print_ready(&Ready { url, pid: std::process::id() });
+        let server = Server::new(pool, keys, self.options()?);
+        let watched = server.clone();
+        let watching = watch.map(|(_, listener)| tokio::spawn(web::serve(listener, watched)));
+        tracing::info!(url, keys = count, connections = self.connections, metrics, "ready");
+        print_ready(&Ready { url, pid: std::process::id(), metrics });
         let stop = async {
             let why = signals.first().await;
             tracing::info!(why, "ending");
         };
         server.serve(listener, stop).await;
+        if let Some(watching) = watching {
+            watching.abort();
+        }
         Ok(())
     }
 
@@ -143,10 +160,8 @@ impl S3 {
     }
 
     fn url(&self, listener: &TcpListener) -> Result<String> {
-        let address = listener.local_addr().map_err(|error| Error::io("listening", &error))?;
         let scheme = if self.tls_key.is_some() { "https" } else { "http" };
-        let at = Address { host: self.listen.host.clone(), port: address.port() };
-        Ok(format!("{scheme}://{at}"))
+        Ok(format!("{scheme}://{}", self.listen.bound(listener)?))
     }
 }
 

@@ -7,7 +7,7 @@ mod part;
 mod service;
 mod signals;
 mod upkeep;
-mod web;
+pub(crate) mod web;
 
 pub(crate) use address::{Address, interface_address};
 pub(crate) use log::log_to;

@@ -221,9 +221,11 @@ impl Service {
     }
 
     fn said(&self, listener: &TcpListener, process: &Process) -> Result<Ready> {
-        let port = port_of(listener)?;
-        let host = self.advertise.clone().unwrap_or_else(|| self.listen.host.clone());
-        let address = Address { host, port }.to_string();
+        let mut address = self.listen.bound(listener)?;
+        if let Some(host) = &self.advertise {
+            address.host.clone_from(host);
+        }
+        let address = address.to_string();
         let (uuid, part) = (process.superblock.uuid, process.part.clone());
         Ok(Ready { address, uuid, part, pid: std::process::id(), metrics: None })
     }
@@ -250,13 +252,7 @@ fn again(listener: &StdListener) -> Result<TcpListener> {
 
 /// Where metrics are served.
 fn shown(address: &Address, listener: &StdListener) -> Result<String> {
-    let port = port_of(&again(listener)?)?;
-    Ok(Address { host: address.host.clone(), port }.to_string())
-}
-
-fn port_of(listener: &TcpListener) -> Result<u16> {
-    let address = listener.local_addr().map_err(|error| Error::io("listening", &error))?;
-    Ok(address.port())
+    Ok(address.bound(&again(listener)?)?.to_string())
 }
 
 async fn expired(lifetime: Option<Duration>) {
