@@ -1,6 +1,6 @@
 """The server itself: TLS, metrics, limits, hosts, hostile requests, and its end."""
 
-import hashlib
+import base64
 import http.client
 import pathlib
 import random
@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 import urllib.request
+import zlib
 
 import boto3
 import pytest
@@ -253,16 +254,19 @@ def test_hostile_requests_are_refused(own):
     assert s3.list_objects_v2(Bucket="den")["KeyCount"] == 1
 
 
-def signed(door, method, path, body):
-    """Send a request with a right signature, and return the status of the answer."""
-    headers = {"x-amz-content-sha256": hashlib.sha256(body).hexdigest()}
-    request = AWSRequest(method=method, url=door.url + path, data=body, headers=headers)
+def signed(door, method, path, body, headers=None, checksum=None):
+    """Send a request with a right signature, and return the status of the answer, if there is one."""
+    request = AWSRequest(method=method, url=door.url + path, data=body, headers=headers or {})
+    if checksum:
+        request.context["checksum"] = {"request_algorithm": checksum}
     S3SigV4Auth(Credentials("WRITER", "secret"), "s3", "us-east-1").add_auth(request)
     ready = urllib.request.Request(door.url + path, data=body, method=method, headers=dict(request.headers))
     try:
         return urllib.request.urlopen(ready).status
     except urllib.error.HTTPError as error:
         return error.code
+    except OSError:
+        return None
 
 
 def test_hostile_bodies_are_refused(own):
@@ -281,6 +285,29 @@ def test_hostile_bodies_are_refused(own):
     for path in ["/den?list-type=2&max-keys=-1", "/den?continuation-token=zz&list-type=2", "/den?max-keys=x"]:
         assert signed(own, "GET", path, b"") == 400
     assert s3.get_object(Bucket="den", Key="a")["Body"].read() == b"1"
+
+
+def test_a_chunk_that_is_held_is_bounded(own):
+    """A client that sends all of a large body as one chunk is refused; in small chunks it is served."""
+    own.start()
+    own.client().create_bucket(Bucket="den")
+    data = b"x" * (24 * MIB)
+    crc = base64.b64encode(zlib.crc32(data).to_bytes(4, "big")).decode()
+
+    def put(size):
+        pieces = [data[at : at + size] for at in range(0, len(data), size)]
+        chunks = b"".join(f"{len(piece):x}\r\n".encode() + piece + b"\r\n" for piece in pieces)
+        body = chunks + f"0\r\nx-amz-checksum-crc32:{crc}\r\n\r\n".encode()
+        headers = {
+            "x-amz-decoded-content-length": str(len(data)),
+            "x-amz-trailer": "x-amz-checksum-crc32",
+            "Content-Encoding": "aws-chunked",
+        }
+        return signed(own, "PUT", "/den/a", body, headers, {"algorithm": "crc32", "in": "trailer"})
+
+    assert put(MIB) == 200
+    assert own.client().head_object(Bucket="den", Key="a")["ContentLength"] == len(data)
+    assert put(len(data)) in {None, 400}
 
 
 def resident(door):

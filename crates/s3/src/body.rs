@@ -2,9 +2,10 @@
 use crate::bucket::{Bucket, Hidden};
 use crate::fault::{Fault, Outcome};
 use crate::limits::{IDLE_SECONDS, PIECE_BYTES, PUT_BYTES_MAX};
+use crate::metered::Held;
 use crate::metrics::Metrics;
 use crate::sums::{Expected, Summed, Sums};
-use crate::workers::Workers;
+use crate::workers::{Later, Workers};
 use bytes::Bytes;
 use dfs::File;
 use futures_core::Stream;
@@ -28,6 +29,7 @@ pub(crate) struct Incoming {
     expected: Expected,
     /// Bytes that the request announces.
     announced: Option<u64>,
+    held: Held,
 }
 
 /// A file that is being written, and the sums of what was.
@@ -43,10 +45,12 @@ impl Incoming {
         body: Option<StreamingBlob>,
         expected: Expected,
         announced: Option<i64>,
+        held: Option<Held>,
     ) -> Outcome<Self> {
         let announced = announced.and_then(|bytes| u64::try_from(bytes).ok());
         check_size(announced.unwrap_or(0))?;
-        Ok(Self { body, rest: Bytes::new(), expected, announced })
+        let held = held.unwrap_or_default();
+        Ok(Self { body, rest: Bytes::new(), expected, announced, held })
     }
 
     /// Stores all of it in a hidden file, and then does what is left to do there, where work may block.
@@ -58,19 +62,19 @@ impl Incoming {
     ) -> Outcome<T> {
         let (expected, announced, bucket) = (self.expected.clone(), self.announced, bucket.clone());
         let mut piece = self.piece(metrics).await?;
-        let mut writing: Option<Writing> = None;
+        let mut writing: Later<Writing> = Later::default();
         while self.body.is_some() {
             // The next piece arrives while this one is written.
             let (bucket, before) = (bucket.clone(), writing.take());
             let sums = self.expected.sums();
             let write = workers.run(move || Writing::write(before, &bucket, sums, &piece));
             let (written, next) = tokio::join!(write, self.piece(metrics));
-            (writing, piece) = (Some(written?), next?);
+            (writing, piece) = (Later::new(written?), next?);
         }
         let sums = expected.sums();
         workers
             .run(move || {
-                let written = Writing::write(writing, &bucket, sums, &piece)?;
+                let written = Writing::write(writing.take(), &bucket, sums, &piece)?;
                 let (hidden, received) = written.end()?;
                 if announced.is_some_and(|bytes| bytes != received.size) {
                     return Err(Fault::new(
@@ -111,7 +115,10 @@ impl Incoming {
         let next = poll_fn(|context| Pin::new(&mut *body).poll_next(context));
         let next = tokio::time::timeout(Duration::from_secs(IDLE_SECONDS), next).await;
         match next.map_err(|_| S3ErrorCode::RequestTimeout)? {
-            Some(Ok(bytes)) => Ok(Some(bytes)),
+            Some(Ok(bytes)) => {
+                self.held.release();
+                Ok(Some(bytes))
+            }
             Some(Err(error)) => Err(broken(error)),
             None => {
                 self.body = None;

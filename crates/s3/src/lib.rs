@@ -24,6 +24,7 @@ mod keys;
 pub mod limits;
 mod list;
 mod listings;
+mod metered;
 mod metrics;
 mod multipart;
 mod objects;

@@ -9,6 +9,9 @@ pub const WORKERS_MAX: usize = 64;
 /// Bytes that are read from or written to a file at a time. Per connection, at most three times as many are in memory.
 pub const PIECE_BYTES: usize = 1 << 20;
 
+/// Most bytes of a chunk that a client signs: it is held in memory until its signature is verified.
+pub const CHUNK_BYTES_MAX: usize = 16 << 20;
+
 /// Longest key in bytes (S3).
 pub const KEY_BYTES_MAX: usize = 1024;
 

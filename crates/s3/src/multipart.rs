@@ -59,7 +59,8 @@ impl Service {
         let (number, key, id) = (input.part_number, input.key, input.upload_id);
         check_number(number)?;
         let expected = Expected::new(input.content_md5, &req.headers, req.trailing_headers);
-        let body = Incoming::new(input.body, expected, input.content_length)?;
+        let held = req.extensions.get().cloned();
+        let body = Incoming::new(input.body, expected, input.content_length, held)?;
         let begun = self.with(&input.bucket, move |bucket| {
             Ok((bucket.clone(), Begun::find(bucket, &key, &id)?))
         });

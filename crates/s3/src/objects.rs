@@ -230,7 +230,8 @@ impl Service {
             condition,
         };
         let expected = Expected::new(input.content_md5, &req.headers, req.trailing_headers);
-        let mut body = Incoming::new(input.body, expected, input.content_length)?;
+        let held = req.extensions.get().cloned();
+        let mut body = Incoming::new(input.body, expected, input.content_length, held)?;
         let bucket = self.bucket(&input.bucket).await?;
         if put.place.is_directory {
             if !body.is_empty(&self.metrics).await? {

@@ -3,6 +3,7 @@ use crate::guard::{Guard, Known};
 use crate::host::Domain;
 use crate::keys::Keys;
 use crate::limits::{CONNECTIONS, DRAIN_SECONDS, IDLE_SECONDS, READ_AHEAD_BYTES, XML_BYTES_MAX};
+use crate::metered::{Held, Metered};
 use crate::metrics::Metrics;
 use crate::service::Service;
 use esker::Pool;
@@ -216,10 +217,15 @@ impl Server {
         let (begin, known) = (Instant::now(), Known::default());
         let id = format!("{:016X}", self.0.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let held = Held::default();
         request.extensions_mut().insert(known.clone());
+        request.extensions_mut().insert(held.clone());
         let answered = match is_form(&request) {
             true => no_forms(),
-            false => self.0.s3.call(request.map(Body::from)).await,
+            false => {
+                let metered = |body| Body::http_body(Metered { body, held });
+                self.0.s3.call(request.map(metered)).await
+            }
         };
         let mut response = answered?;
         let status = response.status().as_u16();

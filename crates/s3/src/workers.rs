@@ -39,3 +39,31 @@ impl Workers {
         }
     }
 }
+
+/// Something whose end may block: if it is dropped, it ends on a thread for that.
+pub(crate) struct Later<T: Send + 'static>(Option<T>);
+
+impl<T: Send + 'static> Later<T> {
+    pub(crate) fn new(what: T) -> Self {
+        Self(Some(what))
+    }
+
+    /// Takes it out, where its end may block.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        self.0.take()
+    }
+}
+
+impl<T: Send + 'static> Default for Later<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Send + 'static> Drop for Later<T> {
+    fn drop(&mut self) {
+        if let Some(what) = self.0.take() {
+            Workers::drop_later(what);
+        }
+    }
+}
