@@ -89,8 +89,15 @@ impl Keys {
     /// # Errors
     /// [`ErrorKind::Exists`] if there is such a file; errors of writing it.
     pub fn create(path: &Path) -> Result<()> {
-        let failed =
-            |error: std::io::Error| Error::io(format_args!("writing {}", path.display()), &error);
+        let shown = path.display();
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                let message =
+                    format!("there is a file {shown} already: use its keys, or name another");
+                Error::new(ErrorKind::Exists, message)
+            }
+            _ => Error::io(format_args!("writing {shown}"), &error),
+        };
         let (access, secret) = (drawn::<ACCESS_BYTES>()?, drawn::<SECRET_BYTES>()?);
         let mut file =
             File::options().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
