@@ -100,6 +100,7 @@ python_package() {
 
 suite "files, each way they are reached" scripts/posix.sh
 suite "Python" python_package
+suite "clients of S3" scripts/s3.sh
 suite "a pool over hosts" scripts/nodes.sh
 suite "a pool over the fabric" scripts/fabric.sh
 suite "programs under esker run" programs

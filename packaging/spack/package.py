@@ -28,7 +28,7 @@ class Esker(Package):
     variant("fuse", default=False, description="Mount file systems as a user who is not root")
 
     depends_on("c", type="build")
-    depends_on("rust@1.89:", type="build")
+    depends_on("rust@1.92:", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("util-linux-uuid", type=("build", "link", "run"))
     depends_on("eccodes", type="run", when="+grib")

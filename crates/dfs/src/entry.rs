@@ -27,6 +27,9 @@ pub(crate) const INODE_EXTENT: Extent = Extent::new(0, INODE_BYTES as u64);
 /// Akeys of one entry that are asked for at a time.
 const AKEYS_BATCH: usize = 64;
 
+/// The inode of an entry, and the value of an extended attribute of it, if it has it and the value is not empty.
+pub type WithXattr = (Inode, Option<Vec<u8>>);
+
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EntryLocation {
@@ -117,6 +120,65 @@ pub(crate) async fn fetch_all(
         _ => Inode::from_bytes(bytes).map(Some),
     };
     std::iter::zip(&bytes, sizes).map(inode).collect()
+}
+
+/// The inodes under several names, and the value of an akey of each: all in one request if the values are short.
+pub(crate) fn fetch_all_with(
+    dir: &Object,
+    names: &[&[u8]],
+    akey: &[u8],
+    access: Access<'_>,
+) -> Result<Vec<Option<WithXattr>>> {
+    match fetch_short(dir, names, akey, access) {
+        Err(error) if error.kind() == ErrorKind::RecordTooBig => {
+            let inodes = fetch_all(dir, names, access).wait()?;
+            let whole = |(name, inode): (&&[u8], Option<Inode>)| {
+                inode.map(|inode| Ok((inode, value(dir, name, akey, access)?))).transpose()
+            };
+            std::iter::zip(names, inodes).map(whole).collect()
+        }
+        found => found,
+    }
+}
+
+/// As [`fetch_all_with`].
+///
+/// # Errors
+/// [`ErrorKind::RecordTooBig`] if a value is longer than [`INLINE_MAX`].
+fn fetch_short(
+    dir: &Object,
+    names: &[&[u8]],
+    akey: &[u8],
+    access: Access<'_>,
+) -> Result<Vec<Option<WithXattr>>> {
+    let extent = [INODE_EXTENT];
+    let mut inodes = vec![[0; INODE_BYTES]; names.len()];
+    let mut values = vec![0; INLINE_MAX * names.len()];
+    let mut fetches: Vec<_> = std::iter::zip(&mut inodes, values.chunks_mut(INLINE_MAX))
+        .map(|(inode, value)| {
+            let inode = Fetch::array(INODE_AKEY, 1, &extent, Sink::One(&mut inode[..]));
+            let mut value = Fetch::single(akey, Sink::One(value));
+            value.request.cond = Cond::NONE;
+            [inode, value]
+        })
+        .collect();
+    let mut dkeys: Vec<_> = std::iter::zip(names, &mut fetches)
+        .map(|(dkey, akeys)| DkeyFetch { dkey, cond: Cond::NONE, akeys })
+        .collect();
+    dir.fetch_dkeys(&mut dkeys, access).wait()?;
+    drop(dkeys);
+    let sizes: Vec<_> =
+        fetches.iter().map(|[inode, value]| (inode.reply.size, value.reply.size)).collect();
+    drop(fetches);
+    let entry = |((inode, value), (inode_size, size)): ((_, &[u8]), (u64, u64))| match inode_size {
+        0 => Ok(None),
+        _ => {
+            let value = value.get(..size as usize).filter(|value| !value.is_empty());
+            Ok(Some((Inode::from_bytes(inode)?, value.map(<[u8]>::to_vec))))
+        }
+    };
+    let found = std::iter::zip(&inodes, values.chunks(INLINE_MAX));
+    std::iter::zip(found, sizes).map(entry).collect()
 }
 
 /// True if the directory has its mark.
@@ -214,6 +276,18 @@ impl Whole {
             }
         }
         Ok(Some(Self { inode, others }))
+    }
+
+    /// The value of an akey other than the inode's.
+    pub(crate) fn value(&self, akey: &[u8]) -> Option<&[u8]> {
+        let found = self.others.iter().find(|(known, _)| known == akey);
+        found.map(|(_, value)| value.as_slice())
+    }
+
+    /// Replaces the value of an akey other than the inode's.
+    pub(crate) fn set(&mut self, akey: Vec<u8>, value: Vec<u8>) {
+        self.others.retain(|(known, _)| *known != akey);
+        self.others.push((akey, value));
     }
 
     /// Writes all of it under another name, which is free.

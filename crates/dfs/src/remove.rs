@@ -1,9 +1,10 @@
 //! Removing entries.
-use crate::entry;
+use crate::entry::{self, Whole};
 use crate::inode::{Inode, Kind};
 use crate::limits::LIST_BATCH;
 use crate::node::Node;
 use crate::orphans;
+use crate::publish::{Check, Existing};
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Access, Wait};
@@ -18,10 +19,29 @@ impl Node {
         if entry::is_special(name) {
             return Err(self.refuse(name, ErrorKind::IsDirectory, "is a directory"));
         }
-        self.remove(name, |inode| match inode.kind {
+        self.remove(name, |inode, _| self.check_no_directory(name, inode))
+    }
+
+    /// As [`Node::unlink`], if `check` agrees to what stands there: it is asked in the transaction that removes it.
+    ///
+    /// # Errors
+    /// As [`Node::unlink`], and what `check` returns.
+    pub fn unlink_if(&self, name: &[u8], check: Check<'_>) -> Result<()> {
+        if entry::is_special(name) {
+            return self.unlink(name);
+        }
+        let dir = self.directory()?;
+        self.remove(name, |inode, access| {
+            self.check_no_directory(name, inode)?;
+            check(Whole::read(&dir, name, access)?.as_ref().map(Existing::new))
+        })
+    }
+
+    fn check_no_directory(&self, name: &[u8], inode: &Inode) -> Result<()> {
+        match inode.kind {
             Kind::Directory => Err(self.refuse(name, ErrorKind::IsDirectory, "is a directory")),
             _ => Ok(()),
-        })
+        }
     }
 
     /// Removes an empty directory from this one.
@@ -40,7 +60,7 @@ impl Node {
         if let Some(kind) = special {
             return Err(self.refuse(name, kind, "cannot be removed"));
         }
-        self.remove(name, |inode| match inode.kind {
+        self.remove(name, |inode, _| match inode.kind {
             Kind::Directory => Ok(()),
             _ => Err(self.refuse(name, ErrorKind::NotDirectory, "is no directory")),
         })
@@ -82,16 +102,16 @@ impl Node {
         Ok(removed)
     }
 
-    fn remove(&self, name: &[u8], check: impl Fn(&Inode) -> Result<()>) -> Result<()> {
+    fn remove(&self, name: &[u8], check: impl Fn(&Inode, Access<'_>) -> Result<()>) -> Result<()> {
         let dir = self.directory()?;
         if self.fs().is_read_only() {
             let inode = self.find(name, self.fs().view())?.ok_or_else(|| self.missing(name))?;
-            check(&inode)?;
+            check(&inode, self.fs().view())?;
         }
         self.fs().check_writable()?;
         let (inode, is_kept) = self.fs().transact(|access| {
             let inode = self.find(name, access)?.ok_or_else(|| self.missing(name))?;
-            check(&inode)?;
+            check(&inode, access)?;
             if inode.kind == Kind::Directory {
                 self.take_directory(name, &inode, access)?;
             }

@@ -5,6 +5,7 @@ use crate::limits::MOVES_MAX;
 use crate::mount::Mounted;
 use crate::node::Node;
 use crate::orphans;
+use crate::publish::{Existing, Publish};
 use esker::types::ops::Cond;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
 use esker::{Access, Wait};
@@ -95,7 +96,14 @@ impl Rename<'_> {
     /// `None` if both names are the same entry.
     fn run(&self) -> Result<Option<Moved>> {
         self.check()?;
-        self.from.fs().transact(|access| self.attempt(access))
+        self.from.fs().transact(|access| self.attempt(access, None))
+    }
+
+    /// As [`Node::rename`], on condition and with extended attributes.
+    pub(crate) fn publish(&self, with: &Publish<'_>) -> Result<()> {
+        self.check()?;
+        let moved = self.from.fs().transact(|access| self.attempt(access, Some(with)))?;
+        moved.map_or(Ok(()), |moved| self.note(&moved))
     }
 
     /// Refuses what no attempt can do.
@@ -114,12 +122,13 @@ impl Rename<'_> {
         self.from.fs().check_writable()
     }
 
-    fn attempt(&self, access: Access<'_>) -> Result<Option<Moved>> {
+    fn attempt(&self, access: Access<'_>, with: Option<&Publish<'_>>) -> Result<Option<Moved>> {
         let (from, to) = (self.from.directory()?, self.to.directory()?);
         let source = Whole::read(&from, self.name, access)?;
         let mut source = source.ok_or_else(|| self.from.missing(self.name))?;
         let target = Whole::read(&to, self.new_name, access)?;
         self.check_mark(access)?;
+        with.map_or(Ok(()), |with| (with.check)(target.as_ref().map(Existing::new)))?;
         match (self.mode, &target) {
             (RenameMode::NoReplace, Some(_)) => {
                 return Err(self.to.refuse(self.new_name, ErrorKind::Exists, "exists already"));
@@ -135,6 +144,7 @@ impl Rename<'_> {
         }
         let fs = self.from.fs();
         fs.mounted().stamp(&mut source.inode);
+        with.map_or(Ok(()), |with| with.add_xattrs(&mut source))?;
         match (self.mode, target) {
             (RenameMode::Exchange, Some(mut target)) => {
                 self.check_descent(&target.inode, self.from, access)?;
@@ -160,7 +170,7 @@ impl Rename<'_> {
 
     /// An attempt beside others in the transaction, which does not see where those move directories.
     fn attempt_file(&self, access: Access<'_>) -> Result<Option<Moved>> {
-        let moved = self.attempt(access)?;
+        let moved = self.attempt(access, None)?;
         if moved.as_ref().is_some_and(|moved| moved.inode.kind == Kind::Directory) {
             return Err(self.from.refuse(self.name, ErrorKind::IsDirectory, "is a directory"));
         }

@@ -1,8 +1,8 @@
 //! Extended attributes, and the targets of symbolic links.
 use crate::entry::EntryLocation;
-use crate::entry::{self, LINK_AKEY, XATTR_PREFIX};
+use crate::entry::{self, LINK_AKEY, WithXattr, XATTR_PREFIX};
 use crate::inode::Kind;
-use crate::limits::{RETRIES_MAX, XATTR_NAME_MAX, XATTR_VALUE_MAX};
+use crate::limits::{NAME_MAX, RETRIES_MAX, XATTR_NAME_MAX, XATTR_VALUE_MAX};
 use crate::node::Node;
 use esker::types::ops::{Cond, Source, Update, Value};
 use esker::types::{Error, ErrorKind, Result};
@@ -58,13 +58,7 @@ impl Node {
     pub fn set_xattr(&self, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.fs().check_writable()?;
         let akey = akey(name)?;
-        if value.len() > XATTR_VALUE_MAX {
-            let message = format!(
-                "an extended attribute of {} bytes: the limit is {XATTR_VALUE_MAX} (XATTR_VALUE_MAX)",
-                value.len()
-            );
-            return Err(Error::new(ErrorKind::RecordTooBig, message));
-        }
+        check_value(value)?;
         self.change_xattr(name, mode, |dir, entry, access| {
             let value = Value::Single(Source::One(value));
             let updates = [Update { akey: &akey, value, cond: Cond::NONE }];
@@ -96,6 +90,32 @@ impl Node {
         let akeys = self.where_it_stands(akeys_at)?;
         let names = akeys.iter().filter_map(|akey| akey.strip_prefix(XATTR_PREFIX));
         Ok(names.map(<[u8]>::to_vec).collect())
+    }
+
+    /// The entries of these names in this directory, each with the value of an extended attribute; `None` for each name
+    /// that there is not. One request for all, if the values are short.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotDirectory`]; errors of the backend.
+    pub fn entries_with_xattr(
+        &self,
+        names: &[&[u8]],
+        xattr: &[u8],
+    ) -> Result<Vec<Option<WithXattr>>> {
+        entry::fetch_all_with(&self.directory()?, names, &akey(xattr)?, self.fs().view())
+    }
+
+    /// The entry of this name, and the value of an extended attribute of it, if it has it and the value is not empty.
+    ///
+    /// # Errors
+    /// As [`Node::lookup`].
+    pub fn lookup_with_xattr(&self, name: &[u8], xattr: &[u8]) -> Result<(Self, Option<Vec<u8>>)> {
+        if entry::is_special(name) || name.len() > NAME_MAX {
+            return Ok((self.lookup(name)?, None));
+        }
+        let mut found = self.entries_with_xattr(&[name], xattr)?;
+        let (inode, value) = found.pop().flatten().ok_or_else(|| self.missing(name))?;
+        Ok((self.child(name, inode)?, value))
     }
 
     /// Changes the attribute and the entry's time of change, if `mode` allows it.
@@ -139,8 +159,24 @@ impl Node {
     }
 }
 
+/// Refuses a value that is too long.
+///
+/// # Errors
+/// [`ErrorKind::RecordTooBig`].
+pub(crate) fn check_value(value: &[u8]) -> Result<()> {
+    match value.len() {
+        0..=XATTR_VALUE_MAX => Ok(()),
+        len => Err(Error::new(
+            ErrorKind::RecordTooBig,
+            format!(
+                "an extended attribute of {len} bytes: the limit is {XATTR_VALUE_MAX} (XATTR_VALUE_MAX)"
+            ),
+        )),
+    }
+}
+
 /// The akey of an extended attribute.
-fn akey(name: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn akey(name: &[u8]) -> Result<Vec<u8>> {
     match name.len() {
         1..=XATTR_NAME_MAX => Ok([XATTR_PREFIX, name].concat()),
         len => Err(Error::new(

@@ -445,3 +445,80 @@ fn nothing_moves_below_itself_through_a_directory_that_moved() {
     assert_eq!(names(&root), ["a", "c"]);
     assert_eq!(names(&a), ["x"]);
 }
+
+/// A condition that takes whatever stands there.
+const ANYTHING: dfs::Check<'static> = &|_| Ok(());
+
+fn publish(root: &Node, from: &[u8], to: &[u8], check: dfs::Check<'_>) -> esker::types::Result<()> {
+    let rename =
+        Rename { from: root, name: from, to: root, new_name: to, mode: RenameMode::Replace };
+    let xattrs = |inode: &dfs::Inode| {
+        vec![(b"user.made".to_vec(), inode.mtime.seconds.to_string().into_bytes())]
+    };
+    dfs::Publish { rename, xattrs: &xattrs, check }.run()
+}
+
+#[test]
+fn published_files_appear_with_their_attributes_or_not_at_all() {
+    let fs = mounted("namespace-publish");
+    let root = fs.root();
+    write(&root, b"part", b"new");
+    write(&root, b"file", b"old");
+    root.lookup(b"part").unwrap().set_xattr(b"user.made", b"by hand", XattrMode::Any).unwrap();
+    root.lookup(b"file").unwrap().set_xattr(b"user.tag", b"7", XattrMode::Any).unwrap();
+
+    let refuse = |found: Option<dfs::Existing<'_>>| {
+        let found = found.expect("a file");
+        assert_eq!(found.xattr(b"user.tag"), Some(&b"7"[..]));
+        assert_eq!((found.xattr(b"user.none"), found.inode().kind), (None, Kind::File));
+        Err(esker::types::Error::new(ErrorKind::Canceled, "refused"))
+    };
+    assert_eq!(kind(publish(&root, b"part", b"file", &refuse)), ErrorKind::Canceled);
+    assert_eq!(names(&root), ["file", "part"]);
+    assert_eq!(read(&root.lookup(b"file").unwrap()), b"old");
+    assert_eq!(kind(root.unlink_if(b"file", &refuse)), ErrorKind::Canceled);
+
+    publish(&root, b"part", b"file", ANYTHING).unwrap();
+    assert_eq!(names(&root), ["file"]);
+    let file = root.lookup(b"file").unwrap();
+    assert_eq!(read(&file), b"new");
+    assert_eq!(file.list_xattrs().unwrap(), [b"user.made"]);
+    let made = file.get_xattr(b"user.made").unwrap();
+    assert_eq!(made, file.inode().mtime.seconds.to_string().into_bytes());
+
+    let missing = |found: Option<dfs::Existing<'_>>| {
+        assert!(found.is_none());
+        Ok(())
+    };
+    write(&root, b"part", b"");
+    publish(&root, b"part", b"other", &missing).unwrap();
+    root.unlink_if(b"other", ANYTHING).unwrap();
+    assert_eq!(kind(root.unlink_if(b"other", ANYTHING)), ErrorKind::NotFound);
+    root.mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
+    assert_eq!(kind(root.unlink_if(b"dir", ANYTHING)), ErrorKind::IsDirectory);
+}
+
+#[test]
+fn entries_are_found_with_an_extended_attribute() {
+    let fs = mounted("namespace-entries-with-xattr");
+    let root = fs.root();
+    for name in [&b"short"[..], b"long", b"plain"] {
+        write(&root, name, name);
+    }
+    let set = |name: &[u8], value: &[u8]| {
+        root.lookup(name).unwrap().set_xattr(b"user.x", value, XattrMode::Any).unwrap();
+    };
+    let wanted = [&b"plain"[..], b"short", b"none"];
+    set(b"short", b"1");
+    let of = |names: &[&[u8]]| -> Vec<_> {
+        let found = root.entries_with_xattr(names, b"user.x").unwrap();
+        found.into_iter().map(|entry| entry.map(|(_, value)| value)).collect()
+    };
+    assert_eq!(of(&wanted), [Some(None), Some(Some(b"1".to_vec())), None]);
+    let long = vec![7; 5000];
+    set(b"long", &long);
+    assert_eq!(of(&[b"short", b"long"]), [Some(Some(b"1".to_vec())), Some(Some(long.clone()))]);
+    let (node, value) = root.lookup_with_xattr(b"long", b"user.x").unwrap();
+    assert_eq!((node.oid(), value), (root.lookup(b"long").unwrap().oid(), Some(long)));
+    assert_eq!(kind(root.lookup_with_xattr(b"none", b"user.x")), ErrorKind::NotFound);
+}

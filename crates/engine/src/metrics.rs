@@ -1,50 +1,10 @@
 //! What an engine has done and is doing, in numbers. Counting takes a few atomic additions per request.
 use crate::kinds::RequestKind;
+use esker_metrics::{Counter, Latency};
 use esker_types::ErrorKind;
 use esker_wire::frame::{Frame, PREFIX_LEN};
 use std::array::from_fn;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// A number that only grows.
-#[derive(Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, count: u64) {
-        self.0.fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Upper bounds of the buckets of [`Latency`], and how the metrics write them in seconds. The last bucket has none.
-pub(crate) const BUCKETS: [(Duration, &str); 6] = [
-    (Duration::from_micros(100), "0.0001"),
-    (Duration::from_millis(1), "0.001"),
-    (Duration::from_millis(10), "0.01"),
-    (Duration::from_millis(100), "0.1"),
-    (Duration::from_secs(1), "1"),
-    (Duration::from_secs(10), "10"),
-];
-
-/// How long the engine took for requests, from the first look at a request to its reply.
-#[derive(Default)]
-pub(crate) struct Latency {
-    /// Requests in each bucket, not those in the buckets before.
-    pub(crate) buckets: [Counter; BUCKETS.len() + 1],
-    pub(crate) nanoseconds: Counter,
-}
-
-impl Latency {
-    fn add(&self, took: Duration) {
-        let bucket = BUCKETS.iter().take_while(|(bound, _)| took > *bound).count();
-        self.buckets[bucket].add(1);
-        self.nanoseconds.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-    }
-}
 
 /// Why a connection ended before its client had proved itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,15 +112,5 @@ mod tests {
         for (number, (reason, _)) in Refused::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, number);
         }
-    }
-
-    #[test]
-    fn a_request_counts_in_the_first_bucket_that_holds_it() {
-        let latency = Latency::default();
-        for micros in [0, 100, 101, 1_000, 20_000_000] {
-            latency.add(Duration::from_micros(micros));
-        }
-        let counts: Vec<u64> = latency.buckets.iter().map(Counter::get).collect();
-        assert_eq!(counts, [2, 2, 0, 0, 0, 0, 1]);
     }
 }

@@ -1,8 +1,8 @@
 //! Metrics as text, in the exposition format of Prometheus (version 0.0.4).
 use crate::kinds::RequestKind;
-use crate::metrics::{BUCKETS, Counter, Latency, Metrics, Refused};
+use crate::metrics::{Metrics, Refused};
+use esker_metrics::Page;
 use esker_types::ErrorKind;
-use std::fmt::Write;
 
 /// Numbers that are not counted but looked up.
 pub(crate) struct Gauges {
@@ -14,60 +14,9 @@ pub(crate) struct Gauges {
     pub(crate) draining: bool,
 }
 
-/// Text with one family of metrics after the other.
-struct Page(String);
-
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn line(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
-        let _ = writeln!(self.0, "{name}{labels} {value}");
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: u64) {
-        self.family(name, "gauge", help);
-        self.line(name, "", value);
-    }
-
-    fn counter(&mut self, name: &str, help: &str, counter: &Counter) {
-        self.family(name, "counter", help);
-        self.line(name, "", counter.get());
-    }
-
-    /// A counter for each value of `label`.
-    fn counters<'c>(
-        &mut self,
-        (name, label): (&str, &str),
-        help: &str,
-        counters: impl Iterator<Item = (String, &'c Counter)>,
-    ) {
-        self.family(name, "counter", help);
-        for (value, counter) in counters {
-            self.line(name, &format!("{{{label}=\"{value}\"}}"), counter.get());
-        }
-    }
-
-    fn latency(&mut self, name: &str, kind: &str, latency: &Latency) {
-        let bounds = BUCKETS.iter().map(|(_, bound)| *bound).chain(["+Inf"]);
-        let mut count = 0;
-        for (bound, bucket) in bounds.zip(&latency.buckets) {
-            count += bucket.get();
-            let labels = format!("{{request=\"{kind}\",le=\"{bound}\"}}");
-            self.line(&format!("{name}_bucket"), &labels, count);
-        }
-        let (labels, seconds) =
-            (format!("{{request=\"{kind}\"}}"), latency.nanoseconds.get() as f64 / 1e9);
-        self.line(&format!("{name}_sum"), &labels, seconds);
-        self.line(&format!("{name}_count"), &labels, count);
-    }
-}
-
 /// The metrics of an engine as text.
 pub(crate) fn render(metrics: &Metrics, gauges: &Gauges) -> String {
-    let mut page = Page(String::new());
+    let mut page = Page::default();
     connections(&mut page, metrics, gauges);
     requests(&mut page, metrics);
     page.gauge(
@@ -85,7 +34,7 @@ pub(crate) fn render(metrics: &Metrics, gauges: &Gauges) -> String {
         "1 if the engine accepts nothing more.",
         gauges.draining.into(),
     );
-    page.0
+    page.text()
 }
 
 fn connections(page: &mut Page, metrics: &Metrics, gauges: &Gauges) {
@@ -124,10 +73,12 @@ fn connections(page: &mut Page, metrics: &Metrics, gauges: &Gauges) {
 
 fn requests(page: &mut Page, metrics: &Metrics) {
     let name = "esker_engine_request_seconds";
-    page.family(name, "histogram", "Time from the first look at a request to its reply.");
-    for ((_, kind), latency) in RequestKind::ALL.iter().zip(&metrics.requests) {
-        page.latency(name, kind, latency);
-    }
+    let latencies = RequestKind::ALL.iter().map(|(_, kind)| *kind).zip(&metrics.requests);
+    page.latencies(
+        (name, "request"),
+        "Time from the first look at a request to its reply.",
+        latencies,
+    );
     let errors = ErrorKind::ALL.iter().map(|kind| format!("{kind:?}")).zip(&metrics.errors);
     page.counters(
         ("esker_engine_errors_total", "error"),

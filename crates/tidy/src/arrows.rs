@@ -4,9 +4,10 @@ use serde_json::Value;
 
 /// Every crate with its allowed dependencies, including development and build dependencies.
 /// Add a new crate in the row of its rank. Dependencies point downwards only, never to a sibling.
-const ARROWS: [(&str, &[&str]); 32] = [
+const ARROWS: [(&str, &[&str]); 34] = [
     ("esker-types", &[]),
     ("esker-testing", &[]),
+    ("esker-metrics", &[]),
     ("esker-os", &["esker-types"]),
     ("esker-eccodes", &["esker-testing", "esker-types"]),
     ("esker-librados", &["esker-os", "esker-types"]),
@@ -25,7 +26,17 @@ const ARROWS: [(&str, &[&str]); 32] = [
         "esker-fabric",
         &["esker-testing", "esker-types", "esker-os", "esker-libfabric", "esker-wire"],
     ),
-    ("esker-engine", &["esker-types", "esker-os", "esker-backend", "esker-wire", "esker-fabric"]),
+    (
+        "esker-engine",
+        &[
+            "esker-types",
+            "esker-metrics",
+            "esker-os",
+            "esker-backend",
+            "esker-wire",
+            "esker-fabric",
+        ],
+    ),
     ("esker-nodes", &["esker-types", "esker-os", "esker-backend", "esker-wire", "esker-fabric"]),
     ("esker", CLIENT),
     (
@@ -72,6 +83,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
             "esker-eccodes",
         ],
     ),
+    ("esker-s3", &["esker-testing", "esker-metrics", "esker", "esker-dfs"]),
     ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),
     (
         "esker-bench",
@@ -130,6 +142,7 @@ const CLI: &[&str] = &[
     "esker-fuse",
     "esker-bench",
     "esker-plots",
+    "esker-s3",
 ];
 
 /// Dependencies between crates of the workspace that the table does not allow.

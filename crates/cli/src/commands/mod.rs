@@ -25,6 +25,7 @@ mod posix;
 mod properties;
 mod report;
 mod run;
+mod serve;
 mod shell;
 mod snapshot;
 mod tensor;
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     Bench(bench::BenchCommand),
     #[command(subcommand)]
     Engine(engine::EngineCommand),
+    #[command(subcommand)]
+    Serve(serve::ServeCommand),
     Completions(shell::Completions),
     #[command(hide = true)]
     Man(shell::Man),
@@ -91,6 +94,7 @@ impl Command {
             Self::Doctor(doctor) => doctor.run(),
             Self::Bench(command) => command.run(),
             Self::Engine(command) => command.run(),
+            Self::Serve(command) => command.run(),
             Self::Completions(completions) => completions.run(),
             Self::Man(man) => man.run(),
         }
@@ -113,6 +117,7 @@ impl Command {
             Self::Run(_)
             | Self::Bench(_)
             | Self::Engine(_)
+            | Self::Serve(_)
             | Self::Completions(_)
             | Self::Man(_) => return false,
         };

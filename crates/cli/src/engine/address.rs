@@ -51,6 +51,12 @@ impl Address {
         Self { host: LOCALHOST.to_owned(), port }
     }
 
+    /// The same host, with the port on which it listens.
+    pub(crate) fn bound(&self, listener: &TcpListener) -> Result<Self> {
+        let address = listener.local_addr().map_err(|error| Error::io("listening", &error))?;
+        Ok(Self { host: self.host.clone(), port: address.port() })
+    }
+
     /// Listens here. A host that is a name is how others find this node, which may itself know the name as one of its
     /// loopback: then the engine listens on all addresses of the node.
     pub(crate) async fn listen(&self) -> Result<TcpListener> {

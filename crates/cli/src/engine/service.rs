@@ -1,7 +1,7 @@
 //! Serves a part until the process is told to end.
 use super::descriptors::make_room;
 use super::upkeep::Upkeep;
-use super::{Address, claim, log_beside, map_beside, web};
+use super::{Address, Signals, claim, log_beside, map_beside, web};
 use esker::Native;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result, Uuid};
@@ -18,7 +18,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 /// How often an engine looks whether its part is still there.
@@ -222,9 +221,11 @@ impl Service {
     }
 
     fn said(&self, listener: &TcpListener, process: &Process) -> Result<Ready> {
-        let port = port_of(listener)?;
-        let host = self.advertise.clone().unwrap_or_else(|| self.listen.host.clone());
-        let address = Address { host, port }.to_string();
+        let mut address = self.listen.bound(listener)?;
+        if let Some(host) = &self.advertise {
+            address.host.clone_from(host);
+        }
+        let address = address.to_string();
         let (uuid, part) = (process.superblock.uuid, process.part.clone());
         Ok(Ready { address, uuid, part, pid: std::process::id(), metrics: None })
     }
@@ -251,42 +252,12 @@ fn again(listener: &StdListener) -> Result<TcpListener> {
 
 /// Where metrics are served.
 fn shown(address: &Address, listener: &StdListener) -> Result<String> {
-    let port = port_of(&again(listener)?)?;
-    Ok(Address { host: address.host.clone(), port }.to_string())
-}
-
-fn port_of(listener: &TcpListener) -> Result<u16> {
-    let address = listener.local_addr().map_err(|error| Error::io("listening", &error))?;
-    Ok(address.port())
+    Ok(address.bound(&again(listener)?)?.to_string())
 }
 
 async fn expired(lifetime: Option<Duration>) {
     match lifetime {
         Some(lifetime) => tokio::time::sleep(lifetime).await,
         None => std::future::pending().await,
-    }
-}
-
-/// The signals that end an engine.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self> {
-        let on =
-            |kind| signal(kind).map_err(|error| Error::io("setting up a signal handler", &error));
-        Ok(Self {
-            terminate: on(SignalKind::terminate())?,
-            interrupt: on(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn first(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
     }
 }

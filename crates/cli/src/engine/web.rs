@@ -1,4 +1,4 @@
-//! Metrics and health of an engine over HTTP: two pages to read, and nothing else.
+//! Metrics and health of a server over HTTP: two pages to read, and nothing else.
 use esker_engine::Engine;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,34 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait before accepting again after that failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
+/// What is shown.
+pub(crate) trait Watched: Clone + Send + Sync + 'static {
+    /// Its metrics, in the text format of Prometheus.
+    fn metrics(&self) -> String;
+    /// True until it ends.
+    fn is_ready(&self) -> bool;
+}
+
+impl Watched for Engine {
+    fn metrics(&self) -> String {
+        self.metrics()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.health().is_ready()
+    }
+}
+
+impl Watched for esker_s3::Server {
+    fn metrics(&self) -> String {
+        self.metrics()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_ready()
+    }
+}
+
 /// What a path is answered with.
 struct Page {
     status: &'static str,
@@ -26,7 +54,7 @@ struct Page {
 }
 
 /// Answers everybody who asks, until it is dropped.
-pub(super) async fn serve(listener: TcpListener, engine: Engine) {
+pub(crate) async fn serve(listener: TcpListener, served: impl Watched) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -34,10 +62,10 @@ pub(super) async fn serve(listener: TcpListener, engine: Engine) {
             tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
-        let engine = engine.clone();
+        let served = served.clone();
         tokio::spawn(async move {
             // A client that is slow or gone has nobody to hear of it.
-            let _ = tokio::time::timeout(TIMEOUT, answer(stream, &engine)).await;
+            let _ = tokio::time::timeout(TIMEOUT, answer(stream, &served)).await;
             drop(place);
         });
     }
@@ -46,11 +74,11 @@ pub(super) async fn serve(listener: TcpListener, engine: Engine) {
 /// Answers one request, and closes the connection.
 async fn answer(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    engine: &Engine,
+    served: &impl Watched,
 ) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let first = request(&mut stream).await?;
-    let Page { status, kind, text } = page(&first, engine);
+    let Page { status, kind, text } = page(&first, served);
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         text.len()
@@ -68,15 +96,15 @@ async fn request(stream: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result
     Ok(first)
 }
 
-fn page(request: &str, engine: &Engine) -> Page {
+fn page(request: &str, served: &impl Watched) -> Page {
     let mut words = request.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let text = |status, text: &str| Page { status, kind: "text/plain", text: text.to_owned() };
     match (method, path.split('?').next().unwrap_or_default()) {
         ("GET", "/metrics") => {
-            Page { status: "200 OK", kind: "text/plain; version=0.0.4", text: engine.metrics() }
+            Page { status: "200 OK", kind: "text/plain; version=0.0.4", text: served.metrics() }
         }
-        ("GET", "/health") if engine.health().is_ready() => text("200 OK", "ready\n"),
+        ("GET", "/health") if served.is_ready() => text("200 OK", "ready\n"),
         ("GET", "/health") => text("503 Service Unavailable", "draining\n"),
         ("GET", _) => text("404 Not Found", "there are /metrics and /health\n"),
         _ => text("405 Method Not Allowed", "only GET is answered\n"),

@@ -1,0 +1,67 @@
+//! Files that appear whole: written under another name, then put in their place in one transaction.
+use crate::entry::Whole;
+use crate::inode::Inode;
+use crate::rename::Rename;
+use crate::xattr;
+use esker::types::Result;
+
+/// What stands in a place that is about to change, as the transaction of the change reads it.
+#[derive(Clone, Copy)]
+pub struct Existing<'a>(&'a Whole);
+
+impl<'a> Existing<'a> {
+    pub(crate) fn new(whole: &'a Whole) -> Self {
+        Self(whole)
+    }
+
+    /// Its inode.
+    #[must_use]
+    pub fn inode(&self) -> &'a Inode {
+        &self.0.inode
+    }
+
+    /// The value of an extended attribute, if it has it.
+    #[must_use]
+    pub fn xattr(&self, name: &[u8]) -> Option<&'a [u8]> {
+        self.0.value(&xattr::akey(name).ok()?)
+    }
+}
+
+/// Decides whether what stands there, or `None`, may be replaced or removed. It may be asked several times.
+pub type Check<'a> = &'a dyn Fn(Option<Existing<'_>>) -> Result<()>;
+
+/// The names and values of the extended attributes that a file gets.
+pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A rename that gives the file extended attributes, and happens only on a condition: all in one transaction.
+///
+/// A program writes a file under another name and then publishes it. Others see what was there before, or all of the
+/// new file with its attributes.
+#[derive(Clone, Copy)]
+pub struct Publish<'a> {
+    /// From the name under which it was written to its own.
+    pub rename: Rename<'a>,
+    /// The extended attributes that the file gets, from the inode that is stored with them. They replace those of the
+    /// same names.
+    pub xattrs: &'a dyn Fn(&Inode) -> Xattrs,
+    /// The condition on what has the new name.
+    pub check: Check<'a>,
+}
+
+impl Publish<'_> {
+    /// Publishes the file.
+    ///
+    /// # Errors
+    /// As [`crate::Node::rename`] and [`crate::Node::set_xattr`], and what the condition returns.
+    pub fn run(&self) -> Result<()> {
+        self.rename.publish(self)
+    }
+
+    pub(crate) fn add_xattrs(&self, to: &mut Whole) -> Result<()> {
+        for (name, value) in (self.xattrs)(&to.inode) {
+            xattr::check_value(&value)?;
+            to.set(xattr::akey(&name)?, value);
+        }
+        Ok(())
+    }
+}

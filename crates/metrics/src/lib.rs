@@ -1,0 +1,68 @@
+//! What servers count, and the page on which Prometheus reads it. Counting takes a few atomic additions per request.
+#![forbid(unsafe_code)]
+
+mod page;
+
+pub use page::Page;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A number that only grows.
+#[derive(Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it.
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Upper bounds of the buckets of [`Latency`], and how the metrics write them in seconds. The last bucket has none.
+pub const BUCKETS: [(Duration, &str); 6] = [
+    (Duration::from_micros(100), "0.0001"),
+    (Duration::from_millis(1), "0.001"),
+    (Duration::from_millis(10), "0.01"),
+    (Duration::from_millis(100), "0.1"),
+    (Duration::from_secs(1), "1"),
+    (Duration::from_secs(10), "10"),
+];
+
+/// How long requests took.
+#[derive(Default)]
+pub struct Latency {
+    /// Requests in each bucket, not those in the buckets before.
+    buckets: [Counter; BUCKETS.len() + 1],
+    nanoseconds: Counter,
+}
+
+impl Latency {
+    /// Counts a request.
+    pub fn add(&self, took: Duration) {
+        let bucket = BUCKETS.iter().take_while(|(bound, _)| took > *bound).count();
+        self.buckets[bucket].add(1);
+        self.nanoseconds.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_counts_in_the_first_bucket_that_holds_it() {
+        let latency = Latency::default();
+        for micros in [0, 100, 101, 1_000, 20_000_000] {
+            latency.add(Duration::from_micros(micros));
+        }
+        let counts: Vec<u64> = latency.buckets.iter().map(Counter::get).collect();
+        assert_eq!(counts, [2, 2, 0, 0, 0, 0, 1]);
+    }
+}

@@ -1,0 +1,293 @@
+//! Buckets: containers of the pool that hold files, opened when they are asked for.
+use crate::fault::{Fault, Outcome};
+use crate::limits::{BUCKETS_OPEN_MAX, LEFT_OVER_SECONDS};
+use crate::place::HIDDEN;
+use crate::sums::hex;
+use dfs::limits::LIST_BATCH;
+use dfs::{
+    Check, Create, Dfs, Follow, MountOptions, NewDfs, Node, Publish, Rename, RenameMode, Time,
+    Xattrs,
+};
+use esker::backend::NewContainer;
+use esker::types::info::{ContainerInfo, OpenMode};
+use esker::types::ops::Anchor;
+use esker::types::{ErrorKind, check_label};
+use esker::{Pool, Wait};
+use ring::rand::{SecureRandom, SystemRandom};
+use s3s::S3ErrorCode;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// In the hidden directory: what is being put.
+const PUTS: &str = "puts";
+/// In the hidden directory: a directory for each multipart upload.
+const UPLOADS: &str = "uploads";
+/// Permission bits of new directories and files.
+pub(crate) const DIRECTORY_MODE: u32 = 0o755;
+pub(crate) const FILE_MODE: u32 = 0o644;
+
+/// The buckets of a pool.
+pub(crate) struct Buckets {
+    pool: Pool,
+    open: Mutex<HashMap<String, Bucket>>,
+}
+
+/// A bucket that is open. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Bucket(Arc<Dfs>);
+
+impl Buckets {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self { pool, open: Mutex::default() }
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<String, Bucket>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bucket of this name.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`; `InvalidBucketState` if the container holds no files; errors of the store.
+    pub(crate) fn get(&self, name: &str) -> Outcome<Bucket> {
+        // Others wait while it is opened, so that it is opened once.
+        let mut open = self.open();
+        if let Some(bucket) = open.get(name) {
+            return Ok(bucket.clone());
+        }
+        let bucket = self.mount(name)?;
+        if open.len() >= BUCKETS_OPEN_MAX {
+            open.retain(|_, bucket| Arc::strong_count(&bucket.0) > 1);
+        }
+        open.insert(name.to_owned(), bucket.clone());
+        Ok(bucket)
+    }
+
+    fn mount(&self, name: &str) -> Outcome<Bucket> {
+        let mode = self.pool.mode();
+        let read_only = mode == OpenMode::ReadOnly;
+        let container =
+            self.pool.open_container(name, mode).wait().map_err(|error| no_bucket(name, error))?;
+        let options = MountOptions { read_only, snapshot: None };
+        let bucket = Bucket(Arc::new(
+            Dfs::mount(container, options).map_err(|error| no_files(name, error))?,
+        ));
+        if !read_only {
+            bucket.remove_left_over()?;
+        }
+        Ok(bucket)
+    }
+
+    /// All containers with a name, in order.
+    pub(crate) fn list(&self) -> Outcome<Vec<ContainerInfo>> {
+        let mut all = self.pool.containers().wait()?;
+        all.retain(|container| !container.label.is_empty());
+        all.sort_by(|one, other| one.label.cmp(&other.label));
+        Ok(all)
+    }
+
+    /// Creates a bucket.
+    pub(crate) fn create(&self, name: &str) -> Outcome<()> {
+        check_label(name)
+            .map_err(|error| Fault::new(S3ErrorCode::InvalidBucketName, error.message()))?;
+        let made =
+            Dfs::create_container(&self.pool, &NewContainer::named(name), &NewDfs::default());
+        match made {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Exists => Err(Fault::new(
+                S3ErrorCode::BucketAlreadyOwnedByYou,
+                format!("there is a bucket {name} already"),
+            )),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes an empty bucket. Meanwhile nobody of this process gets it, and others have it open.
+    pub(crate) fn remove(
+        &self,
+        name: &str,
+        is_empty: impl FnOnce(&Bucket) -> Outcome<bool>,
+    ) -> Outcome<()> {
+        let bucket = self.get(name)?;
+        let mut open = self.open();
+        open.remove(name);
+        let in_use = || {
+            Fault::new(
+                S3ErrorCode::OperationAborted,
+                format!("bucket {name} is in use: try again later"),
+            )
+        };
+        // One is ours; one more would be that of a request.
+        if Arc::strong_count(&bucket.0) > 1 {
+            open.insert(name.to_owned(), bucket);
+            return Err(in_use());
+        }
+        if !is_empty(&bucket)? {
+            open.insert(name.to_owned(), bucket);
+            return Err(Fault::new(
+                S3ErrorCode::BucketNotEmpty,
+                format!("bucket {name} has objects"),
+            ));
+        }
+        let container = bucket.fs().container().clone();
+        drop(bucket);
+        container.close().wait()?;
+        match self.pool.destroy_container(name, false).wait() {
+            Err(error) if error.kind() == ErrorKind::Busy => Err(in_use()),
+            destroyed => Ok(destroyed?),
+        }
+    }
+}
+
+fn no_bucket(name: &str, error: esker::types::Error) -> Fault {
+    match error.kind() {
+        ErrorKind::NotFound => Fault::new(S3ErrorCode::NoSuchBucket, error.message()),
+        ErrorKind::Invalid => Fault::new(
+            S3ErrorCode::InvalidBucketName,
+            format!("{name:?} is no name of a container"),
+        ),
+        _ => error.into(),
+    }
+}
+
+fn no_files(name: &str, error: esker::types::Error) -> Fault {
+    match error.kind() {
+        ErrorKind::Invalid | ErrorKind::NotFound => Fault::new(
+            S3ErrorCode::InvalidBucketState,
+            format!(
+                "container {name} holds no files: a bucket is a container of `esker cont create --type posix`"
+            ),
+        ),
+        _ => error.into(),
+    }
+}
+
+impl Bucket {
+    /// Its files.
+    pub(crate) fn fs(&self) -> &Dfs {
+        &self.0
+    }
+
+    /// The directory that leads to this path from the root.
+    pub(crate) fn directory(&self, path: &[u8]) -> esker::types::Result<Node> {
+        self.fs().resolve(&self.fs().root(), path, Follow::All)
+    }
+
+    /// The directory of what is being put.
+    pub(crate) fn puts(&self) -> Outcome<Node> {
+        made(&made(&self.fs().root(), HIDDEN)?, PUTS)
+    }
+
+    /// The directory of multipart uploads.
+    pub(crate) fn uploads(&self) -> Outcome<Node> {
+        made(&made(&self.fs().root(), HIDDEN)?, UPLOADS)
+    }
+
+    /// The directory of multipart uploads, if there were any yet.
+    pub(crate) fn uploads_if_any(&self) -> Outcome<Option<Node>> {
+        match self.directory(format!("/{HIDDEN}/{UPLOADS}").as_bytes()) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes what puts of killed servers have left behind.
+    fn remove_left_over(&self) -> Outcome<()> {
+        let puts = match self.directory(format!("/{HIDDEN}/{PUTS}").as_bytes()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            found => found?,
+        };
+        let (mut anchor, latest) = (Anchor::Start, Time::now().seconds - LEFT_OVER_SECONDS);
+        while !anchor.is_end() {
+            for entry in puts.read_dir(&mut anchor, LIST_BATCH)? {
+                if entry.inode.mtime.seconds < latest {
+                    // Another server may be faster.
+                    let _ = puts.remove_tree(&entry.name);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The directory of this name, which is made if it is missing.
+fn made(dir: &Node, name: &str) -> Outcome<Node> {
+    match dir.lookup(name.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        found => return Ok(found?),
+    }
+    match dir.mkdir(name.as_bytes(), &Create::with_mode(DIRECTORY_MODE)) {
+        Err(error) if error.kind() == ErrorKind::Exists => Ok(dir.lookup(name.as_bytes())?),
+        made => Ok(made?),
+    }
+}
+
+/// A name that nobody else draws: 32 hexadecimal digits.
+pub(crate) fn drawn_name() -> Outcome<String> {
+    let mut bytes = [0; 16];
+    let failed =
+        |_| Fault::new(S3ErrorCode::InternalError, "the system gave no random bytes for a name");
+    SystemRandom::new().fill(&mut bytes).map_err(failed)?;
+    Ok(hex(&bytes))
+}
+
+/// A file or directory in the hidden directory, until it is published. Dropped before that, it is removed.
+pub(crate) struct Hidden {
+    dir: Node,
+    name: String,
+    is_published: bool,
+}
+
+/// Where something is published, and how.
+pub(crate) struct Target<'a> {
+    pub(crate) dir: &'a Node,
+    pub(crate) name: &'a [u8],
+    pub(crate) mode: RenameMode,
+    pub(crate) xattrs: &'a dyn Fn(&dfs::Inode) -> Xattrs,
+    pub(crate) check: Check<'a>,
+}
+
+impl Hidden {
+    /// A new file, open for writing.
+    pub(crate) fn file(bucket: &Bucket) -> Outcome<(Self, dfs::File)> {
+        let hidden = Self::named(bucket)?;
+        let create = Create { exclusive: true, open: true, ..Create::with_mode(FILE_MODE) };
+        let node = hidden.dir.create(hidden.name.as_bytes(), &create)?;
+        Ok((hidden, node.open(dfs::Open::BOTH)?))
+    }
+
+    /// A new directory.
+    pub(crate) fn directory(bucket: &Bucket) -> Outcome<Self> {
+        let hidden = Self::named(bucket)?;
+        hidden.dir.mkdir(hidden.name.as_bytes(), &Create::with_mode(DIRECTORY_MODE))?;
+        Ok(hidden)
+    }
+
+    fn named(bucket: &Bucket) -> Outcome<Self> {
+        Ok(Self { dir: bucket.puts()?, name: drawn_name()?, is_published: false })
+    }
+
+    /// Publishes it.
+    pub(crate) fn publish(&mut self, target: &Target<'_>) -> esker::types::Result<()> {
+        let rename = Rename {
+            from: &self.dir,
+            name: self.name.as_bytes(),
+            to: target.dir,
+            new_name: target.name,
+            mode: target.mode,
+        };
+        Publish { rename, xattrs: target.xattrs, check: target.check }.run()?;
+        self.is_published = true;
+        Ok(())
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        if !self.is_published {
+            // What stays behind is removed when the bucket is opened later.
+            let _ = self.dir.remove_tree(self.name.as_bytes());
+        }
+    }
+}

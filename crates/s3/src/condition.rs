@@ -1,0 +1,156 @@
+//! Conditions of a request on the object that it reads, replaces or removes.
+use crate::fault::{Fault, Outcome};
+use crate::record::timestamp;
+use dfs::Time;
+use s3s::S3ErrorCode;
+use s3s::dto::{ETag, ETagCondition, Timestamp, TimestampFormat};
+
+/// `If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`.
+#[derive(Clone, Default)]
+pub(crate) struct Condition {
+    pub(crate) matches: Option<ETagCondition>,
+    pub(crate) matches_not: Option<ETagCondition>,
+    pub(crate) modified_since: Option<Timestamp>,
+    pub(crate) unmodified_since: Option<Timestamp>,
+}
+
+impl Condition {
+    /// True if there is none.
+    pub(crate) fn is_none(&self) -> bool {
+        self.matches.is_none()
+            && self.matches_not.is_none()
+            && self.modified_since.is_none()
+            && self.unmodified_since.is_none()
+    }
+
+    /// Checks an object that is to be read, in the order of RFC 9110.
+    ///
+    /// # Errors
+    /// `PreconditionFailed`, and `NotModified` for those about what the client has.
+    pub(crate) fn check_read(&self, etag: &str, mtime: Time) -> Outcome<()> {
+        let mtime = whole_seconds(timestamp(mtime));
+        match (&self.matches, &self.unmodified_since) {
+            (Some(wanted), _) if !is(wanted, etag) => return Err(failed()),
+            (None, Some(since)) if mtime > *since => return Err(failed()),
+            _ => {}
+        }
+        match (&self.matches_not, &self.modified_since) {
+            (Some(known), _) if is(known, etag) => Err(S3ErrorCode::NotModified.into()),
+            (None, Some(since)) if mtime <= *since => Err(S3ErrorCode::NotModified.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks what is to be copied: whatever differs is a failure, as the client has no copy to use instead.
+    ///
+    /// # Errors
+    /// `PreconditionFailed`.
+    pub(crate) fn check_source(&self, etag: &str, mtime: Time) -> Outcome<()> {
+        self.check_read(etag, mtime).map_err(|_| failed())
+    }
+
+    /// Checks what is to be replaced or removed; `None` if there is nothing.
+    ///
+    /// # Errors
+    /// `PreconditionFailed`; `NoSuchKey` if something is wanted that is not there.
+    pub(crate) fn check_change(&self, etag: Option<&str>) -> Outcome<()> {
+        match (&self.matches, etag) {
+            (Some(_), None) => return Err(S3ErrorCode::NoSuchKey.into()),
+            (Some(wanted), Some(etag)) if !is(wanted, etag) => return Err(failed()),
+            _ => {}
+        }
+        match (&self.matches_not, etag) {
+            (Some(known), Some(etag)) if is(known, etag) => Err(failed()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is(condition: &ETagCondition, etag: &str) -> bool {
+    match condition {
+        ETagCondition::Any => true,
+        ETagCondition::ETag(ETag::Strong(wanted) | ETag::Weak(wanted)) => wanted == etag,
+    }
+}
+
+#[cold]
+fn failed() -> Fault {
+    Fault::new(S3ErrorCode::PreconditionFailed, "a condition of the request does not hold")
+}
+
+/// The times in headers have no fractions.
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    let mut text = Vec::new();
+    let whole = time.format(TimestampFormat::HttpDate, &mut text).ok().and_then(|()| {
+        Timestamp::parse(TimestampFormat::HttpDate, std::str::from_utf8(&text).ok()?).ok()
+    });
+    whole.unwrap_or(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn etag(value: &str) -> Option<ETagCondition> {
+        Some(ETagCondition::ETag(ETag::Strong(value.to_owned())))
+    }
+
+    fn since(seconds: i64) -> Option<Timestamp> {
+        Some(timestamp(Time { seconds, nanos: 0 }))
+    }
+
+    fn code<T>(outcome: Outcome<T>) -> Option<String> {
+        outcome.err().map(|fault| s3s::S3Error::from(fault).code().as_str().to_owned())
+    }
+
+    #[test]
+    fn reads_are_compared_by_etag_then_by_time() {
+        let at = Time { seconds: 100, nanos: 7 };
+        let check = |condition: Condition| code(condition.check_read("a", at));
+        let none = Condition::default;
+        assert_eq!(check(none()), None);
+        assert_eq!(
+            check(Condition { matches: etag("a"), unmodified_since: since(1), ..none() }),
+            None
+        );
+        assert_eq!(
+            check(Condition { matches: etag("b"), ..none() }).as_deref(),
+            Some("PreconditionFailed")
+        );
+        assert_eq!(
+            check(Condition { unmodified_since: since(99), ..none() }).as_deref(),
+            Some("PreconditionFailed")
+        );
+        assert_eq!(check(Condition { unmodified_since: since(100), ..none() }), None);
+        assert_eq!(
+            check(Condition { matches_not: etag("a"), ..none() }).as_deref(),
+            Some("NotModified")
+        );
+        assert_eq!(
+            check(Condition { matches_not: etag("b"), modified_since: since(200), ..none() }),
+            None
+        );
+        assert_eq!(
+            check(Condition { modified_since: since(100), ..none() }).as_deref(),
+            Some("NotModified")
+        );
+        assert_eq!(check(Condition { modified_since: since(99), ..none() }), None);
+    }
+
+    #[test]
+    fn changes_are_compared_by_etag() {
+        let check = |condition: Condition, found| code(condition.check_change(found));
+        let none = Condition::default;
+        let any = || Some(ETagCondition::Any);
+        assert_eq!(check(Condition { matches_not: any(), ..none() }, None), None);
+        let wrong = Some("PreconditionFailed".to_owned());
+        assert_eq!(check(Condition { matches_not: any(), ..none() }, Some("a")), wrong);
+        assert_eq!(check(Condition { matches: etag("b"), ..none() }, Some("a")), wrong);
+        assert_eq!(check(Condition { matches: etag("a"), ..none() }, Some("a")), None);
+        assert_eq!(
+            check(Condition { matches: etag("a"), ..none() }, None).as_deref(),
+            Some("NoSuchKey")
+        );
+        assert!(none().is_none() && !Condition { matches: any(), ..none() }.is_none());
+    }
+}

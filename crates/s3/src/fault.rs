@@ -1,0 +1,107 @@
+//! What an operation fails with, and how S3 says it.
+use esker::types::{Error, ErrorKind};
+use hyper::StatusCode;
+use s3s::{S3Error, S3ErrorCode};
+
+/// An error of the store, or one of S3.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Store(Error),
+    S3(S3Error),
+}
+
+/// A result of an operation of S3.
+pub(crate) type Outcome<T> = Result<T, Fault>;
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<S3Error> for Fault {
+    fn from(error: S3Error) -> Self {
+        Self::S3(error)
+    }
+}
+
+impl From<S3ErrorCode> for Fault {
+    fn from(code: S3ErrorCode) -> Self {
+        Self::S3(code.into())
+    }
+}
+
+impl From<Fault> for S3Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Store(error) => said(&error),
+            Fault::S3(error) => error,
+        }
+    }
+}
+
+impl Fault {
+    /// The error of S3 with this code, which says why.
+    pub(crate) fn new(code: S3ErrorCode, why: impl Into<String>) -> Self {
+        Self::S3(S3Error::with_message(code, why.into()))
+    }
+
+    /// True if something is not there.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Store(error) if error.kind() == ErrorKind::NotFound)
+    }
+}
+
+/// An error of the store in the words of S3. Its message names the thing, the cause and the remedy.
+fn said(error: &Error) -> S3Error {
+    let (code, status) = code_of(error.kind());
+    let mut said = S3Error::with_message(code, error.message().to_owned());
+    if let Some(status) = status {
+        said.set_status_code(status);
+    }
+    said
+}
+
+/// The code of S3 for a kind of error, and its status if the code has none of its own.
+fn code_of(kind: ErrorKind) -> (S3ErrorCode, Option<StatusCode>) {
+    use ErrorKind as Kind;
+    let code = match kind {
+        Kind::NotFound | Kind::NotDirectory | Kind::Loop => S3ErrorCode::NoSuchKey,
+        Kind::Invalid | Kind::IsDirectory => S3ErrorCode::InvalidRequest,
+        Kind::Exists | Kind::NotEmpty => S3ErrorCode::OperationAborted,
+        Kind::NoPermission | Kind::ReadOnly | Kind::AccessDenied => S3ErrorCode::AccessDenied,
+        Kind::NameTooLong | Kind::KeyTooBig => S3ErrorCode::KeyTooLongError,
+        Kind::RecordTooBig => S3ErrorCode::MetadataTooLarge,
+        Kind::FileTooBig => S3ErrorCode::EntityTooLarge,
+        Kind::NotSupported | Kind::NotImplemented => S3ErrorCode::NotImplemented,
+        Kind::Busy | Kind::Again | Kind::TxRestart | Kind::InDoubt => S3ErrorCode::SlowDown,
+        Kind::TimedOut => S3ErrorCode::ServiceUnavailable,
+        Kind::NoSpace => {
+            let code = S3ErrorCode::Custom("InsufficientStorage".into());
+            return (code, Some(StatusCode::INSUFFICIENT_STORAGE));
+        }
+        _ => S3ErrorCode::InternalError,
+    };
+    (code, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_a_status_and_says_what_the_store_said() {
+        for kind in ErrorKind::ALL {
+            let said = S3Error::from(Fault::from(Error::new(kind, "why")));
+            assert!(said.status_code().is_some_and(|status| status.as_u16() >= 400), "{kind:?}");
+            assert_eq!(said.message(), Some("why"));
+        }
+    }
+
+    #[test]
+    fn a_full_pool_is_told_from_a_defect() {
+        let said = S3Error::from(Fault::from(Error::new(ErrorKind::NoSpace, "full")));
+        assert_eq!(said.status_code(), Some(StatusCode::INSUFFICIENT_STORAGE));
+        assert_eq!(said.code().as_str(), "InsufficientStorage");
+    }
+}

@@ -1,0 +1,71 @@
+//! Finding the object of a key, with what S3 shows of it.
+use crate::bucket::Bucket;
+use crate::fault::{Fault, Outcome};
+use crate::place::Place;
+use crate::record::{DIRECTORY, IS_KEY, RECORD, Record, directory_etag};
+use dfs::{Attr, Follow, Kind, Node};
+use esker::types::{Error, ErrorKind};
+use s3s::S3ErrorCode;
+
+/// An object that is there.
+pub(crate) struct Found {
+    pub(crate) node: Node,
+    pub(crate) attr: Attr,
+    pub(crate) record: Record,
+}
+
+impl Found {
+    /// Its ETag.
+    pub(crate) fn etag(&self) -> String {
+        match self.attr.kind {
+            Kind::Directory => directory_etag(),
+            _ => self.record.etag(&self.attr),
+        }
+    }
+
+    /// Its size in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        if self.attr.kind == Kind::Directory { 0 } else { self.attr.size }
+    }
+}
+
+/// The object of a key.
+///
+/// # Errors
+/// `NoSuchKey`; errors of the store.
+pub(crate) fn find(bucket: &Bucket, key: &str) -> Outcome<Found> {
+    let place = Place::existing(key)?;
+    let missing = |error: Error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotDirectory | ErrorKind::Loop => no_such(key),
+        _ => error.into(),
+    };
+    let above = bucket.directory(place.above()).map_err(missing)?;
+    let (mut node, mut value) =
+        above.lookup_with_xattr(place.name(), RECORD.as_bytes()).map_err(missing)?;
+    if node.kind() == Kind::Symlink {
+        node = bucket.fs().resolve(&above, place.name(), Follow::All).map_err(missing)?;
+        value = node.get_xattr(RECORD.as_bytes()).ok();
+    }
+    if place.is_directory != (node.kind() == Kind::Directory)
+        || place.is_directory && !is_object(&node)?
+    {
+        return Err(no_such(key));
+    }
+    let attr = node.attr_as_found().map_err(missing)?;
+    Ok(Found { attr, record: Record::read(value.as_deref()), node })
+}
+
+/// True for a directory that a client put, and for an empty one that others made: it could not be seen otherwise.
+fn is_object(directory: &Node) -> Outcome<bool> {
+    match directory.get_xattr(DIRECTORY.as_bytes()) {
+        Ok(mark) => Ok(mark == IS_KEY),
+        Err(error) if error.kind() == ErrorKind::NoAttribute => Ok(directory.is_empty()?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The error that there is no such object.
+#[cold]
+pub(crate) fn no_such(key: &str) -> Fault {
+    Fault::new(S3ErrorCode::NoSuchKey, format!("there is no object {key:?}"))
+}

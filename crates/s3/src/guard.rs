@@ -1,0 +1,72 @@
+//! Who may do what: the holders of keys, by Signature Version 4.
+use crate::keys::Keys;
+use s3s::access::{S3Access, S3AccessContext};
+use s3s::auth::{S3Auth, SecretKey};
+use s3s::{S3Error, S3ErrorCode, S3Result};
+use std::sync::{Arc, OnceLock};
+
+/// Accepts the signatures of keys.
+#[derive(Clone)]
+pub(crate) struct Guard(pub(crate) Arc<Keys>);
+
+/// In the extensions of a request: what it turned out to be, for the log and the metrics.
+#[derive(Clone, Default)]
+pub(crate) struct Known(Arc<OnceLock<Who>>);
+
+/// An operation, and the key that asked for it.
+pub(crate) struct Who {
+    pub(crate) operation: String,
+    pub(crate) access_key: String,
+}
+
+impl Known {
+    /// What is known of the request by now.
+    pub(crate) fn get(&self) -> Option<&Who> {
+        self.0.get()
+    }
+}
+
+/// Operations that a key for reading may ask for: their names begin so.
+const READS: [&str; 3] = ["Get", "Head", "List"];
+
+#[async_trait::async_trait]
+impl S3Auth for Guard {
+    async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
+        match self.0.get(access_key) {
+            Some(key) => Ok(key.secret.clone()),
+            None => Err(S3ErrorCode::InvalidAccessKeyId.into()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl S3Access for Guard {
+    async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let denied = |why: &'static str| Err(S3Error::with_message(S3ErrorCode::AccessDenied, why));
+        if is_version_2(context) {
+            return denied("sign requests with Signature Version 4: version 2 is not accepted");
+        }
+        let operation = context.s3_op().name().to_owned();
+        let Some(access_key) = context.credentials().map(|found| found.access_key.clone()) else {
+            return denied("nothing is served without a signature");
+        };
+        let is_change = !READS.iter().any(|begin| operation.starts_with(begin));
+        let key = self.0.get(&access_key);
+        if let Some(known) = context.extensions_mut().get::<Known>() {
+            let _ = known.0.set(Who { operation, access_key });
+        }
+        match key {
+            None => Err(S3ErrorCode::InvalidAccessKeyId.into()),
+            Some(key) if key.read_only && is_change => denied("this key is for reading only"),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// The signatures before version 4 are weak.
+fn is_version_2(context: &S3AccessContext<'_>) -> bool {
+    let header = context.headers().get("authorization").and_then(|value| value.to_str().ok());
+    let query = context.uri().query().unwrap_or_default();
+    header.is_some_and(|header| header.starts_with("AWS "))
+        || query.split('&').any(|pair| pair.starts_with("AWSAccessKeyId="))
+}

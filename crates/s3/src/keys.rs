@@ -1,0 +1,163 @@
+//! Access keys and their secrets, from a file that only its owner may read.
+use esker::types::{Error, ErrorKind, Result};
+use ring::rand::{SecureRandom, SystemRandom};
+use s3s::auth::SecretKey;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::limits::ACCESS_KEYS_MAX;
+use crate::sums::hex;
+
+/// Bits of a mode that let others than the owner use a file.
+const OTHERS: u32 = 0o077;
+/// Most bytes of a file of keys.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Characters of an access key that is drawn, after its beginning.
+const ACCESS_BYTES: usize = 8;
+/// Bytes of a secret that is drawn.
+const SECRET_BYTES: usize = 24;
+
+/// What the holder of a key may do.
+#[derive(Clone)]
+pub struct Key {
+    /// What its requests are signed with.
+    pub secret: SecretKey,
+    /// Its holder may not change anything.
+    pub read_only: bool,
+}
+
+/// The keys whose signatures are accepted.
+#[derive(Clone, Default)]
+pub struct Keys(HashMap<String, Key>);
+
+impl Keys {
+    /// Reads a file of keys: an access key and its secret on each line, and the word `read-only` if the key is for
+    /// reading. Lines that are empty or begin with `#` mean nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoPermission`] if others than the owner may use the file, [`ErrorKind::Invalid`] if it has a line
+    /// that is no key, or no key at all; errors of reading it.
+    pub fn read(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let failed =
+            |error: std::io::Error| Error::io(format_args!("reading the keys in {shown}"), &error);
+        let file = File::open(path).map_err(failed)?;
+        let mode = file.metadata().map_err(failed)?.mode();
+        if mode & OTHERS != 0 {
+            let message = format!("others may use {shown}, which has secrets: `chmod 600 {shown}`");
+            return Err(Error::new(ErrorKind::NoPermission, message));
+        }
+        let mut text = String::new();
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+        Self::parse(&text).map_err(|why| Error::new(ErrorKind::Invalid, format!("{shown}: {why}")))
+    }
+
+    fn parse(text: &str) -> std::result::Result<Self, String> {
+        let mut keys = HashMap::new();
+        for (line, number) in text.lines().zip(1..) {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let (access, secret, read_only) = match words[..] {
+                [] => continue,
+                [first, ..] if first.starts_with('#') => continue,
+                [access, secret] => (access, secret, false),
+                [access, secret, "read-only"] => (access, secret, true),
+                _ => {
+                    return Err(format!(
+                        "line {number} is no key: write ACCESS SECRET [read-only]"
+                    ));
+                }
+            };
+            let key = Key { secret: SecretKey::from(secret), read_only };
+            if keys.insert(access.to_owned(), key).is_some() {
+                return Err(format!("line {number} has a key that is there already: {access}"));
+            }
+        }
+        match keys.len() {
+            0 => Err("it has no key: write a line ACCESS SECRET".to_owned()),
+            1..=ACCESS_KEYS_MAX => Ok(Self(keys)),
+            count => Err(format!(
+                "it has {count} keys: the limit is {ACCESS_KEYS_MAX} (ACCESS_KEYS_MAX)"
+            )),
+        }
+    }
+
+    /// Draws a key, and writes it into a new file of mode 0600.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if there is such a file; errors of writing it.
+    pub fn create(path: &Path) -> Result<()> {
+        let shown = path.display();
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                let message =
+                    format!("there is a file {shown} already: use its keys, or name another");
+                Error::new(ErrorKind::Exists, message)
+            }
+            _ => Error::io(format_args!("writing {shown}"), &error),
+        };
+        let (access, secret) = (drawn::<ACCESS_BYTES>()?, drawn::<SECRET_BYTES>()?);
+        let mut file =
+            File::options().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+        let line = format!("ESKER{} {}\n", hex(&access).to_uppercase(), hex(&secret));
+        file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)
+    }
+
+    /// The key of this name.
+    #[must_use]
+    pub fn get(&self, access: &str) -> Option<&Key> {
+        self.0.get(access)
+    }
+
+    /// Their number.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+fn drawn<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let failed = |_| Error::new(ErrorKind::Io, "the system gave no random bytes for a key");
+    SystemRandom::new().fill(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn lines_are_keys() {
+        let keys = Keys::parse("# mine\n\nA secret\nB other read-only\n").unwrap();
+        assert_eq!((keys.count(), keys.get("C").is_none()), (2, true));
+        assert_eq!(
+            keys.get("A").map(|key| (key.secret.expose(), key.read_only)),
+            Some(("secret", false))
+        );
+        assert!(keys.get("B").unwrap().read_only);
+        for wrong in ["", "# none", "A", "A b writable", "A b read-only c", "A b\nA c"] {
+            assert!(Keys::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused() {
+        let path = std::env::temp_dir().join(format!("esker-s3-keys-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        Keys::create(&path).unwrap();
+        assert_eq!(Keys::create(&path).unwrap_err().kind(), ErrorKind::Exists);
+        assert_eq!(Keys::read(&path).unwrap().count(), 1);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        let refused = Keys::read(&path).err().unwrap();
+        assert!(
+            refused.kind() == ErrorKind::NoPermission && refused.message().contains("chmod 600"),
+            "{refused}"
+        );
+        std::fs::remove_file(&path).unwrap();
+        assert!(Keys::read(&path).is_err());
+    }
+}

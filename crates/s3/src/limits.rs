@@ -1,0 +1,70 @@
+//! All limits of the S3 door.
+
+/// Connections that are served at a time, unless the caller says otherwise; others wait.
+pub const CONNECTIONS: usize = 256;
+
+/// Operations of the store that run at a time; others wait.
+pub const WORKERS_MAX: usize = 64;
+
+/// Bytes that are read from or written to a file at a time. Per connection, at most three times as many are in memory.
+pub const PIECE_BYTES: usize = 1 << 20;
+
+/// Most bytes of a chunk that a client signs: it is held in memory until its signature is verified.
+pub const CHUNK_BYTES_MAX: usize = 16 << 20;
+
+/// Longest key in bytes (S3).
+pub const KEY_BYTES_MAX: usize = 1024;
+
+/// Most keys in one page of a listing (S3).
+pub const LIST_KEYS_MAX: usize = 1000;
+
+/// Names of a directory that a listing sorts at a time.
+pub const LIST_WINDOW: usize = 1024;
+
+/// Most objects that one request deletes (S3).
+pub const DELETE_KEYS_MAX: usize = 1000;
+
+/// Most bytes of an object that is put as a whole or as one part (S3): 5 GiB.
+pub const PUT_BYTES_MAX: u64 = 5 << 30;
+
+/// Fewest bytes of a part that is not the last (S3): 5 MiB.
+pub const PART_BYTES_MIN: u64 = 5 << 20;
+
+/// Highest number of a part (S3).
+pub const PARTS_MAX: i32 = 10_000;
+
+/// Most bytes of user metadata, names and values (S3).
+pub const METADATA_BYTES_MAX: usize = 2048;
+
+/// Most tags of an object (S3).
+pub const TAGS_MAX: usize = 10;
+
+/// Most characters of a tag's name (S3).
+pub const TAG_KEY_MAX: usize = 128;
+
+/// Most characters of a tag's value (S3).
+pub const TAG_VALUE_MAX: usize = 256;
+
+/// Most bytes of the XML of a request.
+pub const XML_BYTES_MAX: usize = 4 << 20;
+
+/// Most bytes of the headers of a request, and of what is read ahead of a connection.
+pub const READ_AHEAD_BYTES: usize = 512 << 10;
+
+/// Seconds within which a client sends the headers of a request, and each further part of its body.
+pub const IDLE_SECONDS: u64 = 60;
+
+/// Seconds that requests under way get when the server ends.
+pub const DRAIN_SECONDS: u64 = 30;
+
+/// Seconds after which a file that no finished put or part has published is removed, when a bucket is opened.
+pub const LEFT_OVER_SECONDS: i64 = 3600;
+
+/// Buckets that are open at a time; beyond that, idle ones are closed.
+pub const BUCKETS_OPEN_MAX: usize = 256;
+
+/// Most keys of a file of keys.
+pub const ACCESS_KEYS_MAX: usize = 4096;
+
+/// Attempts of a put whose directory others remove at the same time.
+pub const RETRIES_MAX: usize = 100;

@@ -1,0 +1,478 @@
+//! Listing keys in their order, page by page.
+//!
+//! The keys of a bucket are the paths of its files. A walk visits each directory that the page concerns and sorts its
+//! entries, [`LIST_WINDOW`] at a time, so memory stays small for any directory. A directory sorts as its name with a slash.
+use crate::bucket::Bucket;
+use crate::fault::Outcome;
+use crate::limits::LIST_WINDOW;
+use crate::place::{HIDDEN, is_name};
+use crate::record::{DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, directory_etag};
+use dfs::limits::LIST_BATCH;
+use dfs::{Attr, Follow, Inode, Kind, Node, Time};
+use esker::types::ErrorKind;
+use esker::types::ops::Anchor;
+use std::collections::BTreeSet;
+
+/// What a page shows.
+pub(crate) struct Wanted {
+    /// Only keys that begin with this.
+    pub(crate) prefix: String,
+    /// Keys with this after the prefix are shown as one.
+    pub(crate) delimiter: Option<String>,
+    /// Only keys after this one, and after those that it begins if it was shown for them.
+    pub(crate) after: String,
+    /// Most of them.
+    pub(crate) count: usize,
+}
+
+/// One line of a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Object(Listed),
+    /// All keys that begin with this.
+    Prefix(String),
+}
+
+/// An object.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) key: String,
+    pub(crate) size: u64,
+    pub(crate) mtime: Time,
+    pub(crate) etag: String,
+}
+
+/// A page, and whether there is more.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) shown: Vec<Shown>,
+    pub(crate) is_truncated: bool,
+}
+
+impl Shown {
+    /// The key, or what they begin with: the next page is after it.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Object(listed) => &listed.key,
+            Self::Prefix(prefix) => prefix,
+        }
+    }
+}
+
+/// A page of the keys of a bucket.
+pub(crate) fn list(bucket: &Bucket, wanted: &Wanted) -> Outcome<Page> {
+    let mut walk = Walk { bucket, wanted, page: Page::default() };
+    if wanted.count > 0 {
+        walk.directory(&bucket.fs().root(), "")?;
+    }
+    Ok(walk.page)
+}
+
+/// True if the bucket has a key that begins with this.
+pub(crate) fn has_keys(bucket: &Bucket, prefix: &str, after: &str) -> Outcome<bool> {
+    let wanted =
+        Wanted { prefix: prefix.to_owned(), delimiter: None, after: after.to_owned(), count: 1 };
+    Ok(!list(bucket, &wanted)?.shown.is_empty())
+}
+
+struct Walk<'a> {
+    bucket: &'a Bucket,
+    wanted: &'a Wanted,
+    page: Page,
+}
+
+/// An entry of a directory.
+struct Entry {
+    name: String,
+    inode: Inode,
+    record: Option<Vec<u8>>,
+}
+
+impl Entry {
+    /// What it sorts by.
+    fn order(&self) -> String {
+        match self.inode.kind {
+            Kind::Directory => format!("{}/", self.name),
+            _ => self.name.clone(),
+        }
+    }
+}
+
+/// Where a directory is listed from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum From {
+    /// After this order.
+    After(String),
+    /// From this order on.
+    At(String),
+}
+
+impl From {
+    /// The entries of the directory `path` that may have keys after `after`; `None` if there are none.
+    fn new(path: &str, after: &str) -> Option<Self> {
+        match after.strip_prefix(path) {
+            None if after < path => Some(Self::At(String::new())),
+            None => None,
+            Some(rest) => Some(match rest.split_once('/') {
+                Some((name, _)) => Self::At(format!("{name}/")),
+                None => Self::After(rest.to_owned()),
+            }),
+        }
+    }
+
+    fn order(&self) -> &str {
+        let (Self::After(order) | Self::At(order)) = self;
+        order
+    }
+
+    fn takes(&self, order: &str) -> bool {
+        match self {
+            Self::After(bound) => order > bound.as_str(),
+            Self::At(bound) => order >= bound.as_str(),
+        }
+    }
+
+    /// True if the order of an entry with this name may be after this. A directory is after files that its name begins.
+    fn may_take(&self, name: &str) -> bool {
+        name >= self.order() || self.order().starts_with(name)
+    }
+}
+
+impl Walk<'_> {
+    fn is_full(&self) -> bool {
+        self.page.is_truncated
+    }
+
+    /// Shows a line, or notes that there is one more.
+    fn show(&mut self, shown: Shown) {
+        match self.page.shown.len() < self.wanted.count {
+            true => self.page.shown.push(shown),
+            false => self.page.is_truncated = true,
+        }
+    }
+
+    /// Shows what is below a directory, whose keys begin with `path`.
+    fn directory(&mut self, dir: &Node, path: &str) -> Outcome<()> {
+        let Some(mut from) = From::new(path, &self.wanted.after) else { return Ok(()) };
+        let below = self.wanted.prefix.strip_prefix(path).unwrap_or_default().to_owned();
+        if let Some((name, _)) = below.split_once('/') {
+            return self.only(dir, path, name);
+        }
+        loop {
+            let (entries, more) = window(dir, path, &from, &below)?;
+            for entry in entries {
+                self.entry(dir, path, entry)?;
+                if self.is_full() {
+                    return Ok(());
+                }
+            }
+            match more {
+                Some(last) => from = From::After(last),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Shows what is below one directory in a directory: the prefix leads there.
+    fn only(&mut self, dir: &Node, path: &str, name: &str) -> Outcome<()> {
+        let mut found = match is_shown(path, name) && is_name(name) {
+            true => dir.entries_with_xattr(&[name.as_bytes()], RECORD.as_bytes())?,
+            false => Vec::new(),
+        };
+        match found.pop().flatten() {
+            Some((inode, record)) if inode.kind == Kind::Directory => {
+                self.entry(dir, path, Entry { name: name.to_owned(), inode, record })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn entry(&mut self, dir: &Node, path: &str, entry: Entry) -> Outcome<()> {
+        match entry.inode.kind {
+            Kind::Directory => self.subdirectory(dir, &format!("{path}{}/", entry.name), &entry),
+            Kind::File => self.object(&format!("{path}{}", entry.name), |key, walk| {
+                walk.listed(key, &entry.inode, entry.record.as_deref())
+            }),
+            Kind::Symlink => self.link(dir, &format!("{path}{}", entry.name), &entry),
+        }
+    }
+
+    /// Shows a link to a file as the file. One to a directory is not followed: it could lead round in circles.
+    fn link(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
+        let target = match self.bucket.fs().resolve(dir, entry.name.as_bytes(), Follow::All) {
+            Ok(target) if target.kind() == Kind::File => target,
+            _ => return Ok(()),
+        };
+        let record = target.get_xattr(RECORD.as_bytes()).ok();
+        self.object(key, |key, walk| walk.listed(key, target.inode(), record.as_deref()))
+    }
+
+    fn subdirectory(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
+        let node = match dir.lookup(entry.name.as_bytes()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            found => found?,
+        };
+        let mark = node.get_xattr(DIRECTORY.as_bytes()).ok();
+        let (prefix, after) = (&self.wanted.prefix, &self.wanted.after);
+        let is_one = self.wanted.delimiter.as_deref() == Some("/")
+            && key.len() > prefix.len()
+            && key.starts_with(prefix.as_str());
+        if is_one {
+            let is_surely_used = mark.as_deref() != Some(IS_WAY) && !after.starts_with(key);
+            let is_shown = key != after && (is_surely_used || has_keys(self.bucket, key, after)?);
+            if is_shown {
+                self.show(Shown::Prefix(key.to_owned()));
+            }
+            return Ok(());
+        }
+        let is_key = match mark.as_deref() {
+            Some(mark) => mark == IS_KEY,
+            None => node.is_empty()?,
+        };
+        if is_key {
+            let (etag, mtime) = (directory_etag(), entry.inode.mtime);
+            self.object(key, |key, _| Ok(Listed { key: key.to_owned(), size: 0, mtime, etag }))?;
+        }
+        if self.is_full() { Ok(()) } else { self.directory(&node, key) }
+    }
+
+    /// Shows a key, or what it begins with, if that is wanted.
+    fn object(
+        &mut self,
+        key: &str,
+        listed: impl FnOnce(&str, &Self) -> Outcome<Listed>,
+    ) -> Outcome<()> {
+        if key <= self.wanted.after.as_str() || !key.starts_with(&self.wanted.prefix) {
+            return Ok(());
+        }
+        let begun = self.wanted.delimiter.as_deref().and_then(|delimiter| {
+            let start = self.wanted.prefix.len();
+            let at = key[start..].find(delimiter)?;
+            Some(&key[..start + at + delimiter.len()])
+        });
+        match begun {
+            None => {
+                let shown = if self.page.shown.len() < self.wanted.count {
+                    Shown::Object(listed(key, self)?)
+                } else {
+                    Shown::Prefix(String::new())
+                };
+                self.show(shown);
+            }
+            Some(begun) if begun == self.wanted.after => {}
+            Some(begun) if self.page.shown.last().is_some_and(|last| last.name() == begun) => {}
+            Some(begun) => self.show(Shown::Prefix(begun.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// What a page shows of a file. Its size is looked up only if the record does not tell it.
+    fn listed(&self, key: &str, inode: &Inode, record: Option<&[u8]>) -> Outcome<Listed> {
+        let record = Record::read(record);
+        let attr = match record.holds(inode.mtime, None) {
+            true => Attr { size: record.size(), ..self.without_size(inode) },
+            false => self.bucket.fs().attr_of(inode)?,
+        };
+        let etag = record.etag(&attr);
+        Ok(Listed { key: key.to_owned(), size: attr.size, mtime: attr.mtime, etag })
+    }
+
+    fn without_size(&self, inode: &Inode) -> Attr {
+        Attr {
+            oid: inode.oid,
+            kind: inode.kind,
+            mode: inode.mode,
+            nlink: 1,
+            uid: inode.uid,
+            gid: inode.gid,
+            size: 0,
+            block_size: inode.chunk_size,
+            mtime: inode.mtime,
+            ctime: inode.ctime,
+        }
+    }
+}
+
+/// True for what keys can lead to.
+fn is_shown(path: &str, name: &str) -> bool {
+    !path.is_empty() || name != HIDDEN
+}
+
+/// The first entries of a directory from a place on, sorted, whose names begin with `below`; and the order of the last if
+/// there may be more.
+fn window(
+    dir: &Node,
+    path: &str,
+    from: &From,
+    below: &str,
+) -> Outcome<(Vec<Entry>, Option<String>)> {
+    let (names, last) = first_names(dir, path, from, below)?;
+    let mut entries = Vec::with_capacity(names.len());
+    let names: Vec<_> = names.iter().map(String::as_bytes).collect();
+    for names in names.chunks(LIST_BATCH) {
+        let found = dir.entries_with_xattr(names, RECORD.as_bytes())?;
+        entries.extend(std::iter::zip(names, found).filter_map(|(name, found)| {
+            let (inode, record) = found?;
+            Some(Entry { name: String::from_utf8(name.to_vec()).ok()?, inode, record })
+        }));
+    }
+    let is_last = |order: &str| last.as_deref().is_none_or(|last| order <= last);
+    entries.retain(|entry| {
+        let order = entry.order();
+        from.takes(&order) && is_last(&order)
+    });
+    entries.sort_by_cached_key(Entry::order);
+    Ok((entries, last))
+}
+
+/// The names that may be among the first entries; and the last of them if there are more.
+fn first_names(
+    dir: &Node,
+    path: &str,
+    from: &From,
+    below: &str,
+) -> Outcome<(BTreeSet<String>, Option<String>)> {
+    let (mut first, mut before, mut is_cut) = (BTreeSet::new(), BTreeSet::new(), false);
+    let mut anchor = Anchor::Start;
+    while !anchor.is_end() {
+        for name in dir.read_names(&mut anchor, LIST_BATCH)?.iter() {
+            let Ok(name) = std::str::from_utf8(name) else { continue };
+            if !name.starts_with(below) || !is_shown(path, name) || !from.may_take(name) {
+                continue;
+            }
+            if name < from.order() {
+                before.insert(name.to_owned());
+                continue;
+            }
+            if first.len() < LIST_WINDOW
+                || first.last().is_some_and(|last: &String| name < last.as_str())
+            {
+                first.insert(name.to_owned());
+            } else {
+                is_cut = true;
+            }
+            if first.len() > LIST_WINDOW {
+                first.pop_last();
+                is_cut = true;
+            }
+        }
+    }
+    let last = first.last().filter(|_| is_cut).cloned();
+    first.append(&mut before);
+    Ok((first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::Buckets;
+    use dfs::Create;
+    use esker::Pool;
+    use esker::types::info::OpenMode;
+
+    fn bucket(name: &str, paths: &[&str]) -> Bucket {
+        let buckets =
+            Buckets::new(Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).unwrap());
+        buckets.create("b").unwrap_or_else(|_| panic!("a bucket"));
+        let bucket = buckets.get("b").unwrap_or_else(|_| panic!("a bucket"));
+        for path in paths {
+            let mut node = bucket.fs().root();
+            let mut names: Vec<_> = path.split('/').collect();
+            let last = names.pop().unwrap();
+            for name in names {
+                node = node.lookup(name.as_bytes()).unwrap_or_else(|_| {
+                    node.mkdir(name.as_bytes(), &Create::with_mode(0o755)).unwrap()
+                });
+            }
+            if !last.is_empty() {
+                node.create(last.as_bytes(), &Create::with_mode(0o644)).unwrap();
+            }
+        }
+        bucket
+    }
+
+    /// All pages of a listing, each of `count` lines.
+    fn pages(bucket: &Bucket, prefix: &str, delimiter: Option<&str>, count: usize) -> Vec<String> {
+        let (mut lines, mut after) = (Vec::new(), String::new());
+        loop {
+            let wanted = Wanted {
+                prefix: prefix.to_owned(),
+                delimiter: delimiter.map(str::to_owned),
+                after,
+                count,
+            };
+            let page = list(bucket, &wanted).unwrap_or_else(|_| panic!("a page"));
+            lines.extend(page.shown.iter().map(|shown| shown.name().to_owned()));
+            match page.shown.last().filter(|_| page.is_truncated) {
+                Some(last) => after = last.name().to_owned(),
+                None => return lines,
+            }
+        }
+    }
+
+    const PATHS: [&str; 10] =
+        ["a", "a-b/x", "a.txt", "b/c/d", "b/c.x", "b/c/", "b!", "empty/", "z/y/x/w", "B"];
+
+    /// The same keys from a list of strings.
+    fn model(prefix: &str, delimiter: Option<&str>) -> Vec<String> {
+        let mut keys: Vec<_> = PATHS.iter().filter(|path| **path != "b/c/").collect();
+        keys.sort();
+        let mut lines: Vec<String> = Vec::new();
+        for key in keys.into_iter().filter(|key| key.starts_with(prefix)) {
+            let at = delimiter
+                .and_then(|delimiter| Some(key[prefix.len()..].find(delimiter)? + delimiter.len()));
+            let line = at.map_or(&key[..], |at| &key[..prefix.len() + at]);
+            if lines.last().is_none_or(|last| last != line) {
+                lines.push(line.to_owned());
+            }
+        }
+        lines
+    }
+
+    #[test]
+    fn listings_are_those_of_sorted_strings() {
+        let bucket = bucket("s3-list", &PATHS);
+        for prefix in [
+            "", "a", "a-", "b", "b/", "b/c", "b/c/", "z/y", "z/y/", "nothing", "empty/", "b!x/",
+            "/", "//", "./",
+        ] {
+            for delimiter in [None, Some("/"), Some("-"), Some("c"), Some("/c"), Some("xx")] {
+                let all = model(prefix, delimiter);
+                for count in [1, 2, 3, 1000] {
+                    assert_eq!(
+                        pages(&bucket, prefix, delimiter, count),
+                        all,
+                        "{prefix:?} {delimiter:?} {count}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_is_sorted_window_by_window() {
+        let mut names: Vec<_> =
+            (0..3 * LIST_WINDOW).map(|number| format!("{:04x}", number * 7 % 0xffff)).collect();
+        // Directories whose names begin those of files.
+        names.extend(["0007/x".to_owned(), "0007-".to_owned(), "1000/y".to_owned()]);
+        names.retain(|name| name != "0007" && name != "1000");
+        let paths: Vec<_> = names.iter().map(String::as_str).collect();
+        let bucket = bucket("s3-list-windows", &paths);
+        names.sort();
+        names.dedup();
+        assert_eq!(pages(&bucket, "", None, 1000), names);
+        assert_eq!(pages(&bucket, "", None, 37), names);
+    }
+
+    #[test]
+    fn nothing_hidden_is_listed_and_links_are_files() {
+        let bucket = bucket("s3-list-hidden", &["f", ".esker-s3/puts/x", "d/.esker-s3"]);
+        let root = bucket.fs().root();
+        root.symlink(b"link", b"f", &Create::with_mode(0o777)).unwrap();
+        root.symlink(b"round", b".", &Create::with_mode(0o777)).unwrap();
+        root.symlink(b"broken", b"none", &Create::with_mode(0o777)).unwrap();
+        assert_eq!(pages(&bucket, "", None, 10), ["d/.esker-s3", "f", "link"]);
+        assert_eq!(pages(&bucket, ".esker-s3/", None, 10), [""; 0]);
+        assert_eq!(pages(&bucket, ".e", Some("/"), 10), [""; 0]);
+    }
+}

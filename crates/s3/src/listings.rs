@@ -1,0 +1,241 @@
+//! The two versions of listing, in the words of S3.
+use crate::fault::{Fault, Outcome};
+use crate::limits::LIST_KEYS_MAX;
+use crate::list::{Listed, Page, Shown, Wanted, list};
+use crate::record::{strong, timestamp};
+use crate::service::Service;
+use s3s::S3ErrorCode;
+use s3s::dto::*;
+
+/// Most lines of a page that asks for so many.
+pub(crate) fn count_of(asked: Option<i32>, most: usize) -> Outcome<usize> {
+    match usize::try_from(asked.unwrap_or(most as i32)) {
+        Ok(count) => Ok(count.min(most)),
+        Err(_) => Err(Fault::new(
+            S3ErrorCode::InvalidArgument,
+            "the number of keys in a page is not negative",
+        )),
+    }
+}
+
+/// How names are written in XML, which has no place for some characters.
+#[derive(Clone, Copy)]
+pub(crate) struct Encoding(bool);
+
+impl Encoding {
+    pub(crate) fn new(asked: Option<&EncodingType>) -> Outcome<Self> {
+        match asked.map(EncodingType::as_str) {
+            None => Ok(Self(false)),
+            Some(EncodingType::URL) => Ok(Self(true)),
+            Some(_) => {
+                Err(Fault::new(S3ErrorCode::InvalidArgument, "the only encoding of keys is url"))
+            }
+        }
+    }
+
+    pub(crate) fn of(self, name: &str) -> String {
+        if !self.0 {
+            return name.to_owned();
+        }
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
+        name.bytes().fold(String::with_capacity(name.len()), |mut text, byte| {
+            match plain(byte) {
+                true => text.push(byte.into()),
+                false => text.push_str(&format!("%{byte:02X}")),
+            }
+            text
+        })
+    }
+}
+
+/// The token with which the next page begins: a name, in hexadecimal.
+fn token(name: &str) -> String {
+    crate::sums::hex(name.as_bytes())
+}
+
+fn name_of(token: &str) -> Outcome<String> {
+    let digits: Vec<_> = token.as_bytes().chunks(2).collect();
+    let byte = |two: &[u8]| {
+        let two = std::str::from_utf8(two).ok().filter(|two| two.len() == 2)?;
+        u8::from_str_radix(two, 16).ok()
+    };
+    let bytes: Option<Vec<u8>> = digits.into_iter().map(byte).collect();
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
+        Fault::new(S3ErrorCode::InvalidArgument, "the continuation token is not one of this server")
+    })
+}
+
+/// Whose all objects are, as S3 says it: there are no owners but the user who runs the server.
+fn owner() -> Owner {
+    Owner { display_name: None, id: Some("esker".to_owned()) }
+}
+
+fn shown(page: Page, encoding: Encoding) -> (Vec<Object>, Vec<CommonPrefix>) {
+    let (mut objects, mut prefixes) = (Vec::new(), Vec::new());
+    for shown in page.shown {
+        match shown {
+            Shown::Object(listed) => objects.push(object(listed, encoding)),
+            Shown::Prefix(prefix) => {
+                prefixes.push(CommonPrefix { prefix: Some(encoding.of(&prefix)) })
+            }
+        }
+    }
+    (objects, prefixes)
+}
+
+fn object(listed: Listed, encoding: Encoding) -> Object {
+    Object {
+        key: Some(encoding.of(&listed.key)),
+        size: Some(listed.size as i64),
+        last_modified: Some(timestamp(listed.mtime)),
+        e_tag: Some(strong(listed.etag)),
+        storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
+        ..Default::default()
+    }
+}
+
+impl Service {
+    async fn page(&self, bucket: &str, wanted: Wanted) -> Outcome<(Page, Option<String>)> {
+        let page = self.with(bucket, move |bucket| list(bucket, &wanted)).await?;
+        let last = page.shown.last().filter(|_| page.is_truncated);
+        let next = last.map(|last| last.name().to_owned());
+        Ok((page, next))
+    }
+
+    pub(crate) async fn list_v2(&self, input: ListObjectsV2Input) -> Outcome<ListObjectsV2Output> {
+        let encoding = Encoding::new(input.encoding_type.as_ref())?;
+        let count = count_of(input.max_keys, LIST_KEYS_MAX)?;
+        let given = input.continuation_token.as_deref().filter(|token| !token.is_empty());
+        let after = match given {
+            Some(token) => name_of(token)?,
+            None => input.start_after.clone().unwrap_or_default(),
+        };
+        let delimiter = input.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
+        let prefix = input.prefix.clone().unwrap_or_default();
+        let wanted = Wanted { prefix, delimiter: delimiter.clone(), after, count };
+        let (page, next) = self.page(&input.bucket, wanted).await?;
+        let is_truncated = Some(page.is_truncated);
+        let (mut contents, prefixes) = shown(page, encoding);
+        if input.fetch_owner == Some(true) {
+            contents.iter_mut().for_each(|object| object.owner = Some(owner()));
+        }
+        Ok(ListObjectsV2Output {
+            name: Some(input.bucket),
+            prefix: Some(encoding.of(&input.prefix.unwrap_or_default())),
+            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
+            encoding_type: input.encoding_type,
+            max_keys: Some(count as i32),
+            key_count: Some((contents.len() + prefixes.len()) as i32),
+            start_after: input.start_after.map(|after| encoding.of(&after)),
+            continuation_token: input.continuation_token,
+            next_continuation_token: next.as_deref().map(token),
+            is_truncated,
+            contents: Some(contents),
+            common_prefixes: Some(prefixes),
+            ..Default::default()
+        })
+    }
+
+    /// Buckets have no versions: each object is shown as its only one.
+    pub(crate) async fn list_versions(
+        &self,
+        input: ListObjectVersionsInput,
+    ) -> Outcome<ListObjectVersionsOutput> {
+        let encoding = Encoding::new(input.encoding_type.as_ref())?;
+        let count = count_of(input.max_keys, LIST_KEYS_MAX)?;
+        let delimiter = input.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
+        let wanted = Wanted {
+            prefix: input.prefix.clone().unwrap_or_default(),
+            delimiter: delimiter.clone(),
+            after: input.key_marker.clone().unwrap_or_default(),
+            count,
+        };
+        let (page, next) = self.page(&input.bucket, wanted).await?;
+        let is_truncated = Some(page.is_truncated);
+        let (objects, prefixes) = shown(page, encoding);
+        Ok(ListObjectVersionsOutput {
+            name: Some(input.bucket),
+            prefix: Some(encoding.of(&input.prefix.unwrap_or_default())),
+            key_marker: Some(encoding.of(&input.key_marker.unwrap_or_default())),
+            next_version_id_marker: next.as_ref().map(|_| "null".to_owned()),
+            next_key_marker: next.map(|next| encoding.of(&next)),
+            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
+            encoding_type: input.encoding_type,
+            max_keys: Some(count as i32),
+            is_truncated,
+            versions: Some(objects.into_iter().map(version).collect()),
+            common_prefixes: Some(prefixes),
+            ..Default::default()
+        })
+    }
+
+    pub(crate) async fn list_v1(&self, input: ListObjectsInput) -> Outcome<ListObjectsOutput> {
+        let encoding = Encoding::new(input.encoding_type.as_ref())?;
+        let count = count_of(input.max_keys, LIST_KEYS_MAX)?;
+        let delimiter = input.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
+        let wanted = Wanted {
+            prefix: input.prefix.clone().unwrap_or_default(),
+            delimiter: delimiter.clone(),
+            after: input.marker.clone().unwrap_or_default(),
+            count,
+        };
+        let (page, next) = self.page(&input.bucket, wanted).await?;
+        let is_truncated = Some(page.is_truncated);
+        let (contents, prefixes) = shown(page, encoding);
+        Ok(ListObjectsOutput {
+            name: Some(input.bucket),
+            prefix: Some(encoding.of(&input.prefix.unwrap_or_default())),
+            marker: Some(encoding.of(&input.marker.unwrap_or_default())),
+            next_marker: next.filter(|_| delimiter.is_some()).map(|next| encoding.of(&next)),
+            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
+            encoding_type: input.encoding_type,
+            max_keys: Some(count as i32),
+            is_truncated,
+            contents: Some(contents),
+            common_prefixes: Some(prefixes),
+            ..Default::default()
+        })
+    }
+}
+
+/// The only version of an object that there is.
+fn version(object: Object) -> ObjectVersion {
+    ObjectVersion {
+        key: object.key,
+        size: object.size,
+        last_modified: object.last_modified,
+        e_tag: object.e_tag,
+        is_latest: Some(true),
+        version_id: Some("null".to_owned()),
+        storage_class: Some(ObjectVersionStorageClass::from_static(
+            ObjectVersionStorageClass::STANDARD,
+        )),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back() {
+        for name in ["", "a/b", "\u{e9}\u{10ffff}", "50% + x"] {
+            assert_eq!(name_of(&token(name)).ok().as_deref(), Some(name));
+        }
+        for wrong in ["0", "zz", "ff", "\u{e9}\u{e9}"] {
+            assert!(name_of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_are_encoded_as_in_urls() {
+        assert_eq!(Encoding(true).of("a b/c+\u{e9}~"), "a%20b/c%2B%C3%A9~");
+        assert_eq!(Encoding(false).of("a b"), "a b");
+        assert_eq!(
+            (count_of(None, 9).ok(), count_of(Some(3), 9).ok(), count_of(Some(99), 9).ok()),
+            (Some(9), Some(3), Some(9))
+        );
+        assert!(count_of(Some(-1), 9).is_err());
+    }
+}

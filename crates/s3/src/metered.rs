@@ -1,0 +1,83 @@
+//! How much of a request's body waits to be verified.
+//!
+//! A client may sign each chunk of a body, of a size that it chooses, and `s3s` holds a chunk until its signature is
+//! verified. Here the bytes are counted that go in without any coming out.
+use crate::limits::CHUNK_BYTES_MAX;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use s3s::StdError;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+/// Bytes of a body that went in since some came out. Clones share the number.
+#[derive(Clone, Default)]
+pub(crate) struct Held(Arc<AtomicUsize>);
+
+impl Held {
+    /// Some came out: those before them are verified.
+    pub(crate) fn release(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// More go in.
+    fn add(&self, bytes: usize) -> Result<(), StdError> {
+        match self.0.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) {
+            0..=CHUNK_BYTES_MAX => Ok(()),
+            _ => Err(format!(
+                "a chunk of the body has more than {CHUNK_BYTES_MAX} bytes (CHUNK_BYTES_MAX): send smaller ones"
+            )
+            .into()),
+        }
+    }
+}
+
+/// A body that ends in an error if too much of it is held.
+pub(crate) struct Metered {
+    pub(crate) body: Incoming,
+    pub(crate) held: Held,
+}
+
+impl Body for Metered {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
+            return Poll::Ready(None);
+        };
+        let frame = frame.map_err(StdError::from).and_then(|frame| {
+            self.held.add(frame.data_ref().map_or(0, Bytes::len))?;
+            Ok(frame)
+        });
+        Poll::Ready(Some(frame))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_bounded() {
+        let held = Held::default();
+        for _ in 0..3 {
+            assert!(held.add(CHUNK_BYTES_MAX).is_ok());
+            assert!(held.add(1).is_err());
+            held.release();
+        }
+        assert!(held.add(usize::MAX).is_err());
+    }
+}

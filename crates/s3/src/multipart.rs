@@ -1,0 +1,296 @@
+//! Multipart uploads, in the words of S3.
+use crate::body::Incoming;
+use crate::condition::Condition;
+use crate::copy::Source;
+use crate::fault::{Fault, Outcome};
+use crate::limits::LIST_KEYS_MAX;
+use crate::listings::{Encoding, count_of};
+use crate::objects::{about, not_offered, refuse_unknown, source, tags_of_header};
+use crate::place::Place;
+use crate::put::Put;
+use crate::record::{strong, timestamp};
+use crate::service::Service;
+use crate::sums::Expected;
+use crate::uploads::{Begun, Chosen, Upload, check_number, completed};
+use s3s::dto::*;
+use s3s::{S3ErrorCode, S3Request};
+use std::collections::BTreeSet;
+
+/// The range of a source that is a part.
+fn range_of(header: Option<&str>, size: u64) -> Outcome<std::ops::Range<u64>> {
+    let Some(header) = header else { return Ok(0..size) };
+    let wrong = || {
+        Fault::new(S3ErrorCode::InvalidArgument, format!("{header:?} is no range bytes=FIRST-LAST"))
+    };
+    match Range::parse(header).map_err(|_| wrong())? {
+        Range::Int { first, last: Some(last) } if last < size => Ok(first..last + 1),
+        Range::Int { last: Some(_), .. } => Err(S3ErrorCode::InvalidRange.into()),
+        _ => Err(wrong()),
+    }
+}
+
+impl Service {
+    pub(crate) async fn begin_upload(
+        &self,
+        req: S3Request<CreateMultipartUploadInput>,
+    ) -> Outcome<CreateMultipartUploadOutput> {
+        let input = req.input;
+        refuse_unknown!(input)?;
+        let place = Place::new(&input.key)?;
+        if place.is_directory {
+            return Err(not_offered("uploads of directories"));
+        }
+        let (about, tags) = (about!(input)?, tags_of_header(input.tagging.as_deref())?);
+        let upload = Upload { key: input.key.clone(), about, tags };
+        let id = self.with(&input.bucket, move |bucket| upload.begin(bucket)).await?;
+        Ok(CreateMultipartUploadOutput {
+            bucket: Some(input.bucket),
+            key: Some(input.key),
+            upload_id: Some(id),
+            ..Default::default()
+        })
+    }
+
+    pub(crate) async fn add_part(
+        &self,
+        req: S3Request<UploadPartInput>,
+    ) -> Outcome<UploadPartOutput> {
+        let input = req.input;
+        let (number, key, id) = (input.part_number, input.key, input.upload_id);
+        check_number(number)?;
+        let expected = Expected::new(input.content_md5, &req.headers, req.trailing_headers);
+        let held = req.extensions.get().cloned();
+        let body = Incoming::new(input.body, expected, input.content_length, held)?;
+        let begun = self.with(&input.bucket, move |bucket| {
+            Ok((bucket.clone(), Begun::find(bucket, &key, &id)?))
+        });
+        let (bucket, begun) = begun.await?;
+        let (etag, sums) = body
+            .store((&self.workers, &self.metrics), &bucket, move |_, hidden, received| {
+                Ok((begun.add(hidden, number, &received)?, received.summed.checksum))
+            })
+            .await?;
+        Ok(UploadPartOutput {
+            e_tag: Some(strong(etag)),
+            checksum_crc32: sums.crc32,
+            checksum_crc32c: sums.crc32c,
+            checksum_crc64nvme: sums.crc64nvme,
+            checksum_sha1: sums.sha1,
+            checksum_sha256: sums.sha256,
+            ..Default::default()
+        })
+    }
+
+    pub(crate) async fn copy_part(
+        &self,
+        input: UploadPartCopyInput,
+    ) -> Outcome<UploadPartCopyOutput> {
+        let (from, from_key) = source(input.copy_source)?;
+        let condition = Condition {
+            matches: input.copy_source_if_match,
+            matches_not: input.copy_source_if_none_match,
+            modified_since: input.copy_source_if_modified_since,
+            unmodified_since: input.copy_source_if_unmodified_since,
+        };
+        let (number, key, id) = (input.part_number, input.key, input.upload_id);
+        check_number(number)?;
+        let range = input.copy_source_range;
+        let (source, to) = (self.bucket(&from).await?, self.bucket(&input.bucket).await?);
+        let copied = self.workers.run(move || {
+            let begun = Begun::find(&to, &key, &id)?;
+            let source = Source::open(&source, &from_key, &condition)?;
+            let range = range_of(range.as_deref(), source.found.size())?;
+            let (hidden, received) = source.copy(&to, range)?;
+            begun.add(hidden, number, &received)
+        });
+        let etag = copied.await?;
+        Ok(UploadPartCopyOutput {
+            copy_part_result: Some(CopyPartResult {
+                e_tag: Some(strong(etag)),
+                last_modified: Some(timestamp(dfs::Time::now())),
+                ..Default::default()
+            }),
+            ..Default::default()
+        })
+    }
+
+    pub(crate) async fn complete_upload(
+        &self,
+        input: CompleteMultipartUploadInput,
+    ) -> Outcome<CompleteMultipartUploadOutput> {
+        let condition = Condition {
+            matches: input.if_match,
+            matches_not: input.if_none_match,
+            ..Condition::default()
+        };
+        let place = Place::new(&input.key)?;
+        let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
+        let chosen: Vec<_> = parts
+            .into_iter()
+            .map(|part| Chosen {
+                number: part.part_number.unwrap_or_default(),
+                etag: part.e_tag.map(ETag::into_value),
+            })
+            .collect();
+        let id = input.upload_id;
+        let done = self.with(&input.bucket, move |bucket| {
+            let begun = match Begun::find(bucket, &place.key, &id) {
+                Ok(begun) => begun,
+                Err(fault) => return completed(bucket, &place, &id).ok_or(fault),
+            };
+            let put = Put {
+                place,
+                about: begun.upload.about.clone(),
+                tags: begun.upload.tags.clone(),
+                condition,
+            };
+            begun.complete(bucket, &put, &chosen)
+        });
+        let etag = done.await?;
+        Ok(CompleteMultipartUploadOutput {
+            location: Some(format!("/{}/{}", input.bucket, input.key)),
+            bucket: Some(input.bucket),
+            key: Some(input.key),
+            e_tag: Some(strong(etag)),
+            ..Default::default()
+        })
+    }
+
+    pub(crate) async fn abort_upload(
+        &self,
+        input: AbortMultipartUploadInput,
+    ) -> Outcome<AbortMultipartUploadOutput> {
+        let (key, id) = (input.key, input.upload_id);
+        self.with(&input.bucket, move |bucket| Begun::find(bucket, &key, &id)?.abort()).await?;
+        Ok(AbortMultipartUploadOutput::default())
+    }
+
+    pub(crate) async fn list_parts_of(&self, input: ListPartsInput) -> Outcome<ListPartsOutput> {
+        let count = count_of(input.max_parts, LIST_KEYS_MAX)?;
+        let after = input.part_number_marker.unwrap_or(0);
+        let (key, id) = (input.key.clone(), input.upload_id.clone());
+        let parts = self.with(&input.bucket, move |bucket| Begun::find(bucket, &key, &id)?.parts());
+        let mut parts = parts.await?;
+        parts.retain(|part| part.number > after);
+        let is_truncated = parts.len() > count;
+        parts.truncate(count);
+        let next = parts.last().filter(|_| is_truncated).map(|part| part.number);
+        let shown = parts.into_iter().map(|part| Part {
+            part_number: Some(part.number),
+            size: Some(part.size as i64),
+            e_tag: Some(strong(part.etag)),
+            last_modified: Some(timestamp(part.mtime)),
+            checksum_crc32: part.checksum.crc32,
+            checksum_crc32c: part.checksum.crc32c,
+            checksum_crc64nvme: part.checksum.crc64nvme,
+            checksum_sha1: part.checksum.sha1,
+            checksum_sha256: part.checksum.sha256,
+        });
+        Ok(ListPartsOutput {
+            bucket: Some(input.bucket),
+            key: Some(input.key),
+            upload_id: Some(input.upload_id),
+            max_parts: Some(count as i32),
+            part_number_marker: Some(after),
+            next_part_number_marker: next,
+            is_truncated: Some(is_truncated),
+            parts: Some(shown.collect()),
+            storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+            ..Default::default()
+        })
+    }
+
+    pub(crate) async fn list_uploads(
+        &self,
+        input: ListMultipartUploadsInput,
+    ) -> Outcome<ListMultipartUploadsOutput> {
+        let encoding = Encoding::new(input.encoding_type.as_ref())?;
+        let count = count_of(input.max_uploads, LIST_KEYS_MAX)?;
+        let mut uploads = self.with(&input.bucket, Begun::all).await?;
+        let prefix = input.prefix.clone().unwrap_or_default();
+        let after = (input.key_marker.clone().unwrap_or_default(), input.upload_id_marker.clone());
+        uploads.retain(|begun| begun.upload.key.starts_with(&prefix) && is_after(begun, &after));
+        let (mut shown, mut prefixes, mut last) = (Vec::new(), BTreeSet::new(), None);
+        let mut is_truncated = false;
+        for begun in &uploads {
+            let common = common_prefix(&begun.upload.key, &prefix, input.delimiter.as_deref());
+            if common.is_some_and(|common| prefixes.contains(common)) {
+                continue;
+            }
+            if shown.len() + prefixes.len() == count {
+                is_truncated = true;
+                break;
+            }
+            last = Some((begun.upload.key.clone(), begun.id.clone()));
+            match common {
+                Some(common) => drop(prefixes.insert(common.to_owned())),
+                None => shown.push(upload(begun, encoding)),
+            }
+        }
+        let next = last.filter(|_| is_truncated);
+        Ok(ListMultipartUploadsOutput {
+            bucket: Some(input.bucket),
+            prefix: input.prefix.map(|prefix| encoding.of(&prefix)),
+            delimiter: input.delimiter.map(|delimiter| encoding.of(&delimiter)),
+            encoding_type: input.encoding_type,
+            key_marker: Some(encoding.of(&after.0)),
+            upload_id_marker: after.1,
+            max_uploads: Some(count as i32),
+            is_truncated: Some(is_truncated),
+            next_key_marker: next.as_ref().map(|(key, _)| encoding.of(key)),
+            next_upload_id_marker: next.map(|(_, id)| id),
+            uploads: Some(shown),
+            common_prefixes: Some(
+                prefixes
+                    .iter()
+                    .map(|prefix| CommonPrefix { prefix: Some(encoding.of(prefix)) })
+                    .collect(),
+            ),
+            ..Default::default()
+        })
+    }
+}
+
+fn is_after(begun: &Begun, (key, id): &(String, Option<String>)) -> bool {
+    match begun.upload.key.cmp(key) {
+        std::cmp::Ordering::Equal => id.as_ref().is_some_and(|id| begun.id > *id),
+        order => order.is_gt(),
+    }
+}
+
+fn common_prefix<'k>(key: &'k str, prefix: &str, delimiter: Option<&str>) -> Option<&'k str> {
+    let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty())?;
+    let at = key.get(prefix.len()..)?.find(delimiter)?;
+    key.get(..prefix.len() + at + delimiter.len())
+}
+
+fn upload(begun: &Begun, encoding: Encoding) -> MultipartUpload {
+    MultipartUpload {
+        key: Some(encoding.of(&begun.upload.key)),
+        upload_id: Some(begun.id.clone()),
+        initiated: Some(timestamp(begun.since)),
+        storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_sources_are_whole() {
+        assert_eq!(range_of(None, 7).ok(), Some(0..7));
+        assert_eq!(range_of(Some("bytes=2-6"), 7).ok(), Some(2..7));
+        for wrong in ["bytes=2-7", "bytes=2-", "bytes=-3", "2-3", ""] {
+            assert!(range_of(Some(wrong), 7).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn uploads_are_shown_by_what_their_keys_begin_with() {
+        assert_eq!(common_prefix("a/b/c", "a/", Some("/")), Some("a/b/"));
+        assert_eq!(common_prefix("a/b", "a/", Some("/")), None);
+        assert_eq!(common_prefix("a/b", "a/", None), None);
+    }
+}

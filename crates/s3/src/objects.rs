@@ -1,0 +1,540 @@
+//! Operations on one object: put, get, head, copy, delete, and its tags.
+use crate::body::Incoming;
+use crate::condition::Condition;
+use crate::copy::{Source, opened, tags};
+use crate::fault::{Fault, Outcome};
+use crate::find::{Found, find};
+use crate::limits::DELETE_KEYS_MAX;
+use crate::place::Place;
+use crate::put::Put;
+use crate::read::Begun;
+use crate::record::{Stored, TAGS, Tags, checked_tags, strong, tag_set, timestamp, written_tags};
+use crate::remove::remove;
+use crate::service::Service;
+use crate::sums::Expected;
+use dfs::{Kind, XattrMode};
+use esker::types::ErrorKind;
+use hyper::HeaderMap;
+use hyper::header::{ETAG, HeaderName, HeaderValue};
+use s3s::dto::*;
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response};
+use std::ops::Range as Bytes;
+
+/// What a put or an upload says of its object: the fields that their requests share.
+macro_rules! about {
+    ($input:expr) => {{
+        let about = $crate::record::About {
+            content_type: $input.content_type.clone(),
+            content_encoding: $input
+                .content_encoding
+                .as_deref()
+                .and_then($crate::objects::kept_encoding),
+            content_language: $input.content_language.clone(),
+            content_disposition: $input.content_disposition.clone(),
+            cache_control: $input.cache_control.clone(),
+            expires: $input.expires.clone().map($crate::objects::seconds),
+            metadata: $input.metadata.clone().unwrap_or_default().into_iter().collect(),
+        };
+        about.check().map(|()| about)
+    }};
+}
+pub(crate) use about;
+
+/// Refuses what would change how an object is kept in a way that there is not here.
+macro_rules! refuse_unknown {
+    ($input:expr) => {{
+        let is_asked = $input.sse_customer_algorithm.is_some()
+            || $input.sse_customer_key.is_some()
+            || $input.ssekms_key_id.is_some()
+            || $input.server_side_encryption.is_some()
+            || $input.object_lock_mode.is_some()
+            || $input.object_lock_legal_hold_status.is_some()
+            || $input.website_redirect_location.is_some();
+        match is_asked {
+            false => Ok(()),
+            true => {
+                Err($crate::objects::not_offered("encryption, locks and redirections of objects"))
+            }
+        }
+    }};
+}
+pub(crate) use refuse_unknown;
+
+#[cold]
+pub(crate) fn not_offered(what: &str) -> Fault {
+    Fault::new(S3ErrorCode::NotImplemented, format!("{what} are not offered here"))
+}
+
+/// The encoding that an object keeps: `aws-chunked` is that of the request.
+pub(crate) fn kept_encoding(given: &str) -> Option<String> {
+    let kept = given.split(',').map(str::trim).filter(|name| *name != "aws-chunked");
+    Some(kept.collect::<Vec<_>>().join(", ")).filter(|kept| !kept.is_empty())
+}
+
+/// Seconds since 1970.
+pub(crate) fn seconds(time: Timestamp) -> i64 {
+    let mut text = Vec::new();
+    let _ = time.format(TimestampFormat::EpochSeconds, &mut text);
+    let whole = text.split(|byte| *byte == b'.').next().unwrap_or_default();
+    std::str::from_utf8(whole).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The tags of a header: `name=value&name=value`.
+pub(crate) fn tags_of_header(header: Option<&str>) -> Outcome<Tags> {
+    let pairs = header.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    checked_tags(pairs.map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decoded(name), decoded(value))
+    }))
+}
+
+/// Decodes a part of a query.
+fn decoded(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        (bytes, rest) = match (first, byte) {
+            (b'%', Some(byte)) => (pushed(bytes, byte), &after[2..]),
+            (b'+', _) => (pushed(bytes, b' '), after),
+            (other, _) => (pushed(bytes, *other), after),
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn pushed(mut bytes: Vec<u8>, byte: u8) -> Vec<u8> {
+    bytes.push(byte);
+    bytes
+}
+
+/// Bucket and key of a source.
+pub(crate) fn source(of: CopySource) -> Outcome<(String, String)> {
+    match of {
+        CopySource::Bucket { bucket, key, version_id: None } => Ok((bucket.into(), key.into())),
+        CopySource::Bucket { .. } => Err(not_offered("versions")),
+        _ => Err(not_offered("access points")),
+    }
+}
+
+/// The bytes that a request wants of an object, and the header that says so.
+fn range_of(range: Option<Range>, size: u64) -> Outcome<(Bytes<u64>, Option<String>)> {
+    let Some(range) = range else { return Ok((0..size, None)) };
+    let wanted = range.check(size).map_err(S3Error::from)?;
+    let header = format!("bytes {}-{}/{size}", wanted.start, wanted.end.saturating_sub(1));
+    Ok((wanted, Some(header)))
+}
+
+/// Refuses parts and versions of objects, which there are none of.
+fn whole(part: Option<i32>, version: Option<&str>) -> Outcome<()> {
+    match (part, version) {
+        (None | Some(1), None | Some("null" | "")) => Ok(()),
+        (_, None) => Err(not_offered("the parts of an object, once it is complete,")),
+        (_, Some(_)) => Err(not_offered("versions")),
+    }
+}
+
+/// That the client has the object already, with the ETag.
+fn with_etag(fault: Fault, etag: &str) -> Fault {
+    let mut error = S3Error::from(fault);
+    if *error.code() == S3ErrorCode::NotModified
+        && let Ok(value) = HeaderValue::from_str(&format!("\"{etag}\""))
+    {
+        error.set_headers(HeaderMap::from_iter([(ETAG, value)]));
+    }
+    Fault::S3(error)
+}
+
+/// The header of a head with the number of tags, which `s3s` has for a get only.
+const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
+
+/// What a client sees of an object, but for its content.
+struct Seen {
+    etag: String,
+    checksum: Stored,
+    range: Bytes<u64>,
+    content_range: Option<String>,
+    tags: i32,
+    found: Found,
+}
+
+impl Seen {
+    fn new(found: Found, condition: &Condition, range: Option<Range>) -> Outcome<Self> {
+        let etag = found.etag();
+        condition.check_read(&etag, found.attr.mtime).map_err(|fault| with_etag(fault, &etag))?;
+        let (range, content_range) = range_of(range, found.size())?;
+        let checksum = match content_range {
+            None => found.record.checksum(&found.attr),
+            Some(_) => Stored::default(),
+        };
+        let tags = tags(&found)?.len() as i32;
+        Ok(Self { etag, checksum, range, content_range, tags, found })
+    }
+}
+
+/// The headers that get and head share.
+macro_rules! seen {
+    ($output:ident, $seen:expr, $with_checksum:expr) => {{
+        let (seen, about) = (&$seen, &$seen.found.record.about);
+        let checksum = if $with_checksum { seen.checksum.clone() } else { Stored::default() };
+        let is_known = checksum != Stored::default();
+        $output {
+            accept_ranges: Some("bytes".to_owned()),
+            content_length: Some((seen.range.end - seen.range.start) as i64),
+            content_range: seen.content_range.clone(),
+            content_type: Some(about.content_type()),
+            content_encoding: about.content_encoding.clone(),
+            content_language: about.content_language.clone(),
+            content_disposition: about.content_disposition.clone(),
+            cache_control: about.cache_control.clone(),
+            expires: about.expires(),
+            e_tag: Some(strong(seen.etag.clone())),
+            last_modified: Some(timestamp(seen.found.attr.mtime)),
+            metadata: Some(about.metadata.clone().into_iter().collect()),
+            checksum_crc32: checksum.crc32,
+            checksum_crc32c: checksum.crc32c,
+            checksum_crc64nvme: checksum.crc64nvme,
+            checksum_sha1: checksum.sha1,
+            checksum_sha256: checksum.sha256,
+            checksum_type: is_known.then(|| ChecksumType::from_static(ChecksumType::FULL_OBJECT)),
+            ..Default::default()
+        }
+    }};
+}
+
+fn wants_checksum(mode: Option<&ChecksumMode>) -> bool {
+    mode.is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED)
+}
+
+/// A part of an object has a status of its own.
+fn status(output_range: Option<&String>) -> Option<hyper::StatusCode> {
+    output_range.map(|_| hyper::StatusCode::PARTIAL_CONTENT)
+}
+
+impl Service {
+    pub(crate) async fn put(&self, req: S3Request<PutObjectInput>) -> Outcome<PutObjectOutput> {
+        let input = req.input;
+        refuse_unknown!(input)?;
+        if input.write_offset_bytes.is_some() {
+            return Err(not_offered("appends"));
+        }
+        let condition = Condition {
+            matches: input.if_match.clone(),
+            matches_not: input.if_none_match.clone(),
+            ..Condition::default()
+        };
+        let put = Put {
+            place: Place::new(&input.key)?,
+            about: about!(input)?,
+            tags: tags_of_header(input.tagging.as_deref())?,
+            condition,
+        };
+        let expected = Expected::new(input.content_md5, &req.headers, req.trailing_headers);
+        let held = req.extensions.get().cloned();
+        let mut body = Incoming::new(input.body, expected, input.content_length, held)?;
+        let bucket = self.bucket(&input.bucket).await?;
+        if put.place.is_directory {
+            if !body.is_empty(&self.metrics).await? {
+                let why = "a key that ends with a slash is a directory, which has no content";
+                return Err(Fault::new(S3ErrorCode::InvalidArgument, why));
+            }
+            let etag = self.workers.run(move || put.directory(&bucket)).await?;
+            return Ok(PutObjectOutput { e_tag: Some(strong(etag)), ..Default::default() });
+        }
+        let (etag, sums) = body
+            .store((&self.workers, &self.metrics), &bucket, move |bucket, hidden, received| {
+                Ok((put.finish(bucket, hidden, &received)?, received.summed.checksum))
+            })
+            .await?;
+        let is_known = sums != Stored::default();
+        Ok(PutObjectOutput {
+            e_tag: Some(strong(etag)),
+            checksum_crc32: sums.crc32,
+            checksum_crc32c: sums.crc32c,
+            checksum_crc64nvme: sums.crc64nvme,
+            checksum_sha1: sums.sha1,
+            checksum_sha256: sums.sha256,
+            checksum_type: is_known.then(|| ChecksumType::from_static(ChecksumType::FULL_OBJECT)),
+            ..Default::default()
+        })
+    }
+
+    pub(crate) async fn get(&self, input: GetObjectInput) -> Outcome<S3Response<GetObjectOutput>> {
+        whole(input.part_number, input.version_id.as_deref())?;
+        let condition = Condition {
+            matches: input.if_match,
+            matches_not: input.if_none_match,
+            modified_since: input.if_modified_since,
+            unmodified_since: input.if_unmodified_since,
+        };
+        let (key, range) = (input.key, input.range);
+        let (seen, begun) = self
+            .with(&input.bucket, move |bucket| {
+                // Of what was found, the content is kept from here on.
+                let (found, file) = opened(bucket, &key, |found| match found.attr.kind {
+                    Kind::File => Ok(Some(found.node.open(dfs::Open::READ)?)),
+                    _ => Ok(None),
+                })?;
+                let seen = Seen::new(found, &condition, range)?;
+                let begun = file.map(|file| Begun::new(file, seen.range.clone())).transpose()?;
+                Ok((seen, begun))
+            })
+            .await?;
+        let mut output = seen!(GetObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
+        output.tag_count = Some(seen.tags).filter(|count| *count > 0);
+        output.body =
+            begun.map(|begun| StreamingBlob::new(begun.stream(&self.workers, &self.metrics)));
+        let status = status(output.content_range.as_ref());
+        Ok(S3Response { status, ..S3Response::new(output) })
+    }
+
+    pub(crate) async fn head(
+        &self,
+        input: HeadObjectInput,
+    ) -> Outcome<S3Response<HeadObjectOutput>> {
+        whole(input.part_number, input.version_id.as_deref())?;
+        let condition = Condition {
+            matches: input.if_match,
+            matches_not: input.if_none_match,
+            modified_since: input.if_modified_since,
+            unmodified_since: input.if_unmodified_since,
+        };
+        let (key, range) = (input.key, input.range);
+        let seen = self
+            .with(&input.bucket, move |bucket| Seen::new(find(bucket, &key)?, &condition, range))
+            .await?;
+        let output = seen!(HeadObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
+        let status = status(output.content_range.as_ref());
+        let mut answer = S3Response { status, ..S3Response::new(output) };
+        if seen.tags > 0 {
+            answer.headers.insert(TAGGING_COUNT, seen.tags.into());
+        }
+        Ok(answer)
+    }
+
+    pub(crate) async fn attributes(
+        &self,
+        input: GetObjectAttributesInput,
+    ) -> Outcome<GetObjectAttributesOutput> {
+        whole(None, input.version_id.as_deref())?;
+        let key = input.key;
+        let found = self.with(&input.bucket, move |bucket| find(bucket, &key)).await?;
+        let asked = |name: &str| {
+            let all = input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
+            all.map(str::trim).any(|asked| asked == name)
+        };
+        let sums = found.record.checksum(&found.attr);
+        let checksum = Checksum {
+            checksum_crc32: sums.crc32,
+            checksum_crc32c: sums.crc32c,
+            checksum_crc64nvme: sums.crc64nvme,
+            checksum_sha1: sums.sha1,
+            checksum_sha256: sums.sha256,
+            ..Default::default()
+        };
+        Ok(GetObjectAttributesOutput {
+            e_tag: asked(ObjectAttributes::ETAG).then(|| strong(found.etag())),
+            object_size: asked(ObjectAttributes::OBJECT_SIZE).then_some(found.size() as i64),
+            checksum: asked(ObjectAttributes::CHECKSUM).then_some(checksum),
+            storage_class: asked(ObjectAttributes::STORAGE_CLASS)
+                .then(|| StorageClass::from_static(StorageClass::STANDARD)),
+            last_modified: Some(timestamp(found.attr.mtime)),
+            ..Default::default()
+        })
+    }
+
+    pub(crate) async fn delete(&self, input: DeleteObjectInput) -> Outcome<DeleteObjectOutput> {
+        whole(None, input.version_id.as_deref())?;
+        if input.if_match_last_modified_time.is_some() || input.if_match_size.is_some() {
+            return Err(not_offered("conditions on the time or size of what is deleted"));
+        }
+        let condition = Condition { matches: input.if_match, ..Condition::default() };
+        let key = input.key;
+        self.with(&input.bucket, move |bucket| remove(bucket, &key, &condition)).await?;
+        Ok(DeleteObjectOutput::default())
+    }
+
+    pub(crate) async fn delete_many(
+        &self,
+        input: DeleteObjectsInput,
+    ) -> Outcome<DeleteObjectsOutput> {
+        let (objects, quiet) = (input.delete.objects, input.delete.quiet == Some(true));
+        if objects.len() > DELETE_KEYS_MAX {
+            let why = format!(
+                "{} keys: at most {DELETE_KEYS_MAX} are deleted at a time (DELETE_KEYS_MAX)",
+                objects.len()
+            );
+            return Err(Fault::new(S3ErrorCode::MalformedXML, why));
+        }
+        let remove_one = |bucket: &crate::bucket::Bucket, object: &ObjectIdentifier| {
+            whole(None, object.version_id.as_deref())?;
+            let matches = object.e_tag.clone().map(ETagCondition::ETag);
+            remove(bucket, &object.key, &Condition { matches, ..Condition::default() })
+        };
+        let results: Vec<_> = self
+            .with(&input.bucket, move |bucket| {
+                let removed = objects.into_iter().map(|object| {
+                    let removed = remove_one(bucket, &object);
+                    (object, removed)
+                });
+                Ok(removed.collect())
+            })
+            .await?;
+        let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+        for (object, removed) in results {
+            match removed {
+                Ok(()) if quiet => {}
+                Ok(()) => {
+                    deleted.push(DeletedObject { key: Some(object.key), ..Default::default() })
+                }
+                Err(fault) => errors.push(error_of(object.key, fault)),
+            }
+        }
+        let some = |errors: Vec<Error>| Some(errors).filter(|errors| !errors.is_empty());
+        Ok(DeleteObjectsOutput {
+            deleted: Some(deleted),
+            errors: some(errors),
+            ..Default::default()
+        })
+    }
+
+    pub(crate) async fn copy(&self, input: CopyObjectInput) -> Outcome<CopyObjectOutput> {
+        refuse_unknown!(input)?;
+        let (from, key) = source(input.copy_source.clone())?;
+        let condition = Condition {
+            matches: input.copy_source_if_match.clone(),
+            matches_not: input.copy_source_if_none_match.clone(),
+            modified_since: input.copy_source_if_modified_since.clone(),
+            unmodified_since: input.copy_source_if_unmodified_since.clone(),
+        };
+        let replaces = |directive: Option<&str>| directive == Some(MetadataDirective::REPLACE);
+        let new_about = replaces(input.metadata_directive.as_ref().map(MetadataDirective::as_str));
+        let new_tags = replaces(input.tagging_directive.as_ref().map(TaggingDirective::as_str));
+        let is_same = from == input.bucket && key == input.key;
+        if is_same && !new_about && !new_tags {
+            let why =
+                "this copies an object to itself and changes nothing: replace its metadata or tags";
+            return Err(Fault::new(S3ErrorCode::InvalidRequest, why));
+        }
+        let about = new_about.then(|| about!(input)).transpose()?;
+        let tags = new_tags.then(|| tags_of_header(input.tagging.as_deref())).transpose()?;
+        let place = Place::new(&input.key)?;
+        let (source, to) = (self.bucket(&from).await?, self.bucket(&input.bucket).await?);
+        let copied = self.workers.run(move || {
+            let source = Source::open(&source, &key, &condition)?;
+            let about = about.unwrap_or_else(|| source.found.record.about.clone());
+            let tags = tags.map_or_else(|| source.tags(), Ok)?;
+            let put = Put { place, about, tags, condition: Condition::default() };
+            if put.place.is_directory {
+                put.directory(&to)?;
+            } else {
+                let (hidden, received) = source.copy(&to, 0..source.found.size())?;
+                put.finish(&to, hidden, &received)?;
+            }
+            find(&to, &put.place.key)
+        });
+        let copied = copied.await?;
+        Ok(CopyObjectOutput {
+            copy_object_result: Some(CopyObjectResult {
+                e_tag: Some(strong(copied.etag())),
+                last_modified: Some(timestamp(copied.attr.mtime)),
+                ..Default::default()
+            }),
+            ..Default::default()
+        })
+    }
+
+    pub(crate) async fn tags(
+        &self,
+        input: GetObjectTaggingInput,
+    ) -> Outcome<GetObjectTaggingOutput> {
+        whole(None, input.version_id.as_deref())?;
+        let key = input.key;
+        let tags = self.with(&input.bucket, move |bucket| tags(&find(bucket, &key)?)).await?;
+        Ok(GetObjectTaggingOutput { tag_set: tag_set(tags), version_id: None })
+    }
+
+    pub(crate) async fn set_tags(
+        &self,
+        input: PutObjectTaggingInput,
+    ) -> Outcome<PutObjectTaggingOutput> {
+        whole(None, input.version_id.as_deref())?;
+        let pairs = input.tagging.tag_set.into_iter();
+        let tags = checked_tags(
+            pairs.map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())),
+        )?;
+        let key = input.key;
+        let set = self.with(&input.bucket, move |bucket| {
+            let node = find(bucket, &key)?.node;
+            Ok(node.set_xattr(TAGS.as_bytes(), &written_tags(&tags), XattrMode::Any)?)
+        });
+        set.await?;
+        Ok(PutObjectTaggingOutput::default())
+    }
+
+    pub(crate) async fn remove_tags(
+        &self,
+        input: DeleteObjectTaggingInput,
+    ) -> Outcome<DeleteObjectTaggingOutput> {
+        whole(None, input.version_id.as_deref())?;
+        let key = input.key;
+        let removed = self.with(&input.bucket, move |bucket| {
+            match find(bucket, &key)?.node.remove_xattr(TAGS.as_bytes()) {
+                Err(error) if error.kind() == ErrorKind::NoAttribute => Ok(()),
+                removed => Ok(removed?),
+            }
+        });
+        removed.await?;
+        Ok(DeleteObjectTaggingOutput::default())
+    }
+}
+
+/// An object that was not deleted, and why.
+fn error_of(key: String, fault: Fault) -> Error {
+    let error = S3Error::from(fault);
+    Error {
+        code: Some(error.code().as_str().to_owned()),
+        message: error.message().map(str::to_owned),
+        key: Some(key),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_in_a_header_are_decoded() {
+        let tags = tags_of_header(Some("a=1&b%20c=x%2Fy+z&d")).unwrap_or_default();
+        let found: Vec<_> = tags.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        assert_eq!(found, [("a", "1"), ("b c", "x/y z"), ("d", "")]);
+        assert!(tags_of_header(None).unwrap_or_default().is_empty());
+        assert!(tags_of_header(Some("a=1&a=2")).is_err());
+        assert_eq!(decoded("%"), "%");
+        assert_eq!(decoded("%zz%4"), "%zz%4");
+    }
+
+    #[test]
+    fn ranges_are_within_the_object() {
+        let of = |range, size| range_of(Some(range), size).ok();
+        let int = |first, last| Range::Int { first, last };
+        assert_eq!(of(int(2, Some(100)), 10), Some((2..10, Some("bytes 2-9/10".to_owned()))));
+        assert_eq!(
+            of(Range::Suffix { length: 3 }, 10),
+            Some((7..10, Some("bytes 7-9/10".to_owned())))
+        );
+        assert_eq!(of(int(10, None), 10), None);
+        assert_eq!(range_of(None, 0).ok(), Some((0..0, None)));
+    }
+
+    #[test]
+    fn an_encoding_of_the_request_is_not_that_of_the_object() {
+        assert_eq!(kept_encoding("aws-chunked"), None);
+        assert_eq!(kept_encoding("aws-chunked, gzip").as_deref(), Some("gzip"));
+        assert_eq!(
+            seconds(timestamp(dfs::Time { seconds: 1_700_000_000, nanos: 5 })),
+            1_700_000_000
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! Keys as paths: where the object of a key is.
+use crate::fault::{Fault, Outcome};
+use crate::limits::KEY_BYTES_MAX;
+use dfs::limits::NAME_MAX;
+use s3s::S3ErrorCode;
+
+/// The directory in the root of a bucket that no key leads to: what is being put and uploaded.
+pub const HIDDEN: &str = ".esker-s3";
+
+/// Where the object of a key is: the names of the directories that lead to it, and its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) key: String,
+    /// The key ends with a slash, so it is that of a directory.
+    pub(crate) is_directory: bool,
+}
+
+impl Place {
+    /// The place of a key.
+    ///
+    /// # Errors
+    /// A reason if no file can have this key.
+    pub(crate) fn parse(key: &str) -> Result<Self, String> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(format!("a key has at most {KEY_BYTES_MAX} bytes (KEY_BYTES_MAX)"));
+        }
+        let is_directory = key.ends_with('/');
+        let path = key.strip_suffix('/').unwrap_or(key);
+        for name in path.split('/') {
+            check_name(name)?;
+        }
+        if is_hidden(path) {
+            return Err(format!("keys below {HIDDEN} are kept for what is being put"));
+        }
+        Ok(Self { key: key.to_owned(), is_directory })
+    }
+
+    /// The place of a key that is to be made.
+    pub(crate) fn new(key: &str) -> Outcome<Self> {
+        let code = if key.len() > KEY_BYTES_MAX {
+            S3ErrorCode::KeyTooLongError
+        } else {
+            S3ErrorCode::InvalidArgument
+        };
+        let why = |why| format!("{key:?} cannot be a key here, as keys are paths of files: {why}");
+        Self::parse(key).map_err(|reason| Fault::new(code, why(reason)))
+    }
+
+    /// The place of a key that may be there. No file has a key that is no path.
+    pub(crate) fn existing(key: &str) -> Outcome<Self> {
+        let missing = |_| Fault::new(S3ErrorCode::NoSuchKey, format!("there is no object {key:?}"));
+        Self::parse(key).map_err(missing)
+    }
+
+    /// The path of the directory that it is in, from the root.
+    pub(crate) fn above(&self) -> &[u8] {
+        self.path().rsplit_once('/').map_or(&b"/"[..], |(above, _)| above.as_bytes())
+    }
+
+    /// The names of the directories above it.
+    pub(crate) fn directories(&self) -> Vec<&[u8]> {
+        let mut names: Vec<_> = self.path().split('/').map(str::as_bytes).collect();
+        names.pop();
+        names
+    }
+
+    /// Its own name.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.path().rsplit('/').next().unwrap_or_default().as_bytes()
+    }
+
+    fn path(&self) -> &str {
+        self.key.strip_suffix('/').unwrap_or(&self.key)
+    }
+}
+
+/// True for the hidden directory, and for what is below it.
+pub(crate) fn is_hidden(path: &str) -> bool {
+    path.split('/').next() == Some(HIDDEN)
+}
+
+/// True for what can be the name of a file.
+pub(crate) fn is_name(name: &str) -> bool {
+    check_name(name).is_ok()
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    match name {
+        "" => Err("it has an empty name between slashes".to_owned()),
+        "." | ".." => Err(format!("{name:?} is no name of a file")),
+        _ if name.len() > NAME_MAX => Err(format!("a name in it is longer than {NAME_MAX} bytes")),
+        _ if name.contains('\0') => Err("it contains a zero byte".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_paths() {
+        let place = Place::parse("a/b/c.txt").unwrap();
+        assert_eq!((place.above(), place.name()), (&b"a/b"[..], &b"c.txt"[..]));
+        assert_eq!(place.directories(), [b"a", b"b"]);
+        let place = Place::parse("top").unwrap();
+        assert_eq!(
+            (place.above(), place.name(), place.is_directory),
+            (&b"/"[..], &b"top"[..], false)
+        );
+        assert!(place.directories().is_empty());
+        let place = Place::parse("a/b/").unwrap();
+        assert_eq!((place.above(), place.name(), place.is_directory), (&b"a"[..], &b"b"[..], true));
+    }
+
+    #[test]
+    fn what_cannot_be_a_path_is_refused() {
+        let long = "x".repeat(NAME_MAX + 1);
+        let deep = "d/".repeat(600);
+        for wrong in [
+            "",
+            "/",
+            "/a",
+            "a//b",
+            "a//",
+            ".",
+            "a/..",
+            "./a",
+            "a\0b",
+            HIDDEN,
+            ".esker-s3/x",
+            &long,
+            &deep,
+        ] {
+            assert!(Place::parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(Place::parse(".esker-s3x").is_ok());
+        assert!(Place::parse("a/.esker-s3").is_ok());
+    }
+
+    #[test]
+    fn fuzz_keys() {
+        esker_testing::fuzz("keys", &[b"a/b/c".to_vec(), b"dir/".to_vec()], |bytes| {
+            let key = String::from_utf8_lossy(bytes);
+            if let Ok(place) = Place::parse(&key) {
+                let mut path: Vec<_> = place.directories();
+                path.push(place.name());
+                assert_eq!(path.join(&b'/'), key.strip_suffix('/').unwrap_or(&key).as_bytes());
+            }
+        });
+    }
+}

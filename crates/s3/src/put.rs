@@ -1,0 +1,191 @@
+//! Making objects: files that are published in the place of their key.
+use crate::body::Received;
+use crate::bucket::{Bucket, Hidden, Target};
+use crate::condition::Condition;
+use crate::fault::{Fault, Outcome};
+use crate::limits::RETRIES_MAX;
+use crate::place::Place;
+use crate::record::{
+    About, DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, TAGS, Tags, directory_etag, written_tags,
+};
+use dfs::{Existing, Inode, Kind, Node, RenameMode, XattrMode, Xattrs};
+use esker::types::{Error, ErrorKind};
+use s3s::S3ErrorCode;
+use std::cell::RefCell;
+
+/// What is to be made of a key.
+#[derive(Clone)]
+pub(crate) struct Put {
+    pub(crate) place: Place,
+    pub(crate) about: About,
+    pub(crate) tags: Tags,
+    pub(crate) condition: Condition,
+}
+
+impl Put {
+    /// Publishes a file that was received as a whole. Returns its ETag.
+    pub(crate) fn finish(
+        &self,
+        bucket: &Bucket,
+        hidden: Hidden,
+        received: &Received,
+    ) -> Outcome<String> {
+        let etag = received.summed.etag();
+        let checksum = received.summed.checksum.clone();
+        let record = Record::new(self.about.clone(), etag.clone(), received.size, checksum);
+        self.publish(bucket, hidden, &record)?;
+        Ok(etag)
+    }
+
+    /// Publishes a file with its record in the place of the key.
+    pub(crate) fn publish(
+        &self,
+        bucket: &Bucket,
+        mut hidden: Hidden,
+        record: &Record,
+    ) -> Outcome<()> {
+        let xattrs = |inode: &Inode| self.xattrs(record.written(inode));
+        let refused = RefCell::new(None);
+        let check = |existing: Option<Existing<'_>>| {
+            check(bucket, &self.condition, existing).map_err(|fault| refuse(&refused, fault))
+        };
+        for _ in 0..RETRIES_MAX {
+            let above = make_way(bucket, &self.place)?;
+            let target = Target {
+                dir: &above,
+                name: self.place.name(),
+                mode: RenameMode::Replace,
+                xattrs: &xattrs,
+                check: &check,
+            };
+            match hidden.publish(&target) {
+                // The directory was removed with the last object in it.
+                Err(error) if error.kind() == ErrorKind::NotFound && refused.borrow().is_none() => {
+                }
+                Err(error) => {
+                    return Err(refused.take().unwrap_or_else(|| taken(&self.place, error)));
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
+        Err(Fault::new(
+            S3ErrorCode::SlowDown,
+            "others remove the directory all the time: try again",
+        ))
+    }
+
+    fn xattrs(&self, record: Vec<u8>) -> Xattrs {
+        let mut xattrs = vec![(RECORD.into(), record)];
+        if !self.tags.is_empty() {
+            xattrs.push((TAGS.into(), written_tags(&self.tags)));
+        }
+        xattrs
+    }
+
+    /// Makes a directory that is an object.
+    pub(crate) fn directory(&self, bucket: &Bucket) -> Outcome<String> {
+        let above = make_way(bucket, &self.place)?;
+        let etag = directory_etag();
+        let record = Record::new(self.about.clone(), etag.clone(), 0, Default::default());
+        let xattrs = |inode: &Inode| {
+            let mut xattrs = self.xattrs(record.written(inode));
+            xattrs.push((DIRECTORY.into(), IS_KEY.into()));
+            xattrs
+        };
+        let node = made(bucket, &above, self.place.name(), &xattrs)?;
+        if node.kind() != Kind::Directory {
+            let why = format!("{:?} is an object, so nothing can be below it", above.path());
+            return Err(Fault::new(S3ErrorCode::InvalidRequest, why));
+        }
+        for (name, value) in xattrs(node.inode()) {
+            node.set_xattr(&name, &value, XattrMode::Any)?;
+        }
+        Ok(etag)
+    }
+}
+
+/// Keeps what S3 says of a refusal while the store sees that its transaction ends.
+fn refuse(refused: &RefCell<Option<Fault>>, fault: Fault) -> Error {
+    *refused.borrow_mut() = Some(fault);
+    Error::new(ErrorKind::Canceled, "a condition of the request does not hold")
+}
+
+/// Checks a condition on what stands in a place, in the transaction that changes it.
+pub(crate) fn check(
+    bucket: &Bucket,
+    condition: &Condition,
+    existing: Option<Existing<'_>>,
+) -> Outcome<()> {
+    if condition.is_none() {
+        return Ok(());
+    }
+    let etag = existing.map(|existing| {
+        let attr = bucket.fs().attr_of(existing.inode())?;
+        Ok::<_, Error>(Record::read(existing.xattr(RECORD.as_bytes())).etag(&attr))
+    });
+    condition.check_change(etag.transpose()?.as_deref())
+}
+
+/// Removes a file on a condition.
+pub(crate) fn remove_if(
+    bucket: &Bucket,
+    dir: &Node,
+    name: &[u8],
+    condition: &Condition,
+) -> Outcome<()> {
+    let refused = RefCell::new(None);
+    let check = |existing: Option<Existing<'_>>| {
+        check(bucket, condition, existing).map_err(|fault| refuse(&refused, fault))
+    };
+    dir.unlink_if(name, &check).map_err(|error| refused.take().unwrap_or_else(|| error.into()))
+}
+
+/// What the store says of a place that something else has.
+fn taken(place: &Place, error: Error) -> Fault {
+    let why = match error.kind() {
+        ErrorKind::IsDirectory | ErrorKind::NotEmpty => "there are objects below it",
+        ErrorKind::NotDirectory => "a part of it is an object itself",
+        _ => return error.into(),
+    };
+    let why = format!("{:?} cannot be an object, as keys are paths of files: {why}", place.key);
+    Fault::new(S3ErrorCode::InvalidRequest, why)
+}
+
+/// The directory that a key is in. Those that are missing are made, to go with the last object in them.
+fn make_way(bucket: &Bucket, place: &Place) -> Outcome<Node> {
+    match bucket.directory(place.above()) {
+        Ok(found) if found.kind() == Kind::Directory => return Ok(found),
+        Ok(_) => return Err(taken(place, Error::new(ErrorKind::NotDirectory, "a file"))),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(taken(place, error)),
+    }
+    let way = |_: &Inode| vec![(DIRECTORY.into(), IS_WAY.into())];
+    let mut node = bucket.fs().root();
+    for name in place.directories() {
+        node = made(bucket, &node, name, &way).map_err(|fault| match fault {
+            Fault::Store(error) => taken(place, error),
+            other => other,
+        })?;
+    }
+    Ok(node)
+}
+
+/// What has this name in a directory; if nothing has, a new directory with these attributes.
+fn made(
+    bucket: &Bucket,
+    dir: &Node,
+    name: &[u8],
+    xattrs: &dyn Fn(&Inode) -> Xattrs,
+) -> Outcome<Node> {
+    let found = || bucket.fs().resolve(dir, name, dfs::Follow::All);
+    match found() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        found => return Ok(found?),
+    }
+    let mut hidden = Hidden::directory(bucket)?;
+    let target = Target { dir, name, mode: RenameMode::NoReplace, xattrs, check: &|_| Ok(()) };
+    match hidden.publish(&target) {
+        Err(error) if error.kind() != ErrorKind::Exists => Err(error.into()),
+        _ => Ok(found()?),
+    }
+}

@@ -1,0 +1,266 @@
+//! Connections: HTTP, with TLS or without, as many at a time as the caller allows.
+use crate::guard::{Guard, Known};
+use crate::host::Domain;
+use crate::keys::Keys;
+use crate::limits::{CONNECTIONS, DRAIN_SECONDS, IDLE_SECONDS, READ_AHEAD_BYTES, XML_BYTES_MAX};
+use crate::metered::{Held, Metered};
+use crate::metrics::Metrics;
+use crate::service::Service;
+use esker::Pool;
+use esker::types::{Error, ErrorKind, Result, check_label};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use s3s::config::{S3Config, StaticConfigProvider};
+use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::validation::NameValidation;
+use s3s::{Body, HttpError, S3Error, S3ErrorCode};
+use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// The header with the number of a request, which the log has, too.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
+
+/// How long to wait before accepting again after that failed.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// How to serve.
+pub struct Options {
+    /// Connections that are served at a time; others wait.
+    pub connections: usize,
+    /// The domain below which a bucket may also be part of the host's name.
+    pub domain: Option<String>,
+    /// Serve TLS.
+    pub tls: Option<Tls>,
+    /// Log each request.
+    pub log_requests: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { connections: CONNECTIONS, domain: None, tls: None, log_requests: false }
+    }
+}
+
+/// A certificate, and the key that proves it.
+#[derive(Clone)]
+pub struct Tls(TlsAcceptor);
+
+impl Tls {
+    /// Reads a chain of certificates and its private key: files in PEM.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if they cannot be read or do not belong together.
+    pub fn read(certificates: &Path, key: &Path) -> Result<Self> {
+        let wrong = |path: &Path, why: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::Invalid, format!("{}: {why}", path.display()))
+        };
+        let chain = CertificateDer::pem_file_iter(certificates)
+            .and_then(|found| found.collect::<std::result::Result<Vec<_>, _>>())
+            .map_err(|error| wrong(certificates, &error))?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, &error))?;
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|config| config.with_no_client_auth().with_single_cert(chain, secret))
+            .map_err(|error| wrong(certificates, &error))?;
+        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+    }
+}
+
+/// Serves a pool to clients that speak S3. Clones share it.
+#[derive(Clone)]
+pub struct Server(Arc<Inner>);
+
+struct Inner {
+    s3: S3Service,
+    options: Options,
+    places: Arc<Semaphore>,
+    metrics: Arc<Metrics>,
+    is_draining: AtomicBool,
+    /// The number of the last request.
+    last: AtomicU64,
+}
+
+/// Buckets are named as containers are.
+struct Labels;
+
+impl NameValidation for Labels {
+    fn validate_bucket_name(&self, name: &str) -> bool {
+        check_label(name).is_ok()
+    }
+}
+
+impl Server {
+    /// A server for a pool, for the holders of these keys.
+    #[must_use]
+    pub fn new(pool: Pool, keys: Keys, options: Options) -> Self {
+        let guard = Guard(Arc::new(keys));
+        let metrics = Arc::<Metrics>::default();
+        let service = Service::new(pool, Arc::clone(&metrics));
+        let mut builder = S3ServiceBuilder::new(service);
+        builder.set_auth(guard.clone());
+        builder.set_access(guard);
+        builder.set_validation(Labels);
+        let mut config = S3Config::default();
+        config.xml_max_body_size = XML_BYTES_MAX;
+        builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+        if let Some(domain) = &options.domain {
+            builder.set_host(Domain(domain.clone()));
+        }
+        let places = Arc::new(Semaphore::new(options.connections));
+        let (last, is_draining) = (AtomicU64::new(0), AtomicBool::new(false));
+        let s3 = builder.build();
+        Self(Arc::new(Inner { s3, options, places, metrics, is_draining, last }))
+    }
+
+    /// The metrics, in the text format of Prometheus.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let (most, free) = (self.0.options.connections, self.0.places.available_permits());
+        // One place is that of the next connection.
+        let served = most.saturating_sub(free).saturating_sub(self.is_ready().into());
+        self.0.metrics.page(served as u64, most as u64, !self.is_ready())
+    }
+
+    /// True until the server is told to end.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.0.is_draining.load(Ordering::Relaxed)
+    }
+
+    /// Serves whoever connects until `stop` is ready. Then requests under way are finished, for a while.
+    pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()>) {
+        let connections = GracefulShutdown::new();
+        let mut stop = pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.accept(&listener) => accepted,
+                () = &mut stop => break,
+            };
+            let Some((stream, place)) = accepted else { continue };
+            self.0.metrics.connections.add(1);
+            let (server, watcher) = (self.clone(), connections.watcher());
+            tokio::spawn(async move {
+                let _ = stream.set_nodelay(true);
+                match &server.0.options.tls {
+                    None => server.connection(stream, watcher).await,
+                    Some(Tls(tls)) => {
+                        let begun = tokio::time::timeout(idle(), tls.accept(stream)).await;
+                        if let Ok(Ok(stream)) = begun {
+                            server.connection(stream, watcher).await;
+                        }
+                    }
+                }
+                drop(place);
+            });
+        }
+        drop(listener);
+        self.0.is_draining.store(true, Ordering::Relaxed);
+        let drained =
+            tokio::time::timeout(Duration::from_secs(DRAIN_SECONDS), connections.shutdown());
+        if drained.await.is_err() {
+            tracing::warn!("requests that took too long were cut off");
+        }
+    }
+
+    /// The next connection, once there is a place for it.
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        let place = Arc::clone(&self.0.places).acquire_owned().await.ok()?;
+        match listener.accept().await {
+            Ok((stream, _)) => Some((stream, place)),
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+                None
+            }
+        }
+    }
+
+    async fn connection(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        watcher: hyper_util::server::graceful::Watcher,
+    ) {
+        let serve = service_fn(|request| self.answer(request));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            // A client may have no more to say and yet wait for its answer.
+            .half_close(true)
+            .header_read_timeout(idle())
+            .max_buf_size(READ_AHEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), serve);
+        // A client that is gone has nobody to hear of it.
+        let _ = watcher.watch(connection).await;
+    }
+
+    /// Answers a request, and logs it.
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> std::result::Result<Response<Body>, HttpError> {
+        let (begin, known) = (Instant::now(), Known::default());
+        let id = format!("{:016X}", self.0.last.fetch_add(1, Ordering::Relaxed) + 1);
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let held = Held::default();
+        request.extensions_mut().insert(known.clone());
+        request.extensions_mut().insert(held.clone());
+        let answered = match is_form(&request) {
+            true => no_forms(),
+            false => {
+                let metered = |body| Body::http_body(Metered { body, held });
+                self.0.s3.call(request.map(metered)).await
+            }
+        };
+        let mut response = answered?;
+        let status = response.status().as_u16();
+        if let Ok(value) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(REQUEST_ID, value);
+        }
+        let (who, took) = (known.get(), begin.elapsed());
+        let operation = who.map(|who| who.operation.as_str());
+        self.0.metrics.answered(operation, response.status(), took);
+        if self.0.options.log_requests {
+            let access_key = who.map(|who| who.access_key.as_str());
+            let microseconds = took.as_micros() as u64;
+            tracing::info!(id, %method, path, operation, access_key, status, microseconds, "request");
+        }
+        Ok(response)
+    }
+}
+
+fn idle() -> Duration {
+    Duration::from_secs(IDLE_SECONDS)
+}
+
+/// True for a form of a browser, which has its signature in its body.
+fn is_form(request: &Request<Incoming>) -> bool {
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    request.method() == Method::POST
+        && kind.is_some_and(|kind| {
+            kind.trim_start().to_ascii_lowercase().starts_with("multipart/form-data")
+        })
+}
+
+fn no_forms() -> std::result::Result<Response<Body>, HttpError> {
+    let error = S3Error::with_message(
+        S3ErrorCode::NotImplemented,
+        "forms of browsers are not offered here",
+    );
+    error.to_http_response().map_err(|error| HttpError::new(Box::new(error)))
+}

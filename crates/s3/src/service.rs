@@ -1,0 +1,273 @@
+//! The operations of S3, as `s3s` calls them. Those that are not here are answered `NotImplemented`.
+use crate::bucket::{Bucket, Buckets};
+use crate::fault::Outcome;
+use crate::list::has_keys;
+use crate::metrics::Metrics;
+use crate::workers::Workers;
+use esker::Pool;
+use esker::types::info::ContainerInfo;
+use s3s::dto::*;
+use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The buckets of a pool, as S3. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Service {
+    buckets: Arc<Buckets>,
+    pub(crate) workers: Workers,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// An answer without anything beside its output.
+pub(crate) fn answer<T>(output: Outcome<T>) -> S3Result<S3Response<T>> {
+    output.map(S3Response::new).map_err(S3Error::from)
+}
+
+impl Service {
+    pub(crate) fn new(pool: Pool, metrics: Arc<Metrics>) -> Self {
+        Self { buckets: Arc::new(Buckets::new(pool)), workers: Workers::new(), metrics }
+    }
+
+    /// What `work` returns for a bucket, on a thread where it may block.
+    pub(crate) async fn with<T: Send + 'static>(
+        &self,
+        bucket: &str,
+        work: impl FnOnce(&Bucket) -> Outcome<T> + Send + 'static,
+    ) -> Outcome<T> {
+        let (buckets, name) = (Arc::clone(&self.buckets), bucket.to_owned());
+        self.workers.run(move || work(&buckets.get(&name)?)).await
+    }
+
+    /// A bucket.
+    pub(crate) async fn bucket(&self, name: &str) -> Outcome<Bucket> {
+        self.with(name, |bucket| Ok(bucket.clone())).await
+    }
+
+    async fn with_buckets<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Buckets) -> Outcome<T> + Send + 'static,
+    ) -> Outcome<T> {
+        let buckets = Arc::clone(&self.buckets);
+        self.workers.run(move || work(&buckets)).await
+    }
+}
+
+/// A bucket in the list of buckets.
+fn shown(container: ContainerInfo) -> s3s::dto::Bucket {
+    let created = SystemTime::UNIX_EPOCH.checked_add(container.created.unix_time());
+    s3s::dto::Bucket {
+        name: Some(container.label),
+        creation_date: created.map(Timestamp::from),
+        ..Default::default()
+    }
+}
+
+#[async_trait::async_trait]
+impl S3 for Service {
+    async fn list_buckets(
+        &self,
+        req: S3Request<ListBucketsInput>,
+    ) -> S3Result<S3Response<ListBucketsOutput>> {
+        let ListBucketsInput { prefix, continuation_token, max_buckets, .. } = req.input;
+        let mut all = self.with_buckets(Buckets::list).await.map_err(S3Error::from)?;
+        let after = continuation_token.unwrap_or_default();
+        let begins =
+            |name: &str| prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()));
+        all.retain(|container| begins(&container.label) && container.label > after);
+        let count = max_buckets.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
+        let is_cut = all.len() > count;
+        all.truncate(count);
+        let continuation_token = all.last().filter(|_| is_cut).map(|last| last.label.clone());
+        let buckets = Some(all.into_iter().map(shown).collect());
+        answer(Ok(ListBucketsOutput { buckets, continuation_token, prefix, ..Default::default() }))
+    }
+
+    async fn create_bucket(
+        &self,
+        req: S3Request<CreateBucketInput>,
+    ) -> S3Result<S3Response<CreateBucketOutput>> {
+        if req.input.object_lock_enabled_for_bucket == Some(true) {
+            return Err(S3Error::with_message(
+                S3ErrorCode::NotImplemented,
+                "objects cannot be locked here",
+            ));
+        }
+        let (name, location) = (req.input.bucket.clone(), format!("/{}", req.input.bucket));
+        let made = self.with_buckets(move |buckets| buckets.create(&name)).await;
+        answer(made.map(|()| CreateBucketOutput { location: Some(location) }))
+    }
+
+    async fn head_bucket(
+        &self,
+        req: S3Request<HeadBucketInput>,
+    ) -> S3Result<S3Response<HeadBucketOutput>> {
+        answer(self.bucket(&req.input.bucket).await.map(|_| HeadBucketOutput::default()))
+    }
+
+    async fn delete_bucket(
+        &self,
+        req: S3Request<DeleteBucketInput>,
+    ) -> S3Result<S3Response<DeleteBucketOutput>> {
+        let name = req.input.bucket;
+        let removed = self.with_buckets(move |buckets| {
+            buckets.remove(&name, |bucket| Ok(!has_keys(bucket, "", "")?))
+        });
+        answer(removed.await.map(|()| DeleteBucketOutput::default()))
+    }
+
+    async fn get_bucket_location(
+        &self,
+        req: S3Request<GetBucketLocationInput>,
+    ) -> S3Result<S3Response<GetBucketLocationOutput>> {
+        answer(self.bucket(&req.input.bucket).await.map(|_| GetBucketLocationOutput::default()))
+    }
+
+    /// No bucket has versions, which is how S3 says it.
+    async fn get_bucket_versioning(
+        &self,
+        req: S3Request<GetBucketVersioningInput>,
+    ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
+        answer(self.bucket(&req.input.bucket).await.map(|_| GetBucketVersioningOutput::default()))
+    }
+
+    async fn put_object(
+        &self,
+        req: S3Request<PutObjectInput>,
+    ) -> S3Result<S3Response<PutObjectOutput>> {
+        answer(self.put(req).await)
+    }
+
+    async fn get_object(
+        &self,
+        req: S3Request<GetObjectInput>,
+    ) -> S3Result<S3Response<GetObjectOutput>> {
+        self.get(req.input).await.map_err(S3Error::from)
+    }
+
+    async fn head_object(
+        &self,
+        req: S3Request<HeadObjectInput>,
+    ) -> S3Result<S3Response<HeadObjectOutput>> {
+        self.head(req.input).await.map_err(S3Error::from)
+    }
+
+    async fn get_object_attributes(
+        &self,
+        req: S3Request<GetObjectAttributesInput>,
+    ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+        answer(self.attributes(req.input).await)
+    }
+
+    async fn delete_object(
+        &self,
+        req: S3Request<DeleteObjectInput>,
+    ) -> S3Result<S3Response<DeleteObjectOutput>> {
+        answer(self.delete(req.input).await)
+    }
+
+    async fn delete_objects(
+        &self,
+        req: S3Request<DeleteObjectsInput>,
+    ) -> S3Result<S3Response<DeleteObjectsOutput>> {
+        answer(self.delete_many(req.input).await)
+    }
+
+    async fn copy_object(
+        &self,
+        req: S3Request<CopyObjectInput>,
+    ) -> S3Result<S3Response<CopyObjectOutput>> {
+        answer(self.copy(req.input).await)
+    }
+
+    async fn list_objects(
+        &self,
+        req: S3Request<ListObjectsInput>,
+    ) -> S3Result<S3Response<ListObjectsOutput>> {
+        answer(self.list_v1(req.input).await)
+    }
+
+    async fn list_objects_v2(
+        &self,
+        req: S3Request<ListObjectsV2Input>,
+    ) -> S3Result<S3Response<ListObjectsV2Output>> {
+        answer(self.list_v2(req.input).await)
+    }
+
+    async fn list_object_versions(
+        &self,
+        req: S3Request<ListObjectVersionsInput>,
+    ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+        answer(self.list_versions(req.input).await)
+    }
+
+    async fn get_object_tagging(
+        &self,
+        req: S3Request<GetObjectTaggingInput>,
+    ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
+        answer(self.tags(req.input).await)
+    }
+
+    async fn put_object_tagging(
+        &self,
+        req: S3Request<PutObjectTaggingInput>,
+    ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
+        answer(self.set_tags(req.input).await)
+    }
+
+    async fn delete_object_tagging(
+        &self,
+        req: S3Request<DeleteObjectTaggingInput>,
+    ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
+        answer(self.remove_tags(req.input).await)
+    }
+
+    async fn create_multipart_upload(
+        &self,
+        req: S3Request<CreateMultipartUploadInput>,
+    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+        answer(self.begin_upload(req).await)
+    }
+
+    async fn upload_part(
+        &self,
+        req: S3Request<UploadPartInput>,
+    ) -> S3Result<S3Response<UploadPartOutput>> {
+        answer(self.add_part(req).await)
+    }
+
+    async fn upload_part_copy(
+        &self,
+        req: S3Request<UploadPartCopyInput>,
+    ) -> S3Result<S3Response<UploadPartCopyOutput>> {
+        answer(self.copy_part(req.input).await)
+    }
+
+    async fn complete_multipart_upload(
+        &self,
+        req: S3Request<CompleteMultipartUploadInput>,
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        answer(self.complete_upload(req.input).await)
+    }
+
+    async fn abort_multipart_upload(
+        &self,
+        req: S3Request<AbortMultipartUploadInput>,
+    ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
+        answer(self.abort_upload(req.input).await)
+    }
+
+    async fn list_parts(
+        &self,
+        req: S3Request<ListPartsInput>,
+    ) -> S3Result<S3Response<ListPartsOutput>> {
+        answer(self.list_parts_of(req.input).await)
+    }
+
+    async fn list_multipart_uploads(
+        &self,
+        req: S3Request<ListMultipartUploadsInput>,
+    ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
+        answer(self.list_uploads(req.input).await)
+    }
+}

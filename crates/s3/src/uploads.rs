@@ -1,0 +1,292 @@
+//! Multipart uploads: parts are files of a hidden directory until they become one object.
+use crate::body::Received;
+use crate::bucket::{Bucket, Hidden, Target, drawn_name};
+use crate::copy::copy_range;
+use crate::fault::{Fault, Outcome};
+use crate::find::find;
+use crate::limits::{PART_BYTES_MIN, PARTS_MAX};
+use crate::place::Place;
+use crate::put::Put;
+use crate::record::{About, RECORD, Record, Stored, Tags};
+use crate::sums::hex;
+use dfs::limits::LIST_BATCH;
+use dfs::{Existing, Inode, Kind, Node, Open, RenameMode, Time};
+use esker::types::ErrorKind;
+use esker::types::ops::Anchor;
+use s3s::S3ErrorCode;
+use s3s::crypto::{Checksum as _, Md5};
+use serde::{Deserialize, Serialize};
+
+/// The extended attribute with the [`Upload`] of its directory.
+const UPLOAD: &str = "user.esker.s3.upload";
+/// Digits of the name of a part's file.
+const DIGITS: usize = 5;
+
+/// What an upload is to become.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Upload {
+    pub(crate) key: String,
+    pub(crate) about: About,
+    pub(crate) tags: Tags,
+}
+
+/// An upload that has begun.
+pub(crate) struct Begun {
+    pub(crate) id: String,
+    pub(crate) upload: Upload,
+    pub(crate) since: Time,
+    dir: Node,
+}
+
+/// A part that was uploaded.
+#[derive(Clone)]
+pub(crate) struct Part {
+    pub(crate) number: i32,
+    pub(crate) size: u64,
+    pub(crate) etag: String,
+    pub(crate) mtime: Time,
+    pub(crate) checksum: Stored,
+    name: Vec<u8>,
+}
+
+/// A part that an upload is completed with.
+pub(crate) struct Chosen {
+    pub(crate) number: i32,
+    pub(crate) etag: Option<String>,
+}
+
+impl Upload {
+    /// Begins an upload. Returns its id.
+    pub(crate) fn begin(&self, bucket: &Bucket) -> Outcome<String> {
+        let (id, uploads) = (drawn_name()?, bucket.uploads()?);
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        let xattrs = |_: &Inode| vec![(UPLOAD.into(), text.clone())];
+        let any = |_: Option<Existing<'_>>| Ok(());
+        let target = Target {
+            dir: &uploads,
+            name: id.as_bytes(),
+            mode: RenameMode::NoReplace,
+            xattrs: &xattrs,
+            check: &any,
+        };
+        Hidden::directory(bucket)?.publish(&target)?;
+        Ok(id)
+    }
+}
+
+impl Begun {
+    /// The upload with this id, if it is one to this key.
+    ///
+    /// # Errors
+    /// `NoSuchUpload`.
+    pub(crate) fn find(bucket: &Bucket, key: &str, id: &str) -> Outcome<Self> {
+        let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let uploads = if is_id { bucket.uploads_if_any()? } else { None };
+        let uploads = uploads.ok_or_else(|| no_upload(id))?;
+        let found = Self::read(&uploads, id)?;
+        found.filter(|found| found.upload.key == key).ok_or_else(|| no_upload(id))
+    }
+
+    fn read(uploads: &Node, id: &str) -> Outcome<Option<Self>> {
+        let (dir, text) = match uploads.lookup_with_xattr(id.as_bytes(), UPLOAD.as_bytes()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            found => found?,
+        };
+        let upload = text.and_then(|text| serde_json::from_slice(&text).ok());
+        let since = dir.inode().mtime;
+        Ok(upload.map(|upload| Self { id: id.to_owned(), upload, since, dir }))
+    }
+
+    /// All uploads, by key and then by time.
+    pub(crate) fn all(bucket: &Bucket) -> Outcome<Vec<Self>> {
+        let Some(uploads) = bucket.uploads_if_any()? else { return Ok(Vec::new()) };
+        let (mut all, mut anchor) = (Vec::new(), Anchor::Start);
+        while !anchor.is_end() {
+            for name in uploads.read_names(&mut anchor, LIST_BATCH)?.iter() {
+                let id = String::from_utf8_lossy(name);
+                all.extend(Self::read(&uploads, &id)?);
+            }
+        }
+        all.sort_by(|one, other| (&one.upload.key, &one.id).cmp(&(&other.upload.key, &other.id)));
+        Ok(all)
+    }
+
+    /// Publishes what was received as a part. It replaces an earlier one with its number.
+    pub(crate) fn add(
+        &self,
+        mut hidden: Hidden,
+        number: i32,
+        received: &Received,
+    ) -> Outcome<String> {
+        check_number(number)?;
+        let etag = received.summed.etag();
+        let checksum = received.summed.checksum.clone();
+        let record = Record::new(About::default(), etag.clone(), received.size, checksum);
+        let xattrs = |inode: &Inode| vec![(RECORD.into(), record.written(inode))];
+        let name = format!("{number:0DIGITS$}");
+        let target = Target {
+            dir: &self.dir,
+            name: name.as_bytes(),
+            mode: RenameMode::Replace,
+            xattrs: &xattrs,
+            check: &|_| Ok(()),
+        };
+        hidden.publish(&target).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => no_upload(&self.id),
+            _ => error.into(),
+        })?;
+        Ok(etag)
+    }
+
+    /// All parts, by number.
+    pub(crate) fn parts(&self) -> Outcome<Vec<Part>> {
+        let (mut parts, mut anchor) = (Vec::new(), Anchor::Start);
+        while !anchor.is_end() {
+            let names = self.dir.read_names(&mut anchor, LIST_BATCH)?;
+            let names: Vec<_> = names.iter().collect();
+            let found = self.dir.entries_with_xattr(&names, RECORD.as_bytes())?;
+            let found =
+                std::iter::zip(&names, found).filter_map(|(name, found)| Some((name, found?)));
+            for (name, (inode, record)) in found {
+                parts.extend(self.part(name, &inode, record.as_deref())?);
+            }
+        }
+        parts.sort_by_key(|part: &Part| part.number);
+        Ok(parts)
+    }
+
+    fn part(&self, name: &[u8], inode: &Inode, record: Option<&[u8]>) -> Outcome<Option<Part>> {
+        let number = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok());
+        let (Some(number), Kind::File) = (number, inode.kind) else { return Ok(None) };
+        let (record, attr) = (Record::read(record), self.dir.fs().attr_of(inode)?);
+        let (etag, checksum) = (record.etag(&attr), record.checksum(&attr));
+        Ok(Some(Part {
+            number,
+            size: attr.size,
+            etag,
+            mtime: attr.mtime,
+            checksum,
+            name: name.into(),
+        }))
+    }
+
+    /// Makes one object of parts. Returns its ETag.
+    pub(crate) fn complete(
+        &self,
+        bucket: &Bucket,
+        put: &Put,
+        chosen: &[Chosen],
+    ) -> Outcome<String> {
+        let parts = self.chosen(chosen)?;
+        let etag = etag_of(&parts);
+        let size = parts.iter().map(|part| part.size).sum();
+        let hidden = self.joined(bucket, &parts)?;
+        let mut record =
+            Record::new(self.upload.about.clone(), etag.clone(), size, Stored::default());
+        record.upload = Some(self.id.clone());
+        put.publish(bucket, hidden, &record)?;
+        self.abort()?;
+        Ok(etag)
+    }
+
+    /// The parts that the client names.
+    fn chosen(&self, chosen: &[Chosen]) -> Outcome<Vec<Part>> {
+        let there = self.parts()?;
+        if chosen.is_empty() {
+            return Err(Fault::new(
+                S3ErrorCode::MalformedXML,
+                "an upload is completed with at least one part",
+            ));
+        }
+        if !chosen.is_sorted_by(|one, next| one.number < next.number) {
+            return Err(Fault::new(
+                S3ErrorCode::InvalidPartOrder,
+                "parts are named by increasing number",
+            ));
+        }
+        let find = |wanted: &Chosen| {
+            let at = there.binary_search_by_key(&wanted.number, |part| part.number);
+            let part = at.ok().and_then(|at| there.get(at));
+            let is_it = |part: &&Part| wanted.etag.as_ref().is_none_or(|etag| *etag == part.etag);
+            part.filter(is_it).cloned().ok_or_else(|| no_part(wanted.number))
+        };
+        let parts: Vec<Part> = chosen.iter().map(find).collect::<Outcome<_>>()?;
+        match parts.iter().rev().skip(1).find(|part| part.size < PART_BYTES_MIN) {
+            None => Ok(parts),
+            Some(Part { number, size, .. }) => {
+                let why = format!(
+                    "part {number} has {size} bytes: all but the last have at least {PART_BYTES_MIN} (PART_BYTES_MIN)"
+                );
+                Err(Fault::new(S3ErrorCode::EntityTooSmall, why))
+            }
+        }
+    }
+
+    /// A hidden file with the contents of parts, one after the other.
+    fn joined(&self, bucket: &Bucket, parts: &[Part]) -> Outcome<Hidden> {
+        let (hidden, file) = Hidden::file(bucket)?;
+        let mut at = 0;
+        for part in parts {
+            let node = self.dir.lookup(&part.name).map_err(|_| no_part(part.number))?;
+            let from = node.open(Open::READ)?;
+            copy_range(&from, 0..part.size, &file, at, |_| ())?;
+            at += part.size;
+        }
+        file.close()?;
+        Ok(hidden)
+    }
+
+    /// Removes it with its parts.
+    pub(crate) fn abort(&self) -> Outcome<()> {
+        let Some(uploads) = self.dir.parent() else { return Ok(()) };
+        match uploads.remove_tree(self.id.as_bytes()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => Ok(removed.map(drop)?),
+        }
+    }
+}
+
+/// The ETag of an object that this upload has become, if the client asks again because it got no answer.
+pub(crate) fn completed(bucket: &Bucket, place: &Place, id: &str) -> Option<String> {
+    let found = find(bucket, &place.key).ok()?;
+    (found.record.upload.as_deref() == Some(id)).then(|| found.etag())
+}
+
+/// As S3 has it: the MD5 of the MD5s of the parts, and their number.
+fn etag_of(parts: &[Part]) -> String {
+    let mut md5 = Md5::new();
+    for part in parts {
+        let digits =
+            part.etag.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap_or_default());
+        let bytes: Vec<u8> = digits.filter_map(|two| u8::from_str_radix(two, 16).ok()).collect();
+        md5.update(&bytes);
+    }
+    format!("{}-{}", hex(&md5.finalize()), parts.len())
+}
+
+/// Refuses numbers that no part can have.
+pub(crate) fn check_number(number: i32) -> Outcome<()> {
+    match (1..=PARTS_MAX).contains(&number) {
+        true => Ok(()),
+        false => {
+            let why = format!("part number {number}: it must be 1 to {PARTS_MAX} (PARTS_MAX)");
+            Err(Fault::new(S3ErrorCode::InvalidArgument, why))
+        }
+    }
+}
+
+#[cold]
+fn no_part(number: i32) -> Fault {
+    Fault::new(
+        S3ErrorCode::InvalidPart,
+        format!("part {number} was not uploaded, or has another ETag"),
+    )
+}
+
+#[cold]
+fn no_upload(id: &str) -> Fault {
+    Fault::new(
+        S3ErrorCode::NoSuchUpload,
+        format!("there is no upload {id:?}: it was completed or aborted"),
+    )
+}

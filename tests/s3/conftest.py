@@ -1,0 +1,92 @@
+"""A pool, a server on loopback, and a client with a key."""
+
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import boto3
+import pytest
+from botocore.config import Config
+
+ESKER = os.environ["ESKER"]
+NUMBERS = itertools.count()
+
+
+class Door:
+    """A pool with a server, which tests may kill and start again."""
+
+    def __init__(self, home):
+        """Create the pool, and a key for everything and one for reading."""
+        self.home, self.process, self.url = home, None, None
+        self.environment = {**os.environ, "ESKER_POOLS": str(home)}
+        self.esker("pool", "create", "tank", "--size", "1G")
+        self.keys = home / "s3.keys"
+        self.keys.write_text("WRITER secret\nREADER hidden read-only\n")
+        self.keys.chmod(0o600)
+
+    def esker(self, *words):
+        """Run the tool; return what it prints."""
+        done = subprocess.run([ESKER, *words], check=True, capture_output=True, env=self.environment)
+        return done.stdout
+
+    def start(self, *options):
+        """Start the server, and wait until it serves."""
+        command = [ESKER, "serve", "s3", "tank", "--keys", self.keys, "--listen", "localhost:0", *options]
+        with (self.home / "s3.log").open("a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment)
+        self.ready = json.loads(self.process.stdout.readline())
+        self.url = self.ready["url"]
+
+    def kill(self):
+        """Kill the server."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """End the server; return its exit status."""
+        self.process.terminate()
+        return self.process.wait()
+
+    def client(self, access="WRITER", secret="secret", **options):
+        """Return a client of S3."""
+        options = {"s3": {"addressing_style": "path"}, "retries": {"max_attempts": 1}, **options}
+        config = Config(**options)
+        return boto3.client(
+            "s3",
+            endpoint_url=self.url,
+            aws_access_key_id=access,
+            aws_secret_access_key=secret,
+            region_name="us-east-1",
+            config=config,
+        )
+
+
+@pytest.fixture(scope="session")
+def door():
+    """Return a server for all tests."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as home:
+        door = Door(pathlib.Path(home))
+        door.start()
+        yield door
+        assert door.stop() == 0
+
+
+@pytest.fixture
+def s3(door):
+    """Return a client of the server."""
+    return door.client()
+
+
+@pytest.fixture
+def bucket(s3):
+    """Return an empty bucket for a test, which is removed after it."""
+    name = f"bucket-{next(NUMBERS)}"
+    s3.create_bucket(Bucket=name)
+    yield name
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=name):
+        for found in page.get("Contents", []):
+            s3.delete_object(Bucket=name, Key=found["Key"])
+    s3.delete_bucket(Bucket=name)
