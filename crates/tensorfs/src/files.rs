@@ -75,9 +75,12 @@ impl Files {
 
     /// Keeps a file open until it is released as often. One that is gone is reported by whatever is read of it.
     pub(crate) fn lease(&self, oid: ObjectId) -> Result<()> {
-        if let Some(image) = self.image(oid)? {
-            self.open.lock().entry(oid).or_insert(Open { times: 0, image }).times += 1;
-        }
+        let Some(image) = self.image(oid)? else { return Ok(()) };
+        let mut all = self.open.lock();
+        // Another thread may have opened it meanwhile. Then this image is dropped without the lock.
+        all.entry(oid).or_insert_with(|| Open { times: 0, image: Arc::clone(&image) }).times += 1;
+        drop(all);
+        drop(image);
         Ok(())
     }
 
@@ -129,20 +132,25 @@ impl Files {
     /// The inode of an entry of a directory.
     pub(crate) fn inode(&self, directory: &str, name: &[u8]) -> Result<Option<Inode>> {
         let Ok(name) = std::str::from_utf8(name) else { return Ok(None) };
-        if let Some(stem) = name.strip_suffix(ENDING)
+        if let Some(stem) = name.strip_suffix(ENDING).filter(|stem| !stem.is_empty())
             && let Some(found) = self.locate(&format!("{directory}{stem}"))?
         {
             self.places.put(found.oid, Place::File(found.uuid));
             return Ok(Some(self.new_inode(Kind::File, found.oid, time(found.committed))));
         }
         let path = format!("{directory}{name}/");
-        let first = self.store.next_name(path.as_bytes())?;
-        if !is_shown(name) || !first.is_some_and(|first| first.starts_with(&path)) {
+        if !is_shown(name) || !self.has_entries(&path)? {
             return Ok(None);
         }
         let oid = ids::directory(&path);
         self.places.put(oid, Place::Directory(path));
         Ok(Some(self.new_inode(Kind::Directory, oid, self.since)))
+    }
+
+    /// True if longer names begin with this one.
+    fn has_entries(&self, path: &str) -> Result<bool> {
+        let first = self.store.next_name(path.as_bytes())?;
+        Ok(first.is_some_and(|first| first.starts_with(path)))
     }
 
     fn new_inode(&self, kind: Kind, oid: ObjectId, time: Time) -> Inode {
@@ -178,14 +186,18 @@ impl Files {
                 return Ok((names, None));
             };
             let entry = match name[directory.len()..].split_once('/') {
-                Some((inner, _)) => {
-                    at = [directory, inner, "/"].concat().into_bytes();
+                Some((inner, rest)) => {
+                    let path = [directory, inner, "/"].concat();
+                    // A name that ends with a slash makes no directory by itself.
+                    let has_entries = !rest.is_empty() || self.has_entries(&path)?;
+                    at = path.into_bytes();
                     at.push(BEHIND);
-                    self.directory_entry(directory, inner)?
+                    self.directory_entry(directory, inner)?.filter(|_| has_entries)
                 }
                 None => {
                     at = name.as_bytes().to_vec();
-                    Some(format!("{}{ENDING}", &name[directory.len()..]))
+                    let stem = Some(&name[directory.len()..]).filter(|stem| !stem.is_empty());
+                    stem.map(|stem| format!("{stem}{ENDING}"))
                 }
             };
             entry.filter(|entry| is_shown(entry)).iter().for_each(|one| names.push(one.as_bytes()));

@@ -1,8 +1,8 @@
 //! What the ids are of that were handed out last.
 use crate::limits::PLACES_MAX;
 use esker::types::{ObjectId, Uuid};
+use esker_os::{ForkGuard, ForkLock};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What an id is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,13 +13,13 @@ pub(crate) enum Place {
     File(Uuid),
 }
 
-/// Places by their ids. When the younger half is full, the older one is forgotten.
+/// Places by their ids. When the younger half is full, the older one is forgotten. A forked child begins with none.
 #[derive(Default)]
-pub(crate) struct Places(Mutex<[HashMap<ObjectId, Place>; 2]>);
+pub(crate) struct Places(ForkLock<[HashMap<ObjectId, Place>; 2]>);
 
 impl Places {
-    fn halves(&self) -> MutexGuard<'_, [HashMap<ObjectId, Place>; 2]> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn halves(&self) -> ForkGuard<'_, [HashMap<ObjectId, Place>; 2]> {
+        self.0.lock()
     }
 
     pub(crate) fn get(&self, oid: ObjectId) -> Option<Place> {

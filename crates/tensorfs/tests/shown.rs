@@ -91,13 +91,25 @@ fn names_are_directories_and_files() {
             ["a", "run/1/boxes", "run/1/rows", "run/2", "run.h5/x", "b.h5", "b", "\u{e4} 1"];
         shown.iter().for_each(|name| put(store, name, 1, None));
         // A file system has no such names.
-        ["/odd", "odd//x", "./x", &long].iter().for_each(|name| put(store, name, 1, None));
+        ["/odd", "odd//x", "./x", "run/", "only/", &long]
+            .iter()
+            .for_each(|name| put(store, name, 1, None));
         let fs = mounted(pool);
         let expected = ["a.h5", "b.h5", "b.h5.h5", "run/", "run.h5/", "odd/", "\u{e4} 1.h5"];
         assert_eq!(names(&fs.root()), expected.map(str::to_owned).into());
         assert_eq!(names(&find(&fs, "/run")), ["1/", "2.h5"].map(str::to_owned).into());
         assert_eq!(names(&find(&fs, "/run/1")), ["boxes.h5", "rows.h5"].map(str::to_owned).into());
-        for path in ["/c.h5", "/run/1/none", "/run/1/boxes", "/ru", "/run/3", "/"] {
+        for path in [
+            "/c.h5",
+            "/run/1/none",
+            "/run/1/boxes",
+            "/ru",
+            "/run/3",
+            "/.h5",
+            "/run/.h5",
+            "/only",
+            "/",
+        ] {
             let found = fs.resolve(&fs.root(), path.as_bytes(), Follow::All);
             assert_eq!(found.is_ok(), path == "/", "{path}");
         }

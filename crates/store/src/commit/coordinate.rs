@@ -100,7 +100,9 @@ fn attempt_alone(
     work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Option<Epoch>> {
     let mut txns = begin_undoubted(targets)?;
-    targets[changed].note_writer(&txns[changed]);
+    if let (Some(target), Some(txn)) = (targets.get(changed), txns.get(changed)) {
+        target.note_writer(txn);
+    }
     let epoch = pool.control.next_epoch();
     match record(targets, &mut txns, epoch, false, work)? {
         Recorded::Nothing => Ok(Some(epoch)),

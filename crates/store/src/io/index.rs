@@ -148,7 +148,18 @@ impl Index {
         self.open_database()
     }
 
+    /// A database needs a reader slot to be opened. Where dead processes have all of them, theirs are freed.
     fn open_database(&mut self) -> Result<()> {
+        match self.try_open_database() {
+            Err(error) if error.kind() == ErrorKind::Busy => {
+                self.clear_stale_readers();
+                self.try_open_database()
+            }
+            other => other,
+        }
+    }
+
+    fn try_open_database(&mut self) -> Result<()> {
         let mut txn = null_mut();
         // SAFETY: `env` is open; `txn` receives the transaction. The dbi of the unnamed database is a
         // constant of LMDB, valid for all transactions once opened in one.

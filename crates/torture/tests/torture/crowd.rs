@@ -120,6 +120,17 @@ pub(crate) fn hold() {
     });
 }
 
+/// Arguments: pool, file to append to once it is open. Has the pool open until it is killed.
+pub(crate) fn keep() {
+    let arguments = common::arguments();
+    let _pool = common::open(Path::new(&arguments[0]));
+    append(Path::new(&arguments[1]));
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Also while somebody else has the pool open, so that the slots of the dead are not freed by the last one who leaves.
 #[test]
 fn readers_beyond_the_limit_get_a_clear_error() {
     let folder = Folder::new(Sort::Memory);
@@ -131,9 +142,11 @@ fn readers_beyond_the_limit_get_a_clear_error() {
     let (_container, kv) = simple::kv(&pool, "crowd").expect("opening");
     simple::put(&kv, 1, LEN).expect("writing");
     drop((_container, kv, pool));
-    let mut holder =
-        Worker::start("crowd-hold", &format!("{} {}", path.display(), signal.display()));
-    holder.wait_until("all reader slots are held", || length(&signal) > 0);
+    let arguments = format!("{} {}", path.display(), signal.display());
+    let mut keeper = Worker::start("crowd-keep", &arguments);
+    keeper.wait_until("the pool is open", || length(&signal) > 0);
+    let mut holder = Worker::start("crowd-hold", &arguments);
+    holder.wait_until("all reader slots are held", || length(&signal) > 1);
     let refused = common::try_open(&path).and_then(|pool| simple::kv(&pool, "crowd").map(drop));
     let error = refused.expect_err("a reader beyond the limit");
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
@@ -142,6 +155,7 @@ fn readers_beyond_the_limit_get_a_clear_error() {
     let pool = common::open(&path);
     let (_container, kv) = simple::kv(&pool, "crowd").expect("opening");
     assert!(simple::is_there(&kv, 1, LEN).expect("reading"), "the value is missing");
+    keeper.kill();
 }
 
 /// Argument: pool. Locks the process slots, as that many processes would, until it is killed.

@@ -38,6 +38,7 @@ fn job() {
         Ok("leases") => leases::run(),
         Ok("crowd-read") => crowd::read(),
         Ok("crowd-hold") => crowd::hold(),
+        Ok("crowd-keep") => crowd::keep(),
         Ok("crowd-lock") => crowd::lock_all(),
         Ok("damage-look") => damage::look(),
         Ok("mutation-use") => mutation::use_pool(),
