@@ -482,7 +482,7 @@ mod tests {
         let stored =
             |target: &&Target| target.read().unwrap().get(b"Tkey").unwrap().map(<[u8]>::to_vec);
         assert!(targets.iter().map(stored).all(|value| value.as_deref() == Some(b"other")));
-        let applied = |target: &&Target| applied(&*target.index.read().unwrap()).unwrap();
+        let applied = |target: &&Target| applied(&target.index.read().unwrap()).unwrap();
         assert_eq!(applied(&targets[0]), applied(&targets[1]), "by one commit");
     }
 }
