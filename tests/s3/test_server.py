@@ -339,3 +339,14 @@ def test_memory_stays_flat(own):
         round()
     # The pool itself is memory that the server has mapped, so a part of what was written counts.
     assert resident(own) - before < 200 * MIB
+
+
+def test_a_client_that_asks_to_send_nothing_is_answered_last(door):
+    """botocore asks so for each empty file, and mistakes the next answer on the connection."""
+    host, port = door.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as raw:
+        raw.sendall(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n")
+        answer = b""
+        while more := raw.recv(4096):
+            answer += more
+    assert answer.startswith(b"HTTP/1.1 403") and b"connection: close\r\n" in answer.lower()

@@ -63,8 +63,24 @@ impl Dfs {
     /// # Errors
     /// As [`Dfs::resolve`].
     pub fn attr_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Resolved<Attr>> {
-        let walk = Walk { with_size: true, ..Walk::new(self, base, path) };
-        self.walk(walk, follow, |walk| walk.attr())
+        let look = || {
+            let walk = Walk { with_size: true, ..Walk::new(self, base, path) };
+            self.walk(walk, follow, |walk| Ok(walk.attr()))
+        };
+        let mut found = look()?;
+        for _ in 1..SAME_MAX {
+            // The name may have been given to something else between the lookup and the question for its size.
+            match &found {
+                Resolved::Node(Err(error)) if error.kind() == ErrorKind::NotFound => {
+                    found = look()?
+                }
+                _ => break,
+            }
+        }
+        match found {
+            Resolved::Node(attr) => attr.map(Resolved::Node),
+            Resolved::Outside(path) => Ok(Resolved::Outside(path)),
+        }
     }
 
     fn walk<T>(

@@ -8,8 +8,8 @@ use crate::metrics::Metrics;
 use crate::service::Service;
 use esker::Pool;
 use esker::types::{Error, ErrorKind, Result, check_label};
-use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -217,7 +217,7 @@ impl Server {
         let (begin, known) = (Instant::now(), Known::default());
         let id = format!("{:016X}", self.0.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let held = Held::default();
+        let (held, is_last) = (Held::default(), asks_to_send_nothing(&request));
         request.extensions_mut().insert(known.clone());
         request.extensions_mut().insert(held.clone());
         let answered = match is_form(&request) {
@@ -231,6 +231,9 @@ impl Server {
         let status = response.status().as_u16();
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, value);
+        }
+        if is_last {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let (who, took) = (known.get(), begin.elapsed());
         let operation = who.map(|who| who.operation.as_str());
@@ -246,6 +249,12 @@ impl Server {
 
 fn idle() -> Duration {
     Duration::from_secs(IDLE_SECONDS)
+}
+
+/// True for a client that asks whether to send a body that is empty. It is answered at once; but botocore, which asks so for
+/// each empty file, then takes its next answer on the connection for something else.
+fn asks_to_send_nothing(request: &Request<Incoming>) -> bool {
+    request.headers().contains_key(EXPECT) && request.body().is_end_stream()
 }
 
 /// True for a form of a browser, which has its signature in its body.

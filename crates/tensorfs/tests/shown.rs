@@ -250,3 +250,19 @@ fn what_holds_neither_files_nor_tensors_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.message().contains("esker tensor put"), "{error}");
 }
+
+/// A name that always exists has attributes, whatever it names at the moment.
+#[test]
+fn a_tensor_that_is_replaced_can_be_asked_for_at_any_time() {
+    each_kind("replaced", |pool, store| {
+        put(store, "a", 0, None);
+        let fs = mounted(pool);
+        std::thread::scope(|scope| {
+            let replacing = scope.spawn(|| (0..100).for_each(|salt| put(store, "a", salt, None)));
+            while !replacing.is_finished() {
+                let found = fs.attr_step(&fs.root(), b"/a.h5", Follow::All).unwrap();
+                assert!(matches!(found, dfs::Resolved::Node(attr) if attr.size > 2400));
+            }
+        });
+    });
+}
