@@ -181,6 +181,8 @@ fn record(
             changes[only].finish()?;
             return Ok(Recorded::One(only));
         }
+        // Nothing is stored yet that others would take for a conflict.
+        _ if !for_many => return Ok(Recorded::Many(Vec::new())),
         _ => {}
     }
     all_unleased(changes.iter_mut().map(Change::finish))?;
