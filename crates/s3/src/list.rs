@@ -25,6 +25,19 @@ pub(crate) struct Wanted {
     pub(crate) count: usize,
 }
 
+impl Wanted {
+    /// What a request asks for. An empty delimiter is none.
+    pub(crate) fn new(
+        prefix: Option<String>,
+        delimiter: Option<String>,
+        after: String,
+        count: usize,
+    ) -> Self {
+        let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty());
+        Self { prefix: prefix.unwrap_or_default(), delimiter, after, count }
+    }
+}
+
 /// One line of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Shown {

@@ -110,9 +110,8 @@ impl Service {
             Some(token) => name_of(token)?,
             None => input.start_after.clone().unwrap_or_default(),
         };
-        let delimiter = input.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
-        let prefix = input.prefix.clone().unwrap_or_default();
-        let wanted = Wanted { prefix, delimiter: delimiter.clone(), after, count };
+        let wanted = Wanted::new(input.prefix.clone(), input.delimiter, after, count);
+        let delimiter = wanted.delimiter.clone();
         let (page, next) = self.page(&input.bucket, wanted).await?;
         let is_truncated = Some(page.is_truncated);
         let (mut contents, prefixes) = shown(page, encoding);
@@ -143,13 +142,9 @@ impl Service {
     ) -> Outcome<ListObjectVersionsOutput> {
         let encoding = Encoding::new(input.encoding_type.as_ref())?;
         let count = count_of(input.max_keys, LIST_KEYS_MAX)?;
-        let delimiter = input.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
-        let wanted = Wanted {
-            prefix: input.prefix.clone().unwrap_or_default(),
-            delimiter: delimiter.clone(),
-            after: input.key_marker.clone().unwrap_or_default(),
-            count,
-        };
+        let after = input.key_marker.clone().unwrap_or_default();
+        let wanted = Wanted::new(input.prefix.clone(), input.delimiter, after, count);
+        let delimiter = wanted.delimiter.clone();
         let (page, next) = self.page(&input.bucket, wanted).await?;
         let is_truncated = Some(page.is_truncated);
         let (objects, prefixes) = shown(page, encoding);
@@ -172,13 +167,9 @@ impl Service {
     pub(crate) async fn list_v1(&self, input: ListObjectsInput) -> Outcome<ListObjectsOutput> {
         let encoding = Encoding::new(input.encoding_type.as_ref())?;
         let count = count_of(input.max_keys, LIST_KEYS_MAX)?;
-        let delimiter = input.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
-        let wanted = Wanted {
-            prefix: input.prefix.clone().unwrap_or_default(),
-            delimiter: delimiter.clone(),
-            after: input.marker.clone().unwrap_or_default(),
-            count,
-        };
+        let after = input.marker.clone().unwrap_or_default();
+        let wanted = Wanted::new(input.prefix.clone(), input.delimiter, after, count);
+        let delimiter = wanted.delimiter.clone();
         let (page, next) = self.page(&input.bucket, wanted).await?;
         let is_truncated = Some(page.is_truncated);
         let (contents, prefixes) = shown(page, encoding);

@@ -49,7 +49,9 @@ impl OpenPool {
         let now = uptime();
         let stand = || {
             let mut all = reads.0.iter();
-            all.all(|((number, version), slots)| target(*number).is_unchanged(slots, *version))
+            all.all(|((number, version), slots)| {
+                target(*number).is_unchanged(slots.iter(), *version)
+            })
         };
         // Before anything is promised: a promise may delay changes even if no lease comes of it.
         if reads.0.keys().any(|(number, _)| target(*number).pauses_leases(now)) || !stand() {
@@ -85,10 +87,13 @@ impl Target {
     }
 
     /// True if nothing that hashes to these slots has changed since `version`, or is about to.
-    fn is_unchanged(&self, slots: &Slots, version: u64) -> bool {
+    pub(crate) fn is_unchanged(
+        &self,
+        mut slots: impl Iterator<Item = usize>,
+        version: u64,
+    ) -> bool {
         let conflicts = self.shared().conflicts();
-        !self.is_in_doubt()
-            && slots.iter().all(|slot| conflicts[slot].load(Ordering::Acquire) <= version)
+        !self.is_in_doubt() && slots.all(|slot| conflicts[slot].load(Ordering::Acquire) <= version)
     }
 
     /// Fails if a lease on these slots is left. Call between storing their versions, or a doubt, and the commit.

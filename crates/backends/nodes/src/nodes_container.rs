@@ -136,29 +136,28 @@ impl NodesContainer {
         nodes.all(|node| node == Some(first)).then_some(first)
     }
 
-    /// The only node that a change concerns, with what was read there, if it is one.
-    fn only_node_with_reads(&self, change: &Change<'_>) -> Result<Option<(usize, ReadTokens)>> {
-        let Some(tokens) = change.tokens else { return Ok(None) };
-        let mut tokens = by_node(tokens, self.parts.len())?;
-        let Some((node, tokens)) = tokens.pop_first().filter(|_| tokens.is_empty()) else {
-            return Ok(None);
-        };
-        let is_there = |write| self.only_node_of(write) == Some(node);
-        Ok(change.writes.iter().all(is_there).then_some((node, tokens)))
+    /// The only node on which anything was read, if it is one and all of the writes concern it alone.
+    fn only_node_with(
+        &self,
+        tokens: &BTreeMap<usize, ReadTokens>,
+        writes: &[Write<'_>],
+    ) -> Option<usize> {
+        let node = *tokens.keys().next().filter(|_| tokens.len() == 1)?;
+        writes.iter().all(|write| self.only_node_of(write) == Some(node)).then_some(node)
     }
 
     /// What each node has to do for a change, in the order of the nodes.
-    async fn shares<'a>(&self, change: Change<'a>) -> Result<Vec<Share<'a>>> {
-        let mut tokens = match change.tokens {
-            Some(tokens) => by_node(tokens, self.parts.len())?,
-            None => BTreeMap::new(),
-        };
+    async fn shares<'a>(
+        &self,
+        all: &'a [Write<'a>],
+        mut tokens: BTreeMap<usize, ReadTokens>,
+    ) -> Result<Vec<Share<'a>>> {
         let mut writes: BTreeMap<usize, Vec<Write<'a>>> = BTreeMap::new();
-        for (number, write) in change.writes.iter().enumerate() {
+        for (number, write) in all.iter().enumerate() {
             match self.only_node_of(write) {
                 Some(node) => writes.entry(node).or_default().push(*write),
                 None => {
-                    let before = &change.writes[..number];
+                    let before = &all[..number];
                     let punch = self.punch_everywhere(write, before, &mut tokens).await?;
                     for node in self.nodes_of(write.oid) {
                         writes.entry(node).or_default().push(punch);
@@ -224,11 +223,13 @@ impl NodesContainer {
         if change.one_by_one && change.tokens.is_none() {
             return self.write_one_by_one(change.writes).await;
         }
-        if let Some((node, tokens)) = self.only_node_with_reads(&change)? {
-            let change = Change { tokens: Some(&tokens), ..change };
+        let tokens = change.tokens.map(|tokens| by_node(tokens, self.parts.len()));
+        let tokens = tokens.transpose()?.unwrap_or_default();
+        if let Some(node) = self.only_node_with(&tokens, change.writes) {
+            let change = Change { tokens: tokens.get(&node), ..change };
             return settled!(&self.shared, node, self.parts[node].write(change).await);
         }
-        let shares = self.shares(change).await?;
+        let shares = self.shares(change.writes, tokens).await?;
         let reads_only = change.writes.is_empty();
         if shares.len() > 1 && !reads_only {
             return commit(&self.shared, &self.parts, &shares).await;
@@ -249,7 +250,7 @@ impl NodesContainer {
 
     /// Writes that may take effect one by one: many of them under way at a time, in requests of a moderate size.
     async fn write_one_by_one(&self, writes: &[Write<'_>]) -> Result<Epoch> {
-        let shares = self.shares(Change::of(writes)).await?;
+        let shares = self.shares(writes, BTreeMap::new()).await?;
         let mut tasks = Vec::new();
         for Share { node, work } in &shares {
             let Work::Change { writes, .. } = work else { continue };

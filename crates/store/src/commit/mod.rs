@@ -280,8 +280,7 @@ impl OpenPool {
     pub fn are_unchanged(&self, read_versions: &[ReadVersion]) -> bool {
         read_versions.iter().all(|read| {
             let target = &self.targets[read.target as usize];
-            let slot = &target.shared().conflicts()[read.slot as usize];
-            !target.is_in_doubt() && slot.load(Ordering::Acquire) <= read.version
+            target.is_unchanged(std::iter::once(read.slot as usize), read.version)
         })
     }
 
