@@ -3,7 +3,9 @@
 #include "check.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -34,6 +36,96 @@ shared_offset_after_fork(void)
 	GIVES(53, lseek(fd, 0, SEEK_CUR));
 	GIVES(3, pread(fd, back, 3, 50));
 	CHECK(memcmp(back, "abc", 3) == 0);
+}
+
+/** Copies that were made before the fork, and flags that were changed before it. */
+static void
+shared_copies_after_fork(void)
+{
+	int   fd = new_file("file", 10, 1), low = dup(fd), high = dup2(fd, 300);
+	pid_t pid;
+
+	GIVES(4, lseek(low, 4, SEEK_SET));
+	OK(fcntl(fd, F_SETFL, O_APPEND));
+	pid = fork();
+	if (pid == 0) {
+		CHECK(fcntl(high, F_GETFL) & O_APPEND);
+		GIVES(4, lseek(high, 0, SEEK_CUR));
+		GIVES(3, write(low, "abc", 3));
+		OK(fcntl(low, F_SETFL, 0));
+		GIVES(5, lseek(high, 5, SEEK_SET));
+		_exit(0);
+	}
+	child_succeeds(pid);
+	GIVES(5, lseek(fd, 0, SEEK_CUR));
+	GIVES(5, lseek(low, 0, SEEK_CUR));
+	GIVES(5, lseek(high, 0, SEEK_CUR));
+	CHECK((fcntl(fd, F_GETFL) & O_APPEND) == 0);
+	GIVES(13, lseek(high, 0, SEEK_END));
+}
+
+#define RECORDS 20000
+
+/** How often each record was read, by any process, and the file. */
+static unsigned char *seen;
+static int            records;
+
+/** Reads records by a copy of the descriptor, which is made anew for each of them. */
+static void *
+read_by_copies(void *unused)
+{
+	unsigned record;
+
+	for (;;) {
+		int     copy = fcntl(records, F_DUPFD_CLOEXEC, 0);
+		ssize_t length = read(copy, &record, sizeof(record));
+
+		OK(close(copy));
+		if (length == 0)
+			return unused;
+		GIVES(sizeof(record), length);
+		CHECK(record < RECORDS);
+		__atomic_fetch_add(&seen[record], 1, __ATOMIC_RELAXED);
+	}
+}
+
+/** Threads share an offset while a child comes to share it, and reads too: each record is read once. */
+static void
+offset_while_forking(void)
+{
+	static unsigned all[RECORDS];
+	pthread_t       threads[3];
+	char           *argv[] = {"true", NULL};
+
+	seen = mmap(NULL, RECORDS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(seen != MAP_FAILED);
+	for (unsigned i = 0; i < RECORDS; i++)
+		all[i] = i;
+	for (int round = 0; round < 10; round++) {
+		pid_t pid;
+
+		records = open("records", O_RDWR | O_CREAT | O_TRUNC, 0644);
+		GIVES(sizeof(all), write(records, all, sizeof(all)));
+		GIVES(0, lseek(records, 0, SEEK_SET));
+		memset(seen, 0, RECORDS);
+		for (int i = 0; i < 3; i++)
+			OK(pthread_create(&threads[i], NULL, read_by_copies, NULL));
+		if (round % 2 == 0) {
+			pid = fork();
+			if (pid == 0) {
+				read_by_copies(NULL);
+				_exit(0);
+			}
+		} else {
+			OK(posix_spawnp(&pid, "true", NULL, NULL, argv, environ));
+		}
+		child_succeeds(pid);
+		for (int i = 0; i < 3; i++)
+			OK(pthread_join(threads[i], NULL));
+		for (unsigned i = 0; i < RECORDS; i++)
+			GIVES(1, seen[i]);
+		OK(close(records));
+	}
 }
 
 static void
@@ -368,7 +460,7 @@ int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
-		TEST(shared_offset_after_fork), TEST(kept_over_exec), TEST(redirected_output),
+		TEST(shared_offset_after_fork), TEST(shared_copies_after_fork), TEST(offset_while_forking), TEST(kept_over_exec), TEST(redirected_output),
 		TEST(spawned), TEST(vforked), TEST(listed_arguments), TEST(removed_over_exec),
 		TEST(removed_over_start), TEST(copies), TEST(closed_in_ranges),
 		TEST(closed_altogether), TEST(lowest_numbers), TEST(many_descriptors),

@@ -39,18 +39,19 @@ fn duplicate(from: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
     if !descriptors::is_ours(from) && !descriptors::is_ours(to) {
         return next();
     }
-    let file = serve(|| Ok(descriptors::get(from).ok())).ok().flatten();
-    let result = next();
-    let _ = threads::inside(|| {
-        if result >= 0 && result != from {
-            forget(result);
-            if let Some(file) = file {
-                descriptors::put(result, file);
-            }
+    // Inside the store, because the kernel's copy and ours must be made before the open file is shared, or after it.
+    to_c(serve(|| {
+        let file = descriptors::get(from).ok();
+        let made = next();
+        if made < 0 {
+            return refuse(threads::errno());
         }
-        Ok(())
-    });
-    result
+        if made != from {
+            forget(made);
+            file.into_iter().for_each(|file| descriptors::put(made, file));
+        }
+        Ok(made)
+    }))
 }
 
 /// Closes all descriptors from `first` to `last` except those of the store.

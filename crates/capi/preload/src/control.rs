@@ -5,9 +5,6 @@ use crate::open_file::OpenFile;
 use crate::{descriptors, locks, raw, serve};
 use std::ffi::{c_int, c_ulong};
 
-/// Flags that `F_SETFL` may change.
-const CHANGEABLE: c_int = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME;
-
 /// Largest file offset shown by `F_GETFL`, as 64-bit programs see it.
 const LARGE_FILE: c_int = if cfg!(target_arch = "aarch64") { 0o400_000 } else { 0o100_000 };
 
@@ -28,16 +25,8 @@ fn plain_control(fd: c_int, file: &OpenFile, command: c_int, argument: usize) ->
             descriptors::put(new, descriptors::get(fd)?);
             Ok(new)
         }
-        libc::F_GETFL => {
-            let kernel = raw::control(fd, command, 0)? & CHANGEABLE;
-            Ok(kernel | file.identity().flags | LARGE_FILE)
-        }
-        libc::F_SETFL => {
-            let flags = argument as c_int & CHANGEABLE;
-            raw::control(fd, command, flags as usize)?;
-            file.set_appends(flags & libc::O_APPEND != 0);
-            Ok(0)
-        }
+        libc::F_GETFL => Ok(file.position.flags(fd)? | file.identity().flags | LARGE_FILE),
+        libc::F_SETFL => file.position.set_flags(fd, argument as c_int).map(|()| 0),
         libc::F_GETFD | libc::F_SETFD | libc::F_GETOWN | libc::F_SETOWN => {
             raw::control(fd, command, argument)
         }
@@ -87,11 +76,13 @@ fn device_control(fd: c_int, request: c_ulong, argument: usize) -> Answer<c_int>
         FIOCLEX => raw::control(fd, libc::F_SETFD, libc::FD_CLOEXEC as usize),
         FIONCLEX => raw::control(fd, libc::F_SETFD, 0),
         FIONBIO => Ok(0),
-        FIONREAD => descriptors::get(fd)?.file(|file| {
-            let left = file.size()? as i64 - raw::seek(fd, 0, libc::SEEK_CUR)?;
+        FIONREAD => {
+            let open = descriptors::get(fd)?;
+            let at = open.position.seek(fd, 0, libc::SEEK_CUR)?;
+            let left = open.file(|file| Ok(file.size()? as i64))? - at;
             Out::<c_int>::at(argument).set(left.clamp(0, i64::from(c_int::MAX)) as c_int);
             Ok(0)
-        }),
+        }
         // Blocks cannot be shared; callers fall back to copying.
         FICLONE | FICLONERANGE => refuse(libc::EOPNOTSUPP),
         _ => refuse(libc::ENOTTY),

@@ -1,17 +1,19 @@
 //! The descriptors of files in the mount point.
 //!
-//! Each open file has an anonymous file of the kernel, whose name encodes the open file and whose offset is the offset
-//! of the open file. So dup, fork and exec share the offset as POSIX requires. The kernel has the authoritative state;
-//! the table here is a cache. System calls that bypass this library see an empty sealed file: they cannot change
-//! anything, and writes fail.
-use crate::answer::{Answer, refuse};
+//! Before others can know an open file, at a fork or exec, it gets an anonymous file of the kernel, whose name encodes
+//! the open file and whose offset is the offset of the open file. So fork and exec share the offset as POSIX requires,
+//! and from then on the kernel has the authoritative state; the table here is a cache. Until then all descriptors are
+//! duplicates of one nameless file, which costs much less than a file for each. System calls that bypass this library
+//! see an empty sealed file: they cannot change anything, and writes fail.
+use crate::answer::{Answer, Fail, refuse};
+use crate::identity::{Identity, nameless};
 use crate::limits::DESCRIPTORS_MAX;
-use crate::open_file::{Identity, OpenFile};
-use crate::{locks, raw, stdio};
+use crate::open_file::OpenFile;
+use crate::{internal, locks, raw, stdio};
 use arc_swap::ArcSwapOption;
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 const WORDS: usize = DESCRIPTORS_MAX / 64;
 
@@ -19,6 +21,9 @@ static OPEN: [ArcSwapOption<OpenFile>; DESCRIPTORS_MAX] =
     [const { ArcSwapOption::const_empty() }; DESCRIPTORS_MAX];
 /// One bit for each entry of `OPEN` in use, for a fast [`is_ours`].
 static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+
+/// The nameless file that stands for all files that only this process knows; -1 before the first.
+static STAND_IN: AtomicI32 = AtomicI32::new(-1);
 
 /// True for a file of the mount point. Takes no lock and allocates no memory.
 #[inline]
@@ -47,16 +52,65 @@ pub(crate) fn get(fd: c_int) -> Answer<Arc<OpenFile>> {
 /// `EMFILE`, `ENFILE`, `ENOMEM` from the kernel; `EMFILE` beyond [`DESCRIPTORS_MAX`].
 pub(crate) fn allocate(file: OpenFile, cloexec: bool) -> Answer<c_int> {
     stdio::replace_entries();
-    let fd = file.identity().make_descriptor(cloexec)?;
+    let command = if cloexec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+    let fd = match raw::control(STAND_IN.load(Ordering::Acquire), command, 0) {
+        Err(Fail::Errno(libc::EBADF)) => raw::control(make_stand_in()?, command, 0)?,
+        answer => answer?,
+    };
     if fd as usize >= DESCRIPTORS_MAX {
         raw::close(fd);
         return refuse(libc::EMFILE);
     }
-    if file.appends() {
-        let _ = raw::control(fd, libc::F_SETFL, libc::O_APPEND as usize);
-    }
     put(fd, Arc::new(file));
     Ok(fd)
+}
+
+/// Another thread may make one at the same time: which of them is kept does not matter.
+fn make_stand_in() -> Answer<c_int> {
+    let made = internal::keep(nameless()?);
+    STAND_IN.store(made, Ordering::Release);
+    Ok(made)
+}
+
+/// Gives each open file that only this process knows a file of the kernel, which others can share. Runs before others can
+/// know them, while no other thread is inside the store.
+pub(crate) fn share_all() {
+    let mut own: Vec<_> = within(0, u32::MAX).filter_map(|fd| Some((fd, get(fd).ok()?))).collect();
+    own.retain(|(_, file)| !file.position.is_shared());
+    own.sort_by_key(|(_, file)| Arc::as_ptr(file));
+    for duplicates in own.chunk_by(|one, other| Arc::ptr_eq(&one.1, &other.1)) {
+        let numbers: Vec<_> = duplicates.iter().map(|(fd, _)| *fd).collect();
+        // Without memory the child has an offset of its own.
+        let _ = share(&duplicates[0].1, &numbers);
+    }
+}
+
+/// As [`share_all`], for one open file and all of its descriptors.
+///
+/// # Errors
+/// `ENFILE`, `ENOMEM` from the kernel; `EMFILE` if there is no room for even one more descriptor.
+pub(crate) fn share(file: &OpenFile, numbers: &[c_int]) -> Answer<()> {
+    let named = file.identity().anonymous_file().or_else(|_| {
+        give_up_stand_in();
+        file.identity().anonymous_file()
+    })?;
+    let result = file.position.share(named).and_then(|()| locks::belongs_to(file, named));
+    for fd in numbers {
+        let cloexec = raw::control(*fd, libc::F_GETFD, 0).is_ok_and(|flags| flags != 0);
+        let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
+        let _ = raw::duplicate(named, *fd, flags);
+    }
+    raw::close(named);
+    result
+}
+
+/// Makes room for one descriptor.
+fn give_up_stand_in() {
+    let fd = STAND_IN.swap(-1, Ordering::AcqRel);
+    if fd >= 0 {
+        internal::forget(fd);
+        raw::close(fd);
+    }
 }
 
 /// Records that `fd` is this open file.
@@ -117,11 +171,9 @@ fn numbers(records: &[u8]) -> impl Iterator<Item = c_int> {
 }
 
 fn inherit_file(fd: c_int, identity: Identity) {
-    let flags = raw::control(fd, libc::F_GETFL, 0).unwrap_or(0);
     let same = within(0, u32::MAX).find(|other| is_same(*other, fd));
     let file = same.and_then(|other| get(other).ok());
-    let appends = flags & libc::O_APPEND != 0;
-    put(fd, file.unwrap_or_else(|| Arc::new(OpenFile::inherited(identity, appends))));
+    put(fd, file.unwrap_or_else(|| Arc::new(OpenFile::inherited(identity, fd))));
 }
 
 enum Found {
@@ -142,7 +194,7 @@ fn identify(fd: c_int) -> Option<Found> {
 
 /// True if the kernel's descriptor is still the one of the table.
 pub(crate) fn is_still(fd: c_int) -> bool {
-    matches!(identify(fd), Some(Found::File(_)))
+    is_same(fd, STAND_IN.load(Ordering::Acquire)) || matches!(identify(fd), Some(Found::File(_)))
 }
 
 /// True if two descriptors are duplicates, inherited or not: the same anonymous file.

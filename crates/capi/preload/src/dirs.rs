@@ -280,7 +280,7 @@ pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize
     if !file.is_directory() {
         return refuse(libc::ENOTDIR);
     }
-    let position = raw::seek(fd, 0, libc::SEEK_CUR)? as u64;
+    let position = file.position.seek(fd, 0, libc::SEEK_CUR)? as u64;
     let node = file.node()?;
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     let is_same = |(of, listing): &(c_int, Listing)| {
@@ -295,7 +295,7 @@ pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize
     }
     let room = room.values(size);
     let filled = fill(&mut listing, room)?;
-    raw::seek(fd, listing.tell() as i64, libc::SEEK_SET)?;
+    file.position.seek(fd, listing.tell() as i64, libc::SEEK_SET)?;
     *last = Some((fd, listing));
     Ok(filled as isize)
 }

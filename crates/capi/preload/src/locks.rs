@@ -142,8 +142,9 @@ pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
         return Ok(known);
     }
     let opened = internal::keep(open_file(file.identity().oid)?);
-    let number = raw::status(fd)?.st_ino;
-    raw::seek(opened, number as i64, libc::SEEK_SET)?;
+    if file.position.is_shared() {
+        mark(opened, fd)?;
+    }
     // The lock descriptor is inherited with the open file; a program that does not inherit the file closes it.
     raw::control(opened, libc::F_SETFD, 0)?;
     match file.lock.compare_exchange(-1, opened, Ordering::AcqRel, Ordering::Acquire) {
@@ -153,6 +154,19 @@ pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
             raw::close(opened);
             Ok(other)
         }
+    }
+}
+
+/// Notes in a lock descriptor which anonymous file it belongs to.
+fn mark(lock: c_int, anonymous: c_int) -> Answer<()> {
+    raw::seek(lock, raw::status(anonymous)?.st_ino as i64, libc::SEEK_SET).map(drop)
+}
+
+/// The open file has this anonymous file from now on.
+pub(crate) fn belongs_to(file: &OpenFile, anonymous: c_int) -> Answer<()> {
+    match file.lock.load(Ordering::Acquire) {
+        ..0 => Ok(()),
+        lock => mark(lock, anonymous),
     }
 }
 

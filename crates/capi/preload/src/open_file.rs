@@ -1,18 +1,19 @@
-//! Open files of the mount point, which duplicated descriptors share, and their identity, which survives exec.
+//! Open files of the mount point, which duplicated descriptors share.
 use crate::answer::{Answer, Fail, refuse};
-use crate::limits::{PATH_MAX, TRANSFER_MAX};
-use crate::{config, locks, maps, mounted, raw, threads};
+use crate::identity::Identity;
+use crate::limits::TRANSFER_MAX;
+use crate::position::Position;
+use crate::{locks, maps, mounted, threads};
 use arc_swap::ArcSwapOption;
 use dfs::{Attr, File, Follow, Kind, Node, Open, SetAttr};
-use esker::types::ObjectId;
-use std::ffi::{CString, c_int, c_uint};
+use std::ffi::c_int;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// The open file of a descriptor. The kernel keeps its offset.
+/// The open file of a descriptor.
 pub(crate) struct OpenFile {
     identity: Identity,
-    appends: AtomicBool,
+    pub(crate) position: Position,
     /// Unset until the first use if inherited from another program.
     content: ArcSwapOption<Content>,
     /// The process that opened it.
@@ -57,19 +58,18 @@ impl OpenFile {
         let kind = if node.kind() == Kind::Directory { libc::O_DIRECTORY } else { 0 };
         let kept = flags & (libc::O_ACCMODE | libc::O_PATH);
         let identity = Identity { path: node.path().into(), oid: node.oid(), flags: kept | kind };
-        let appends = flags & libc::O_APPEND != 0;
-        Ok(Self::with(identity, appends, Some(Content::open(node, flags)?)))
+        Ok(Self::with(identity, Position::start(flags), Some(Content::open(node, flags)?)))
     }
 
-    /// An open file inherited through exec.
-    pub(crate) fn inherited(identity: Identity, appends: bool) -> Self {
-        Self::with(identity, appends, None)
+    /// The open file of a descriptor inherited through exec.
+    pub(crate) fn inherited(identity: Identity, fd: c_int) -> Self {
+        Self::with(identity, Position::inherited(fd), None)
     }
 
-    fn with(identity: Identity, appends: bool, content: Option<Content>) -> Self {
+    fn with(identity: Identity, position: Position, content: Option<Content>) -> Self {
         Self {
             identity,
-            appends: AtomicBool::new(appends),
+            position,
             content: ArcSwapOption::from(content.map(Arc::new)),
             generation: threads::generation(),
             used_in: AtomicU64::new(threads::generation()),
@@ -79,15 +79,6 @@ impl OpenFile {
 
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
-    }
-
-    /// True if writes go to the end (`O_APPEND`).
-    pub(crate) fn appends(&self) -> bool {
-        self.appends.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_appends(&self, appends: bool) {
-        self.appends.store(appends, Ordering::Relaxed);
     }
 
     /// Releases its locks, and frees the content of a removed file that no other process has open.
@@ -240,11 +231,20 @@ impl OpenFile {
     pub(crate) fn write(&self, fd: c_int, parts: &[&[u8]]) -> Answer<isize> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         self.for_writing(|file| {
-            if self.appends() {
-                return append(file, fd, parts, length);
+            if self.position.appends() {
+                return self.append(file, fd, parts, length);
             }
             self.moving(fd, length, |offset| self.put(file, offset, parts))
         })
+    }
+
+    fn append(&self, file: &File, fd: c_int, parts: &[&[u8]], length: usize) -> Answer<isize> {
+        if length == 0 {
+            return Ok(0);
+        }
+        let (start, length) = append_parts(file, parts)?;
+        self.position.seek(fd, start as i64 + length as i64, libc::SEEK_SET)?;
+        Ok(length as isize)
     }
 
     fn put(&self, file: &File, offset: u64, parts: &[&[u8]]) -> Answer<usize> {
@@ -260,11 +260,11 @@ impl OpenFile {
         work: impl FnOnce(u64) -> Answer<usize>,
     ) -> Answer<isize> {
         let step = length as i64;
-        let end = raw::seek(fd, step, libc::SEEK_CUR).or_else(|_| refuse(libc::EFBIG))?;
+        let end = self.position.seek(fd, step, libc::SEEK_CUR).or_else(|_| refuse(libc::EFBIG))?;
         let result = work((end - step) as u64);
         let done = result.as_ref().map_or(0, |done| *done);
         if done < length {
-            let _ = raw::seek(fd, done as i64 - step, libc::SEEK_CUR);
+            let _ = self.position.seek(fd, done as i64 - step, libc::SEEK_CUR);
         }
         result.map(|done| done as isize)
     }
@@ -272,7 +272,7 @@ impl OpenFile {
     /// Writes at an offset; with `O_APPEND` at the end, as Linux does.
     pub(crate) fn write_at(&self, parts: &[&[u8]], offset: i64) -> Answer<isize> {
         let Ok(offset) = u64::try_from(offset) else { return refuse(libc::EINVAL) };
-        self.for_writing(|file| match self.appends() {
+        self.for_writing(|file| match self.position.appends() {
             true => append_parts(file, parts).map(|(_, length)| length as isize),
             false => Ok(self.put(file, offset, parts)? as isize),
         })
@@ -296,7 +296,7 @@ impl OpenFile {
     /// Moves the offset of `fd` (POSIX: `lseek`).
     pub(crate) fn seek(&self, fd: c_int, offset: i64, whence: c_int) -> Answer<i64> {
         if self.is_directory() || whence == libc::SEEK_SET || whence == libc::SEEK_CUR {
-            return raw::seek(fd, offset, whence);
+            return self.position.seek(fd, offset, whence);
         }
         let from = |offset: i64| u64::try_from(offset).or_else(|_| refuse(libc::ENXIO));
         let to = self.file(|file| match whence {
@@ -310,17 +310,8 @@ impl OpenFile {
         if to < 0 {
             return refuse(libc::EINVAL);
         }
-        raw::seek(fd, to, libc::SEEK_SET)
+        self.position.seek(fd, to, libc::SEEK_SET)
     }
-}
-
-fn append(file: &File, fd: c_int, parts: &[&[u8]], length: usize) -> Answer<isize> {
-    if length == 0 {
-        return Ok(0);
-    }
-    let (start, length) = append_parts(file, parts)?;
-    raw::seek(fd, start as i64 + length as i64, libc::SEEK_SET)?;
-    Ok(length as isize)
 }
 
 /// The offset and length of written data.
@@ -341,77 +332,4 @@ impl Drop for OpenFile {
         self.release_locks();
         self.close();
     }
-}
-
-/// The identity of an open file, stored as the name of its anonymous file.
-#[derive(Clone, Debug)]
-pub(crate) struct Identity {
-    /// Path in the file system, from its root.
-    pub(crate) path: Box<[u8]>,
-    /// The object.
-    pub(crate) oid: ObjectId,
-    /// Access mode, `O_DIRECTORY` and `O_PATH`.
-    pub(crate) flags: c_int,
-}
-
-/// Prefix of such names, as created and as the kernel shows them.
-const PREFIX: &str = "esker:";
-const SHOWN_PREFIX: &[u8] = b"/memfd:esker:";
-const SHOWN_SUFFIX: &[u8] = b" (deleted)";
-
-/// Longest name of an anonymous file (Linux: 249).
-const NAME_MAX: usize = 249;
-
-/// Seals against all writes, which cannot be removed.
-const SEALS: c_int =
-    libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
-
-impl Identity {
-    /// Creates an anonymous file with this name. A path that is too long for a name becomes its content.
-    ///
-    /// # Errors
-    /// Those of `memfd_create`.
-    pub(crate) fn make_descriptor(&self, cloexec: bool) -> Answer<c_int> {
-        let container = &config::get().container;
-        let (flags, hi, lo) = (self.flags, self.oid.hi, self.oid.lo);
-        let head = format!("{PREFIX}{container}:{flags:x}:{hi:x}.{lo:x}:");
-        let fits = head.len() + self.path.len() <= NAME_MAX;
-        let name = [head.as_bytes(), if fits { &self.path } else { b"" }].concat();
-        let name = CString::new(name).unwrap_or_default();
-        let cloexec: c_uint = if cloexec { libc::MFD_CLOEXEC } else { 0 };
-        let fd = raw::anonymous(&name, libc::MFD_ALLOW_SEALING | cloexec)?;
-        if !fits {
-            let _ = raw::write(fd, &self.path);
-            let _ = raw::seek(fd, 0, libc::SEEK_SET);
-        }
-        let _ = raw::control(fd, libc::F_ADD_SEALS, SEALS as usize);
-        Ok(fd)
-    }
-
-    /// Parses the target of a descriptor as the kernel shows it; `None` if it is not ours, or of another container.
-    pub(crate) fn parse(fd: c_int, shown: &[u8]) -> Option<Self> {
-        let rest = shown.strip_prefix(SHOWN_PREFIX)?;
-        let rest = rest.strip_suffix(SHOWN_SUFFIX).unwrap_or(rest);
-        let rest = rest.strip_prefix(config::get().container.as_bytes())?.strip_prefix(b":")?;
-        let mut parts = rest.splitn(3, |byte| *byte == b':');
-        let flags = c_int::from_str_radix(text(parts.next()?)?, 16).ok()?;
-        let (hi, lo) = text(parts.next()?)?.split_once('.')?;
-        let number = |digits| u64::from_str_radix(digits, 16).ok();
-        let oid = ObjectId { hi: number(hi)?, lo: number(lo)? };
-        let path = match parts.next()? {
-            b"" => content(fd)?,
-            path => path.into(),
-        };
-        Some(Self { path, oid, flags })
-    }
-}
-
-fn text(bytes: &[u8]) -> Option<&str> {
-    std::str::from_utf8(bytes).ok()
-}
-
-fn content(fd: c_int) -> Option<Box<[u8]>> {
-    let mut room = [0; PATH_MAX];
-    let length = raw::read_at(fd, &mut room, 0).ok()?;
-    Some(room[..length].into())
 }

@@ -71,9 +71,18 @@ pub(crate) fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed)
 }
 
+/// A child is about to be made, which shares the open files and their locks.
+pub(crate) fn before_fork() {
+    if descriptors::any() {
+        threads::alone(descriptors::share_all);
+        locks::share();
+    }
+}
+
 /// The process is about to exec.
 pub(crate) fn before_exec() {
     if descriptors::any() {
+        threads::alone(descriptors::share_all);
         locks::share_with_next();
     }
     before_end();

@@ -7,7 +7,7 @@ use crate::open::open_path;
 use crate::open_file::OpenFile;
 use crate::paths::{self, MountPath};
 use crate::serve::{at, serve};
-use crate::{cwd, descriptors, internal, locks, raw, unreached};
+use crate::{cwd, descriptors, internal, locks, process, raw, unreached};
 use dfs::Follow;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +38,7 @@ fn spawn(
     });
     match program {
         Ok(program) => {
-            locks::share();
+            process::before_fork();
             let start = |path, arguments, environment| {
                 real(pid, path, actions, attributes, arguments, environment)
             };
@@ -62,7 +62,7 @@ fn spawn_found(
     (arguments, environment): (Texts, Texts),
     real: Spawn,
 ) -> c_int {
-    locks::share();
+    process::before_fork();
     let program = serve_program(|| {
         unreached::warn_found(name);
         Ok(Program::new(name, arguments, environment))
@@ -76,6 +76,7 @@ fn spawn_found(
 /// Opens the file of an action now; it gets its number in the child.
 fn open_now(list: usize, path: &MountPath<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
     let fd = open_path(path, flags | libc::O_CLOEXEC, mode)?;
+    descriptors::share(&*descriptors::get(fd)?, &[fd])?;
     let kept = raw::control(fd, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO as usize + 1)?;
     let file = descriptors::take(fd);
     raw::close(fd);
@@ -122,12 +123,12 @@ fn add_directory(list: *mut c_void, fd: c_int) -> c_int {
 
 export! {
     fn popen(command: Text, mode: Text) -> *mut c_void | next {
-        locks::share();
+        process::before_fork();
         next(command, mode)
     }
 
     fn system(command: Text) -> c_int | next {
-        locks::share();
+        process::before_fork();
         next(command)
     }
 

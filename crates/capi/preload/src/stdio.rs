@@ -281,7 +281,7 @@ fn adopt(fd: c_int, mode: Text) -> Answer<c_int> {
         return refuse(libc::EINVAL);
     }
     if wanted & libc::O_APPEND != 0 {
-        file.set_appends(true);
+        file.position.set_flags(fd, file.position.flags(fd)? | libc::O_APPEND)?;
     }
     Ok(0)
 }

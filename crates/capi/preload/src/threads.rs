@@ -1,6 +1,6 @@
 //! Threads inside the store, and forks: no thread may use the store while the process forks.
 use crate::answer::{Answer, Fail};
-use crate::{locks, report};
+use crate::{descriptors, process, report};
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,7 +65,7 @@ unsafe extern "C" {
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 static WATCH: Once = Once::new();
-/// A fork is in progress, or waits for threads inside the store.
+/// A thread forks, or works alone, or waits for threads inside the store.
 static FORKING: AtomicBool = AtomicBool::new(false);
 /// Threads inside the store.
 static INSIDE: AtomicU64 = AtomicU64::new(0);
@@ -102,8 +102,14 @@ pub(crate) fn leave() {
     INSIDE.fetch_sub(1, Ordering::SeqCst);
 }
 
-extern "C" fn prepare() {
-    locks::share();
+/// Runs `work` while no other thread is inside the store.
+pub(crate) fn alone(work: impl FnOnce()) {
+    stop_others();
+    work();
+    FORKING.store(false, Ordering::SeqCst);
+}
+
+fn stop_others() {
     while FORKING.swap(true, Ordering::SeqCst) {
         std::thread::yield_now();
     }
@@ -111,6 +117,13 @@ extern "C" fn prepare() {
     while INSIDE.load(Ordering::SeqCst) > own {
         std::thread::yield_now();
     }
+}
+
+extern "C" fn prepare() {
+    process::before_fork();
+    stop_others();
+    // Other threads may have opened files meanwhile.
+    descriptors::share_all();
 }
 
 extern "C" fn in_parent() {

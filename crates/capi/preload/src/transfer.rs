@@ -67,7 +67,16 @@ impl End {
     fn move_back(self, by: usize) {
         match self.offset.get() {
             Some(_) => self.move_on(-(by as i64)),
-            None => drop(crate::raw::seek(self.fd, -(by as i64), libc::SEEK_CUR)),
+            None => drop(self.seek_back(by as i64)),
+        }
+    }
+
+    fn seek_back(self, by: i64) -> Answer<i64> {
+        match self.is_ours() {
+            true => {
+                serve(|| descriptors::get(self.fd)?.position.seek(self.fd, -by, libc::SEEK_CUR))
+            }
+            false => crate::raw::seek(self.fd, -by, libc::SEEK_CUR),
         }
     }
 }
@@ -118,7 +127,7 @@ fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<()> {
     if flags != 0 {
         return refuse(libc::EINVAL);
     }
-    if target.is_ok_and(|file| file.appends()) {
+    if target.is_ok_and(|file| file.position.appends()) {
         return refuse(libc::EBADF);
     }
     match (from.offset.get(), to.offset.get()) {

@@ -1,0 +1,102 @@
+//! What a file is, for programs that inherit it: the name of an anonymous file of the kernel.
+use crate::answer::Answer;
+use crate::limits::PATH_MAX;
+use crate::{config, raw};
+use esker::types::ObjectId;
+use std::ffi::{CString, c_int};
+
+/// The identity of an open file, stored as the name of its anonymous file.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    /// Path in the file system, from its root.
+    pub(crate) path: Box<[u8]>,
+    /// The object.
+    pub(crate) oid: ObjectId,
+    /// Access mode, `O_DIRECTORY` and `O_PATH`.
+    pub(crate) flags: c_int,
+}
+
+/// Prefix of such names, as created and as the kernel shows them.
+const PREFIX: &str = "esker:";
+const SHOWN_PREFIX: &[u8] = b"/memfd:esker:";
+const SHOWN_SUFFIX: &[u8] = b" (deleted)";
+
+/// Longest name of an anonymous file (Linux: 249).
+const NAME_MAX: usize = 249;
+
+/// Seals against all writes, which cannot be removed.
+const SEALS: c_int =
+    libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
+
+/// An anonymous file that says nothing: it stands for files that only this process knows.
+///
+/// # Errors
+/// Those of `memfd_create`.
+pub(crate) fn nameless() -> Answer<c_int> {
+    sealed(CString::new(PREFIX).unwrap_or_default(), b"")
+}
+
+fn sealed(name: CString, content: &[u8]) -> Answer<c_int> {
+    let fd = raw::anonymous(&name, libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC)?;
+    if !content.is_empty() {
+        let _ = raw::write(fd, content);
+        let _ = raw::seek(fd, 0, libc::SEEK_SET);
+    }
+    let _ = raw::control(fd, libc::F_ADD_SEALS, SEALS as usize);
+    Ok(fd)
+}
+
+/// Opens an anonymous file by its path. Linux moves the offset of what `memfd_create` opened without a lock (6.18:
+/// `file_seek_cur_needs_f_lock`), so two processes could read the same bytes.
+fn reopened(fd: c_int) -> c_int {
+    let path = CString::new(format!("/proc/self/fd/{fd}")).unwrap_or_default();
+    raw::open(&path, libc::O_RDWR | libc::O_CLOEXEC, 0).map_or(fd, |opened| {
+        raw::close(fd);
+        opened
+    })
+}
+
+impl Identity {
+    /// Creates an anonymous file with this name, whose offset all who share it move atomically. A path that is too long
+    /// for a name becomes its content.
+    ///
+    /// # Errors
+    /// Those of `memfd_create`.
+    pub(crate) fn anonymous_file(&self) -> Answer<c_int> {
+        let container = &config::get().container;
+        let (flags, hi, lo) = (self.flags, self.oid.hi, self.oid.lo);
+        let head = format!("{PREFIX}{container}:{flags:x}:{hi:x}.{lo:x}:");
+        let fits = head.len() + self.path.len() <= NAME_MAX;
+        let (in_name, content) =
+            if fits { (&*self.path, &b""[..]) } else { (&b""[..], &*self.path) };
+        sealed(CString::new([head.as_bytes(), in_name].concat()).unwrap_or_default(), content)
+            .map(reopened)
+    }
+
+    /// Parses the target of a descriptor as the kernel shows it; `None` if it is not ours, or of another container.
+    pub(crate) fn parse(fd: c_int, shown: &[u8]) -> Option<Self> {
+        let rest = shown.strip_prefix(SHOWN_PREFIX)?;
+        let rest = rest.strip_suffix(SHOWN_SUFFIX).unwrap_or(rest);
+        let rest = rest.strip_prefix(config::get().container.as_bytes())?.strip_prefix(b":")?;
+        let mut parts = rest.splitn(3, |byte| *byte == b':');
+        let flags = c_int::from_str_radix(text(parts.next()?)?, 16).ok()?;
+        let (hi, lo) = text(parts.next()?)?.split_once('.')?;
+        let number = |digits| u64::from_str_radix(digits, 16).ok();
+        let oid = ObjectId { hi: number(hi)?, lo: number(lo)? };
+        let path = match parts.next()? {
+            b"" => content(fd)?,
+            path => path.into(),
+        };
+        Some(Self { path, oid, flags })
+    }
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+fn content(fd: c_int) -> Option<Box<[u8]>> {
+    let mut room = [0; PATH_MAX];
+    let length = raw::read_at(fd, &mut room, 0).ok()?;
+    Some(room[..length].into())
+}

@@ -1,0 +1,86 @@
+//! The offset and the status flags of an open file. They are in this process as long as nobody else can know the file;
+//! then the kernel has them, so that all who share the file share them.
+use crate::answer::{Answer, refuse};
+use crate::raw;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+
+/// Flags that `F_SETFL` may change.
+const CHANGEABLE: c_int = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME;
+
+/// All of its functions run inside the store. [`Position::share`] runs while no other thread is inside.
+pub(crate) struct Position {
+    /// Not used any more once the file is shared.
+    offset: AtomicI64,
+    flags: AtomicI32,
+    shared: AtomicBool,
+}
+
+impl Position {
+    /// The start of a file that was opened with these flags.
+    pub(crate) fn start(flags: c_int) -> Self {
+        Self::with(flags, false)
+    }
+
+    /// Where an inherited descriptor is.
+    pub(crate) fn inherited(fd: c_int) -> Self {
+        Self::with(raw::control(fd, libc::F_GETFL, 0).unwrap_or(0), true)
+    }
+
+    fn with(flags: c_int, shared: bool) -> Self {
+        let flags = AtomicI32::new(flags & CHANGEABLE);
+        Self { offset: AtomicI64::new(0), flags, shared: AtomicBool::new(shared) }
+    }
+
+    /// True if the kernel has it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
+    }
+
+    /// Moves the offset from the start (`SEEK_SET`) or from where it is (`SEEK_CUR`), and returns the new one.
+    ///
+    /// # Errors
+    /// `EINVAL` for an offset below 0 or beyond the largest one, as in Linux.
+    pub(crate) fn seek(&self, fd: c_int, by: i64, whence: c_int) -> Answer<i64> {
+        if self.is_shared() {
+            return raw::seek(fd, by, whence);
+        }
+        let to = |from: i64| if whence == libc::SEEK_SET { by } else { from.wrapping_add(by) };
+        let checked = |from| Some(to(from)).filter(|to| *to >= 0);
+        match self.offset.fetch_update(Ordering::Relaxed, Ordering::Relaxed, checked) {
+            Ok(from) => Ok(to(from)),
+            Err(_) => refuse(libc::EINVAL),
+        }
+    }
+
+    /// True if writes go to the end (`O_APPEND`).
+    pub(crate) fn appends(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & libc::O_APPEND != 0
+    }
+
+    /// The flags that can be changed.
+    pub(crate) fn flags(&self, fd: c_int) -> Answer<c_int> {
+        match self.is_shared() {
+            true => Ok(raw::control(fd, libc::F_GETFL, 0)? & CHANGEABLE),
+            false => Ok(self.flags.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Changes these flags (`F_SETFL`).
+    pub(crate) fn set_flags(&self, fd: c_int, flags: c_int) -> Answer<()> {
+        let flags = flags & CHANGEABLE;
+        if self.is_shared() {
+            raw::control(fd, libc::F_SETFL, flags as usize)?;
+        }
+        self.flags.store(flags, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Hands it over to the kernel, to the anonymous file of `fd`.
+    pub(crate) fn share(&self, fd: c_int) -> Answer<()> {
+        raw::seek(fd, self.offset.load(Ordering::Relaxed), libc::SEEK_SET)?;
+        raw::control(fd, libc::F_SETFL, self.flags.load(Ordering::Relaxed) as usize)?;
+        self.shared.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
