@@ -8,10 +8,10 @@ use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
     Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, Wanted,
 };
-use esker_types::{Epoch, KeyBatch, ObjectId};
+use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 
-/// Queries that the default implementation of [`OpenContainer::query_keys`] makes at a time.
-const QUERIES_MAX: usize = 16;
+/// Requests that default implementations for several objects make at a time.
+const SIDE_BY_SIDE: usize = 16;
 
 /// A container opened by [`crate::Pool::open_container`]. It keeps the resources of its pool alive.
 ///
@@ -121,7 +121,7 @@ pub trait OpenContainer: Metadata {
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<Option<KeyFound>>> {
         let tasks = oids.iter().map(|oid| task(self.query_key(*oid, query, at)));
-        let replies = side_by_side(tasks.collect(), QUERIES_MAX);
+        let replies = side_by_side(tasks.collect(), SIDE_BY_SIDE);
         Reply::Pending(Box::pin(async move { replies.await.into_iter().collect() }))
     }
 
@@ -154,6 +154,27 @@ pub trait OpenContainer: Metadata {
     /// Ends one lease. True if the object is to be removed and this was the last lease: the caller removes the
     /// object. If several processes end theirs at the same time, more than one may be told to.
     fn release(&self, oid: ObjectId) -> Reply<'_, bool>;
+
+    /// Takes a lease on each of several objects. If it fails, none counts.
+    fn lease_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, ()> {
+        Reply::Pending(Box::pin(async move {
+            let takes = oids.iter().map(|oid| task(self.lease(*oid))).collect();
+            let taken: Vec<Result<()>> = side_by_side(takes, SIDE_BY_SIDE).await;
+            let held = oids.iter().zip(&taken).filter(|(_, taken)| taken.is_ok());
+            if taken.iter().any(Result::is_err) {
+                let ends = held.map(|(oid, _)| task(self.release(*oid))).collect();
+                side_by_side(ends, SIDE_BY_SIDE).await;
+            }
+            taken.into_iter().collect()
+        }))
+    }
+
+    /// Ends one lease on each of several objects, as [`OpenContainer::release`] does.
+    fn release_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<bool>> {
+        let ends = oids.iter().map(|oid| task(self.release(*oid))).collect();
+        let replies = side_by_side(ends, SIDE_BY_SIDE);
+        Reply::Pending(Box::pin(async move { replies.await.into_iter().collect() }))
+    }
 
     /// Leaves the removal of an object to the last process with a lease. No directory entry may refer to the object
     /// any more. False if no process has a lease: the caller removes the object. If the last one is killed, or the

@@ -23,6 +23,13 @@ impl Lease {
         Ok(Self { container, oid, generation, ended: false })
     }
 
+    pub(crate) async fn take_each(container: &Container, oids: &[ObjectId]) -> Result<Vec<Self>> {
+        let generation = esker_os::generation();
+        container.opened_or_closed().lease_each(oids).await?;
+        let lease = |oid| Self { container: container.clone(), oid, generation, ended: false };
+        Ok(oids.iter().copied().map(lease).collect())
+    }
+
     /// The object.
     #[must_use]
     pub fn oid(&self) -> ObjectId {
@@ -44,8 +51,32 @@ impl Lease {
         self.end().await
     }
 
+    /// Ends several leases as [`Lease::release`] does, in as few messages as possible. The answers are in the order of
+    /// the leases.
+    ///
+    /// # Errors
+    /// Errors of the backend. The leases have ended then, too.
+    pub async fn release_each(mut leases: Vec<Self>) -> Result<Vec<bool>> {
+        let mut answers = Vec::with_capacity(leases.len());
+        for of_one in leases.chunk_by_mut(|one, next| one.container.shares_handle(&next.container))
+        {
+            let live: Vec<bool> = of_one.iter_mut().map(Self::is_to_end).collect();
+            let oids = of_one.iter().zip(&live).filter(|(_, live)| **live);
+            let oids: Vec<ObjectId> = oids.map(|(lease, _)| lease.oid).collect();
+            let last = of_one[0].container.opened_or_closed().release_each(&oids).await?;
+            let mut last = last.into_iter();
+            answers.extend(live.into_iter().map(|live| live && last.next().unwrap_or(false)));
+        }
+        Ok(answers)
+    }
+
+    /// True the first time, if the lease is valid in this process.
+    fn is_to_end(&mut self) -> bool {
+        !std::mem::replace(&mut self.ended, true) && self.counts()
+    }
+
     async fn end(&mut self) -> Result<bool> {
-        if std::mem::replace(&mut self.ended, true) || !self.counts() {
+        if !self.is_to_end() {
             return Ok(false);
         }
         self.container.opened_or_closed().release(self.oid).await

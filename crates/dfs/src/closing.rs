@@ -8,7 +8,7 @@ use crate::limits::CLOSING_MAX;
 use crate::mount::{Dfs, Mounted};
 use crate::orphans;
 use esker::types::{ObjectId, Result};
-use esker::{Lease, Wait, side_by_side, task};
+use esker::{Lease, Wait};
 use esker_os::{ForkLock, PerProcess, later};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,11 +51,10 @@ impl Closing {
         let _one = ending.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = std::mem::take(&mut *self.kept.lock());
         let (leases, inodes): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
-        let ends = leases.into_iter().map(|lease| task(lease.release())).collect();
-        let ended = side_by_side(ends, CLOSING_MAX).wait();
         // An error is nobody's concern: leases end with their connection.
-        let is_lost = |(end, inode): (Result<bool>, _)| end.unwrap_or(false).then_some(inode);
-        ended.into_iter().zip(inodes).filter_map(is_lost).collect()
+        let is_last = Lease::release_each(leases).wait().unwrap_or_default();
+        let lost = is_last.into_iter().zip(inodes).filter(|(is_last, _)| *is_last);
+        lost.map(|(_, inode)| inode).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::inode::Kind;
 use crate::limits::FRESH_MAX;
 use crate::mount::Dfs;
 use esker::types::{ObjectClass, Result};
-use esker::{Lease, Task, Wait, side_by_side, task};
+use esker::{Lease, Wait};
 use esker_os::ForkLock;
 use std::collections::HashMap;
 
@@ -53,19 +53,16 @@ impl Fresh {
 
 fn take(fs: &Dfs, class: Option<ObjectClass>, count: usize) -> Result<Vec<Lease>> {
     let (mounted, container) = (fs.mounted(), fs.container());
-    let oid = || mounted.oids.next(container, object_type(Kind::File), class);
-    let objects = (0..count).map(|_| Ok(container.object(oid()?)));
-    let objects = objects.collect::<Result<Vec<_>>>()?;
-    let leases = objects.iter().map(|object| task(object.lease())).collect();
-    side_by_side(leases, count).wait().into_iter().collect()
+    let oid = |_| mounted.oids.next(container, object_type(Kind::File), class);
+    let oids = (0..count).map(oid).collect::<Result<Vec<_>>>()?;
+    container.lease_each(&oids).wait()
 }
 
 impl Drop for Fresh {
     /// All at a time: one after the other would take a while.
     fn drop(&mut self) {
-        let unused = self.0.lock().drain().flat_map(|(_, leases)| leases.free).collect::<Vec<_>>();
-        let ends: Vec<Task<'_, _>> =
-            unused.into_iter().map(|lease| task(lease.release())).collect();
-        side_by_side(ends, FRESH_MAX).wait();
+        let unused = self.0.lock().drain().flat_map(|(_, leases)| leases.free).collect();
+        // An error is nobody's concern: leases end with their connection.
+        let _ = Lease::release_each(unused).wait();
     }
 }

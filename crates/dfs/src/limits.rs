@@ -25,10 +25,10 @@ pub const FILE_SIZE_MAX: u64 = i64::MAX as u64;
 pub const CHUNKS_MAX: usize = 16;
 
 /// Leases of closed files that a process keeps, where replies take a while, before it ends them together.
-pub const CLOSING_MAX: usize = 32;
+pub const CLOSING_MAX: usize = 64;
 
 /// Leases for new files that a process takes at a time, where replies take a while.
-pub const FRESH_MAX: usize = 16;
+pub const FRESH_MAX: usize = 64;
 
 /// Entries of a directory that a listing holds in memory at a time.
 pub const LIST_BATCH: usize = 1024;

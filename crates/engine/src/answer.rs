@@ -3,7 +3,7 @@ use crate::fetch::{self, Proof, Way};
 use crate::host;
 use crate::kinds::RequestKind;
 use crate::limits::{
-    self, LEASE_TOKENS_MAX, QUERIES_MAX, check, check_change, check_fetch, listed,
+    self, LEASE_TOKENS_MAX, LEASED_EACH_MAX, QUERIES_MAX, check, check_change, check_fetch, listed,
 };
 use crate::session::Session;
 use bytes::Bytes;
@@ -144,6 +144,10 @@ impl Session {
         if let ContainerRequest::Release(oid) = request {
             return self.release(handle, oid).await.map(|last| plain(Reply::Flag(last)));
         }
+        if let ContainerRequest::ReleaseEach(oids) = request {
+            check("objects of a lease", oids.len(), LEASED_EACH_MAX)?;
+            return self.release_each(handle, &oids).await.map(|last| plain(Reply::Flags(last)));
+        }
         let container = self.container(handle)?;
         Ok(plain(match request {
             ContainerRequest::Fetch(oid, dkeys, at) => {
@@ -169,6 +173,10 @@ impl Session {
             }
             ContainerRequest::Close => done(self.close(handle).await)?,
             ContainerRequest::Lease(oid) => done(self.lease(handle, oid, &container).await)?,
+            ContainerRequest::LeaseEach(oids) => {
+                check("objects of a lease", oids.len(), LEASED_EACH_MAX)?;
+                done(self.lease_each(handle, &oids, &container).await)?
+            }
             other => Box::pin(answer_any(&*container, other, proof)).await?,
         }))
     }
@@ -279,7 +287,9 @@ async fn answer_read(
         | ContainerRequest::ListSnapshots
         | ContainerRequest::DestroySnapshot(_)
         | ContainerRequest::Lease(_)
+        | ContainerRequest::LeaseEach(_)
         | ContainerRequest::Release(_)
+        | ContainerRequest::ReleaseEach(_)
         | ContainerRequest::UnlinkOnLastClose(_)
         | ContainerRequest::LeaseReads(_)
         | ContainerRequest::PrepareChange(..)

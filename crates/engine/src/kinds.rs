@@ -94,7 +94,11 @@ impl RequestKind {
             Of::ListKeys(..) | Of::ListExtents(..) | Of::ListObjects(..) => Self::List,
             Of::Query(..) | Of::QueryEach(..) | Of::ObjectEpoch(..) => Self::Query,
             Of::CreateSnapshot(_) | Of::ListSnapshots | Of::DestroySnapshot(_) => Self::Snapshot,
-            Of::Lease(_) | Of::Release(_) | Of::UnlinkOnLastClose(_) => Self::Lease,
+            Of::Lease(_)
+            | Of::LeaseEach(_)
+            | Of::Release(_)
+            | Of::ReleaseEach(_)
+            | Of::UnlinkOnLastClose(_) => Self::Lease,
             Of::LeaseReads(_) => Self::LeaseReads,
             Of::PrepareChange(..) | Of::PrepareSnapshot(..) => Self::Commit,
         }

@@ -22,8 +22,8 @@ pub use health::Health;
 pub use host::Host;
 pub use life::Phase;
 pub use limits::{
-    CLIENTS_MAX, FETCHES_MAX, HANDLES_MAX, LEASE_TOKENS_MAX, LEASES_MAX, LIST_BYTES_MAX,
-    LIST_ENTRIES_MAX, QUERIES_MAX,
+    CLIENTS_MAX, FETCHES_MAX, HANDLES_MAX, LEASE_TOKENS_MAX, LEASED_EACH_MAX, LEASES_MAX,
+    LIST_BYTES_MAX, LIST_ENTRIES_MAX, QUERIES_MAX,
 };
 pub use strangers::{STRANGER_GRACE, STRANGERS_MAX};
 pub use threads::Threads;

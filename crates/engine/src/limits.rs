@@ -10,6 +10,9 @@ pub const CLIENTS_MAX: u64 = 1 << 14;
 /// Containers that one client may have open.
 pub const HANDLES_MAX: usize = 4096;
 
+/// Objects in a request for leases, or for their ends.
+pub const LEASED_EACH_MAX: usize = 4096;
+
 /// Leases that one client may have.
 pub const LEASES_MAX: usize = 1 << 20;
 

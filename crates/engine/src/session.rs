@@ -115,6 +115,49 @@ impl Session {
         released
     }
 
+    /// As [`Session::lease`], for several objects; for none if one of them fails.
+    pub(crate) async fn lease_each(
+        &self,
+        handle: Handle,
+        oids: &[ObjectId],
+        container: &Arc<dyn OpenContainer>,
+    ) -> Result<()> {
+        for (taken, oid) in oids.iter().enumerate() {
+            let result = self.lease(handle, *oid, container).await;
+            if result.is_err() {
+                self.take_back(handle, &oids[..taken], container).await;
+                return result;
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_back(
+        &self,
+        handle: Handle,
+        oids: &[ObjectId],
+        container: &Arc<dyn OpenContainer>,
+    ) {
+        for oid in oids {
+            if let Ok(true) = self.release(handle, *oid).await {
+                remove(&**container, *oid).await;
+            }
+        }
+    }
+
+    /// As [`Session::release`], for several objects.
+    pub(crate) async fn release_each(
+        &self,
+        handle: Handle,
+        oids: &[ObjectId],
+    ) -> Result<Vec<bool>> {
+        let mut last = Vec::with_capacity(oids.len());
+        for oid in oids {
+            last.push(self.release(handle, *oid).await?);
+        }
+        Ok(last)
+    }
+
     /// Counts one lease less; `None` if the client had none.
     fn released(&self, handle: Handle, oid: ObjectId) -> Option<Arc<dyn OpenContainer>> {
         let mut open = self.open();

@@ -205,6 +205,10 @@ pub enum ContainerRequest<'a> {
     LeaseReads(#[serde(borrow)] Vec<&'a [u8]>),
     /// As a write, but it is enough if its tokens hold at one moment after it has arrived: [`Reply::Epoch`].
     WriteProved(#[serde(borrow)] ChangeRequest<'a>),
+    /// A lease on each of several objects: [`Reply::Done`].
+    LeaseEach(Vec<ObjectId>),
+    /// The end of a lease on each of several objects: [`Reply::Flags`].
+    ReleaseEach(Vec<ObjectId>),
 }
 
 /// Which state a read sees, and whether it is to be proved.
@@ -343,6 +347,8 @@ pub enum Reply {
     FoundEach(Vec<Option<KeyFound>>),
     /// How long a lease on reads lasts, counted from before it was asked for; `None` if none is granted.
     Leased(Option<Duration>),
+    /// Yes or no for each of several objects.
+    Flags(Vec<bool>),
 }
 
 /// What a maintenance of a part did.
@@ -545,6 +551,13 @@ mod tests {
         assert_eq!(leased, [24, 1, 0, 0x80, 0xe1, 0xeb, 0x17]);
         let lease = ContainerRequest::LeaseReads(vec![b"t"]);
         assert_eq!(bytes(Request::Container(Handle(3), lease)), [1, 3, 21, 1, 1, b't']);
+        let oid = ObjectId { hi: 1, lo: 2 };
+        let each =
+            [ContainerRequest::LeaseEach(vec![oid]), ContainerRequest::ReleaseEach(vec![oid])];
+        for (kind, each) in (23..).zip(each) {
+            assert_eq!(bytes(Request::Container(Handle(3), each)), [1, 3, kind, 1, 1, 2]);
+        }
+        assert_eq!(encode(&Reply::Flags(vec![true, false])).unwrap(), [25, 2, 1, 0]);
         let outcome = encode(&Reply::Outcome(Outcome::Committed(Epoch(5)))).unwrap();
         assert_eq!(outcome, [19, 1, 5]);
     }

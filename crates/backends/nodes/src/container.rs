@@ -279,6 +279,17 @@ impl OpenContainer for Opened {
         self.ask(ContainerRequest::Release(oid), flag)
     }
 
+    fn lease_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, ()> {
+        self.ask(ContainerRequest::LeaseEach(oids.to_vec()), done)
+    }
+
+    fn release_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<bool>> {
+        self.ask(ContainerRequest::ReleaseEach(oids.to_vec()), |reply| match reply {
+            message::Reply::Flags(last) => (last.len() == oids.len()).then_some(last),
+            _ => None,
+        })
+    }
+
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
         self.ask(ContainerRequest::UnlinkOnLastClose(oid), flag)
     }

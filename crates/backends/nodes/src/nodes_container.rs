@@ -353,6 +353,43 @@ impl NodesContainer {
         read_one!(self, node, part, at => part.query_keys(oids, query, at))
     }
 
+    /// Which of these objects have their leases on which node, by their positions.
+    fn by_home(&self, oids: &[ObjectId]) -> BTreeMap<usize, (Vec<usize>, Vec<ObjectId>)> {
+        let mut of_nodes: BTreeMap<usize, (Vec<usize>, Vec<ObjectId>)> = BTreeMap::new();
+        for (index, oid) in oids.iter().enumerate() {
+            let (indices, oids) = of_nodes.entry(self.home_of(*oid)).or_default();
+            indices.push(index);
+            oids.push(*oid);
+        }
+        of_nodes
+    }
+
+    /// If a node fails, the leases on the others end with their connections.
+    async fn take_leases(&self, oids: &[ObjectId]) -> Result<()> {
+        let of_nodes = self.by_home(oids);
+        let takes = of_nodes.iter().map(|(node, (_, oids))| task(self.leases_at(*node, oids)));
+        side_by_side(takes.collect(), SIDE_BY_SIDE).await.into_iter().collect()
+    }
+
+    async fn end_leases(&self, oids: &[ObjectId]) -> Result<Vec<bool>> {
+        let of_nodes = self.by_home(oids);
+        let ends = of_nodes.iter().map(|(node, (_, oids))| task(self.ends_at(*node, oids)));
+        let replies = side_by_side(ends.collect(), SIDE_BY_SIDE).await;
+        let mut last = vec![false; oids.len()];
+        for ((indices, _), reply) in of_nodes.values().zip(replies) {
+            indices.iter().zip(reply?).for_each(|(index, is_last)| last[*index] = is_last);
+        }
+        Ok(last)
+    }
+
+    fn leases_at<'a>(&'a self, node: usize, oids: &'a [ObjectId]) -> Reply<'a, ()> {
+        one_node!(self, node, part => part.lease_each(oids))
+    }
+
+    fn ends_at<'a>(&'a self, node: usize, oids: &'a [ObjectId]) -> Reply<'a, Vec<bool>> {
+        one_node!(self, node, part => part.release_each(oids))
+    }
+
     /// A lease that ends when the first of those of the nodes does.
     async fn lease_everywhere(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
         let of_nodes = by_node(reads, self.parts.len())?;
@@ -686,6 +723,14 @@ impl OpenContainer for NodesContainer {
 
     fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
         one_node!(self, self.home_of(oid), part => part.release(oid))
+    }
+
+    fn lease_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, ()> {
+        Reply::Pending(Box::pin(self.take_leases(oids)))
+    }
+
+    fn release_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<bool>> {
+        Reply::Pending(Box::pin(self.end_leases(oids)))
     }
 
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {

@@ -272,6 +272,28 @@ impl OpenContainer for PeerContainer {
         }))
     }
 
+    fn lease_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, ()> {
+        Reply::Pending(Box::pin(async move {
+            within!(self, container => container.lease_each(oids).await).await?;
+            let opened = self.opened()?;
+            let mut leases = opened.leases();
+            oids.iter().for_each(|oid| *leases.entry(*oid).or_default() += 1);
+            Ok(())
+        }))
+    }
+
+    fn release_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<bool>> {
+        Reply::Pending(Box::pin(async move {
+            let opened = self.opened()?;
+            let held: Vec<bool> = oids.iter().map(|oid| opened.release(*oid)).collect();
+            let ours = oids.iter().zip(&held).filter(|(_, held)| **held);
+            let ours: Vec<ObjectId> = ours.map(|(oid, _)| *oid).collect();
+            let last = within!(self, container => container.release_each(&ours).await).await?;
+            let mut last = last.into_iter();
+            Ok(held.into_iter().map(|held| held && last.next().unwrap_or(false)).collect())
+        }))
+    }
+
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
         within!(self, container => container.unlink_on_last_close(oid).await)
     }

@@ -1,9 +1,9 @@
 //! Leases on objects, and the removal of unlinked objects by their last user.
 use super::Make;
 use super::store::{Store, checks, refused, run};
-use esker::{Object, Wait};
+use esker::{Lease, Object, Wait};
 use esker_types::info::OpenMode;
-use esker_types::{ErrorKind, Result};
+use esker_types::{ErrorKind, ObjectId, Result};
 
 /// Checks leases.
 ///
@@ -22,6 +22,7 @@ pub fn leases(make: Make<'_>) {
             dropping_a_lease_ends_it,
             a_lease_outlives_the_container_handle,
             many_at_once,
+            several_in_one_call,
             one_of_concurrent_lease_holders_is_told,
         ],
     );
@@ -110,6 +111,25 @@ fn many_at_once(store: &Store) -> Result<()> {
     for (number, lease) in leases.into_iter().enumerate() {
         assert_eq!(lease.release().wait()?, number % 2 == 0, "object {number}");
     }
+    Ok(())
+}
+
+/// Of each object two leases: the second call that ends them is told which objects are to be removed.
+fn several_in_one_call(store: &Store) -> Result<()> {
+    let objects = (0..100).map(|_| store.object()).collect::<Result<Vec<_>>>()?;
+    let oids: Vec<ObjectId> = objects.iter().map(Object::oid).collect();
+    let take = || store.container.lease_each(&oids).wait();
+    let (first, mut second) = (take()?, take()?);
+    assert!(first.iter().map(Lease::oid).eq(oids.iter().copied()), "in the order of the objects");
+    for object in objects.iter().step_by(3) {
+        assert!(object.unlink_on_last_close().wait()?);
+    }
+    assert_eq!(Lease::release_each(first).wait()?, [false; 100]);
+    let alone = second.remove(0);
+    let told = Lease::release_each(second).wait()?;
+    assert!(told.into_iter().zip(1..).all(|(told, number)| told == (number % 3 == 0)));
+    assert!(alone.release().wait()?, "one of them was kept");
+    assert!(Lease::release_each(Vec::new()).wait()?.is_empty());
     Ok(())
 }
 
