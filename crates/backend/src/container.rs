@@ -171,9 +171,11 @@ pub trait OpenContainer: Metadata {
 
     /// Ends one lease on each of several objects, as [`OpenContainer::release`] does.
     fn release_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<bool>> {
-        let ends = oids.iter().map(|oid| task(self.release(*oid))).collect();
-        let replies = side_by_side(ends, SIDE_BY_SIDE);
-        Reply::Pending(Box::pin(async move { replies.await.into_iter().collect() }))
+        // Nothing has happened to a reply that is dropped.
+        Reply::Pending(Box::pin(async move {
+            let ends = oids.iter().map(|oid| task(self.release(*oid))).collect();
+            side_by_side(ends, SIDE_BY_SIDE).await.into_iter().collect()
+        }))
     }
 
     /// Leaves the removal of an object to the last process with a lease. No directory entry may refer to the object
