@@ -132,6 +132,12 @@ pub trait OpenContainer: Metadata {
         Reply::Ready(Ok(None))
     }
 
+    /// True if nothing has changed of what was read under these tokens, nor is about to; false also if that is not
+    /// certain. `None` if it cannot be told much faster than by reading again, which is the default.
+    fn is_unchanged(&self, _reads: &ReadTokens) -> Option<bool> {
+        None
+    }
+
     /// The epoch of the object's last modification, as far as its existing keys tell; zero if it has none.
     fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch>;
 

@@ -143,6 +143,13 @@ impl Container {
         Ok(lease.map(|lease| (lease.term, Proof::of(lease.reads))))
     }
 
+    /// True if nothing has changed of what a proof covers, nor is about to; false also if that is not certain. `None` if the
+    /// backend cannot tell much faster than by reading again.
+    #[must_use]
+    pub fn is_unchanged(&self, proof: &Proof) -> Option<bool> {
+        self.opened().map_or(Some(false), |opened| opened.is_unchanged(proof.tokens()))
+    }
+
     /// Takes a lease on each of several objects, as [`crate::Object::lease`] does, in as few messages as possible.
     ///
     /// # Errors

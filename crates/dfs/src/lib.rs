@@ -41,6 +41,7 @@ mod file;
 mod fresh;
 mod inode;
 mod kept;
+mod known;
 mod lazy;
 pub mod limits;
 mod list;

@@ -48,6 +48,9 @@ pub const STEPS_MAX: usize = 16;
 /// Directories for which a process keeps the proof that they are where it saw them, where replies take a while.
 pub const PROVED_MAX: usize = 1024;
 
+/// Directories that a process knows by a proof.
+pub const KNOWN_MAX: usize = 1024;
+
 /// Directories with pending times; beyond this, times are stored immediately.
 pub const WAITING_TIMES_MAX: usize = 1024;
 

@@ -5,6 +5,7 @@ use crate::entry;
 use crate::fresh::Fresh;
 use crate::inode::{Inode, Kind};
 use crate::kept::Kept;
+use crate::known::Known;
 use crate::lazy::DirectoryTimes;
 use crate::limits::RETRIES_MAX;
 use crate::node::Node;
@@ -54,6 +55,7 @@ pub(crate) struct Mounted {
     pub(crate) seen: Seen,
     pub(crate) kept: Kept,
     pub(crate) proved: Proved,
+    pub(crate) known: Known,
 }
 
 /// Space of a file system (POSIX: `statvfs`).
@@ -164,6 +166,7 @@ impl Dfs {
             seen: Seen::default(),
             kept: Kept::default(),
             proved: Proved::default(),
+            known: Known::default(),
         };
         let fs = Self(Arc::new(mounted));
         if !read_only {

@@ -2,6 +2,7 @@
 use crate::ahead::Ahead;
 use crate::attr::Attr;
 use crate::inode::Kind;
+use crate::known;
 use crate::limits::{LINKS_MAX, PATH_MAX, RETRIES_MAX, SAME_MAX};
 use crate::mount::Dfs;
 use crate::node::Node;
@@ -228,7 +229,7 @@ impl<'a> Walk<'a> {
             b"." => {}
             b".." => self.know(self.node.parent().unwrap_or(&self.node).clone()),
             _ => {
-                let found = self.ahead.lookup(&self.node, name)?;
+                let found = self.find(name)?;
                 if found.kind() == Kind::Symlink && follow {
                     return self.follow(&found);
                 }
@@ -236,6 +237,15 @@ impl<'a> Walk<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// The entry of this name in the current node.
+    fn find(&mut self, name: &[u8]) -> Result<Node> {
+        let goes_on = !self.parts.is_empty() || self.path.ends_with(b"/");
+        match goes_on && !self.fs.mounted().is_slow() {
+            true => known::lookup(&self.node, name),
+            false => self.ahead.lookup(&self.node, name),
+        }
     }
 
     fn know(&mut self, node: Node) {

@@ -233,6 +233,41 @@ fn attributes_by_path_are_those_of_now() {
     }
 }
 
+/// A path leads where it leads at that moment, however often it was followed before.
+#[test]
+fn paths_lead_where_others_have_moved_directories_to() {
+    let place = made("moved-by-others");
+    let mount = || Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
+    let (one, other) = (mount(), mount());
+    let (root, replace) = (other.root(), RenameMode::Replace);
+    for name in [&b"first"[..], b"second"] {
+        let dir = root.mkdir(name, &FILE).unwrap().mkdir(b"below", &FILE).unwrap();
+        write(&dir, b"f", name);
+    }
+    let find = |path: &[u8]| one.resolve(&one.root(), path, Follow::All);
+    for name in [&b"first"[..], b"second"].iter().cycle().take(20) {
+        root.rename(name, &root, b"now", replace).unwrap();
+        for _ in 0..3 {
+            assert_eq!(read(&find(b"/now/below/f").unwrap()), *name);
+        }
+        let mode = SetAttr { mode: Some(0o500), ..SetAttr::default() };
+        let below = root.lookup(b"now").unwrap().lookup(b"below").unwrap();
+        for mode in [mode, SetAttr { mode: Some(0o700), ..mode }] {
+            below.set_attr(&mode).unwrap();
+            assert_eq!(Some(find(b"/now/below/").unwrap().inode().mode), mode.mode);
+        }
+        root.rename(b"now", &root, name, replace).unwrap();
+        assert_eq!(kind(find(b"/now/below/f")), ErrorKind::NotFound);
+        root.symlink(b"now", name, &FILE).unwrap();
+        assert_eq!(read(&find(b"/now/below/f").unwrap()), *name);
+        root.unlink(b"now").unwrap();
+    }
+    for dir in [&b"first"[..], b"second"] {
+        root.lookup(dir).unwrap().remove_tree(b"below").unwrap();
+        assert_eq!(kind(find(&[b"/", dir, b"/below/f"].concat())), ErrorKind::NotFound);
+    }
+}
+
 #[test]
 fn a_removed_file_lives_until_it_is_closed() {
     let fs = mounted("removed");

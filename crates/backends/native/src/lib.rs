@@ -477,6 +477,12 @@ impl OpenContainer for Opened {
         self.within(|open| open.lease_reads(&self.container, reads))
     }
 
+    fn is_unchanged(&self, reads: &ReadTokens) -> Option<bool> {
+        let unchanged =
+            |open: &OpenPool| Ok(open.are_unchanged(&read_versions(open, Some(reads))?));
+        Some(self.within(unchanged).wait().unwrap_or(false))
+    }
+
     fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
         self.viewing(at, |open| {
             let shards = self.own_shards(oid);
