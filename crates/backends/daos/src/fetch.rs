@@ -175,7 +175,8 @@ impl Reader<'_> {
         self.read_sizes(dkey, cond, wants, &sizes, &mut all).await?;
         for index in others.iter().copied() {
             all[index] = self.read_listed(dkey, &wants[index]).await?;
-            if wants[index].cond.has(Cond::AKEY_FETCH) && all[index].size == 0 {
+            let must_exist = wants[index].cond.has(Cond::AKEY_FETCH) && all[index].size == 0;
+            if must_exist && !self.has_akey(dkey, &wants[index].akey).await? {
                 return Err(missing("akey"));
             }
         }

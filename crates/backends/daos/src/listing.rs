@@ -51,6 +51,13 @@ impl Reader<'_> {
         Ok(!or_empty(keys)?.is_empty())
     }
 
+    /// True if a dkey has this akey, whatever its kind of value.
+    pub(super) async fn has_akey(&self, dkey: &[u8], akey: &[u8]) -> Result<bool> {
+        let most = DAOS_LISTING_BYTES_MAX;
+        let keys = self.object.keys(self.tx(), Some(dkey), false, most).await;
+        Ok(or_empty(keys)?.iter().any(|key| key == akey))
+    }
+
     /// The next keys after `anchor`, which is advanced.
     pub(super) async fn list_keys(
         &self,
