@@ -20,6 +20,7 @@ pub struct Daos(pub(super) Arc<Shared>);
 pub(super) struct Shared {
     pub(super) connection: Connection,
     pub(super) url: DaosUrl,
+    mode: OpenMode,
     pub(super) targets: u32,
     pub(super) domains: u32,
     table: Table<Known>,
@@ -55,11 +56,22 @@ impl Daos {
         let PoolState { targets, nodes, .. } = block_on(connection.query())?;
         let (targets, domains) = (targets.max(1), nodes.clamp(1, targets.max(1)));
         let (url, table) = (url.clone(), Table::default());
-        Ok(Self(Arc::new(Shared { connection, url, targets, domains, table })))
+        Ok(Self(Arc::new(Shared { connection, url, mode, targets, domains, table })))
     }
 }
 
 impl Shared {
+    /// A connection that may write, for what DAOS counts as writing although the user only reads.
+    pub(super) async fn writable(&self) -> Result<Connection> {
+        let (name, system) = (self.url.pool.as_str(), self.url.system.as_deref());
+        match self.mode {
+            OpenMode::ReadOnly => {
+                Connection::connect(name, system, OpenMode::ReadWrite, self.url.timeout).await
+            }
+            _ => Ok(self.connection.clone()),
+        }
+    }
+
     /// The state of the pool. DAOS counts space per medium, so each target is shown with its share of all.
     pub(super) async fn info(&self) -> Result<PoolInfo> {
         let state = self.connection.query().await?;

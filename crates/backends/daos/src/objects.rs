@@ -101,7 +101,8 @@ async fn writable(opened: &Opened) -> Result<Container> {
         return Ok(opened.container.clone());
     }
     let (mode, uuid) = (ContainerMode::Use(OpenMode::ReadWrite), opened.uuid().to_string());
-    match opened.pool.connection.open(&uuid, mode).await {
+    let opening = async { opened.pool.writable().await?.open(&uuid, mode).await };
+    match opening.await {
         Err(error) if error.kind() == ErrorKind::NoPermission => {
             let message = format!(
                 "listing the objects of container {uuid} needs the right to write to it: DAOS lists the objects of \

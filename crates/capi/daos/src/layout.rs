@@ -210,20 +210,33 @@ pub(crate) struct RawContainerInfo {
     pub(crate) changed: u64,
 }
 
+/// `struct daos_pool_cont_info`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct RawNamed {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) label: [u8; 128],
+}
+
+impl RawNamed {
+    pub(crate) const EMPTY: Self = Self { uuid: [0; 16], label: [0; 128] };
+}
+
 /// `struct daos_pool_cont_info2`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct RawListed {
-    pub(crate) uuid: [u8; 16],
-    pub(crate) label: [u8; 128],
+    pub(crate) named: RawNamed,
     pub(crate) info: RawContainerInfo,
     reserved: [*mut c_void; 2],
 }
 
+// SAFETY: the pointers are reserved, and not followed.
+unsafe impl Send for RawListed {}
+
 impl RawListed {
     pub(crate) const EMPTY: Self = Self {
-        uuid: [0; 16],
-        label: [0; 128],
+        named: RawNamed::EMPTY,
         info: RawContainerInfo {
             uuid: [0; 16],
             last_snapshot: 0,
@@ -289,6 +302,7 @@ const _: () = {
     assert!(size_of::<RawSpace>() == 88);
     assert!(size_of::<RawPoolInfo>() == 192);
     assert!(size_of::<RawContainerInfo>() == 48);
+    assert!(size_of::<RawNamed>() == 144);
     assert!(size_of::<RawListed>() == 208);
     assert!(size_of::<RawProperty>() == 16);
     assert!(size_of::<RawProperties>() == 16);

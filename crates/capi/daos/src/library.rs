@@ -1,7 +1,7 @@
 //! The loaded library: its functions, with the types of its headers.
 use crate::layout::{
     RawAnchor, RawContainerInfo, RawEpochs, RawEvent, RawHandle, RawIod, RawIom, RawIov,
-    RawKeyDescription, RawListed, RawOid, RawPoolInfo, RawProperties, RawRecx, RawSgl,
+    RawKeyDescription, RawListed, RawNamed, RawOid, RawPoolInfo, RawProperties, RawRecx, RawSgl,
 };
 use esker_types::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -134,6 +134,7 @@ functions! {
     daos_pool_get_attr: fn(RawHandle, c_int, Names, *const *mut c_void, *mut usize, Ev) -> c_int;
     daos_pool_set_attr: fn(RawHandle, c_int, Names, *const *const c_void, *const usize, Ev) -> c_int;
     daos_pool_del_attr: fn(RawHandle, c_int, Names, Ev) -> c_int;
+    daos_pool_list_cont: fn(RawHandle, *mut u64, *mut RawNamed, Ev) -> c_int;
     daos_pool_filter_cont: fn(RawHandle, *mut c_void, *mut u64, *mut RawListed, Ev) -> c_int;
     daos_cont_create2: fn(RawHandle, *mut [u8; 16], *mut RawProperties, Ev) -> c_int;
     daos_cont_open2: fn(RawHandle, *const c_char, c_uint, *mut RawHandle, *mut RawContainerInfo, Ev) -> c_int;

@@ -2,13 +2,13 @@
 use crate::attributes::{Attributes, Owner, Table};
 use crate::call::{Calls, End};
 use crate::container::{Container, ContainerMode};
-use crate::layout::{POOL_LABEL, RawContainerInfo, RawHandle, RawListed, RawPoolInfo, WITH_SPACE};
+use crate::layout::{POOL_LABEL, RawContainerInfo, RawHandle, RawListed, RawNamed, RawPoolInfo, WITH_SPACE};
 use crate::library::{Ev, Functions, c_string};
 use crate::property::{Asked, NewContainer, Setting};
 use crate::{failure, library};
 use esker_types::info::OpenMode;
 use esker_types::{ErrorKind, Result, Uuid};
-use std::ffi::{CString, c_uint};
+use std::ffi::{CString, c_int, c_uint};
 use std::ptr;
 use std::sync::Arc;
 
@@ -88,14 +88,11 @@ struct Query {
     _pool: Arc<Connection>,
 }
 
-struct Listing {
-    entries: Vec<RawListed>,
+struct Listing<T> {
+    entries: Vec<T>,
     count: u64,
     _pool: Arc<Connection>,
 }
-
-// SAFETY: the entries hold no pointers that are followed.
-unsafe impl Send for Listing {}
 
 struct Creating {
     setting: Setting,
@@ -167,24 +164,44 @@ impl Pool {
     /// # Errors
     /// Errors of DAOS.
     pub async fn containers(&self) -> Result<Vec<Listed>> {
+        let names = self.list(RawNamed::EMPTY, |functions, handle, count, entries, event| {
+            // SAFETY: as the caller of this closure promises.
+            unsafe { (functions.daos_pool_list_cont)(handle, count, entries, event) }
+        });
+        let details = self.list(RawListed::EMPTY, |functions, handle, count, entries, event| {
+            let all = ptr::null_mut();
+            // SAFETY: as the caller of this closure promises.
+            unsafe { (functions.daos_pool_filter_cont)(handle, all, count, entries, event) }
+        });
+        // What is known of a container besides its name may not be told to everybody.
+        let (names, details) = (names.await?, details.await.unwrap_or_default());
+        let about = |named: &RawNamed| details.iter().find(|it| it.named.uuid == named.uuid);
+        Ok(names.iter().map(|named| listed(named, about(named))).collect())
+    }
+
+    /// A list that `fill` fills: with a handle, the room, the entries and an event, which live until the call is done.
+    async fn list<T: Copy + Send + 'static>(
+        &self,
+        empty: T,
+        fill: impl Fn(&Functions, RawHandle, *mut u64, *mut T, Ev) -> c_int,
+    ) -> Result<Vec<T>> {
         let (calls, handle, mut room) = (self.0.calls, self.0.handle, LISTED);
         loop {
-            let entries = vec![RawListed::EMPTY; room];
+            let entries = vec![empty; room];
             let owned = Listing { entries, count: room as u64, _pool: Arc::clone(&self.0) };
-            // SAFETY: the list lives until the call is done, and has room for `count`.
-            let launch = |functions: &Functions, it: &mut Listing, event: Ev| unsafe {
-                let (count, entries) = (&raw mut it.count, it.entries.as_mut_ptr());
-                (functions.daos_pool_filter_cont)(handle, ptr::null_mut(), count, entries, event)
+            let launch = |functions: &Functions, it: &mut Listing<T>, event: Ev| {
+                fill(functions, handle, &raw mut it.count, it.entries.as_mut_ptr(), event)
             };
             let doing = "listing the containers of a DAOS pool";
-            let (code, listing) = calls.run(doing, 0, owned, launch).await?;
+            let (code, mut listing) = calls.run(doing, 0, owned, launch).await?;
             let count = usize::try_from(listing.count).unwrap_or(usize::MAX);
             if failure::kind_of(code) == ErrorKind::Truncated || count > room {
                 room = count.max(room * 2);
                 continue;
             }
             failure::check(code, doing)?;
-            return Ok(listing.entries[..count].iter().map(listed).collect());
+            listing.entries.truncate(count);
+            return Ok(listing.entries);
         }
     }
 
@@ -227,9 +244,9 @@ impl Pool {
     }
 }
 
-fn listed(raw: &RawListed) -> Listed {
-    let RawContainerInfo { handles, changed, .. } = raw.info;
-    let len = raw.label.iter().position(|byte| *byte == 0).unwrap_or(raw.label.len());
-    let label = String::from_utf8_lossy(&raw.label[..len]).into_owned();
-    Listed { uuid: Uuid(raw.uuid), label, handles, changed }
+fn listed(named: &RawNamed, about: Option<&RawListed>) -> Listed {
+    let RawContainerInfo { handles, changed, .. } = about.map(|it| it.info).unwrap_or_default();
+    let len = named.label.iter().position(|byte| *byte == 0).unwrap_or(named.label.len());
+    let label = String::from_utf8_lossy(&named.label[..len]).into_owned();
+    Listed { uuid: Uuid(named.uuid), label, handles, changed }
 }
