@@ -154,3 +154,39 @@ fn what_administrators_of_daos_do_is_said() {
         assert!(error["message"].as_str().unwrap().contains("DAOS"), "{error}");
     }
 }
+
+/// A library with all functions of libdaos that Esker uses. All succeed and do nothing, so no call that was launched ever
+/// ends; but `daos_init` returns `init`.
+fn silent_library(site: &Site, init: i32) -> String {
+    let odd = ["daos_init", "daos_eq_poll"];
+    let rest = esker_daos_binding::SYMBOLS.iter().filter(|name| !odd.contains(name));
+    let rest: String = rest.map(|name| format!("int {name}(void) {{ return 0; }}\n")).collect();
+    let source = format!(
+        "#include <unistd.h>\nint daos_init(void) {{ return {init}; }}\n\
+         int daos_eq_poll(void) {{ usleep(1000); return 0; }}\n{rest}"
+    );
+    let source = site.file(&format!("silent{init}.c"), source.as_bytes());
+    let library = source.replace(".c", ".so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o", &library, &source]);
+    assert!(compiler.status().unwrap().success());
+    library
+}
+
+#[test]
+fn a_system_that_does_not_answer_is_given_up() {
+    let site = Site::new();
+    let said = |library: &str| {
+        let mut command = site.command(&["--json", "cont", "list", "daos:prod?timeout=1"]);
+        let output = command.env("ESKER_LIBDAOS", library).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let envelope: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let error = &envelope["error"];
+        assert_eq!(error["kind"], "timed_out", "{error}");
+        error["message"].as_str().unwrap().to_owned()
+    };
+    let late = said(&silent_library(&site, 0));
+    assert!(late.contains("did not answer within 1 s") && late.contains("prod"), "{late}");
+    let alone = said(&silent_library(&site, -2034));
+    assert!(alone.contains("daos_agent"), "{alone}");
+}

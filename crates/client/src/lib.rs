@@ -65,13 +65,13 @@ pub use attributes::Attributes;
 pub use container::Container;
 pub use esker_backend as backend;
 pub use esker_backend::Reply;
+#[cfg(feature = "daos")]
+pub use esker_daos::{Daos, DaosUrl};
 pub use esker_native::Native;
 pub use esker_os::executor::{Task, Wait, block_on, side_by_side, task};
 pub use esker_os::generation;
 #[cfg(feature = "posix")]
 pub use esker_posix::{Posix, PosixCheck, PosixPool, PosixUrl};
-#[cfg(feature = "daos")]
-pub use esker_daos::{Daos, DaosUrl};
 #[cfg(feature = "rados")]
 pub use esker_rados::{Rados, RadosUrl};
 pub use esker_store::{LOCKS, PRESENCE, group_id, lock_file, record_clean_exit};

@@ -5,8 +5,8 @@ mod content;
 
 use content::{Folder, all, container, fill, holey};
 use esker::copy::{Options, Progress, copy};
-use esker::types::{ErrorKind, ObjectType};
 use esker::types::info::{ContainerRef, OpenMode};
+use esker::types::{ErrorKind, ObjectType};
 use esker::{Container, Daos, DaosUrl, Pool, Wait};
 use esker_testkit::{conformance, model};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

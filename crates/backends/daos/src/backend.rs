@@ -10,7 +10,7 @@ use esker_os::executor::block_on;
 use esker_types::info::{
     ContainerId, ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space,
 };
-use esker_types::{Checksum, Epoch, ObjectId, Result, Uuid};
+use esker_types::{Checksum, Epoch, Result, Uuid};
 use std::sync::Arc;
 
 /// A pool of a DAOS system.
@@ -33,8 +33,6 @@ pub(super) struct Known {
     pub(super) about: ForkLock<Option<(Checksum, Epoch)>>,
     pub(super) numbers: Numbers,
     pub(super) leases: Leases,
-    /// Objects found by the most recent listing.
-    pub(super) objects: ForkLock<Arc<Vec<ObjectId>>>,
     handles: Handles,
 }
 
@@ -96,7 +94,6 @@ impl Shared {
             about: ForkLock::default(),
             numbers: Numbers::default(),
             leases: Leases::default(),
-            objects: ForkLock::default(),
             handles: Handles::default(),
         })
     }

@@ -26,6 +26,7 @@ pub(super) struct Opened {
     pub(super) writable: bool,
     pub(super) snapshots: Snapshots,
     pub(super) listing: listing::Recent,
+    pub(super) objects: objects::Recent,
     info: ContainerInfo,
 }
 
@@ -53,7 +54,8 @@ impl Opened {
         };
         let (pool, writable) = (Arc::clone(pool), mode != OpenMode::ReadOnly);
         let (snapshots, listing) = (Snapshots::default(), listing::Recent::default());
-        Ok(Self { pool, known, container, writable, snapshots, listing, info })
+        let objects = objects::Recent::default();
+        Ok(Self { pool, known, container, writable, snapshots, listing, objects, info })
     }
 
     /// A reader of an object. A snapshot that does not exist any more is not found.
@@ -117,6 +119,7 @@ impl OpenContainer for Opened {
 
     fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
         pending(async move {
+            names::check_shown(label)?;
             let stored = label.map_or_else(|| unnamed(self.info.uuid), str::to_owned);
             match self.container.query().await?.label == stored {
                 true => Ok(()),

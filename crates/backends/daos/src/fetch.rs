@@ -92,6 +92,31 @@ pub(super) fn are_apart(mut extents: Vec<Extent>) -> bool {
     last <= RECORDS_END && extents.windows(2).all(|pair| pair[0].end() <= pair[1].start)
 }
 
+/// Records that were found in what was fetched.
+struct Piece {
+    part: Extent,
+    /// Where they are among the bytes fetched.
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+/// What was found of extents that were fetched together.
+fn pieces(extents: impl Iterator<Item = Extent>, fetched: &Fetched) -> Vec<Piece> {
+    let (mut all, mut begin) = (Vec::new(), 0);
+    for extent in extents {
+        let found = fetched.found.iter().filter_map(|found| found.intersect(extent));
+        let mut found: Vec<_> = found.collect();
+        found.sort_unstable();
+        all.extend(found.into_iter().filter_map(|part| {
+            let at = begin + (part.start - extent.start) * fetched.size;
+            let bytes = at as usize..(at + part.count * fetched.size) as usize;
+            Some(Piece { part, at, bytes: fetched.data.get(bytes)?.to_vec() })
+        }));
+        begin += extent.count * fetched.size;
+    }
+    all
+}
+
 impl Got {
     fn single(fetched: Fetched) -> Self {
         let mut data = fetched.data;
@@ -101,20 +126,10 @@ impl Got {
 
     /// The records of a plain fetch: its bytes are where those of the sink are.
     fn records(want: &Want, fetched: &Fetched) -> Self {
-        let (mut got, mut at) = (Self { size: fetched.size, ..Self::default() }, 0);
-        for extent in want.extents() {
-            let mut found: Vec<_> =
-                fetched.found.iter().filter_map(|found| found.intersect(extent)).collect();
-            found.sort_unstable();
-            for part in found {
-                let from = at + (part.start - extent.start) * fetched.size;
-                let bytes = from as usize..(from + part.count * fetched.size) as usize;
-                got.pieces.push((from, fetched.data[bytes].to_vec()));
-                got.filled.push(part);
-            }
-            at += extent.count * fetched.size;
-        }
-        got
+        let found = pieces(want.extents(), fetched);
+        let filled = found.iter().map(|found| found.part).collect();
+        let pieces = found.into_iter().map(|found| (found.at, found.bytes)).collect();
+        Self { size: fetched.size, filled, pieces, error: None }
     }
 
     /// Hands over what was found.
@@ -151,10 +166,7 @@ impl Reader<'_> {
         }
         let wants: Vec<_> = fetches.iter().map(Want::of).collect();
         let got = self.read(dkey, cond, &wants).await;
-        self.note(
-            || Read::Fetch { dkey: dkey.to_vec(), cond, wants },
-            || Digest::of_fetch(&got),
-        );
+        self.note(|| Read::Fetch { dkey: dkey.to_vec(), cond, wants }, || Digest::of_fetch(&got));
         let filled = fetches.iter_mut().zip(got?).map(|(fetch, got)| {
             let want_filled = fetch.request.want_filled;
             got.fill(want_filled, &mut fetch.reply)
@@ -200,8 +212,7 @@ impl Reader<'_> {
             return Ok(Vec::new());
         }
         let asked: Vec<_> = plain.iter().map(|index| wants[*index].ask()).collect();
-        let (outcome, fetched) =
-            self.object.fetch(self.tx(), dkey, cond.bits(), &asked).await?;
+        let (outcome, fetched) = self.object.fetch(self.tx(), dkey, cond.bits(), &asked).await?;
         match outcome {
             Ok(()) => {}
             Err(error) if is_about_sizes(error.kind()) => return Ok(plain.to_vec()),
@@ -304,9 +315,12 @@ impl Reader<'_> {
         if let Err(error) = check_record_size(want.record_size, got.size) {
             return Ok(Err(error));
         }
-        got.filled.extend_from_slice(parts);
-        let Some(room) = want.room else { return Ok(Ok(())) };
-        let place = |record: u64| at.saturating_add((record - extent.start).saturating_mul(got.size));
+        let Some(room) = want.room else {
+            got.filled.extend_from_slice(parts);
+            return Ok(Ok(()));
+        };
+        let place =
+            |record: u64| at.saturating_add((record - extent.start).saturating_mul(got.size));
         if place(last.end()) > room {
             return Ok(Err(too_big("records", place(last.end()))));
         }
@@ -320,15 +334,11 @@ impl Reader<'_> {
         };
         let (outcome, fetched) = self.object.fetch(self.tx(), dkey, 0, &[asked]).await?;
         outcome?;
-        let data = fetched.into_iter().next().unwrap_or_default().data;
-        let mut rest = data.as_slice();
-        let mut pieces = Vec::new();
-        for part in parts {
-            let (piece, tail) = rest.split_at((part.count * got.size) as usize);
-            pieces.push((place(part.start), piece.to_vec()));
-            rest = tail;
-        }
-        got.pieces.extend(pieces);
+        let found = fetched.iter().flat_map(|fetched| pieces(parts.iter().copied(), fetched));
+        let found = found.map(|found| (found.part, (place(found.part.start), found.bytes)));
+        let (filled, found): (Vec<_>, Vec<_>) = found.unzip();
+        got.filled.extend(filled);
+        got.pieces.extend(found);
         Ok(Ok(()))
     }
 }

@@ -1,8 +1,8 @@
 //! Listings of keys and extents. DAOS lists keys in an order of its own and continues only where it has stopped itself; so
 //! a listing is read as a whole, sorted, and handed out page by page.
+use super::or_empty;
 use super::proof::{Digest, Read};
 use super::read::Reader;
-use super::or_empty;
 use esker_backend::check::check_keys;
 use esker_backend::object::list::after;
 use esker_os::ForkLock;

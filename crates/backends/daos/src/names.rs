@@ -1,5 +1,5 @@
 //! What DAOS stores under a name of Esker, and the other way round: labels of containers, names and values of attributes.
-use esker_types::{Epoch, Uuid};
+use esker_types::{Epoch, Error, ErrorKind, Result, Uuid};
 
 /// The label of a container without one, as DAOS lists it.
 const NO_LABEL: &str = "container_label_not_set";
@@ -22,6 +22,17 @@ pub(super) const CREATED: &str = "esker:created";
 /// The label that users see.
 pub(super) fn shown_label(stored: &str) -> &str {
     if stored == NO_LABEL || stored.starts_with(UNNAMED) { "" } else { stored }
+}
+
+/// Rejects a label that would not be shown.
+pub(super) fn check_shown(label: Option<&str>) -> Result<()> {
+    match label.filter(|label| shown_label(label).is_empty()) {
+        None => Ok(()),
+        Some(label) => {
+            let message = format!("{label:?} stands for no label: choose another");
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+    }
 }
 
 /// The label of a container that has none for users.
@@ -96,6 +107,7 @@ mod tests {
     fn a_label_that_was_taken_away_is_not_shown() {
         assert_eq!(shown_label("run1"), "run1");
         assert_eq!((shown_label(&unnamed(Uuid([7; 16]))), shown_label(NO_LABEL)), ("", ""));
+        assert!(check_shown(Some("run1")).is_ok() && check_shown(Some(NO_LABEL)).is_err());
         assert!(esker_types::check_label(&unnamed(Uuid([7; 16]))).is_ok());
     }
 }

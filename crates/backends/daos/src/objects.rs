@@ -4,12 +4,24 @@ use super::container::Opened;
 use super::read::Reader;
 use esker_backend::object::list::after;
 use esker_daos_binding::{Container, ContainerMode, Tx};
+use esker_os::ForkLock;
 use esker_os::executor::{side_by_side, task};
 use esker_types::info::OpenMode;
 use esker_types::limits::DAOS_LISTING_BYTES_MAX;
 use esker_types::ops::{Anchor, ReadAt, View};
 use esker_types::{Epoch, ErrorKind, ObjectId, ObjectType, Result};
 use std::sync::Arc;
+
+/// The objects that the most recent listing of a handle has found, and of which state, until it comes to its end.
+#[derive(Default)]
+pub(super) struct Recent(ForkLock<Option<(View, Arc<Vec<ObjectId>>)>>);
+
+impl Recent {
+    fn get(&self, view: View) -> Option<Arc<Vec<ObjectId>>> {
+        let recent = self.0.lock();
+        recent.as_ref().filter(|(of, _)| *of == view).map(|(_, all)| Arc::clone(all))
+    }
+}
 
 /// The next objects after `anchor`, which is advanced. An object without keys does not exist, but DAOS may list it.
 pub(super) async fn list(
@@ -26,12 +38,12 @@ pub(super) async fn list(
             Some(ObjectId::from_bytes(bytes))
         }
     };
-    let known = Arc::clone(&opened.known.objects.lock());
-    let all = match from.is_none() || known.is_empty() {
-        true => Arc::new(find(opened, at.view).await?),
-        false => known,
+    let recent = from.and_then(|_| opened.objects.get(at.view));
+    let all = match recent {
+        Some(recent) => recent,
+        None => Arc::new(find(opened, at.view).await?),
     };
-    *opened.known.objects.lock() = Arc::clone(&all);
+    *opened.objects.0.lock() = Some((at.view, Arc::clone(&all)));
     let begin = from.map_or(0, |last| all.partition_point(|oid| *oid <= last));
     let tx = opened.view(at.view).await?;
     let mut page = Vec::new();
@@ -48,7 +60,7 @@ pub(super) async fn list(
         }
     }
     *anchor = Anchor::End;
-    *opened.known.objects.lock() = Arc::default();
+    *opened.objects.0.lock() = None;
     Ok(page)
 }
 

@@ -1,7 +1,7 @@
 //! The seam of pools: containers are DAOS's containers.
 use super::backend::{Daos, Shared, checksum_number};
 use super::container::Opened;
-use super::names::{CREATED, stored_name, stored_value};
+use super::names::{CREATED, check_shown, stored_name, stored_value};
 use super::{metadata, pending};
 use esker_backend::handles::Handled;
 use esker_backend::{
@@ -104,9 +104,11 @@ fn text_of(name: ContainerRef<'_>) -> String {
 /// Creates a container, and then gives it its metadata. If that fails, it is removed again.
 async fn create(pool: &Arc<Shared>, new: &NewContainer<'_>) -> Result<ContainerInfo> {
     if let Some(uuid) = new.uuid {
-        let message = format!("DAOS gives containers their ids: {uuid} cannot be chosen; leave it out");
+        let message =
+            format!("DAOS gives containers their ids: {uuid} cannot be chosen; leave it out");
         return Err(Error::new(ErrorKind::NotSupported, message));
     }
+    check_shown(new.label)?;
     let wanted = binding::NewContainer {
         label: new.label.map(str::to_owned),
         checksum: checksum_number(new.checksum),
@@ -122,11 +124,7 @@ async fn create(pool: &Arc<Shared>, new: &NewContainer<'_>) -> Result<ContainerI
     }
 }
 
-async fn describe(
-    pool: &Arc<Shared>,
-    uuid: Uuid,
-    new: &NewContainer<'_>,
-) -> Result<ContainerInfo> {
+async fn describe(pool: &Arc<Shared>, uuid: Uuid, new: &NewContainer<'_>) -> Result<ContainerInfo> {
     let mode = ContainerMode::Use(OpenMode::ReadWrite);
     let container = pool.connection.open(&uuid.to_string(), mode).await?;
     let created = Epoch::now();

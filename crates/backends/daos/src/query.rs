@@ -1,8 +1,8 @@
 //! The smallest or largest dkey, akey or extent. DAOS answers the usual question, for the end of an array, by itself;
 //! others are answered by listing.
+use super::or_empty;
 use super::proof::{Digest, Read};
 use super::read::Reader;
-use super::or_empty;
 use esker_backend::check::check_keys;
 use esker_types::limits::DAOS_LISTING_BYTES_MAX;
 use esker_types::ops::{Edge, KeyFound, KeyQuery};

@@ -63,9 +63,7 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":._-".contains(&byte);
     match (1..=LABEL_MAX).contains(&name.len()) && name.bytes().all(allowed) {
         true => Ok(()),
-        false => {
-            Err(bad(&format!("{what} must have 1 to {LABEL_MAX} letters, digits and `:._-`")))
-        }
+        false => Err(bad(&format!("{what} must have 1 to {LABEL_MAX} letters, digits and `:._-`"))),
     }
 }
 
@@ -92,7 +90,9 @@ mod tests {
 
     #[test]
     fn errors_name_the_invalid_part_of_a_url() {
-        for text in ["daos:", "daos://a", "daos:a/b", "daos:a?x=1", "daos:a?sys=", "daos:a?timeout=0"] {
+        for text in
+            ["daos:", "daos://a", "daos:a/b", "daos:a?x=1", "daos:a?sys=", "daos:a?timeout=0"]
+        {
             let error = DaosUrl::parse(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadPath, "{text}");
             assert!(error.message().contains("daos:POOL"), "{error}");

@@ -1,9 +1,9 @@
 //! Changes. One that concerns a single dkey or object is one call of DAOS; others, and those that depend on what was
 //! read, are transactions of DAOS.
+use super::RECORDS_END;
 use super::container::Opened;
 use super::fetch::{are_apart, contended};
 use super::proof::{Holds, holds};
-use super::RECORDS_END;
 use esker_backend::check::check_write;
 use esker_daos_binding::{AkeyUpdate, Content, Object, Tx};
 use esker_types::limits::DAOS_TRIES_MAX;

@@ -16,7 +16,8 @@ pub(crate) trait Owner: Send + Sync {
     fn handle(&self) -> RawHandle;
 }
 
-type Get = unsafe extern "C" fn(RawHandle, c_int, Names, *const *mut c_void, *mut usize, Ev) -> c_int;
+type Get =
+    unsafe extern "C" fn(RawHandle, c_int, Names, *const *mut c_void, *mut usize, Ev) -> c_int;
 type Set =
     unsafe extern "C" fn(RawHandle, c_int, Names, *const *const c_void, *const usize, Ev) -> c_int;
 
@@ -169,9 +170,10 @@ impl Attributes {
         loop {
             let owned = (vec![0u8; room], Box::new(room), Arc::clone(&self.owner));
             // SAFETY: the buffer and its size live until the call is done.
-            let launch = |_: &Functions, it: &mut (Vec<u8>, Box<usize>, Arc<dyn Owner>), event: Ev| unsafe {
-                list(handle, it.0.as_mut_ptr().cast(), ptr::from_mut(&mut *it.1), event)
-            };
+            let launch =
+                |_: &Functions, it: &mut (Vec<u8>, Box<usize>, Arc<dyn Owner>), event: Ev| unsafe {
+                    list(handle, it.0.as_mut_ptr().cast(), ptr::from_mut(&mut *it.1), event)
+                };
             let doing = "listing attributes";
             let (code, (names, size, _)) = self.calls.run(doing, room, owned, launch).await?;
             if failure::kind_of(code) != ErrorKind::Truncated {

@@ -73,11 +73,14 @@ impl Calls {
         failure::check(code, doing).map(|()| owned)
     }
 
-    /// Launches the end of a handle and does not wait for it.
+    /// Launches the end of a handle and does not wait for it. If too much is under way, the handle ends with the process.
     pub(crate) fn leave(self, handle: RawHandle, end: fn(&Functions) -> End) {
+        if check_process().is_err() {
+            return;
+        }
         let permits = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_owned().ok();
         let (operations, bytes) = (permits(&self.system.operations), permits(&self.system.bytes));
-        if let (Ok(()), Some(operations), Some(bytes)) = (check_process(), operations, bytes) {
+        if let (Some(operations), Some(bytes)) = (operations, bytes) {
             let answer = Arc::new(Answer::default());
             // SAFETY: nothing uses the handle any more.
             let launch = |functions: &Functions, (): &mut (), event: Ev| unsafe {

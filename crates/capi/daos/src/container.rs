@@ -196,9 +196,10 @@ impl Container {
         let (calls, handle) = (self.0.calls, self.0.handle);
         let owned = (setting, Arc::clone(&self.0));
         // SAFETY: the list lives until the call is done.
-        let launch = |functions: &Functions, it: &mut (Setting, Arc<ContainerHandle>), event: Ev| unsafe {
-            (functions.daos_cont_set_prop)(handle, it.0.raw(), event)
-        };
+        let launch =
+            |functions: &Functions, it: &mut (Setting, Arc<ContainerHandle>), event: Ev| unsafe {
+                (functions.daos_cont_set_prop)(handle, it.0.raw(), event)
+            };
         calls.done(doing, owned, launch).await.map(drop)
     }
 

@@ -67,7 +67,9 @@ fn remedy(code: c_int, kind: ErrorKind) -> Option<&'static str> {
             "the DAOS system did not answer in time: `dmg system query` shows engines that are down, and the agent of \
              this machine must know the system",
         ),
-        ErrorKind::NoSpace => Some("the DAOS pool is full: delete something, or extend it (`dmg pool extend`)"),
+        ErrorKind::NoSpace => {
+            Some("the DAOS pool is full: delete something, or extend it (`dmg pool extend`)")
+        }
         ErrorKind::NoPermission => Some(
             "the access control list does not allow it, or the handle is read-only: `daos pool get-acl` and \
              `daos container get-acl` show who may do what",
@@ -75,8 +77,12 @@ fn remedy(code: c_int, kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::NotFound => Some("there is no such pool, container or key"),
         ErrorKind::Exists => Some("it exists already"),
         ErrorKind::Busy => Some("somebody else has it open"),
-        ErrorKind::TxRestart => Some("others have changed what the transaction has read: restart it"),
-        ErrorKind::NoHandle => Some("the container was destroyed or its handle evicted: open it again"),
+        ErrorKind::TxRestart => {
+            Some("others have changed what the transaction has read: restart it")
+        }
+        ErrorKind::NoHandle => {
+            Some("the container was destroyed or its handle evicted: open it again")
+        }
         _ => None,
     }
 }

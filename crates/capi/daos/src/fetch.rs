@@ -56,7 +56,13 @@ struct Fetching {
 unsafe impl Send for Fetching {}
 
 impl Fetching {
-    fn new(object: &Object, tx: Option<&Tx>, dkey: &[u8], akeys: &[AkeyFetch], found: usize) -> Self {
+    fn new(
+        object: &Object,
+        tx: Option<&Tx>,
+        dkey: &[u8],
+        akeys: &[AkeyFetch],
+        found: usize,
+    ) -> Self {
         let extents = |akey: &AkeyFetch| akey.extents.clone().unwrap_or_default();
         let recxs = akeys.iter().map(|akey| extents(akey).into_iter().map(RawRecx::from).collect());
         let recxs: Vec<Vec<RawRecx>> = recxs.collect();
@@ -82,10 +88,12 @@ impl Fetching {
     fn point(&mut self) {
         self.key = RawIov::of(&self.dkey);
         self.iovs = self.data.iter_mut().map(|data| RawIov::room(data)).collect();
-        self.iods = self.akeys.iter().zip(&mut self.recxs).map(|(akey, it)| iod(akey, it)).collect();
+        self.iods =
+            self.akeys.iter().zip(&mut self.recxs).map(|(akey, it)| iod(akey, it)).collect();
         let sgl = |iov: &mut RawIov| RawSgl { count: 1, filled: 0, iovs: ptr::from_mut(iov) };
         self.sgls = self.iovs.iter_mut().map(sgl).collect();
-        self.ioms = self.iods.iter().zip(&mut self.found).map(|(iod, found)| iom(iod, found)).collect();
+        self.ioms =
+            self.iods.iter().zip(&mut self.found).map(|(iod, found)| iom(iod, found)).collect();
     }
 
     /// True if more was found than there was room to tell.

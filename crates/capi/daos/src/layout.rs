@@ -38,11 +38,7 @@ pub(crate) struct RawIov {
 impl RawIov {
     /// Bytes to read; libdaos does not write to what is not an output.
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self {
-            buffer: bytes.as_ptr().cast_mut().cast(),
-            capacity: bytes.len(),
-            len: bytes.len(),
-        }
+        Self { buffer: bytes.as_ptr().cast_mut().cast(), capacity: bytes.len(), len: bytes.len() }
     }
 
     /// Room to fill.

@@ -29,10 +29,10 @@ pub(crate) fn load() -> Result<&'static Functions> {
     let named = std::env::var_os(VARIABLE).filter(|file| !file.is_empty());
     let library = match &named {
         Some(file) => open(file).map_err(|error| missing(&error))?,
-        None => FILES.iter().find_map(|file| open(OsStr::new(file)).ok()).map_or_else(
-            || open(OsStr::new(FILES[0])).map_err(|error| missing(&error)),
-            Ok,
-        )?,
+        None => FILES
+            .iter()
+            .find_map(|file| open(OsStr::new(file)).ok())
+            .map_or_else(|| open(OsStr::new(FILES[0])).map_err(|error| missing(&error)), Ok)?,
     };
     refuse_own(&library, named.as_ref())?;
     let functions = Functions::of(&library).map_err(|error| missing(&error))?;

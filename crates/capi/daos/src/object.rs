@@ -132,9 +132,9 @@ unsafe impl Send for Updating {}
 
 impl Updating {
     fn new(object: &Object, tx: Option<&Tx>, dkey: &[u8], updates: Vec<AkeyUpdate>) -> Self {
-        let recxs = updates.iter().map(|update| {
-            update.extents().iter().copied().map(RawRecx::from).collect::<Vec<_>>()
-        });
+        let recxs = updates
+            .iter()
+            .map(|update| update.extents().iter().copied().map(RawRecx::from).collect::<Vec<_>>());
         let mut it = Self {
             dkey: dkey.to_vec(),
             recxs: recxs.collect(),
@@ -147,7 +147,12 @@ impl Updating {
         };
         it.key = RawIov::of(&it.dkey);
         it.iovs = it.updates.iter().map(|update| RawIov::of(update.data())).collect();
-        it.iods = it.updates.iter().zip(&mut it.recxs).map(|(update, recxs)| iod(update, recxs)).collect();
+        it.iods = it
+            .updates
+            .iter()
+            .zip(&mut it.recxs)
+            .map(|(update, recxs)| iod(update, recxs))
+            .collect();
         let sgl = |iov: &mut RawIov| RawSgl { count: 1, filled: 0, iovs: ptr::from_mut(iov) };
         it.sgls = it.iovs.iter_mut().map(sgl).collect();
         for (update, sgl) in it.updates.iter().zip(&mut it.sgls) {
@@ -213,7 +218,8 @@ impl Object {
         let owned = Updating::new(self, tx, dkey, updates);
         // SAFETY: the arguments live until the call is done; within a transaction, libdaos copies them.
         let launch = |functions: &Functions, it: &mut Updating, event: Ev| unsafe {
-            let (count, iods, sgls) = (it.iods.len() as u32, it.iods.as_mut_ptr(), it.sgls.as_mut_ptr());
+            let (count, iods, sgls) =
+                (it.iods.len() as u32, it.iods.as_mut_ptr(), it.sgls.as_mut_ptr());
             let update = functions.daos_obj_update;
             update(handle, th, flags, &raw mut it.key, count, iods, sgls, event)
         };

@@ -2,7 +2,9 @@
 use crate::attributes::{Attributes, Owner, Table};
 use crate::call::{Calls, End};
 use crate::container::{Container, ContainerMode};
-use crate::layout::{POOL_LABEL, RawContainerInfo, RawHandle, RawListed, RawNamed, RawPoolInfo, WITH_SPACE};
+use crate::layout::{
+    POOL_LABEL, RawContainerInfo, RawHandle, RawListed, RawNamed, RawPoolInfo, WITH_SPACE,
+};
 use crate::library::{Ev, Functions, c_string};
 use crate::property::{Asked, NewContainer, Setting};
 use crate::{failure, library};

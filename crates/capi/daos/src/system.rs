@@ -1,9 +1,9 @@
 //! What a process has of DAOS: the loaded library, one event queue, and the thread that takes answers from it.
+use crate::failure;
 use crate::layout::RawHandle;
 use crate::library::{Functions, load};
 use crate::limits::{BYTES_MAX, EVENTS, OPERATIONS_MAX};
 use crate::queue::{Alarm, finish_any};
-use crate::failure;
 use esker_os::without_signals;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
@@ -124,9 +124,9 @@ impl System {
 
     /// Sleeps while nothing is under way.
     fn wait_for_work(&self) {
+        self.ring();
         let mut work = self.work();
-        while work.under_way == 0 {
-            work.ring();
+        while work.under_way == 0 && !work.has_due() {
             work = match work.next_alarm() {
                 None => self.changed.wait(work).unwrap_or_else(PoisonError::into_inner),
                 Some(time) => {
@@ -135,6 +135,12 @@ impl System {
                 }
             };
         }
+    }
+
+    /// Sets off the alarms whose time has come.
+    fn ring(&self) {
+        let due = self.work().take_due();
+        due.iter().for_each(|alarm| alarm.go_off());
     }
 
     fn take_events(&self) {
@@ -156,22 +162,26 @@ impl System {
                 let _ = std::panic::catch_unwind(end);
             }
             self.ends(count);
-            self.work().ring();
         }
     }
 }
 
 impl Work {
-    /// Sets off the alarms whose time has come, and forgets those that nobody waits for.
-    fn ring(&mut self) {
-        let now = Instant::now();
+    /// Takes the alarms whose time has come, and forgets those that nobody waits for.
+    fn take_due(&mut self) -> Vec<Arc<Alarm>> {
+        let (now, mut due) = (Instant::now(), Vec::new());
         self.alarms.retain(|(at, alarm)| match alarm.upgrade() {
             Some(alarm) if *at <= now => {
-                alarm.go_off();
+                due.push(alarm);
                 false
             }
             waiting => waiting.is_some(),
         });
+        due
+    }
+
+    fn has_due(&self) -> bool {
+        self.next_alarm().is_some_and(|time| time.is_zero())
     }
 
     /// The time until the next alarm.
