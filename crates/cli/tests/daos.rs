@@ -46,7 +46,7 @@ impl Standin {
     fn fails(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         assert!(!output.status.success(), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stderr).unwrap()
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     }
 
     /// All objects of a container, with their ids, and the contents of its files.

@@ -11,6 +11,7 @@ use esker_types::limits::{
 };
 use esker_types::ops::{Cond, Fetch, FetchReply, Sink, Wanted};
 use esker_types::{Error, ErrorKind, Extent, Result};
+use std::ops::Range;
 
 /// What is wanted of an akey, in a form that can be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +31,9 @@ pub(super) struct Want {
 pub(super) struct Got {
     pub(super) size: u64,
     pub(super) filled: Vec<Extent>,
-    /// Bytes, and where in the sink they go.
-    pub(super) pieces: Vec<(u64, Vec<u8>)>,
+    pub(super) data: Vec<u8>,
+    /// Where in the sink parts of the data go.
+    pub(super) pieces: Vec<(u64, Range<usize>)>,
     pub(super) error: Option<Error>,
 }
 
@@ -96,8 +98,7 @@ pub(super) fn are_apart(mut extents: Vec<Extent>) -> bool {
 struct Piece {
     part: Extent,
     /// Where they are among the bytes fetched.
-    at: u64,
-    bytes: Vec<u8>,
+    bytes: Range<usize>,
 }
 
 /// What was found of extents that were fetched together.
@@ -107,10 +108,9 @@ fn pieces(extents: impl Iterator<Item = Extent>, fetched: &Fetched) -> Vec<Piece
         let found = fetched.found.iter().filter_map(|found| found.intersect(extent));
         let mut found: Vec<_> = found.collect();
         found.sort_unstable();
-        all.extend(found.into_iter().filter_map(|part| {
+        all.extend(found.into_iter().map(|part| {
             let at = begin + (part.start - extent.start) * fetched.size;
-            let bytes = at as usize..(at + part.count * fetched.size) as usize;
-            Some(Piece { part, at, bytes: fetched.data.get(bytes)?.to_vec() })
+            Piece { part, bytes: at as usize..(at + part.count * fetched.size) as usize }
         }));
         begin += extent.count * fetched.size;
     }
@@ -119,24 +119,42 @@ fn pieces(extents: impl Iterator<Item = Extent>, fetched: &Fetched) -> Vec<Piece
 
 impl Got {
     fn single(fetched: Fetched) -> Self {
-        let mut data = fetched.data;
-        data.truncate(fetched.size as usize);
-        Self { size: fetched.size, pieces: vec![(0, data)], ..Self::default() }
+        let (size, data) = (fetched.size, fetched.data);
+        let pieces = vec![(0, 0..data.len().min(size as usize))];
+        Self { size, data, pieces, ..Self::default() }
     }
 
     /// The records of a plain fetch: its bytes are where those of the sink are.
-    fn records(want: &Want, fetched: &Fetched) -> Self {
-        let found = pieces(want.extents(), fetched);
+    fn records(want: &Want, fetched: Fetched) -> Self {
+        let found = pieces(want.extents(), &fetched);
         let filled = found.iter().map(|found| found.part).collect();
-        let pieces = found.into_iter().map(|found| (found.at, found.bytes)).collect();
-        Self { size: fetched.size, filled, pieces, error: None }
+        let pieces = found.into_iter().map(|found| (found.bytes.start as u64, found.bytes));
+        let (size, pieces) = (fetched.size, pieces.collect());
+        Self { size, filled, data: fetched.data, pieces, error: None }
+    }
+
+    /// Adds records, each to be put where `place` says.
+    fn add(&mut self, parts: &[Extent], fetched: &Fetched, place: impl Fn(u64) -> u64) {
+        let before = self.data.len();
+        for Piece { part, bytes } in pieces(parts.iter().copied(), fetched) {
+            self.filled.push(part);
+            let bytes = before + bytes.start..before + bytes.end;
+            self.pieces.push((place(part.start), bytes));
+        }
+        self.data.extend_from_slice(&fetched.data);
+    }
+
+    /// Pieces of bytes, and where in the sink they go.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let piece = |bytes: &Range<usize>| self.data.get(bytes.clone()).unwrap_or_default();
+        self.pieces.iter().map(move |(at, bytes)| (*at, piece(bytes)))
     }
 
     /// Hands over what was found.
     fn fill(self, request_filled: bool, reply: &mut FetchReply<'_>) -> Result<()> {
         reply.size = self.size;
-        for (at, bytes) in &self.pieces {
-            reply.sink.put(*at, bytes);
+        for (at, bytes) in self.pieces() {
+            reply.sink.put(at, bytes);
             reply.filled_bytes = at + bytes.len() as u64;
         }
         if request_filled {
@@ -224,7 +242,7 @@ impl Reader<'_> {
             match &want.extents {
                 None => all[index] = Got::single(fetched),
                 Some(_) if fetched.size == want.record_size => {
-                    all[index] = Got::records(want, &fetched);
+                    all[index] = Got::records(want, fetched);
                 }
                 // Nothing there, or records of another size.
                 Some(_) => left.push(index),
@@ -319,8 +337,8 @@ impl Reader<'_> {
             got.filled.extend_from_slice(parts);
             return Ok(Ok(()));
         };
-        let place =
-            |record: u64| at.saturating_add((record - extent.start).saturating_mul(got.size));
+        let size = got.size;
+        let place = |record: u64| at.saturating_add((record - extent.start).saturating_mul(size));
         if place(last.end()) > room {
             return Ok(Err(too_big("records", place(last.end()))));
         }
@@ -334,11 +352,7 @@ impl Reader<'_> {
         };
         let (outcome, fetched) = self.object.fetch(self.tx(), dkey, 0, &[asked]).await?;
         outcome?;
-        let found = fetched.iter().flat_map(|fetched| pieces(parts.iter().copied(), fetched));
-        let found = found.map(|found| (found.part, (place(found.part.start), found.bytes)));
-        let (filled, found): (Vec<_>, Vec<_>) = found.unzip();
-        got.filled.extend(filled);
-        got.pieces.extend(found);
+        fetched.iter().for_each(|fetched| got.add(parts, fetched, place));
         Ok(Ok(()))
     }
 }
