@@ -9,10 +9,14 @@ use crate::limits::{PAGE, PAGE_BYTES};
 use crate::object::Object;
 use crate::transaction::{Tx, handle_of};
 use crate::{failure, library};
+use esker_types::limits::KEY_MAX;
 use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
+
+/// Room for one key after which no more is tried.
+const KEY_ROOM_MAX: usize = 4 * KEY_MAX;
 
 /// Keys of an object, in the order of DAOS.
 pub type Keys = Vec<Vec<u8>>;
@@ -118,7 +122,7 @@ impl Object {
             (Keys::new(), 0, RawAnchor::START, PAGE_BYTES);
         while !anchor.is_end() {
             let (code, page) = self.key_page(tx, dkey, anchor, room).await?;
-            if failure::kind_of(code) == ErrorKind::KeyTooBig {
+            if failure::kind_of(code) == ErrorKind::KeyTooBig && room < KEY_ROOM_MAX {
                 let needed = page.descriptions.first().map_or(0, |key| key.len as usize);
                 room = needed.max(room.saturating_mul(2));
                 continue;
