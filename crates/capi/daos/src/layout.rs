@@ -1,5 +1,6 @@
 //! Structures and constants of the C API, as its headers define them for x86_64 and aarch64.
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::ptr;
 
 /// `daos_handle_t`.
@@ -302,4 +303,26 @@ const _: () = {
     assert!(size_of::<RawListed>() == 208);
     assert!(size_of::<RawProperty>() == 16);
     assert!(size_of::<RawProperties>() == 16);
+};
+
+// Where members are, as DAOS's headers have them.
+const _: () = {
+    assert!(offset_of!(RawOid, hi) == 8);
+    assert!(offset_of!(RawSgl, iovs) == 8);
+    assert!(offset_of!(RawIod, kind) == 24 && offset_of!(RawIod, size) == 32);
+    assert!(offset_of!(RawIod, flags) == 40 && offset_of!(RawIod, count) == 48);
+    assert!(offset_of!(RawIod, recxs) == 56);
+    assert!(offset_of!(RawIom, count) == 8 && offset_of!(RawIom, flags) == 12);
+    assert!(offset_of!(RawIom, size) == 16 && offset_of!(RawIom, first) == 24);
+    assert!(offset_of!(RawIom, last) == 40 && offset_of!(RawIom, recxs) == 56);
+    assert!(offset_of!(RawAnchor, buffer) == 16);
+    assert!(offset_of!(RawEvent, error) == 0 && offset_of!(RawEvent, private) == 8);
+    assert!(offset_of!(RawSpace, free) == 16 && offset_of!(RawSpace, targets) == 80);
+    assert!(offset_of!(RawPoolInfo, targets) == 16 && offset_of!(RawPoolInfo, nodes) == 20);
+    assert!(offset_of!(RawPoolInfo, bits) == 40 && offset_of!(RawPoolInfo, space) == 48);
+    assert!(offset_of!(RawPoolInfo, rebuild) == 136);
+    assert!(offset_of!(RawContainerInfo, handles) == 24);
+    assert!(offset_of!(RawContainerInfo, changed) == 40);
+    assert!(offset_of!(RawNamed, label) == 16 && offset_of!(RawListed, info) == 144);
+    assert!(offset_of!(RawProperty, value) == 8 && offset_of!(RawProperties, entries) == 8);
 };
