@@ -211,13 +211,13 @@ impl OpenContainer for Opened {
     }
 
     fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {
-        pending(snapshots::create(self, name))
+        pending(snapshots::create(&self.container, name))
     }
 
     fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
         pending(async move {
             self.known.check_alive()?;
-            snapshots::list(self).await
+            snapshots::list(&self.container).await
         })
     }
 

@@ -2,6 +2,7 @@
 use super::JOIN_MAX;
 use super::container::Opened;
 use super::read::Reader;
+use super::snapshots;
 use esker_backend::object::list::after;
 use esker_daos_binding::{Container, ContainerMode, Tx};
 use esker_os::ForkLock;
@@ -9,7 +10,7 @@ use esker_os::executor::{side_by_side, task};
 use esker_types::info::OpenMode;
 use esker_types::limits::DAOS_LISTING_BYTES_MAX;
 use esker_types::ops::{Anchor, ReadAt, View};
-use esker_types::{Epoch, ErrorKind, ObjectId, ObjectType, Result};
+use esker_types::{ErrorKind, ObjectId, ObjectType, Result};
 use std::sync::Arc;
 
 /// The objects that the most recent listing of a handle has found, and of which state, until it comes to its end.
@@ -90,9 +91,9 @@ async fn find(opened: &Opened, view: View) -> Result<Vec<ObjectId>> {
             container.objects(epoch.0, DAOS_LISTING_BYTES_MAX).await?
         }
         View::Latest => {
-            let epoch = Epoch(container.create_snapshot().await?);
+            let epoch = snapshots::begin_listing(&container).await?;
             let all = container.objects(epoch.0, DAOS_LISTING_BYTES_MAX).await;
-            container.destroy_snapshot(epoch.0).await?;
+            snapshots::remove(&container, epoch).await?;
             all?
         }
     };

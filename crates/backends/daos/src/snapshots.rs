@@ -45,26 +45,47 @@ fn missing(epoch: Epoch) -> Error {
     Error::new(ErrorKind::NotFound, message)
 }
 
-pub(super) async fn create(opened: &Opened, name: &str) -> Result<Epoch> {
-    let epoch = Epoch(opened.container.create_snapshot().await?);
+/// Name of a snapshot that is taken to list the objects of the latest state.
+const LISTING: &str = "esker: listing of objects";
+
+/// Age at which such a snapshot was left by a process that was killed.
+const LEFT: Duration = Duration::from_secs(24 * 3600);
+
+pub(super) async fn create(container: &Container, name: &str) -> Result<Epoch> {
+    let epoch = Epoch(container.create_snapshot().await?);
     if !name.is_empty() {
         let value = (names::snapshot(epoch), name.as_bytes().to_vec());
-        opened.container.attributes().set(&[value]).await?;
+        container.attributes().set(&[value]).await?;
     }
     Ok(epoch)
 }
 
-pub(super) async fn list(opened: &Opened) -> Result<Vec<SnapshotInfo>> {
-    let epochs = opened.container.snapshots().await?;
+/// Takes a snapshot to list objects, and destroys those that killed processes have left.
+pub(super) async fn begin_listing(container: &Container) -> Result<Epoch> {
+    for snapshot in list(container).await? {
+        if is_left(&snapshot, Epoch::now()) {
+            crate::or_empty(remove(container, snapshot.epoch).await)?;
+        }
+    }
+    create(container, LISTING).await
+}
+
+fn is_left(snapshot: &SnapshotInfo, now: Epoch) -> bool {
+    let age = now.unix_time().saturating_sub(snapshot.epoch.unix_time());
+    snapshot.name == LISTING && age > LEFT
+}
+
+pub(super) async fn list(container: &Container) -> Result<Vec<SnapshotInfo>> {
+    let epochs = container.snapshots().await?;
     let names = match epochs.is_empty() {
         true => Vec::new(),
-        false => opened.container.attributes().list().await?,
+        false => container.attributes().list().await?,
     };
     let mut all = Vec::new();
     for epoch in epochs.into_iter().map(Epoch) {
         let attribute = names::snapshot(epoch);
         let name = match names.contains(&attribute) {
-            true => opened.container.attributes().get(&attribute).await?.unwrap_or_default(),
+            true => container.attributes().get(&attribute).await?.unwrap_or_default(),
             false => Vec::new(),
         };
         all.push(SnapshotInfo { epoch, name: String::from_utf8_lossy(&name).into_owned() });
@@ -76,6 +97,26 @@ pub(super) async fn destroy(opened: &Opened, epoch: Epoch) -> Result<()> {
     opened.snapshots.forget();
     opened.snapshots.expect(&opened.container, epoch).await?;
     opened.snapshots.forget();
-    opened.container.destroy_snapshot(epoch.0).await?;
-    opened.container.attributes().remove(&[names::snapshot(epoch)]).await
+    remove(&opened.container, epoch).await
+}
+
+/// Destroys a snapshot that exists, with its name.
+pub(super) async fn remove(container: &Container, epoch: Epoch) -> Result<()> {
+    container.destroy_snapshot(epoch.0).await?;
+    container.attributes().remove(&[names::snapshot(epoch)]).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_old_snapshots_of_listings_were_left() {
+        let now = Epoch::now();
+        let earlier = |time: Duration| Epoch(now.0 - time.as_nanos() as u64);
+        let named = |name: &str, epoch| SnapshotInfo { epoch, name: name.to_owned() };
+        assert!(is_left(&named(LISTING, earlier(2 * LEFT)), now));
+        assert!(!is_left(&named(LISTING, earlier(LEFT / 2)), now));
+        assert!(!is_left(&named("monday", earlier(2 * LEFT)), now));
+    }
 }
