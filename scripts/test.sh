@@ -88,7 +88,8 @@ if has_ceph; then
 else
     echo "--- the tests on Ceph are skipped: its packages are missing (scripts/setup.sh ceph)"
 fi
-suite "Rust" cargo test --quiet --workspace --no-fail-fast
+# With a pool for the tests of daos: pools.
+suite "Rust" scripts/daos.sh cargo test --quiet --workspace --no-fail-fast
 for script in tests/abi/run.sh tests/c/*.sh tests/packages/{deb,module}.sh; do
     [ ! -f "$script" ] || suite "$script" bash "$script"
 done

@@ -16,12 +16,12 @@ and every program, works on it directly. A pool over several nodes has an engine
 
 A POOL is named by its label, its UUID or a URL: esker:/path/to/pool for a pool of this machine, \
 posix:/path/to/pool for one of plain files on any file system, nodes:/path/to/pool.map for one over several nodes, \
-rados:CEPH_POOL?conf=FILE for one on Ceph. \
+rados:CEPH_POOL?conf=FILE for one on Ceph, daos:POOL for one of a DAOS system. \
 Labels and UUIDs are looked up in the directories of ESKER_POOLS (separated by colons), or else in \
 esker/pools in the user's data directory (XDG_DATA_HOME, ~/.local/share).
 
 A CONTAINER is named by its pool and its label or UUID. Every command takes both as two arguments, `POOL CONT`, \
-or as one: POOL/CONT, daos://POOL/CONT, rados:CEPH_POOL/CONT?conf=FILE.";
+or as one: POOL/CONT, daos://POOL/CONT, rados:CEPH_POOL/CONT?conf=FILE, daos:POOL/CONT.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -150,7 +150,8 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 /// A pool.
 #[derive(Args)]
 pub(crate) struct PoolArg {
-    /// Pool: label, UUID or URL (esker:/path, posix:/path, nodes:/path/POOL.map, rados:CEPH_POOL?conf=FILE)
+    /// Pool: label, UUID or URL (esker:/path, posix:/path, nodes:/path/POOL.map, rados:CEPH_POOL?conf=FILE,
+    /// daos:POOL)
     #[arg(value_name = "POOL")]
     pub(crate) pool: String,
 }

@@ -113,9 +113,9 @@ pub(crate) fn split(name: &str) -> Result<(Cow<'_, str>, &str)> {
 }
 
 /// True if the options of a URL are its end, so that the container stands before them. The options of `rados:` name
-/// files, but a pool of Ceph has no slash in its name; with other schemes it is the other way round.
+/// files, but a pool of Ceph or of DAOS has no slash in its name; with other schemes it is the other way round.
 fn are_last(path: &str, options: &str) -> bool {
-    match path.strip_prefix("rados:") {
+    match path.strip_prefix("rados:").or_else(|| path.strip_prefix("daos:")) {
         Some(pool) => pool.trim_start_matches('/').contains('/'),
         None => path.contains(':') && !options.contains('/'),
     }
@@ -131,7 +131,7 @@ pub(crate) fn as_one(name: &str) -> Option<(String, &str)> {
         Some(("esker" | "posix", _)) => is_pool(&pool) && !is_pool(name),
         // A map is a file: what seems to be in it is the container.
         Some(("nodes", _)) => names::resolve(&pool).is_ok_and(|named| named.path().is_file()),
-        Some(("rados", rest)) => {
+        Some(("rados" | "daos", rest)) => {
             rest.split('?').next().is_some_and(|path| path.trim_start_matches('/').contains('/'))
         }
         _ => true,
@@ -159,6 +159,9 @@ mod tests {
             ("posix:/p/tank?fsync=on/home", "posix:/p/tank?fsync=on", "home"),
             ("rados:data/home", "rados:data", "home"),
             ("rados:data/home?conf=/etc/c.conf&id=me", "rados:data?conf=/etc/c.conf&id=me", "home"),
+            ("daos:prod/home", "daos:prod", "home"),
+            ("daos:prod/home?timeout=5", "daos:prod?timeout=5", "home"),
+            ("daos:prod?timeout=5/home", "daos:prod?timeout=5", "home"),
             ("rados:data?conf=/etc/c.conf/home", "rados:data?conf=/etc/c.conf", "home"),
         ] {
             assert_eq!(split(name).unwrap(), (Cow::Borrowed(pool), container), "{name}");
@@ -187,6 +190,8 @@ mod tests {
         assert_eq!(as_one("tank/home"), Some(("tank".to_owned(), "home")));
         assert_eq!(as_one("rados:data/home"), Some(("rados:data".to_owned(), "home")));
         assert_eq!(as_one("rados:data?conf=/etc/c.conf"), None);
+        assert_eq!(as_one("daos:prod/home"), Some(("daos:prod".to_owned(), "home")));
+        assert_eq!(as_one("daos:prod?sys=other"), None);
         assert_eq!(as_one("tank"), None);
     }
 }

@@ -65,6 +65,8 @@ pub use attributes::Attributes;
 pub use container::Container;
 pub use esker_backend as backend;
 pub use esker_backend::Reply;
+#[cfg(feature = "daos")]
+pub use esker_daos::{Daos, DaosUrl};
 pub use esker_native::Native;
 pub use esker_os::executor::{Task, Wait, block_on, side_by_side, task};
 pub use esker_os::generation;

@@ -7,6 +7,7 @@
 //! | `esker:/path/to/tank` | the native pool in that directory |
 //! | `posix:/path/to/tank` | the posix pool in that directory, on any file system; `?fsync=on` syncs writes |
 //! | `rados:POOL?conf=FILE` | the Esker pool in a Ceph pool (`RadosUrl`), created by its first write |
+//! | `daos:POOL` | the pool with this label or UUID of a genuine DAOS system (`DaosUrl`) |
 //! | `nodes:/path/to/tank.map` | the pool over nodes with this map |
 //! | `memory:name` | a pool in this process's memory, created when it is first opened |
 use esker_backend::Pool;
@@ -162,10 +163,15 @@ pub fn resolve(name: &str) -> Result<Named> {
                        checks for damage (`ceph health detail`)";
         return Err(Error::new(ErrorKind::NotSupported, message));
     }
+    if name.starts_with("daos:") && !name.starts_with("daos://") {
+        let message = "a pool of a DAOS system has no directory: `dmg pool create` and `dmg pool destroy` make and \
+                       remove it, and DAOS itself checks for damage";
+        return Err(Error::new(ErrorKind::NotSupported, message));
+    }
     if let Some((scheme, _)) = name.split_once(':') {
         let message = format!(
-            "there is no kind of pool `{scheme}:`: write esker:/path, posix:/path, nodes:/path/POOL.map or \
-             rados:CEPH_POOL"
+            "there is no kind of pool `{scheme}:`: write esker:/path, posix:/path, nodes:/path/POOL.map, \
+             rados:CEPH_POOL or daos:POOL"
         );
         return Err(Error::new(ErrorKind::BadPath, message));
     }
@@ -261,6 +267,10 @@ pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Pool>> {
     if let Some(url) = crate::RadosUrl::parse(name)? {
         return Ok(Arc::new(crate::Rados::open(&url, mode)?));
     }
+    #[cfg(feature = "daos")]
+    if let Some(url) = crate::DaosUrl::parse(name)? {
+        return Ok(Arc::new(crate::Daos::open(&url, mode)?));
+    }
     Ok(match resolve(name)? {
         Named::Native(path) => {
             let pool = Native::open(&path, mode)?;
@@ -316,6 +326,8 @@ mod tests {
             let _ = crate::PosixUrl::parse(&text);
             #[cfg(feature = "rados")]
             let _ = crate::RadosUrl::parse(&text);
+            #[cfg(feature = "daos")]
+            let _ = crate::DaosUrl::parse(&text);
         });
     }
 }

@@ -4,12 +4,13 @@ use serde_json::Value;
 
 /// Every crate with its allowed dependencies, including development and build dependencies.
 /// Add a new crate in the row of its rank. Dependencies point downwards only, never to a sibling.
-const ARROWS: [(&str, &[&str]); 34] = [
+const ARROWS: [(&str, &[&str]); 36] = [
     ("esker-types", &[]),
     ("esker-testing", &[]),
     ("esker-metrics", &[]),
     ("esker-os", &["esker-types"]),
     ("esker-eccodes", &["esker-testing", "esker-types"]),
+    ("esker-daos-binding", &["esker-os", "esker-types"]),
     ("esker-librados", &["esker-os", "esker-types"]),
     ("esker-libfabric", &["esker-os", "esker-types"]),
     ("esker-store", &["esker-testing", "esker-types", "esker-os"]),
@@ -21,6 +22,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
         "esker-rados",
         &["esker-testing", "esker-types", "esker-os", "esker-librados", "esker-backend"],
     ),
+    ("esker-daos", &["esker-types", "esker-os", "esker-daos-binding", "esker-backend"]),
     ("esker-wire", &["esker-testing", "esker-types"]),
     (
         "esker-fabric",
@@ -120,6 +122,7 @@ const CLIENT: &[&str] = &[
     "esker-native",
     "esker-posix",
     "esker-rados",
+    "esker-daos",
     "esker-wire",
     "esker-engine",
     "esker-nodes",
@@ -130,6 +133,7 @@ const CLI: &[&str] = &[
     "esker-testing",
     "esker-types",
     "esker-os",
+    "esker-daos-binding",
     "esker-store",
     "esker",
     "esker-engine",

@@ -36,6 +36,17 @@ pub struct Capabilities {
     pub asynchronous: bool,
     /// Leases on what was read are granted (`OpenContainer::lease_reads`), because reading it again takes a while.
     pub read_leases: bool,
+    /// The backend chooses the UUIDs of containers; a wish for one fails with [`crate::ErrorKind::NotSupported`].
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub assigns_uuids: bool,
+    /// What a transaction has read is compared with what is there at its commit: data that others have written again
+    /// as it was counts as unchanged. Without this capability that is a conflict.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub proves_by_value: bool,
+    /// Records of an array are numbered below 2^63, not below 2^64; writes of others fail with
+    /// [`crate::ErrorKind::Invalid`].
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub half_range: bool,
     /// Number of targets over which an object class can spread.
     pub targets: u32,
     /// Number of fault domains among them.
@@ -56,6 +67,9 @@ impl Capabilities {
             change_ids: true,
             asynchronous: false,
             read_leases: false,
+            assigns_uuids: false,
+            proves_by_value: false,
+            half_range: false,
             targets,
             domains: 1,
         }

@@ -100,6 +100,12 @@ pub const RADOS_PAGE: u64 = 1024;
 /// Attempts of an operation on a rados pool while others change the same object.
 pub const RADOS_TRIES_MAX: usize = 1000;
 
+/// Attempts of an operation on a daos pool while others change the same data.
+pub const DAOS_TRIES_MAX: usize = 1000;
+
+/// Most bytes of keys, extents or object ids that one listing of a daos pool holds.
+pub const DAOS_LISTING_BYTES_MAX: usize = 1 << 30;
+
 /// Losses that a salvage lists; any more are only counted.
 pub const LOSSES_TOLD_MAX: usize = 1000;
 

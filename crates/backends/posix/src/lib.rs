@@ -141,6 +141,9 @@ impl Pool for Posix {
             change_ids: false,
             asynchronous: false,
             read_leases: false,
+            assigns_uuids: false,
+            proves_by_value: false,
+            half_range: false,
             targets: TARGETS,
             domains: 1,
         }

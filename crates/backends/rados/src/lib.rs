@@ -142,6 +142,9 @@ impl Pool for Rados {
             change_ids: false,
             asynchronous: true,
             read_leases: false,
+            assigns_uuids: false,
+            proves_by_value: false,
+            half_range: false,
             targets: TARGETS,
             domains: TARGETS,
         }

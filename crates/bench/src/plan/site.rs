@@ -120,10 +120,10 @@ pub(super) fn huge_pages(url: &str) -> Result<Option<f64>> {
 /// Scheme of the URLs of pools over nodes, whose path is that of the map.
 const NODES: &str = "nodes:";
 
-/// The path in the URL of a pool. A pool on Ceph has no directory, and is compared with files of this machine. A pool over
+/// The path in the URL of a pool. A pool on Ceph or of DAOS has no directory, and is compared with files of this machine. A pool over
 /// nodes is compared with the memory of this machine if it is mounted.
 fn folder_of(url: &str) -> Result<PathBuf> {
-    if url.starts_with("rados:") {
+    if url.starts_with("rados:") || url.starts_with("daos:") {
         return Ok(std::env::temp_dir());
     }
     if url.starts_with(NODES) {

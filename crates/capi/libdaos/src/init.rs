@@ -5,7 +5,7 @@ use crate::edge::guard;
 use crate::per_process::PerProcess;
 use crate::{event, handles};
 use esker::types::Epoch;
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -112,6 +112,12 @@ pub extern "C" fn daos_version_get(major: Ptr<c_int>, minor: Ptr<c_int>, fix: Pt
     }
     outputs.iter().zip(VERSION).for_each(|(output, number)| output.set(number.into()));
     0
+}
+
+/// Returns the version of Esker. No other library of this name has this function, so whoever loads one can tell.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_libdaos_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
 /// Whether metrics are collected: never. DAOS tools read this variable.

@@ -13,7 +13,8 @@ use std::time::Instant;
 
 const COPYING: &str = "\
 SRC and DST are POOL/CONT. The pools may be of different kinds: a pool of this machine, one of plain files \
-(posix:/path), one on Ceph (rados:CEPH_POOL). All objects are copied with their IDs, as are attributes, properties, \
+(posix:/path), one on Ceph (rados:CEPH_POOL), one of a DAOS system \
+(daos:POOL). All objects are copied with their IDs, as are attributes, properties, \
 the checksum and the next number for object IDs. Snapshots are not copied.
 
 If the pool of SRC supports snapshots, the copy is consistent: a temporary snapshot is taken for it, or --snapshot \
@@ -29,7 +30,9 @@ of Key-Values and Arrays on posix: pools, and replicated object classes on pools
 
 Examples:
   esker cont copy tank/run1 posix:/lustre/archive/run1
-  esker cont copy tank/run1 rados:data/run1?conf=/etc/ceph/ceph.conf --snapshot monday";
+  esker cont copy tank/run1 rados:data/run1?conf=/etc/ceph/ceph.conf --snapshot monday
+  esker cont copy tank/run1 daos:prod/run1
+  esker cont copy daos:prod/run1 tank/back";
 
 /// Copy a container to a pool of any kind
 ///

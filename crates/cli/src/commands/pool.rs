@@ -13,7 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use esker::names::Named;
 use esker::types::info::{Durability, Medium, OpenMode, PoolInfo, Space};
 use esker::types::{Error, ErrorKind, Result, Uuid};
-use esker::{Pool, PosixPool, PosixUrl, Rados, RadosUrl, Wait, check_label, names};
+use esker::{DaosUrl, Pool, PosixPool, PosixUrl, Rados, RadosUrl, Wait, check_label, names};
 use esker_bench::units::Bytes;
 use esker_store::{HugePages, PoolSpec, Superblock};
 use serde_json::json;
@@ -193,6 +193,10 @@ impl Create {
     fn run(self) -> Result<Answer> {
         if let Some(url) = PosixUrl::parse(self.label())? {
             return self.create_posix(&url);
+        }
+        if DaosUrl::parse(self.label()).is_ok_and(|url| url.is_some()) {
+            let message = "a pool of a DAOS system is made by its administrator: `dmg pool create`";
+            return Err(Error::new(ErrorKind::NotSupported, message));
         }
         if let Some(url) = RadosUrl::parse(self.label())? {
             return self.create_rados(&url);

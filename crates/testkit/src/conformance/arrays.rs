@@ -203,9 +203,15 @@ fn lengths_must_match(store: &Store) -> Result<()> {
 
 fn far_records(store: &Store) -> Result<()> {
     let twin = Twin::new(store, 4)?;
-    let extents = [extent(u64::MAX - 3, 2), extent(1 << 40, 1)];
+    let half = store.pool.capabilities().half_range;
+    let end = if half { 1 << 63 } else { u64::MAX };
+    let extents = [extent(end - 3, 2), extent(1 << 40, 1)];
     let data = Source::One(b"abcdefghijkl");
     twin.update(Value::Array { record_size: 4, extents: &extents, data })?;
+    if half {
+        let past = [extent(end - 1, 2), extent(0, 1)];
+        twin.refuses(Value::Array { record_size: 4, extents: &past, data }, ErrorKind::Invalid);
+    }
     twin.update(Value::PunchExtents(&[extent(1 << 39, u64::MAX - (1 << 39))]))?;
     twin.compare()
 }

@@ -94,7 +94,7 @@ impl FsPath {
 }
 
 fn is_scheme(text: &[u8]) -> bool {
-    matches!(text, b"esker" | b"posix" | b"rados" | b"memory")
+    matches!(text, b"esker" | b"posix" | b"rados" | b"daos" | b"memory")
 }
 
 /// The file systems that a command has opened, each once.
@@ -187,6 +187,7 @@ mod tests {
             ("esker:/dev/shm/tank/run1:/a", "esker:/dev/shm/tank", "run1", "/a"),
             ("esker:/dev/shm/tank/run1:", "esker:/dev/shm/tank", "run1", "/"),
             ("rados:data/run1:/a", "rados:data", "run1", "/a"),
+            ("daos:prod/run1:/a", "daos:prod", "run1", "/a"),
             ("rados:data/run1?conf=/etc/c:/a", "rados:data?conf=/etc/c", "run1", "/a"),
             ("rados:data?conf=/etc/c/run1:/a", "rados:data?conf=/etc/c", "run1", "/a"),
             ("memory:x/run1:/a", "memory:x", "run1", "/a"),

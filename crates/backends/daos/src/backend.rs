@@ -1,0 +1,138 @@
+//! Pools of DAOS: opening them, and the containers that this process has opened or listed.
+use super::names::shown_label;
+use super::oids::Numbers;
+use super::url::DaosUrl;
+use esker_backend::handles::{Handled, Handles, Table};
+use esker_backend::leases::Leases;
+use esker_daos_binding::{Listed, Pool as Connection, PoolState};
+use esker_os::ForkLock;
+use esker_os::executor::block_on;
+use esker_types::info::{
+    ContainerId, ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space,
+};
+use esker_types::{Checksum, Epoch, Result, Uuid};
+use std::sync::Arc;
+
+/// A pool of a DAOS system.
+pub struct Daos(pub(super) Arc<Shared>);
+
+/// Data shared by a pool and its open containers.
+pub(super) struct Shared {
+    pub(super) connection: Connection,
+    pub(super) url: DaosUrl,
+    mode: OpenMode,
+    pub(super) targets: u32,
+    pub(super) domains: u32,
+    table: Table<Known>,
+}
+
+/// A container that this process has opened or listed.
+pub(super) struct Known {
+    pub(super) id: ContainerId,
+    /// Checksum and time of creation, once it was opened.
+    pub(super) about: ForkLock<Option<(Checksum, Epoch)>>,
+    pub(super) numbers: Numbers,
+    pub(super) leases: Leases,
+    handles: Handles,
+}
+
+impl Handled for Known {
+    fn handles(&self) -> &Handles {
+        &self.handles
+    }
+}
+
+impl Daos {
+    /// Connects to the pool at a URL.
+    ///
+    /// # Errors
+    /// `NotSupported` if libdaos is not there or is Esker's own; `NotFound` if the pool does not exist; `NoPermission`;
+    /// `TimedOut` if the system does not answer; `Busy` if exclusive use conflicts.
+    pub fn open(url: &DaosUrl, mode: OpenMode) -> Result<Self> {
+        let (name, system) = (url.pool.as_str(), url.system.as_deref());
+        let connection = block_on(Connection::connect(name, system, mode, url.timeout))?;
+        let PoolState { targets, nodes, .. } = block_on(connection.query())?;
+        let (targets, domains) = (targets.max(1), nodes.clamp(1, targets.max(1)));
+        let (url, table) = (url.clone(), Table::default());
+        Ok(Self(Arc::new(Shared { connection, url, mode, targets, domains, table })))
+    }
+}
+
+impl Shared {
+    /// A connection that may write, for what DAOS counts as writing although the user only reads.
+    pub(super) async fn writable(&self) -> Result<Connection> {
+        let (name, system) = (self.url.pool.as_str(), self.url.system.as_deref());
+        match self.mode {
+            OpenMode::ReadOnly => {
+                Connection::connect(name, system, OpenMode::ReadWrite, self.url.timeout).await
+            }
+            _ => Ok(self.connection.clone()),
+        }
+    }
+
+    /// The state of the pool. DAOS counts space per medium, so each target is shown with its share of all.
+    pub(super) async fn info(&self) -> Result<PoolInfo> {
+        let state = self.connection.query().await?;
+        let share = |bytes: u64| bytes / u64::from(self.targets);
+        let (data_total, data_free) = (share(state.total), share(state.free));
+        let space = Space { data_total, data_free, is_shared: true, ..Space::default() };
+        let label = if state.label.is_empty() { self.url.pool.clone() } else { state.label };
+        Ok(PoolInfo {
+            uuid: state.uuid,
+            label,
+            url: self.url.to_string(),
+            targets: vec![space; self.targets as usize],
+            medium: Medium::Other,
+            durability: Durability::Commit,
+        })
+    }
+
+    /// The container with this id, which is added to the table.
+    pub(super) fn note(&self, uuid: Uuid) -> Arc<Known> {
+        self.table.note(uuid, |id| Known {
+            id,
+            about: ForkLock::default(),
+            numbers: Numbers::default(),
+            leases: Leases::default(),
+            handles: Handles::default(),
+        })
+    }
+
+    /// What a listing tells of a container. A listing opens none, so its checksum is only known if this process has.
+    pub(super) fn described(&self, listed: &Listed) -> ContainerInfo {
+        let known = self.note(listed.uuid);
+        let about = *known.about.lock();
+        let (checksum, created) = about.unwrap_or((Checksum::default(), Epoch(listed.changed)));
+        ContainerInfo {
+            id: known.id,
+            uuid: listed.uuid,
+            label: shown_label(&listed.label).to_owned(),
+            checksum,
+            created,
+            handles: listed.handles,
+        }
+    }
+}
+
+/// Numbers of checksums (`DAOS_PROP_CO_CSUM_*`).
+const OFF: u64 = 0;
+const CRC32: u64 = 2;
+const CRC64: u64 = 3;
+
+/// The number of a checksum.
+pub(super) fn checksum_number(checksum: Checksum) -> u64 {
+    match checksum {
+        Checksum::Off => OFF,
+        Checksum::Crc32c => CRC32,
+        Checksum::Crc64 => CRC64,
+    }
+}
+
+/// The checksum with a number. Others of DAOS's are at least as strong as the default.
+pub(super) fn checksum_of(number: u64) -> Checksum {
+    match number {
+        OFF => Checksum::Off,
+        CRC64 => Checksum::Crc64,
+        _ => Checksum::Crc32c,
+    }
+}

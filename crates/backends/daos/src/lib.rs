@@ -1,0 +1,47 @@
+//! Pools of a genuine DAOS system, for users who have one. DAOS provides distribution, replication, erasure coding,
+//! snapshots and transactions; Esker's objects are its objects, with the same ids, classes, keys and extents, so that
+//! programs written for DAOS see what Esker writes, and the other way round.
+//!
+//! docs/decisions/0050-daos-backend.md says what of the seam becomes what of DAOS's API, and what has no counterpart.
+#![forbid(unsafe_code)]
+
+mod backend;
+mod container;
+mod fetch;
+mod listing;
+mod metadata;
+mod names;
+mod objects;
+mod oids;
+mod pool;
+mod proof;
+mod query;
+mod read;
+mod snapshots;
+mod url;
+mod write;
+
+pub use backend::Daos;
+pub use url::DaosUrl;
+
+use esker_backend::Reply;
+use esker_types::{ErrorKind, Result};
+
+/// Operations that one request makes at a time.
+const JOIN_MAX: usize = 64;
+
+/// Records of an array are numbered below this: the highest bit of an index is DAOS's.
+const RECORDS_END: u64 = 1 << 63;
+
+/// A reply that waits for the system.
+fn pending<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Reply<'a, T> {
+    Reply::Pending(Box::pin(work))
+}
+
+/// What is not there is empty.
+fn or_empty<T: Default>(found: Result<T>) -> Result<T> {
+    match found {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(T::default()),
+        other => other,
+    }
+}

@@ -1,0 +1,222 @@
+//! Listings of keys and extents. DAOS lists keys in an order of its own and continues only where it has stopped itself; so
+//! a listing is read as a whole, sorted, and handed out page by page.
+use super::or_empty;
+use super::proof::{Digest, Read};
+use super::read::Reader;
+use esker_backend::check::check_keys;
+use esker_backend::object::list::after;
+use esker_os::ForkLock;
+use esker_types::limits::DAOS_LISTING_BYTES_MAX;
+use esker_types::ops::{AkeyRef, Anchor, KeyScope, ListLimit, StoredExtent, View};
+use esker_types::{Epoch, Extent, KeyBatch, KeyKind, ObjectId, Result, decode_key, encode_key};
+use std::sync::Arc;
+
+/// The keys of a level of an object, encoded and sorted.
+type Sorted = Arc<Vec<Vec<u8>>>;
+
+/// What was listed: an object, one of its dkeys if its akeys were, and a state.
+type Listed = (ObjectId, Option<Vec<u8>>, View);
+
+/// The most recent listing of a container that has not come to its end: the next page continues it.
+#[derive(Default)]
+pub(super) struct Recent(ForkLock<Option<(Listed, Sorted)>>);
+
+impl Recent {
+    fn get(&self, listed: &Listed) -> Option<Sorted> {
+        let recent = self.0.lock();
+        recent.as_ref().filter(|(of, _)| of == listed).map(|(_, keys)| Arc::clone(keys))
+    }
+
+    /// Keeps a listing that goes on, and forgets one that does not.
+    fn keep(&self, listed: Listed, keys: Sorted, anchor: &Anchor) {
+        let mut recent = self.0.lock();
+        match anchor {
+            Anchor::After { .. } => *recent = Some((listed, keys)),
+            _ if recent.as_ref().is_some_and(|(of, _)| *of == listed) => *recent = None,
+            _ => {}
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// True if the object has a key.
+    pub(super) async fn exists(&self) -> Result<bool> {
+        let keys = self.object.keys(self.tx(), None, true, DAOS_LISTING_BYTES_MAX).await;
+        Ok(!or_empty(keys)?.is_empty())
+    }
+
+    /// True if a dkey has an akey.
+    pub(super) async fn has_akeys(&self, dkey: &[u8]) -> Result<bool> {
+        let keys = self.object.keys(self.tx(), Some(dkey), true, DAOS_LISTING_BYTES_MAX).await;
+        Ok(!or_empty(keys)?.is_empty())
+    }
+
+    /// True if a dkey has this akey, whatever its kind of value.
+    pub(super) async fn has_akey(&self, dkey: &[u8], akey: &[u8]) -> Result<bool> {
+        let most = DAOS_LISTING_BYTES_MAX;
+        let keys = self.object.keys(self.tx(), Some(dkey), false, most).await;
+        Ok(or_empty(keys)?.iter().any(|key| key == akey))
+    }
+
+    /// The next keys after `anchor`, which is advanced.
+    pub(super) async fn list_keys(
+        &self,
+        scope: KeyScope<'_>,
+        anchor: &mut Anchor,
+        limit: ListLimit,
+    ) -> Result<KeyBatch> {
+        let dkey = match scope {
+            KeyScope::Dkeys => None,
+            KeyScope::Akeys(dkey) => Some(dkey),
+        };
+        let from = anchor.clone();
+        let page = self.page_of_keys(dkey, anchor, limit).await?;
+        let read = || Read::Keys { dkey: dkey.map(<[u8]>::to_vec), anchor: from, limit };
+        self.note(read, || Digest::of_keys(&page, anchor));
+        Ok(page)
+    }
+
+    pub(super) async fn page_of_keys(
+        &self,
+        dkey: Option<&[u8]>,
+        anchor: &mut Anchor,
+        limit: ListLimit,
+    ) -> Result<KeyBatch> {
+        if let Some(dkey) = dkey {
+            check_keys(self.oid, dkey, None)?;
+        }
+        let listed = (self.oid, dkey.map(<[u8]>::to_vec), self.view);
+        let is_proved = self.tokens.is_some() || self.is_transaction();
+        let recent = match anchor {
+            Anchor::End => return Ok(KeyBatch::default()),
+            Anchor::After { .. } if !is_proved => self.opened.listing.get(&listed),
+            _ => None,
+        };
+        let keys = match recent {
+            Some(keys) => keys,
+            None => Arc::new(self.sorted(dkey).await?),
+        };
+        let page = page(self.kind(dkey), &keys, anchor, limit)?;
+        if !is_proved {
+            self.opened.listing.keep(listed, keys, anchor);
+        }
+        Ok(page)
+    }
+
+    fn kind(&self, dkey: Option<&[u8]>) -> KeyKind {
+        if dkey.is_some() { self.oid.akey_kind() } else { self.oid.dkey_kind() }
+    }
+
+    /// All dkeys, or all akeys of a dkey, encoded and sorted.
+    pub(super) async fn sorted(&self, dkey: Option<&[u8]>) -> Result<Vec<Vec<u8>>> {
+        let keys = self.object.keys(self.tx(), dkey, false, DAOS_LISTING_BYTES_MAX).await;
+        let kind = self.kind(dkey);
+        let encode = |key: Vec<u8>| {
+            let mut encoded = Vec::with_capacity(key.len() + 2);
+            encode_key(kind, &key, &mut encoded).map(|()| encoded)
+        };
+        let mut all = or_empty(keys)?.into_iter().map(encode).collect::<Result<Vec<_>>>()?;
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    }
+
+    /// The next extents of an array after `anchor`, which is the next record.
+    pub(super) async fn list_extents(
+        &self,
+        key: AkeyRef<'_>,
+        anchor: &mut Anchor,
+        entries: usize,
+    ) -> Result<Vec<StoredExtent>> {
+        let from = anchor.clone();
+        let page = self.page_of_extents(key, anchor, entries).await?;
+        let read = || Read::Extents {
+            dkey: key.dkey.to_vec(),
+            akey: key.akey.to_vec(),
+            anchor: from,
+            entries,
+        };
+        self.note(read, || Digest::of_extents(&page, anchor));
+        Ok(page)
+    }
+
+    pub(super) async fn page_of_extents(
+        &self,
+        key: AkeyRef<'_>,
+        anchor: &mut Anchor,
+        entries: usize,
+    ) -> Result<Vec<StoredExtent>> {
+        check_keys(self.oid, key.dkey, Some(key.akey))?;
+        let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
+        let rest = Extent::new(from, u64::MAX - from);
+        let names = (key.dkey, key.akey);
+        let all = self.object.extents(self.tx(), names, false, DAOS_LISTING_BYTES_MAX).await;
+        let left = or_empty(all)?.into_iter().filter_map(|listed| {
+            let extent = listed.extent.intersect(rest)?;
+            let (record_size, epoch) = (listed.record_size, Epoch(listed.epoch.max(1)));
+            Some(StoredExtent { extent, record_size, epoch })
+        });
+        let mut page: Vec<_> = left.collect();
+        let is_end = page.len() <= entries;
+        page.truncate(entries);
+        *anchor = match page.last() {
+            _ if is_end => Anchor::End,
+            Some(last) => Anchor::at_record(last.extent.end()),
+            None => Anchor::at_record(from),
+        };
+        Ok(page)
+    }
+}
+
+/// The keys after `anchor` within `limit`; `anchor` is advanced past them.
+fn page(
+    kind: KeyKind,
+    keys: &[Vec<u8>],
+    anchor: &mut Anchor,
+    limit: ListLimit,
+) -> Result<KeyBatch> {
+    let from = match &*anchor {
+        Anchor::Start => 0,
+        Anchor::After { position, .. } => keys.partition_point(|key| key <= position),
+        Anchor::End => keys.len(),
+    };
+    let (mut batch, mut next) = (KeyBatch::default(), from);
+    for encoded in keys[from..].iter().take(limit.entries) {
+        let key = decode_key(kind, encoded).ok_or_else(Anchor::foreign)?;
+        let bytes = batch.byte_len().saturating_add(key.len());
+        if !batch.is_empty() && bytes > limit.bytes {
+            break;
+        }
+        batch.push(&key);
+        next += 1;
+    }
+    if next == keys.len() {
+        *anchor = Anchor::End;
+    } else if let Some(last) = next.checked_sub(1).filter(|last| *last >= from) {
+        *anchor = after(0, keys[last].clone());
+    }
+    Ok(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_follow_each_other_within_their_limits() {
+        let encode = |text: &str| {
+            let mut encoded = Vec::new();
+            encode_key(KeyKind::Bytes, text.as_bytes(), &mut encoded).unwrap();
+            encoded
+        };
+        let keys: Vec<_> = ["a", "bb", "ccc", "dddd"].map(encode).into();
+        let (mut anchor, mut seen) = (Anchor::Start, Vec::new());
+        for limit in [ListLimit { entries: 9, bytes: 3 }, ListLimit { entries: 1, bytes: 1 }] {
+            let batch = page(KeyKind::Bytes, &keys, &mut anchor, limit).unwrap();
+            seen.push(batch.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
+        }
+        assert_eq!(seen, [vec![b"a".to_vec(), b"bb".to_vec()], vec![b"ccc".to_vec()]]);
+        let batch = page(KeyKind::Bytes, &keys, &mut anchor, ListLimit::entries(9)).unwrap();
+        assert!(batch.iter().eq([b"dddd"]) && anchor.is_end());
+    }
+}

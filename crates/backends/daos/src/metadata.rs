@@ -1,0 +1,71 @@
+//! Metadata as attributes of DAOS. What DAOS keeps as a property of a file system, its tools see there as well.
+use super::names::{shown_name, shown_value, stored_name, stored_value};
+use esker_backend::MetadataChanges;
+use esker_daos_binding::{Attributes, Container, Opened};
+use esker_types::{ErrorKind, Result};
+
+/// Properties of a file system.
+const LAYOUT: &str = "prop:layout_type";
+const ROOTS: &str = "prop:roots";
+
+/// The value of a name.
+pub(super) async fn get(attributes: &Attributes, name: &str) -> Result<Option<Vec<u8>>> {
+    Ok(attributes.get(&stored_name(name)).await?.map(shown_value))
+}
+
+/// Sets what is to be set, together, and then removes what is to be removed, together.
+pub(super) async fn set(attributes: &Attributes, changes: &MetadataChanges<'_>) -> Result<()> {
+    let (mut values, mut removed) = (Vec::new(), Vec::new());
+    for (name, value) in changes {
+        match value {
+            Some(value) => values.push((stored_name(name), stored_value(value))),
+            None => removed.push(stored_name(name)),
+        }
+    }
+    attributes.set(&values).await?;
+    attributes.remove(&removed).await
+}
+
+/// The names that begin with `prefix`, sorted.
+pub(super) async fn list(attributes: &Attributes, prefix: &str) -> Result<Vec<String>> {
+    let names = attributes.list().await?;
+    let names = names.iter().filter_map(|name| shown_name(name));
+    let mut names: Vec<_> = names.filter(|name| name.starts_with(prefix)).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The value of a name that a container has as a property of DAOS, made by a tool of DAOS.
+pub(super) fn property(opened: &Opened, name: &str) -> Option<Vec<u8>> {
+    match name {
+        LAYOUT if opened.layout != 0 => Some(opened.layout.to_le_bytes().to_vec()),
+        ROOTS if opened.layout != 0 => opened.roots.map(Vec::from),
+        _ => None,
+    }
+}
+
+/// True for a name that may be a property of DAOS.
+pub(super) fn may_be_property(name: &str) -> bool {
+    [LAYOUT, ROOTS].contains(&name)
+}
+
+/// Lets tools of DAOS know a file system that is being made. Where DAOS fixes this when a container is created, only Esker
+/// knows it.
+pub(super) async fn tell_layout(
+    container: &Container,
+    changes: &MetadataChanges<'_>,
+) -> Result<()> {
+    let value = |wanted| changes.iter().find(|(name, _)| *name == wanted).and_then(|it| it.1);
+    let layout = value(LAYOUT).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+    let roots: Option<&[u8; 64]> = value(ROOTS).and_then(|bytes| bytes.try_into().ok());
+    let (Some(layout), Some(roots)) = (layout, roots) else { return Ok(()) };
+    match container.set_layout(layout, roots).await {
+        Err(error) if refuses(error.kind()) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn refuses(kind: ErrorKind) -> bool {
+    use ErrorKind::{Invalid, NoPermission, NotImplemented, NotSupported};
+    matches!(kind, Invalid | NoPermission | NotImplemented | NotSupported)
+}

@@ -1,0 +1,40 @@
+//! Numbers for object ids, of which a process claims a block at a time.
+use esker_backend::block::{Block, end_of_claim};
+use esker_daos_binding::Container;
+use esker_os::ForkLock;
+use esker_types::{Error, ErrorKind, Result};
+
+/// Most numbers at a time: DAOS has 64 bits for all of them.
+const COUNT_MAX: u64 = 1 << 48;
+
+/// The numbers of a container.
+#[derive(Default)]
+pub(super) struct Numbers(ForkLock<Block>);
+
+impl Numbers {
+    /// Reserves numbers that follow each other. Returns the first.
+    pub(super) async fn allocate(&self, container: &Container, count: u64) -> Result<u64> {
+        if let Some(first) = self.0.lock().take(count) {
+            return Ok(first);
+        }
+        let wanted = end_of_claim(0, count).filter(|_| count <= COUNT_MAX).ok_or_else(|| {
+            let message = format!("{count} object numbers at a time: the limit is {COUNT_MAX}");
+            Error::new(ErrorKind::Overflow, message)
+        })?;
+        let first = container.allocate(wanted).await?;
+        let end = first.checked_add(wanted).ok_or_else(|| {
+            Error::new(ErrorKind::Overflow, "the container has no object numbers left: copy it")
+        })?;
+        *self.0.lock() = Block::claimed(first, end, count);
+        Ok(first)
+    }
+
+    /// The next number.
+    pub(super) async fn next(&self, container: &Container) -> Result<u64> {
+        let next = self.0.lock().next();
+        match next {
+            Some(next) => Ok(next),
+            None => Ok(container.query().await?.allocated),
+        }
+    }
+}

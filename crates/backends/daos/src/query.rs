@@ -1,0 +1,114 @@
+//! The smallest or largest dkey, akey or extent. DAOS answers the usual question, for the end of an array, by itself;
+//! others are answered by listing.
+use super::or_empty;
+use super::proof::{Digest, Read};
+use super::read::Reader;
+use esker_backend::check::check_keys;
+use esker_types::limits::DAOS_LISTING_BYTES_MAX;
+use esker_types::ops::{Edge, KeyFound, KeyQuery};
+use esker_types::{Error, ErrorKind, Extent, KeyKind, Result, decode_key};
+
+/// An akey, and its outermost extent if that is asked for.
+type Below = (Vec<u8>, Option<Extent>);
+
+impl Reader<'_> {
+    /// The smallest or largest key or extent.
+    pub(super) async fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
+        let found = self.find(query).await?;
+        self.note(|| Read::query(query), || Digest::of_found(found.as_ref()));
+        Ok(found)
+    }
+
+    pub(super) async fn find(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
+        if query.want_extent && query.akey.is_none() && !query.want_akey {
+            return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));
+        }
+        match query.akey {
+            Some(akey) if is_usual(&query) && self.oid.dkey_kind() == KeyKind::Integer => {
+                self.find_end(akey, query.edge).await
+            }
+            _ => self.find_listed(&query).await,
+        }
+    }
+
+    /// The outermost extent of an akey, over all dkeys.
+    async fn find_end(&self, akey: &[u8], edge: Edge) -> Result<Option<KeyFound>> {
+        let found = or_empty(self.object.outermost(self.tx(), edge, akey).await)?;
+        Ok(found.map(|found| KeyFound {
+            dkey: found.dkey.to_vec(),
+            akey: akey.to_vec(),
+            extent: Some(found.extent),
+        }))
+    }
+
+    async fn find_listed(&self, query: &KeyQuery<'_>) -> Result<Option<KeyFound>> {
+        let bound = query.bound(self.oid.dkey_kind())?;
+        let dkeys = match query.dkey {
+            Some(dkey) => {
+                check_keys(self.oid, dkey, query.akey)?;
+                vec![dkey.to_vec()]
+            }
+            None => {
+                let mut dkeys = self.sorted(None).await?;
+                dkeys.retain(|dkey| *dkey > bound);
+                from_edge(query.edge, self.decoded(self.oid.dkey_kind(), dkeys)?)
+            }
+        };
+        for dkey in dkeys {
+            if let Some((akey, extent)) = self.find_below(&dkey, query).await? {
+                return Ok(Some(KeyFound { dkey, akey, extent }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is asked for below a dkey; `None` if it is not all there.
+    async fn find_below(&self, dkey: &[u8], query: &KeyQuery<'_>) -> Result<Option<Below>> {
+        let kind = self.oid.akey_kind();
+        let all = from_edge(query.edge, self.decoded(kind, self.sorted(Some(dkey)).await?)?);
+        let akeys = match query.akey {
+            Some(akey) => all.into_iter().filter(|other| other == akey).collect(),
+            None => all,
+        };
+        for akey in akeys {
+            let extent = match query.want_extent {
+                true => self.edge_of(dkey, &akey, query.edge).await?,
+                false => None,
+            };
+            if extent.is_some() || !query.want_extent {
+                let is_told = query.want_akey || query.akey.is_some();
+                return Ok(Some((if is_told { akey } else { Vec::new() }, extent)));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn edge_of(&self, dkey: &[u8], akey: &[u8], edge: Edge) -> Result<Option<Extent>> {
+        let key = (dkey, akey);
+        let all = self.object.extents(self.tx(), key, false, DAOS_LISTING_BYTES_MAX).await;
+        let all = or_empty(all)?;
+        let found = if edge == Edge::Min { all.first() } else { all.last() };
+        Ok(found.map(|listed| listed.extent))
+    }
+
+    fn decoded(&self, kind: KeyKind, keys: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+        let damaged = || {
+            let message = format!("object {} has a key that cannot be decoded", self.oid);
+            Error::new(ErrorKind::Corrupt, message)
+        };
+        keys.iter().map(|key| decode_key(kind, key).ok_or_else(damaged)).collect()
+    }
+}
+
+/// True for the question that DAOS answers as the seam asks it.
+fn is_usual(query: &KeyQuery<'_>) -> bool {
+    query.dkey.is_none() && query.after.is_none() && query.want_extent && !query.want_akey
+}
+
+/// Keys that are sorted, beginning with the one that is asked for.
+fn from_edge(edge: Edge, mut keys: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    if edge == Edge::Max {
+        keys.reverse();
+    }
+    keys
+}

@@ -1,0 +1,53 @@
+//! Readers of one object, at the latest state, in a snapshot, or in a transaction of DAOS that verifies what was read.
+use super::container::Opened;
+use super::proof::{Digest, Read};
+use esker_daos_binding::{Object, Tx};
+use esker_types::ops::{ReadTokens, View};
+use esker_types::{Epoch, ObjectId, Result};
+
+/// Reads an object.
+pub(super) struct Reader<'a> {
+    pub(super) opened: &'a Opened,
+    pub(super) object: Object,
+    pub(super) oid: ObjectId,
+    /// The snapshot, or the transaction.
+    pub(super) tx: Option<Tx>,
+    pub(super) view: View,
+    pub(super) tokens: Option<&'a ReadTokens>,
+}
+
+impl Reader<'_> {
+    pub(super) fn tx(&self) -> Option<&Tx> {
+        self.tx.as_ref()
+    }
+
+    /// True within a transaction of DAOS.
+    pub(super) fn is_transaction(&self) -> bool {
+        self.tx.is_some() && self.view == View::Latest
+    }
+
+    /// Notes what was read, if somebody wants to prove it later. Snapshots do not change.
+    pub(super) fn note(&self, read: impl FnOnce() -> Read, digest: impl FnOnce() -> Digest) {
+        if let (Some(tokens), View::Latest) = (self.tokens, self.view) {
+            tokens.add(&read().to_token(self.oid, digest()));
+        }
+    }
+
+    /// The epoch of the object's last modification; zero if it has no key. In a snapshot it is no later than that.
+    pub(super) async fn epoch(&self) -> Result<Epoch> {
+        let epoch = self.latest_epoch().await?;
+        self.note(|| Read::Epoch, || Digest::of_number(epoch.0));
+        Ok(epoch)
+    }
+
+    pub(super) async fn latest_epoch(&self) -> Result<Epoch> {
+        if !self.exists().await? {
+            return Ok(Epoch::default());
+        }
+        let epoch = Epoch(self.object.max_epoch(self.tx()).await?);
+        Ok(match self.view {
+            View::Latest => epoch,
+            View::Snapshot(taken) => epoch.min(taken),
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! Snapshots are DAOS's. Their names, which it does not keep, are attributes.
+use super::container::Opened;
+use super::names;
+use esker_daos_binding::Container;
+use esker_os::ForkLock;
+use esker_types::info::SnapshotInfo;
+use esker_types::{Epoch, Error, ErrorKind, Result};
+use std::time::{Duration, Instant};
+
+/// How long a list of snapshots counts as up to date: a read of one that another process has destroyed meanwhile may find
+/// nothing.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The snapshots of a container, as this handle has last seen them.
+#[derive(Default)]
+pub(super) struct Snapshots(ForkLock<Option<(Instant, Vec<u64>)>>);
+
+impl Snapshots {
+    /// Fails if there is no snapshot at `epoch`: DAOS would read there all the same.
+    pub(super) async fn expect(&self, container: &Container, epoch: Epoch) -> Result<()> {
+        let is_known = |seen: &(Instant, Vec<u64>)| {
+            seen.0.elapsed() < FRESH && seen.1.binary_search(&epoch.0).is_ok()
+        };
+        if self.0.lock().as_ref().is_some_and(is_known) {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let epochs = container.snapshots().await?;
+        let found = epochs.binary_search(&epoch.0).is_ok();
+        *self.0.lock() = Some((now, epochs));
+        if found { Ok(()) } else { Err(missing(epoch)) }
+    }
+
+    fn forget(&self) {
+        *self.0.lock() = None;
+    }
+}
+
+#[cold]
+fn missing(epoch: Epoch) -> Error {
+    let message = format!(
+        "no snapshot at epoch {}: `esker cont snapshot list` lists those that there are",
+        epoch.0
+    );
+    Error::new(ErrorKind::NotFound, message)
+}
+
+/// Name of a snapshot that is taken to list the objects of the latest state.
+const LISTING: &str = "esker: listing of objects";
+
+/// Age at which such a snapshot was left by a process that was killed.
+const LEFT: Duration = Duration::from_secs(24 * 3600);
+
+pub(super) async fn create(container: &Container, name: &str) -> Result<Epoch> {
+    let epoch = Epoch(container.create_snapshot().await?);
+    if !name.is_empty() {
+        let value = (names::snapshot(epoch), name.as_bytes().to_vec());
+        container.attributes().set(&[value]).await?;
+    }
+    Ok(epoch)
+}
+
+/// Takes a snapshot to list objects, and destroys those that killed processes have left.
+pub(super) async fn begin_listing(container: &Container) -> Result<Epoch> {
+    for snapshot in list(container).await? {
+        if is_left(&snapshot, Epoch::now()) {
+            crate::or_empty(remove(container, snapshot.epoch).await)?;
+        }
+    }
+    create(container, LISTING).await
+}
+
+fn is_left(snapshot: &SnapshotInfo, now: Epoch) -> bool {
+    let age = now.unix_time().saturating_sub(snapshot.epoch.unix_time());
+    snapshot.name == LISTING && age > LEFT
+}
+
+pub(super) async fn list(container: &Container) -> Result<Vec<SnapshotInfo>> {
+    let epochs = container.snapshots().await?;
+    let names = match epochs.is_empty() {
+        true => Vec::new(),
+        false => container.attributes().list().await?,
+    };
+    let mut all = Vec::new();
+    for epoch in epochs.into_iter().map(Epoch) {
+        let attribute = names::snapshot(epoch);
+        let name = match names.contains(&attribute) {
+            true => container.attributes().get(&attribute).await?.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        all.push(SnapshotInfo { epoch, name: String::from_utf8_lossy(&name).into_owned() });
+    }
+    Ok(all)
+}
+
+pub(super) async fn destroy(opened: &Opened, epoch: Epoch) -> Result<()> {
+    opened.snapshots.forget();
+    opened.snapshots.expect(&opened.container, epoch).await?;
+    opened.snapshots.forget();
+    remove(&opened.container, epoch).await
+}
+
+/// Destroys a snapshot that exists, with its name.
+pub(super) async fn remove(container: &Container, epoch: Epoch) -> Result<()> {
+    container.destroy_snapshot(epoch.0).await?;
+    container.attributes().remove(&[names::snapshot(epoch)]).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_old_snapshots_of_listings_were_left() {
+        let now = Epoch::now();
+        let earlier = |time: Duration| Epoch(now.0 - time.as_nanos() as u64);
+        let named = |name: &str, epoch| SnapshotInfo { epoch, name: name.to_owned() };
+        assert!(is_left(&named(LISTING, earlier(2 * LEFT)), now));
+        assert!(!is_left(&named(LISTING, earlier(LEFT / 2)), now));
+        assert!(!is_left(&named("monday", earlier(2 * LEFT)), now));
+    }
+}

@@ -1,0 +1,151 @@
+//! Calls of libdaos that leave the machine: launched with an event, bounded, with a time-out.
+use crate::layout::RawHandle;
+use crate::library::{Ev, Functions};
+use crate::queue::{Alarm, Answer, Operation};
+use crate::system::{System, check_process, system};
+use crate::{failure, limits};
+use esker_types::{Error, ErrorKind, Result};
+use std::ffi::c_int;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::ptr;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How calls are made: through the system of the process, with a time for each.
+#[derive(Clone, Copy)]
+pub(crate) struct Calls {
+    system: &'static System,
+    time: Duration,
+}
+
+impl Calls {
+    /// Calls that may take `seconds` each.
+    ///
+    /// # Errors
+    /// As [`system`].
+    pub(crate) fn new(seconds: Option<u32>) -> Result<Self> {
+        let time = Duration::from_secs(seconds.unwrap_or(limits::TIMEOUT_SECONDS).into());
+        Ok(Self { system: system()?, time })
+    }
+
+    pub(crate) fn functions(self) -> &'static Functions {
+        self.system.functions
+    }
+
+    /// Launches a call with `owned`, which it refers to, and waits for its code. `bytes` is the size of its buffers.
+    ///
+    /// # Errors
+    /// `TimedOut`; `NotSupported` in a forked child. A code that the library returns is no error here.
+    pub(crate) async fn run<T: Send + 'static>(
+        self,
+        doing: &str,
+        bytes: usize,
+        owned: T,
+        launch: impl FnOnce(&Functions, &mut T, Ev) -> c_int,
+    ) -> Result<(c_int, T)> {
+        check_process()?;
+        let alarm = self.system.alarm(self.time);
+        let operations = acquire(&self.system.operations, 1, &alarm);
+        let operations = operations.await.ok_or_else(|| self.late(doing))?;
+        let bytes = acquire(&self.system.bytes, System::units(bytes), &alarm);
+        let bytes = bytes.await.ok_or_else(|| self.late(doing))?;
+        let answer = Arc::new(Answer::default());
+        match self.start(owned, &answer, [operations, bytes], launch) {
+            Some(refused) => Ok(refused),
+            None => answer.wait(&alarm).await.ok_or_else(|| self.late(doing)),
+        }
+    }
+
+    /// As [`Calls::run`], with an error for a negative code.
+    ///
+    /// # Errors
+    /// That of the code as well.
+    pub(crate) async fn done<T: Send + 'static>(
+        self,
+        doing: &str,
+        owned: T,
+        launch: impl FnOnce(&Functions, &mut T, Ev) -> c_int,
+    ) -> Result<T> {
+        let (code, owned) = self.run(doing, 0, owned, launch).await?;
+        failure::check(code, doing).map(|()| owned)
+    }
+
+    /// Launches the end of a handle and does not wait for it. If too much is under way, the handle ends with the process.
+    pub(crate) fn leave(self, handle: RawHandle, end: fn(&Functions) -> End) {
+        if check_process().is_err() {
+            return;
+        }
+        let permits = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_owned().ok();
+        let (operations, bytes) = (permits(&self.system.operations), permits(&self.system.bytes));
+        if let (Some(operations), Some(bytes)) = (operations, bytes) {
+            let answer = Arc::new(Answer::default());
+            // SAFETY: nothing uses the handle any more.
+            let launch = |functions: &Functions, (): &mut (), event: Ev| unsafe {
+                end(functions)(handle, event)
+            };
+            self.start((), &answer, [operations, bytes], launch);
+        }
+    }
+
+    /// Starts an operation. If the library refuses it at once, returns its code and the arguments.
+    fn start<T: Send + 'static>(
+        self,
+        owned: T,
+        answer: &Arc<Answer<T>>,
+        permits: [OwnedSemaphorePermit; 2],
+        launch: impl FnOnce(&Functions, &mut T, Ev) -> c_int,
+    ) -> Option<(c_int, T)> {
+        let (system, functions) = (self.system, self.system.functions);
+        let operation = Box::into_raw(Operation::new(owned, answer, permits));
+        // SAFETY: the operation was just made, and lives until its event is taken from the queue.
+        let (event, owned) = unsafe { Operation::parts(operation) };
+        system.begins();
+        // SAFETY: the event is new; the queue lives as long as the process.
+        let code = unsafe { (functions.daos_event_init)(event, system.queue, ptr::null_mut()) };
+        let code = if code == 0 { launch(functions, owned, event) } else { code };
+        if code == 0 {
+            return None;
+        }
+        // SAFETY: the event was made above.
+        if unsafe { (functions.daos_event_fini)(event) } == BUSY {
+            return None;
+        }
+        system.ends(1);
+        // SAFETY: the library does not know the event any more.
+        let operation = unsafe { Box::from_raw(operation) };
+        Some((code, operation.into_owned()))
+    }
+
+    #[cold]
+    fn late(self, doing: &str) -> Error {
+        let message = format!(
+            "{doing}: the DAOS system did not answer within {} s: `dmg system query` shows engines that are down; \
+             timeout= in the URL allows more time",
+            self.time.as_secs()
+        );
+        Error::new(ErrorKind::TimedOut, message)
+    }
+}
+
+/// Ends a handle.
+pub(crate) type End = unsafe extern "C" fn(RawHandle, Ev) -> c_int;
+
+/// `-DER_BUSY`: the event is under way.
+const BUSY: c_int = -1012;
+
+/// Waits for permits; `None` if the alarm goes off before.
+async fn acquire(of: &Arc<Semaphore>, count: u32, alarm: &Alarm) -> Option<OwnedSemaphorePermit> {
+    let mut asked = pin!(Arc::clone(of).acquire_many_owned(count));
+    poll_fn(|context| {
+        alarm.register(context.waker());
+        match asked.as_mut().poll(context) {
+            Poll::Ready(permit) => Poll::Ready(permit.ok()),
+            Poll::Pending if alarm.is_over() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}

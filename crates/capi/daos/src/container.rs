@@ -1,0 +1,274 @@
+//! Open containers: properties, object ids, snapshots.
+use crate::attributes::{Attributes, Owner, Table};
+use crate::call::{Calls, End};
+use crate::failure;
+use crate::layout::{
+    ALLOCATED, CHECKSUM, LABEL, LAYOUT_TYPE, RawAnchor, RawContainerInfo, RawEpochs, RawHandle,
+};
+use crate::library::{Ev, Functions, c_string};
+use crate::pool::{Connection, flag};
+use crate::property::{Asked, Setting};
+use esker_types::info::OpenMode;
+use esker_types::{ErrorKind, Result, Uuid};
+use std::ffi::{CString, c_int};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `DAOS_COO_RO_MDSTATS`: opening leaves the times of the container as they are.
+const UNTIMED: u32 = 0x10;
+
+/// Snapshots that a first call of a listing has room for.
+const SNAPSHOTS: usize = 64;
+
+/// How a container is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerMode {
+    /// As users open it.
+    Use(OpenMode),
+    /// Only to look at it.
+    Look,
+}
+
+/// An open container. It is closed by [`Container::close`], or when the last clone and what was opened in it are dropped.
+#[derive(Clone)]
+pub struct Container(pub(crate) Arc<ContainerHandle>);
+
+pub(crate) struct ContainerHandle {
+    pub(crate) calls: Calls,
+    pub(crate) handle: RawHandle,
+    closed: AtomicBool,
+    _pool: Arc<Connection>,
+}
+
+impl Owner for ContainerHandle {
+    fn handle(&self) -> RawHandle {
+        self.handle
+    }
+}
+
+impl Drop for ContainerHandle {
+    fn drop(&mut self) {
+        if !self.closed.load(Ordering::Acquire) {
+            let end = |functions: &Functions| functions.daos_cont_close as End;
+            self.calls.leave(self.handle, end);
+        }
+    }
+}
+
+/// What a query of a container returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its id.
+    pub uuid: Uuid,
+    /// Its label, as DAOS stores it.
+    pub label: String,
+    /// Its checksum (`DAOS_PROP_CO_CSUM_*`).
+    pub checksum: u64,
+    /// Its layout (`DAOS_PROP_CO_LAYOUT_*`): 1 for files.
+    pub layout: u64,
+    /// The ids of the first objects of a file system.
+    pub roots: Option<[u8; 64]>,
+    /// Object numbers below this one are handed out, as far as DAOS tells.
+    pub allocated: u64,
+    /// Open handles of all clients.
+    pub handles: u32,
+    /// When its metadata last changed, as an epoch.
+    pub changed: u64,
+}
+
+struct Opening {
+    name: CString,
+    handle: RawHandle,
+    _pool: Arc<Connection>,
+}
+
+struct Query {
+    info: RawContainerInfo,
+    asked: Asked,
+    _container: Arc<ContainerHandle>,
+}
+
+struct Snapshots {
+    epochs: Vec<u64>,
+    count: c_int,
+    anchor: RawAnchor,
+    _container: Arc<ContainerHandle>,
+}
+
+type Number = (u64, Arc<ContainerHandle>);
+
+impl Container {
+    pub(crate) async fn open(
+        pool: &Arc<Connection>,
+        name: &str,
+        mode: ContainerMode,
+    ) -> Result<Self> {
+        let (calls, parent) = (pool.calls, pool.handle);
+        let flags = match mode {
+            ContainerMode::Use(mode) => flag(mode),
+            ContainerMode::Look => flag(OpenMode::ReadOnly) | UNTIMED,
+        };
+        let name_text = c_string(name)?;
+        let owned = Opening { name: name_text, handle: RawHandle::NONE, _pool: Arc::clone(pool) };
+        // SAFETY: the arguments live until the call is done, which sets the handle.
+        let launch = |functions: &Functions, it: &mut Opening, event: Ev| unsafe {
+            let (open, handle) = (functions.daos_cont_open2, &raw mut it.handle);
+            open(parent, it.name.as_ptr(), flags, handle, ptr::null_mut(), event)
+        };
+        let opened = calls.done(&format!("opening container {name:?}"), owned, launch).await?;
+        let (handle, closed) = (opened.handle, AtomicBool::new(false));
+        Ok(Self(Arc::new(ContainerHandle { calls, handle, closed, _pool: Arc::clone(pool) })))
+    }
+
+    /// Closes it. One that was destroyed meanwhile is closed already.
+    ///
+    /// # Errors
+    /// Errors of DAOS.
+    pub async fn close(&self) -> Result<()> {
+        if self.0.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let (calls, handle) = (self.0.calls, self.0.handle);
+        // SAFETY: the handle is open.
+        let launch = |functions: &Functions, _: &mut Arc<ContainerHandle>, event: Ev| unsafe {
+            (functions.daos_cont_close)(handle, event)
+        };
+        let doing = "closing a container";
+        let (code, _) = calls.run(doing, 0, Arc::clone(&self.0), launch).await?;
+        match failure::kind_of(code) {
+            ErrorKind::NoHandle | ErrorKind::NotFound => Ok(()),
+            _ => failure::check(code, doing),
+        }
+    }
+
+    /// Its properties.
+    ///
+    /// # Errors
+    /// Errors of DAOS.
+    pub async fn query(&self) -> Result<Opened> {
+        let (calls, handle) = (self.0.calls, self.0.handle);
+        let asked = Asked::of_container(calls.functions())?;
+        let info = RawContainerInfo::default();
+        let owned = Query { info, asked, _container: Arc::clone(&self.0) };
+        // SAFETY: the arguments live until the call is done, which fills them.
+        let launch = |functions: &Functions, it: &mut Query, event: Ev| unsafe {
+            (functions.daos_cont_query)(handle, &raw mut it.info, it.asked.raw, event)
+        };
+        let Query { info, asked, .. } = calls.done("querying a container", owned, launch).await?;
+        Ok(Opened {
+            uuid: Uuid(info.uuid),
+            label: asked.text(LABEL),
+            checksum: asked.number(CHECKSUM),
+            layout: asked.number(LAYOUT_TYPE),
+            roots: asked.roots(),
+            allocated: asked.number(ALLOCATED),
+            handles: info.handles,
+            changed: info.changed,
+        })
+    }
+
+    /// Its attributes.
+    #[must_use]
+    pub fn attributes(&self) -> Attributes {
+        let (calls, owner) = (self.0.calls, Arc::clone(&self.0));
+        Attributes { calls, owner, table: Table::of_container(calls.functions()) }
+    }
+
+    /// Changes its label.
+    ///
+    /// # Errors
+    /// `Exists`; `NoPermission`.
+    pub async fn set_label(&self, label: &str) -> Result<()> {
+        self.set(Setting::label(Some(label))?, &format!("giving a container the label {label:?}"))
+            .await
+    }
+
+    /// Declares it a file system with these first objects.
+    ///
+    /// # Errors
+    /// `NoPermission` where DAOS fixes this when a container is created.
+    pub async fn set_layout(&self, layout: u64, roots: &[u8; 64]) -> Result<()> {
+        self.set(Setting::layout(layout, roots), "setting the layout of a container").await
+    }
+
+    async fn set(&self, setting: Setting, doing: &str) -> Result<()> {
+        let (calls, handle) = (self.0.calls, self.0.handle);
+        let owned = (setting, Arc::clone(&self.0));
+        // SAFETY: the list lives until the call is done.
+        let launch =
+            |functions: &Functions, it: &mut (Setting, Arc<ContainerHandle>), event: Ev| unsafe {
+                (functions.daos_cont_set_prop)(handle, it.0.raw(), event)
+            };
+        calls.done(doing, owned, launch).await.map(drop)
+    }
+
+    /// Reserves numbers for object ids, and returns the first.
+    ///
+    /// # Errors
+    /// Errors of DAOS.
+    pub async fn allocate(&self, count: u64) -> Result<u64> {
+        let (calls, handle) = (self.0.calls, self.0.handle);
+        // SAFETY: the number lives until the call is done, which sets it.
+        let launch = |functions: &Functions, it: &mut Number, event: Ev| unsafe {
+            (functions.daos_cont_alloc_oids)(handle, count, &raw mut it.0, event)
+        };
+        let owned = (0, Arc::clone(&self.0));
+        Ok(calls.done("reserving object numbers", owned, launch).await?.0)
+    }
+
+    /// Takes a snapshot, and returns its epoch.
+    ///
+    /// # Errors
+    /// Errors of DAOS.
+    pub async fn create_snapshot(&self) -> Result<u64> {
+        let (calls, handle) = (self.0.calls, self.0.handle);
+        // SAFETY: the epoch lives until the call is done, which sets it.
+        let launch = |functions: &Functions, it: &mut Number, event: Ev| unsafe {
+            (functions.daos_cont_create_snap)(handle, &raw mut it.0, ptr::null_mut(), event)
+        };
+        let owned = (0, Arc::clone(&self.0));
+        Ok(calls.done("taking a snapshot", owned, launch).await?.0)
+    }
+
+    /// Epochs of its snapshots, oldest first.
+    ///
+    /// # Errors
+    /// Errors of DAOS.
+    pub async fn snapshots(&self) -> Result<Vec<u64>> {
+        let (calls, handle, mut room) = (self.0.calls, self.0.handle, SNAPSHOTS);
+        loop {
+            let (count, epochs) = (room as c_int, vec![0; room]);
+            let _container = Arc::clone(&self.0);
+            let owned = Snapshots { epochs, count, anchor: RawAnchor::START, _container };
+            // SAFETY: the list lives until the call is done, and has room for `count`.
+            let launch = |functions: &Functions, it: &mut Snapshots, event: Ev| unsafe {
+                let (count, epochs) = (&raw mut it.count, it.epochs.as_mut_ptr());
+                let (list, anchor) = (functions.daos_cont_list_snap, &raw mut it.anchor);
+                list(handle, count, epochs, ptr::null_mut(), anchor, event)
+            };
+            let mut found = calls.done("listing snapshots", owned, launch).await?;
+            let count = usize::try_from(found.count).unwrap_or(0);
+            if count <= room {
+                found.epochs.truncate(count);
+                found.epochs.sort_unstable();
+                return Ok(found.epochs);
+            }
+            room = count;
+        }
+    }
+
+    /// Destroys a snapshot.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn destroy_snapshot(&self, epoch: u64) -> Result<()> {
+        let (calls, handle) = (self.0.calls, self.0.handle);
+        // SAFETY: the range is passed by value.
+        let launch = |functions: &Functions, _: &mut Arc<ContainerHandle>, event: Ev| unsafe {
+            let range = RawEpochs { low: epoch, high: epoch };
+            (functions.daos_cont_destroy_snap)(handle, range, event)
+        };
+        calls.done("destroying a snapshot", Arc::clone(&self.0), launch).await.map(drop)
+    }
+}

@@ -1,0 +1,19 @@
+//! Limits of operations under way in a process.
+
+/// Most operations under way; starting another one waits.
+pub const OPERATIONS_MAX: usize = 256;
+
+/// Most bytes of the buffers of all of them together.
+pub const BYTES_MAX: usize = 128 << 20;
+
+/// Seconds after which an operation times out, unless the URL says otherwise.
+pub const TIMEOUT_SECONDS: u32 = 60;
+
+/// Keys, records or ids that one call of a listing returns.
+pub(crate) const PAGE: usize = 512;
+
+/// Bytes of keys that one call of a listing returns, unless a single key is longer.
+pub(crate) const PAGE_BYTES: usize = 64 << 10;
+
+/// Events that one call takes from the queue.
+pub(crate) const EVENTS: usize = 64;

@@ -1,0 +1,88 @@
+//! Transactions, and views of snapshots.
+use crate::call::Calls;
+use crate::container::{Container, ContainerHandle};
+use crate::failure;
+use crate::layout::RawHandle;
+use crate::library::{Ev, Functions};
+use crate::system::check_process;
+use esker_types::Result;
+use std::ptr;
+use std::sync::Arc;
+
+/// A transaction, or the view of a snapshot. Dropping it without a commit discards it.
+#[derive(Clone)]
+pub struct Tx(pub(crate) Arc<TxHandle>);
+
+pub(crate) struct TxHandle {
+    calls: Calls,
+    pub(crate) handle: RawHandle,
+    _container: Arc<ContainerHandle>,
+}
+
+impl Drop for TxHandle {
+    fn drop(&mut self) {
+        if check_process().is_ok() {
+            // SAFETY: nothing uses the handle any more. Closing is local, and discards what is not committed.
+            unsafe { (self.calls.functions().daos_tx_close)(self.handle, ptr::null_mut()) };
+        }
+    }
+}
+
+impl Container {
+    /// Opens a transaction.
+    ///
+    /// # Errors
+    /// Errors of DAOS.
+    pub fn transaction(&self) -> Result<Tx> {
+        self.open_tx("opening a transaction", |functions, handle, th| {
+            // SAFETY: opening is local; it sets the handle.
+            unsafe { (functions.daos_tx_open)(handle, th, 0, ptr::null_mut()) }
+        })
+    }
+
+    /// Opens the view of a snapshot.
+    ///
+    /// # Errors
+    /// Errors of DAOS, which need not tell that there is no snapshot.
+    pub fn at(&self, epoch: u64) -> Result<Tx> {
+        self.open_tx("opening a snapshot", |functions, handle, th| {
+            // SAFETY: opening is local; it sets the handle.
+            unsafe { (functions.daos_tx_open_snap)(handle, epoch, th, ptr::null_mut()) }
+        })
+    }
+
+    fn open_tx(
+        &self,
+        doing: &str,
+        open: impl FnOnce(&Functions, RawHandle, *mut RawHandle) -> i32,
+    ) -> Result<Tx> {
+        check_process()?;
+        let (calls, mut handle) = (self.0.calls, RawHandle::NONE);
+        failure::check(open(calls.functions(), self.0.handle, &raw mut handle), doing)?;
+        Ok(Tx(Arc::new(TxHandle { calls, handle, _container: Arc::clone(&self.0) })))
+    }
+}
+
+impl Tx {
+    /// Commits it, and returns the epoch of its changes; 0 if DAOS does not tell.
+    ///
+    /// # Errors
+    /// `TxRestart` on a conflict; errors of its operations, whose conditions are checked now.
+    pub async fn commit(&self) -> Result<u64> {
+        let (calls, handle) = (self.0.calls, self.0.handle);
+        // SAFETY: the transaction is open.
+        let launch = |functions: &Functions, _: &mut Arc<TxHandle>, event: Ev| unsafe {
+            (functions.daos_tx_commit)(handle, event)
+        };
+        calls.done("committing a transaction", Arc::clone(&self.0), launch).await?;
+        let mut epoch = 0;
+        // SAFETY: the call is local, and sets the epoch.
+        let code = unsafe { (calls.functions().daos_tx_hdl2epoch)(handle, &raw mut epoch) };
+        Ok(if code == 0 { epoch } else { 0 })
+    }
+}
+
+/// The handle to pass for an optional transaction.
+pub(crate) fn handle_of(tx: Option<&Tx>) -> RawHandle {
+    tx.map_or(RawHandle::NONE, |tx| tx.0.handle)
+}
