@@ -132,6 +132,18 @@ pub trait OpenContainer: Metadata {
         Reply::Ready(Ok(None))
     }
 
+    /// Tokens for all of an object: they stand until any of its keys or values changes. `None` if the backend cannot tell,
+    /// as in the default implementation.
+    fn object_version(&self, _oid: ObjectId) -> Reply<'_, Option<ReadTokens>> {
+        Reply::Ready(Ok(None))
+    }
+
+    /// True if nothing that these tokens stand for has changed, so far as all writes that have returned. False if it may
+    /// have, and always in the default implementation.
+    fn still_holds<'a>(&'a self, _reads: &'a ReadTokens) -> Reply<'a, bool> {
+        Reply::Ready(Ok(false))
+    }
+
     /// The epoch of the object's last modification, as far as its existing keys tell; zero if it has none.
     fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch>;
 

@@ -142,6 +142,23 @@ impl Container {
         Ok(lease.map(|lease| (lease.term, Proof::of(lease.reads))))
     }
 
+    /// A proof for all of an object: it holds until any of its keys or values changes. `None` if the backend cannot tell.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub async fn object_version(&self, oid: ObjectId) -> Result<Option<Proof>> {
+        Ok(self.opened()?.object_version(oid).await?.map(Proof::of))
+    }
+
+    /// True if nothing that a proof covers was changed by a write that has returned. False if it may have changed: a backend
+    /// need not tell exactly.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub async fn still_holds(&self, proof: &Proof) -> Result<bool> {
+        self.opened()?.still_holds(proof.tokens()).await
+    }
+
     /// The number of the node that has a dkey of an object; 0 in a pool that is not spread over nodes. What lies on one
     /// node is changed in one message.
     #[must_use]

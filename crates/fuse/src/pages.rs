@@ -1,0 +1,114 @@
+//! What the kernel's page cache has of a file, and which opens go past it.
+use crate::limits::{LARGE_FILE_MIN, LARGE_REQUEST_MIN, SMALL_READS_MAX, SMALL_REQUEST_MAX};
+use dfs::{File, Version};
+
+/// What the server knows of the pages of a file in the kernel's cache.
+///
+/// The kernel may keep them at an open if the content is still what it was when the kernel last dropped them: all that it
+/// has read since is of that content or a later one. An open that drops them counts once the kernel has carried it out,
+/// which a request through its handle shows. Until then, pages from before may be left, so another open drops them as well.
+#[derive(Default)]
+pub(crate) struct Pages {
+    /// The content when they were last dropped; `None` if that is unknown.
+    version: Option<Version>,
+    /// The handle whose open drops them, as long as it may not have yet.
+    dropping: Option<u64>,
+    written: Traffic,
+    /// Since it was last written.
+    read: Traffic,
+}
+
+/// Requests for bytes of a file.
+#[derive(Clone, Copy, Default)]
+struct Traffic {
+    requests: u64,
+    bytes: u64,
+}
+
+impl Traffic {
+    fn count(&mut self, bytes: u64) {
+        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    fn mean(&self) -> u64 {
+        self.bytes.checked_div(self.requests).unwrap_or(0)
+    }
+}
+
+impl Pages {
+    /// True if the pages may be kept at an open through `handle`; otherwise the open has to drop them.
+    pub(crate) fn keep(&mut self, file: &File, handle: u64) -> bool {
+        let is_same = |version| file.is_unchanged(version).unwrap_or(false);
+        if self.dropping.is_none() && self.version.as_ref().is_some_and(is_same) {
+            return true;
+        }
+        // Read before the pages are dropped, so what is read into them later is at least as new.
+        self.version = file.version().unwrap_or(None);
+        self.dropping = Some(handle);
+        false
+    }
+
+    /// A request came through this handle, so its open is done.
+    pub(crate) fn used(&mut self, handle: u64) {
+        if self.dropping == Some(handle) {
+            self.dropping = None;
+        }
+    }
+
+    pub(crate) fn note_read(&mut self, bytes: u64) {
+        self.read.count(bytes);
+    }
+
+    pub(crate) fn note_write(&mut self, bytes: u64) {
+        self.written.count(bytes);
+        self.read = Traffic::default();
+    }
+
+    /// True if a file of this size was written in large requests, and has not been read as a whole since: it will likely be
+    /// read in large requests too, and filling pages would only cost a copy. What is read again is worth its pages.
+    pub(crate) fn are_no_use(&self, size: u64) -> bool {
+        let is_large = size >= LARGE_FILE_MIN && self.written.bytes >= size / 2;
+        let in_small_parts =
+            self.read.requests > SMALL_READS_MAX && self.read.mean() < SMALL_REQUEST_MAX;
+        is_large
+            && self.written.mean() >= LARGE_REQUEST_MIN
+            && self.read.bytes < size
+            && !in_small_parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(size: u64, request: u64) -> Pages {
+        let mut pages = Pages::default();
+        (0..size / request).for_each(|_| pages.note_write(request));
+        pages
+    }
+
+    #[test]
+    fn what_was_written_in_large_requests_is_read_without_pages_once() {
+        let size = LARGE_FILE_MIN;
+        let mut pages = written(size, LARGE_REQUEST_MIN);
+        assert!(pages.are_no_use(size));
+        (0..size / LARGE_REQUEST_MIN).for_each(|_| pages.note_read(LARGE_REQUEST_MIN));
+        assert!(!pages.are_no_use(size));
+        pages.note_write(size);
+        assert!(pages.are_no_use(size));
+    }
+
+    #[test]
+    fn small_files_and_small_requests_have_pages() {
+        let size = LARGE_FILE_MIN;
+        assert!(!written(size, SMALL_REQUEST_MAX).are_no_use(size));
+        assert!(!written(size / 4, LARGE_REQUEST_MIN).are_no_use(size / 4));
+        assert!(!written(size / 4, LARGE_REQUEST_MIN).are_no_use(size));
+        let mut pages = written(size, LARGE_REQUEST_MIN);
+        (0..SMALL_READS_MAX).for_each(|_| pages.note_read(8));
+        assert!(pages.are_no_use(size));
+        pages.note_read(8);
+        assert!(!pages.are_no_use(size));
+    }
+}
