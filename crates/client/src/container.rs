@@ -392,7 +392,7 @@ impl Container {
     /// Errors of the backend.
     pub async fn holds_nothing(&self) -> Result<bool> {
         let properties = self.properties().list().await?;
-        if properties.iter().any(|name| name.contains("layout")) {
+        if properties.iter().any(|name| crate::LAYOUTS.contains(&name.as_str())) {
             return Ok(false);
         }
         let mut anchor = Anchor::Start;

@@ -53,11 +53,7 @@ impl Served {
         });
     }
 
-    pub(crate) fn write(
-        &self,
-        (number, handle): (u64, u64),
-        written: &Written<'_>,
-    ) -> Answer<u32> {
+    pub(crate) fn write(&self, (number, handle): (u64, u64), written: &Written<'_>) -> Answer<u32> {
         let inode = self.inode(number)?;
         let len = written.data.len() as u64;
         let file = inode.written_by(handle, len).ok_or(Errno::EBADF)?;

@@ -178,7 +178,7 @@ impl Inode {
 
     /// A program closed its last descriptor of a handle.
     pub(crate) fn close(&self, handle: u64) {
-        self.with_pages(|pages| pages.used(handle));
+        self.with_pages(|pages| pages.closed(handle));
         self.unopen();
     }
 

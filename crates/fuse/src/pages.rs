@@ -13,6 +13,8 @@ pub(crate) struct Pages {
     version: Option<Version>,
     /// The handle whose open drops them, as long as it may not have yet.
     dropping: Option<u64>,
+    /// Handles that write past the pages.
+    writers: Vec<u64>,
     written: Traffic,
     /// Since it was last written.
     read: Traffic,
@@ -47,6 +49,21 @@ impl Pages {
         self.version = file.version().unwrap_or(None);
         self.dropping = Some(handle);
         false
+    }
+
+    /// A handle writes past the pages until it is closed.
+    pub(crate) fn write_past(&mut self, handle: u64) {
+        self.writers.push(handle);
+    }
+
+    /// True if something writes past the pages: what is read into them at the same time could be from before.
+    pub(crate) fn are_passed(&self) -> bool {
+        !self.writers.is_empty()
+    }
+
+    pub(crate) fn closed(&mut self, handle: u64) {
+        self.used(handle);
+        self.writers.retain(|writer| *writer != handle);
     }
 
     /// A request came through this handle, so its open is done.

@@ -52,6 +52,9 @@ impl Served {
         let direct = self.is_direct(inode, file, flags);
         let always = self.still || self.cache == Cache::Writeback;
         let kept = always || !direct && inode.with_pages(|pages| pages.keep(file, handle));
+        if direct && may_write(flags) {
+            inode.with_pages(|pages| pages.write_past(handle));
+        }
         let mut treatment = FopenFlags::empty();
         treatment.set(FopenFlags::FOPEN_KEEP_CACHE, kept);
         treatment.set(FopenFlags::FOPEN_DIRECT_IO, direct);
@@ -63,7 +66,7 @@ impl Served {
 
     /// True if reads and writes bypass the kernel's cache. Appends do: it cannot know at which offset they end up if other
     /// processes append as well. So do the writes of a file opened only to write, or to fill it: they go to the store
-    /// anyway, and the next open drops its pages, so filling them would only cost a copy.
+    /// anyway, and the next open drops its pages, so filling them would only cost a copy. Meanwhile others bypass it too.
     fn is_direct(&self, inode: &Inode, file: &File, flags: i32) -> bool {
         match self.cache {
             Cache::None => return true,
@@ -75,8 +78,10 @@ impl Served {
         match OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE {
             OFlags::WRONLY => true,
             _ if has(flags, OFlags::APPEND) => true,
-            OFlags::RDWR => self.maps_direct && size() == 0,
-            _ => self.maps_direct && inode.with_pages(|pages| pages.are_no_use(size())),
+            _ if !self.maps_direct => false,
+            _ if inode.with_pages(|pages| pages.are_passed()) => true,
+            OFlags::RDWR => size() == 0,
+            _ => inode.with_pages(|pages| pages.are_no_use(size())),
         }
     }
 
@@ -93,6 +98,10 @@ impl Served {
             Err(Refusal(errno)) => reply.error(errno),
         }
     }
+}
+
+fn may_write(flags: i32) -> bool {
+    OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE != OFlags::RDONLY
 }
 
 pub(crate) fn done(reply: ReplyEmpty, answer: Answer<()>) {

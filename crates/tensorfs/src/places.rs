@@ -11,6 +11,8 @@ pub(crate) enum Place {
     Directory(String),
     /// The file of a tensor.
     File(Uuid),
+    /// Of nothing, when it was last looked for. A lookup of a name that it gets replaces this.
+    Nothing,
 }
 
 /// Places by their ids. When the younger half is full, the older one is forgotten. A forked child begins with none.

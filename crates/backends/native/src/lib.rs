@@ -18,8 +18,8 @@ use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, Commit, DkeyFetch, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, Outcome,
-    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, View, Wanted, Write,
+    AkeyRef, Anchor, Change, Commit, DkeyFetch, Edge, KeyFound, KeyQuery, KeyScope, ListLimit,
+    Outcome, Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, View, Wanted, Write,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::BTreeSet;

@@ -1,6 +1,9 @@
 //! Tensors as files of HDF5 on a mount.
 use crate::mount_point::{MountPoint, is};
 use crate::support::wait_for;
+use esker::Pool;
+use esker::types::info::OpenMode;
+use esker_tensors::{DataType, NewTensor, Strided, TensorStore};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -68,5 +71,30 @@ fn a_file_that_is_open_stays_as_it_is() {
     // The kernel looks the name up again within a second or two.
     wait_for("the new tensor", || fs::read(point.at("a.h5")).is_ok_and(|bytes| bytes == new));
     drop(open);
+    point.umount();
+}
+
+/// A name that always exists has attributes, whatever it names at the moment.
+#[test]
+fn a_tensor_that_is_replaced_can_be_asked_for_at_any_time() {
+    let Some(point) = MountPoint::new() else { return };
+    put(&point, "a", 0, &[]);
+    point.mount_container("tank/t", &[]);
+    let pool = Pool::connect(&point.pool(), OpenMode::ReadWrite).unwrap();
+    let store = TensorStore::open(&pool, "t", OpenMode::ReadWrite).unwrap();
+    std::thread::scope(|scope| {
+        let replacing = scope.spawn(|| {
+            for salt in 0..2000_u16 {
+                let new = NewTensor::new(DataType::parse("<u2").unwrap(), &[1]);
+                let element = salt.to_le_bytes();
+                let elements = Strided::contiguous(&element, &[1], 2).unwrap();
+                store.put(&new, &elements, Some("a")).unwrap();
+            }
+        });
+        while !replacing.is_finished() {
+            assert!(fs::metadata(point.at("a.h5")).unwrap().len() > 500);
+        }
+        replacing.join().unwrap();
+    });
     point.umount();
 }

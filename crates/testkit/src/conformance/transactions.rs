@@ -334,7 +334,7 @@ fn a_version_holds_until_the_object_changes(store: &Store) -> Result<()> {
         &|| put(&object, b"d", b"a", b"new"),
     ];
     let version = || store.container.object_version(object.oid()).wait();
-    let holds = |version| store.container.still_holds(version).wait();
+    let holds = |version: &Proof| store.container.still_holds(version).wait();
     for (number, change) in changes.into_iter().enumerate() {
         let Some(before) = version()? else { return Ok(()) };
         assert!(holds(&before)? && holds(&before)?, "nothing has changed before {number}");
