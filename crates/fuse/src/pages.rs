@@ -1,16 +1,15 @@
 //! What the kernel's page cache has of a file, and which opens go past it.
 use crate::limits::{LARGE_FILE_MIN, LARGE_REQUEST_MIN, SMALL_READS_MAX, SMALL_REQUEST_MAX};
-use dfs::{File, Version};
+use dfs::Version;
 
 /// What the server knows of the pages of a file in the kernel's cache.
 ///
 /// The kernel may keep them at an open if the content is still what it was when the kernel last dropped them: all that it
 /// has read since is of that content or a later one. An open that drops them counts once the kernel has carried it out,
 /// which a request through its handle shows. Until then, pages from before may be left, so another open drops them as well.
-#[derive(Default)]
-pub(crate) struct Pages {
+pub(crate) struct Pages<V = Version> {
     /// The content when they were last dropped; `None` if that is unknown.
-    version: Option<Version>,
+    version: Option<V>,
     /// The handle whose open drops them, as long as it may not have yet.
     dropping: Option<u64>,
     /// Handles that write past the pages.
@@ -38,15 +37,28 @@ impl Traffic {
     }
 }
 
-impl Pages {
-    /// True if the pages may be kept at an open through `handle`; otherwise the open has to drop them.
-    pub(crate) fn keep(&mut self, file: &File, handle: u64) -> bool {
-        let is_same = |version| file.is_unchanged(version).unwrap_or(false);
-        if self.dropping.is_none() && self.version.as_ref().is_some_and(is_same) {
+impl<V> Default for Pages<V> {
+    fn default() -> Self {
+        let (version, dropping, writers) = (None, None, Vec::new());
+        let (written, read) = (Traffic::default(), Traffic::default());
+        Self { version, dropping, writers, written, read }
+    }
+}
+
+impl<V> Pages<V> {
+    /// True if the pages may be kept at an open through `handle`; otherwise the open has to drop them. `holds` tells whether
+    /// the content still is what it was, `now` what it is.
+    pub(crate) fn keep(
+        &mut self,
+        handle: u64,
+        holds: impl FnOnce(&V) -> bool,
+        now: impl FnOnce() -> Option<V>,
+    ) -> bool {
+        if self.dropping.is_none() && self.version.as_ref().is_some_and(holds) {
             return true;
         }
-        // Read before the pages are dropped, so what is read into them later is at least as new.
-        self.version = file.version().unwrap_or(None);
+        // Asked for before the pages are dropped, so what is read into them later is at least as new.
+        self.version = now();
         self.dropping = Some(handle);
         false
     }
@@ -98,6 +110,40 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_are_kept_once_they_were_dropped_and_nothing_has_changed() {
+        let mut pages = Pages::<u32>::default();
+        let open = |pages: &mut Pages<u32>, handle, content| {
+            pages.keep(handle, |version| *version == content, || Some(content))
+        };
+        assert!(!open(&mut pages, 1, 7));
+        // The first may not have dropped them yet. Then both do, and the last one counts.
+        assert!(!open(&mut pages, 2, 7));
+        pages.used(1);
+        assert!(!open(&mut pages, 3, 7));
+        pages.used(3);
+        assert!(open(&mut pages, 4, 7) && open(&mut pages, 5, 7));
+        assert!(!open(&mut pages, 6, 8));
+        pages.closed(6);
+        assert!(open(&mut pages, 7, 8));
+        // A backend that tells no versions.
+        assert!(!pages.keep(8, |_| false, || None));
+        pages.closed(8);
+        assert!(!pages.keep(9, |_| true, || None));
+    }
+
+    #[test]
+    fn what_writes_past_the_pages_is_known_until_it_is_closed() {
+        let mut pages = Pages::<u32>::default();
+        pages.write_past(1);
+        pages.write_past(2);
+        pages.closed(1);
+        assert!(pages.are_passed());
+        pages.closed(3);
+        pages.closed(2);
+        assert!(!pages.are_passed());
+    }
 
     fn written(size: u64, request: u64) -> Pages {
         let mut pages = Pages::default();

@@ -5,7 +5,7 @@ use crate::directory::Listings;
 use crate::inodes::{Inode, Inodes};
 use crate::limits::{FRESH, FRESH_SNAPSHOT};
 use crate::options::Cache;
-use dfs::{Dfs, File};
+use dfs::{Dfs, File, Version};
 use fuser::{
     Errno, FileAttr, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyWrite,
     ReplyXattr,
@@ -51,7 +51,10 @@ impl Served {
         let handle = self.handles.fetch_add(1, Ordering::Relaxed);
         let direct = self.is_direct(inode, file, flags);
         let always = self.still || self.cache == Cache::Writeback;
-        let kept = always || !direct && inode.with_pages(|pages| pages.keep(file, handle));
+        let holds = |version: &Version| file.is_unchanged(version).unwrap_or(false);
+        let now = || file.version().unwrap_or(None);
+        let keep = || inode.with_pages(|pages| pages.keep(handle, holds, now));
+        let kept = always || !direct && keep();
         if direct && may_write(flags) {
             inode.with_pages(|pages| pages.write_past(handle));
         }

@@ -265,12 +265,32 @@ fn a_tensor_that_is_replaced_can_be_asked_for_at_any_time() {
         put(store, "a", 0, None);
         let fs = mounted(pool);
         std::thread::scope(|scope| {
-            let replacing = scope.spawn(|| (0..100).for_each(|salt| put(store, "a", salt, None)));
+            let replacing =
+                scope.spawn(|| (0..200).for_each(|salt| put(store, "a", salt as u8, None)));
             while !replacing.is_finished() {
                 let found = fs.attr_step(&fs.root(), b"/a.h5", Follow::All).unwrap();
                 assert!(matches!(found, dfs::Resolved::Node(attr) if attr.size > 2400));
+                let (_, attr) = fs.root().lookup_with_attr(b"a.h5").unwrap();
+                assert!(attr.size > 2400);
             }
         });
+    });
+}
+
+#[test]
+fn a_file_that_was_replaced_is_gone_or_has_no_name() {
+    each_kind("gone", |pool, store| {
+        put(store, "a", 1, None);
+        let fs = mounted(pool);
+        let (read, unread) =
+            (fs.root().lookup(b"a.h5").unwrap(), fs.root().lookup(b"a.h5").unwrap());
+        let open = read.open(Open::READ).unwrap();
+        put(store, "a", 2, None);
+        assert_eq!(unread.attr().unwrap().nlink, 0);
+        drop(open);
+        if store.container().capabilities().shared_leases {
+            assert_eq!(unread.attr().unwrap_err().kind(), ErrorKind::NotFound);
+        }
     });
 }
 
