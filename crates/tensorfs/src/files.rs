@@ -67,7 +67,7 @@ impl Files {
         }
         let uuid = match self.places.get(oid) {
             Some(Place::File(uuid)) => Some(uuid),
-            Some(Place::Directory(_) | Place::Nothing) => None,
+            Some(Place::Directory(_) | Place::Nothing(_)) => None,
             // A file that was open when this process was forked from another may have no name any more.
             None => self.store.uuid_of(oid)?,
         };
@@ -75,7 +75,7 @@ impl Files {
         match opened.unwrap_or(Err(ErrorKind::NotFound.into())) {
             Ok(tensor) => Image::new(&tensor).map(|image| Some(Arc::new(image))),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.places.put(oid, Place::Nothing);
+                self.places.put(oid, Place::nothing());
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -110,10 +110,10 @@ impl Files {
     fn path(&self, oid: ObjectId) -> Result<Option<String>> {
         match self.places.get(oid) {
             Some(Place::Directory(path)) => Ok(Some(path)),
-            Some(Place::File(_) | Place::Nothing) => Ok(None),
+            Some(Place::File(_) | Place::Nothing(_)) => Ok(None),
             None => {
                 let path = self.search(oid)?;
-                let place = path.clone().map_or(Place::Nothing, Place::Directory);
+                let place = path.clone().map_or_else(Place::nothing, Place::Directory);
                 self.places.put(oid, place);
                 Ok(path)
             }
