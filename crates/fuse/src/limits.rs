@@ -11,7 +11,7 @@ pub const READ_AHEAD_BYTES: u64 = REQUEST_BYTES_MAX as u64;
 pub const LARGE_FILE_MIN: u64 = 8 << 20;
 
 /// Such a file was written in requests of at least so many bytes, on average.
-pub const LARGE_REQUEST_MIN: u64 = REQUEST_BYTES_MAX as u64 / 2;
+pub const LARGE_REQUEST_MIN: u64 = 512 << 10;
 
 /// Requests of fewer bytes, on average, show that a file is read in small parts, which the kernel's cache gathers.
 pub const SMALL_REQUEST_MAX: u64 = 64 << 10;

@@ -1,5 +1,5 @@
 //! What the ids are of that were handed out last.
-use crate::limits::{MISSING_FOR, PLACES_MAX};
+use crate::limits::{MISSING_SECONDS, PLACES_MAX};
 use esker::types::{ObjectId, Uuid};
 use esker_os::{ForkGuard, ForkLock};
 use std::collections::HashMap;
@@ -17,13 +17,13 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Of nothing now. That is believed for [`MISSING_FOR`], since a directory may come back.
+    /// Of nothing now. That is believed for [`MISSING_SECONDS`], since a directory may come back.
     pub(crate) fn nothing() -> Self {
         Self::Nothing(Instant::now())
     }
 
     fn is_believed(&self) -> bool {
-        !matches!(self, Self::Nothing(since) if since.elapsed() > MISSING_FOR)
+        !matches!(self, Self::Nothing(since) if since.elapsed().as_secs() >= MISSING_SECONDS)
     }
 }
 
@@ -53,13 +53,14 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn what_was_missing_is_looked_for_again_later() {
         let (places, oid) = (Places::default(), ObjectId { hi: 0, lo: 1 });
         places.put(oid, Place::nothing());
         assert!(places.get(oid).is_some());
-        let before = Instant::now().checked_sub(2 * MISSING_FOR).unwrap();
+        let before = Instant::now().checked_sub(Duration::from_secs(MISSING_SECONDS)).unwrap();
         places.put(oid, Place::Nothing(before));
         assert_eq!(places.get(oid), None);
     }

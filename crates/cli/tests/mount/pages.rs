@@ -21,6 +21,12 @@ fn cost_of_reading(point: &MountPoint, name: &str, expected: &[u8]) -> u64 {
     replied(point) - before
 }
 
+/// True if the kernel has the content: not always at the next open, since it also drops pages when it is told another time of
+/// change, which may be late.
+fn is_kept(point: &MountPoint, name: &str, expected: &[u8]) -> bool {
+    (0..20).any(|_| cost_of_reading(point, name, expected) < expected.len() as u64 / 10)
+}
+
 #[test]
 fn a_file_that_did_not_change_is_read_from_the_kernels_pages() {
     let Some(point) = MountPoint::mounted(&[]) else { return };
@@ -28,9 +34,7 @@ fn a_file_that_did_not_change_is_read_from_the_kernels_pages() {
     let len = bytes.len() as u64;
     fs::write(point.at("file"), &bytes).unwrap();
     assert!(cost_of_reading(&point, "file", &bytes) >= len);
-    for _ in 0..3 {
-        assert!(cost_of_reading(&point, "file", &bytes) < len / 10);
-    }
+    assert!(is_kept(&point, "file", &bytes));
     // Others change one byte, and neither the length nor, for a while, the stored time.
     let direct = point.direct();
     let other = direct.root().lookup(b"file").unwrap().open(Open::BOTH).unwrap();
@@ -38,7 +42,7 @@ fn a_file_that_did_not_change_is_read_from_the_kernels_pages() {
         bytes[at] ^= 1;
         other.write_at(at as u64, &bytes[at..=at]).unwrap();
         assert!(cost_of_reading(&point, "file", &bytes) >= len, "a change at {at}");
-        assert!(cost_of_reading(&point, "file", &bytes) < len / 10, "after the change at {at}");
+        assert!(is_kept(&point, "file", &bytes), "after the change at {at}");
     }
     // What is cut off and grows again is zeros.
     other.set_len(len / 2).unwrap();
@@ -59,12 +63,11 @@ fn an_open_among_many_shows_what_was_written_before_it() {
     let Some(point) = MountPoint::mounted(&["--threads", "4"]) else { return };
     let content = |round: u32| round.to_le_bytes().repeat(5_000);
     fs::write(point.at("file"), content(0)).unwrap();
-    let written = AtomicU32::new(0);
-    const ROUNDS: u32 = 300;
+    const OPENS: u32 = 300;
+    let (written, opens) = (AtomicU32::new(0), AtomicU32::new(0));
     let reads = || {
-        let mut reads = 0;
         let mut bytes = Vec::new();
-        loop {
+        while opens.fetch_add(1, Ordering::SeqCst) < OPENS {
             let at_least = written.load(Ordering::SeqCst);
             bytes.clear();
             File::open(point.at("file")).unwrap().read_to_end(&mut bytes).unwrap();
@@ -72,20 +75,18 @@ fn an_open_among_many_shows_what_was_written_before_it() {
                 let found = u32::from_le_bytes(*word);
                 assert!(found >= at_least, "{found} was written before {at_least}");
             }
-            reads += 1;
-            if at_least == ROUNDS {
-                return reads;
-            }
         }
     };
     std::thread::scope(|scope| {
-        let readers: Vec<_> = (0..3).map(|_| scope.spawn(reads)).collect();
+        (0..3).for_each(|_| drop(scope.spawn(reads)));
         let other = point.direct().root().lookup(b"file").unwrap().open(Open::BOTH).unwrap();
-        for round in 1..=ROUNDS {
+        for round in 1.. {
             other.write_at(0, &content(round)).unwrap();
             written.store(round, Ordering::SeqCst);
+            if opens.load(Ordering::SeqCst) >= OPENS {
+                break;
+            }
         }
-        readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() > 1));
     });
 }
 
@@ -107,8 +108,9 @@ fn what_fills_a_new_file_can_be_read_meanwhile() {
     // The first reader of all of it goes past the pages as well, the next one fills them, the third has them.
     let expected = bytes.repeat(12);
     drop(file);
-    let costs: Vec<u64> = (0..4).map(|_| cost_of_reading(&point, "new", &expected)).collect();
-    assert!(costs[3] < expected.len() as u64 / 10, "{costs:?}");
+    let costs: Vec<u64> = (0..2).map(|_| cost_of_reading(&point, "new", &expected)).collect();
+    assert!(costs.iter().all(|cost| *cost >= expected.len() as u64), "{costs:?}");
+    assert!(is_kept(&point, "new", &expected));
     let compared = std::process::Command::new("cmp")
         .arg(point.at("new"))
         .arg("-")
