@@ -4,14 +4,27 @@ from concurrent.futures import ThreadPoolExecutor
 
 # Number of calls under way at a time, as in DAOS's own bulk operations.
 IN_FLIGHT = 16
-# Pools in memory answer within microseconds: handing a call to a thread would take longer than the call.
+# Pools of this machine answer within microseconds: handing a call to a thread would take longer.
 _AT_ONCE = ("esker:", "memory:")
+# Names of pools of which that is known. A label does not tell the kind, and asking for it takes a while.
+_KNOWN_MAX = 1000
+_known = {}
+
+
+def _answers_at_once(pool):
+    """True for a pool of this machine."""
+    found = _known.get(pool.name)
+    if found is None:
+        if len(_known) >= _KNOWN_MAX:
+            _known.clear()
+        found = _known[pool.name] = pool.info()["url"].startswith(_AT_ONCE)
+    return found
 
 
 def each(pool, work, items):
-    """Call `work` with each item and return the results in order, in parallel on pools not in memory."""
+    """Call `work` with each item and return the results in order, in parallel on pools that take a while."""
     items = list(items)
-    if len(items) < 2 or pool.name.startswith(_AT_ONCE):
+    if len(items) < 2 or _answers_at_once(pool):
         return [work(item) for item in items]
     with ThreadPoolExecutor(min(IN_FLIGHT, len(items))) as threads:
         return list(threads.map(work, items))

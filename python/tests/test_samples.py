@@ -1,11 +1,12 @@
 """Samples of a tensor; those of other sources are tested with PyTorch."""
 
 import pickle
+import threading
 
 import pytest
 
 import esker
-from esker import _samples
+from esker import _parallel, _samples
 
 numpy = pytest.importorskip("numpy")
 
@@ -45,3 +46,19 @@ def test_scalars_and_what_has_no_samples(native):
         _samples.samples_of(store[store.put(numpy.float64(1))])
     with pytest.raises(TypeError, match="a Tensor"):
         _samples.samples_of(store)
+
+
+def test_a_pool_of_this_machine_is_read_without_threads_whatever_its_name(one_node, native_url, monkeypatch):
+    folder, _, label = native_url.removeprefix("esker:").rpartition("/")
+    monkeypatch.setenv("ESKER_POOLS", folder)
+    # A thread cannot be had.
+    monkeypatch.setattr(_parallel, "ThreadPoolExecutor", None)
+    for name in (label, native_url, "memory:samples-without-threads"):
+        with esker.Pool(name) as pool:
+            assert _parallel.each(pool, abs, [-1, 2, -3]) == [1, 2, 3]
+
+
+def test_a_pool_of_files_is_read_by_threads(tmp_path):
+    with esker.Pool.create(f"posix:{tmp_path}/files") as pool:
+        callers = _parallel.each(pool, lambda _: threading.get_ident(), range(8))
+    assert threading.get_ident() not in callers

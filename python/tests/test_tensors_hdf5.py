@@ -272,6 +272,34 @@ def test_h5py_reads_tensors_in_place(tensors, tmp_path):
     assert _under_run(tensors, sys.executable, "-c", _IN_PLACE, tmp_path / "a.npy") == "all read\n"
 
 
+_FORKED = """
+import os, subprocess, sys
+
+file = os.open("/esker/a.h5", os.O_RDONLY)
+old = os.pread(file, 1 << 20, 0)
+subprocess.run([sys.executable, "-c", sys.argv[1], sys.argv[2]], check=True)
+child = os.fork()
+if child == 0:
+    os._exit(0 if os.pread(file, 1 << 20, 0) == old else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the child reads something else"
+assert os.pread(file, 1 << 20, 0) == old
+print(len(old))
+"""
+_REPLACE = """
+import sys
+import esker
+
+esker.TensorStore(sys.argv[1]).put([7] * 600, "a")
+"""
+
+
+def test_a_child_reads_what_its_parent_opened_before_it_was_replaced(tensors):
+    tensors.put(_filled((60, 40), "<f8"), "a")
+    size = int(_under_run(tensors, sys.executable, "-c", _FORKED, _REPLACE, tensors.name))
+    assert size > 60 * 40 * 8
+    assert (tensors["a"][...] == 7).all()
+
+
 def test_a_file_in_place_has_the_bytes_of_an_export(tensors, tmp_path):
     tensors.put(_filled((700, 500), "<c16"), "a", _ATTRIBUTES, chunks=(64, 64))
     tensors["a"].to_hdf5(tmp_path / "a.h5")

@@ -132,6 +132,12 @@ pub trait OpenContainer: Metadata {
         Reply::Ready(Ok(None))
     }
 
+    /// Tokens for all of an object: they stand until any of its keys or values changes. `None` if the backend cannot tell,
+    /// as in the default implementation.
+    fn object_version(&self, _oid: ObjectId) -> Reply<'_, Option<ReadTokens>> {
+        Reply::Ready(Ok(None))
+    }
+
     /// True if nothing has changed of what was read under these tokens, nor is about to; false also if that is not
     /// certain. `None` if it cannot be told much faster than by reading again, which is the default.
     fn is_unchanged(&self, _reads: &ReadTokens) -> Option<bool> {

@@ -10,6 +10,15 @@ pub(crate) const USER: &str = "attr:";
 /// Prefix of metadata that describes a pool or container (DAOS: properties).
 pub(crate) const PROPERTY: &str = "prop:";
 
+/// Property of a container that holds a file system (DAOS: `DAOS_PROP_CO_LAYOUT_TYPE`).
+pub const FILES_LAYOUT: &str = "layout_type";
+/// Property of a container that holds fields.
+pub const FIELDS_LAYOUT: &str = "fields_layout";
+/// Property of a container that holds tensors.
+pub const TENSORS_LAYOUT: &str = "tensors_layout";
+/// All properties by which a container tells what it holds. One without any of them holds plain objects.
+pub const LAYOUTS: [&str; 3] = [FILES_LAYOUT, FIELDS_LAYOUT, TENSORS_LAYOUT];
+
 /// The attributes (or properties) of a pool or container: named values of arbitrary bytes.
 ///
 /// Names have 1 to [`ATTR_NAME_MAX`] bytes, values at most [`ATTR_VALUE_MAX`] bytes.

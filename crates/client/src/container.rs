@@ -143,6 +143,14 @@ impl Container {
         Ok(lease.map(|lease| (lease.term, Proof::of(lease.reads))))
     }
 
+    /// A proof for all of an object: it holds until any of its keys or values changes. `None` if the backend cannot tell.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub async fn object_version(&self, oid: ObjectId) -> Result<Option<Proof>> {
+        Ok(self.opened()?.object_version(oid).await?.map(Proof::of))
+    }
+
     /// True if nothing has changed of what a proof covers, nor is about to; false also if that is not certain. `None` if the
     /// backend cannot tell much faster than by reading again.
     #[must_use]
@@ -392,7 +400,7 @@ impl Container {
     /// Errors of the backend.
     pub async fn holds_nothing(&self) -> Result<bool> {
         let properties = self.properties().list().await?;
-        if properties.iter().any(|name| name.contains("layout")) {
+        if properties.iter().any(|name| crate::LAYOUTS.contains(&name.as_str())) {
             return Ok(false);
         }
         let mut anchor = Anchor::Start;

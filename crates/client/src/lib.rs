@@ -61,7 +61,7 @@ mod view;
 
 pub use access::Access;
 pub use array::{Array, ArrayRead, ArrayStat};
-pub use attributes::Attributes;
+pub use attributes::{Attributes, FIELDS_LAYOUT, FILES_LAYOUT, LAYOUTS, TENSORS_LAYOUT};
 pub use container::Container;
 pub use esker_backend as backend;
 pub use esker_backend::Reply;

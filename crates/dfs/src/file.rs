@@ -8,7 +8,7 @@ use crate::open::Closed;
 use crate::orphans;
 use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, Result};
-use esker::{Access, Array, Wait, side_by_side, task};
+use esker::{Access, Array, Proof, Wait, side_by_side, task};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,10 @@ impl Open {
     /// For both.
     pub const BOTH: Self = Self { read: true, write: true, truncate: false };
 }
+
+/// The content of a file at a moment, by [`File::version`].
+#[derive(Debug)]
+pub struct Version(Proof);
 
 /// Bytes of one atomic append; a longer one is split.
 const APPEND_BYTES_MAX: usize = 64 << 20;
@@ -246,6 +250,21 @@ impl File {
     /// Errors of the backend.
     pub fn size(&self) -> Result<u64> {
         self.content.size(self.node.fs().view()).wait()
+    }
+
+    /// What its content is now, to be compared later. `None` if the backend cannot tell whether it changes.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub fn version(&self) -> Result<Option<Version>> {
+        let proof = self.node.fs().container().object_version(self.node.oid()).wait()?;
+        Ok(proof.map(Version))
+    }
+
+    /// True if nobody has changed its content since it had this version. False if it may have changed.
+    #[must_use]
+    pub fn is_unchanged(&self, since: &Version) -> bool {
+        self.node.fs().container().is_unchanged(&since.0) == Some(true)
     }
 
     /// Its attributes (POSIX: `fstat`). A removed file has link count 0. If its entry is not found, because directories above

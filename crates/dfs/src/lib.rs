@@ -67,7 +67,7 @@ pub use attr::{Attr, EXECUTE, READ, SetAttr, WRITE};
 pub use create::Create;
 pub use entry::{INODE_AKEY, WithXattr};
 pub use esker::types::ops::Anchor;
-pub use file::{File, Open};
+pub use file::{File, Open, Version};
 pub use inode::{INODE_BYTES, Inode, KIND_MASK, Kind, MODE_MASK, Time};
 pub use list::{DirEntry, DirStream};
 pub use mount::{Dfs, FsSpace, MountOptions};

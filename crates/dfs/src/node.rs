@@ -4,7 +4,7 @@ use crate::attr::Attr;
 use crate::entry;
 use crate::entry::EntryLocation;
 use crate::inode::{Inode, Kind};
-use crate::limits::{DEPTH_MAX, NAME_MAX};
+use crate::limits::{DEPTH_MAX, NAME_MAX, SAME_MAX};
 use crate::mount::Dfs;
 use crate::orphans;
 use crate::superblock::ROOT_NAME;
@@ -152,10 +152,17 @@ impl Node {
     /// # Errors
     /// As [`Node::lookup`]; errors of the backend.
     pub fn lookup_with_attr(&self, name: &[u8]) -> Result<(Self, Attr)> {
-        let mut ahead = Ahead::ask(self, std::iter::once(name), true);
-        let found = ahead.lookup(self, name)?;
-        let attr = ahead.attr_of(&found)?;
-        Ok((found, attr))
+        let mut times = 1;
+        loop {
+            let mut ahead = Ahead::ask(self, std::iter::once(name), true);
+            let found = ahead.lookup(self, name)?;
+            match ahead.attr_of(&found) {
+                Ok(attr) => return Ok((found, attr)),
+                // The name may have been given to something else between the lookup and the question for its size.
+                Err(error) if error.kind() == ErrorKind::NotFound && times < SAME_MAX => times += 1,
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The same node with its current inode.

@@ -127,7 +127,7 @@ pub(crate) fn pick(special: u32, general: u32) -> Option<ObjectClass> {
 
 /// Properties that identify the container as a file system.
 pub(crate) fn properties(roots: Roots) -> [(&'static str, Vec<u8>); 2] {
-    [("layout_type", LAYOUT_POSIX.to_le_bytes().to_vec()), ("roots", roots.to_bytes())]
+    [(esker::FILES_LAYOUT, LAYOUT_POSIX.to_le_bytes().to_vec()), ("roots", roots.to_bytes())]
 }
 
 impl NewDfs {

@@ -31,7 +31,7 @@ impl Served {
     pub(crate) fn attr_of(&self, inode: &Inode) -> Answer<Attr> {
         let attr = match inode.file() {
             Some(file) => file.attr()?,
-            None => inode.node().attr()?,
+            None => of_number(inode.node().attr())?,
         };
         Ok(if attr.nlink == 0 { inode.with_kept(attr) } else { attr })
     }

@@ -39,20 +39,24 @@ impl Served {
     /// Passes the bytes read to `send`.
     pub(crate) fn read(
         &self,
-        number: u64,
+        (number, handle): (u64, u64),
         offset: u64,
         len: u32,
         send: impl FnOnce(Answer<&[u8]>),
     ) {
         with_buffer(len as usize, |buffer| {
-            let read = self.open_file(number).and_then(|file| Ok(file.read_at(offset, buffer)?));
+            let read = self.inode(number).and_then(|inode| {
+                let file = inode.read_by(handle, u64::from(len)).ok_or(Errno::EBADF)?;
+                Ok(file.read_at(offset, buffer)?)
+            });
             send(read.map(|len| &buffer[..len]));
         });
     }
 
-    pub(crate) fn write(&self, number: u64, written: &Written<'_>) -> Answer<u32> {
+    pub(crate) fn write(&self, (number, handle): (u64, u64), written: &Written<'_>) -> Answer<u32> {
         let inode = self.inode(number)?;
-        let file = inode.file().ok_or(Errno::EBADF)?;
+        let len = written.data.len() as u64;
+        let file = inode.written_by(handle, len).ok_or(Errno::EBADF)?;
         let takes_set_ids = written.how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         if takes_set_ids && inode.node().inode().mode & SET_IDS != 0 {
             self.drop_set_ids(&inode)?;
@@ -125,7 +129,7 @@ impl Served {
 pub(crate) fn open(inode: &Inode, flags: i32) -> Answer<Arc<File>> {
     let file = inode.open()?;
     if has(flags, OFlags::TRUNC) {
-        file.set_len(0).inspect_err(|_| inode.close())?;
+        file.set_len(0).inspect_err(|_| inode.unopen())?;
     }
     Ok(file)
 }

@@ -33,6 +33,7 @@ impl Filesystem for Served {
         // Without the capabilities that this kernel lacks, the mount still works.
         let known = wanted & config.capabilities();
         let _ = config.add_capabilities(known);
+        self.maps_direct = known.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
         let _ = config.set_max_background(BACKGROUND_MAX);
         Ok(())
@@ -146,9 +147,12 @@ impl Filesystem for Served {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.inode(ino.0).and_then(|inode| data::open(&inode, flags.0)) {
-            // The inode number alone identifies a file.
-            Ok(_) => reply.opened(FileHandle(0), self.treatment(flags.0)),
+        let opened = self.inode(ino.0).and_then(|inode| {
+            let file = data::open(&inode, flags.0)?;
+            Ok(self.handle(&inode, &file, flags.0))
+        });
+        match opened {
+            Ok((handle, treatment)) => reply.opened(FileHandle(handle), treatment),
             Err(Refusal(errno)) => reply.error(errno),
         }
     }
@@ -165,9 +169,8 @@ impl Filesystem for Served {
     ) {
         let new = New::by(request, mode);
         match Served::create(self, parent.0, name.as_bytes(), new, flags) {
-            Ok(attr) => {
-                let treatment = self.treatment(flags);
-                reply.created(&self.fresh, &attr, GENERATION, FileHandle(0), treatment);
+            Ok((attr, (handle, treatment))) => {
+                reply.created(&self.fresh, &attr, GENERATION, FileHandle(handle), treatment);
             }
             Err(Refusal(errno)) => reply.error(errno),
         }
@@ -177,14 +180,14 @@ impl Filesystem for Served {
         &self,
         _: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        fh: FileHandle,
         offset: u64,
         size: u32,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        Served::read(self, ino.0, offset, size, |read| match read {
+        Served::read(self, (ino.0, fh.0), offset, size, |read| match read {
             Ok(bytes) => reply.data(bytes),
             Err(Refusal(errno)) => reply.error(errno),
         });
@@ -194,7 +197,7 @@ impl Filesystem for Served {
         &self,
         _: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        fh: FileHandle,
         offset: u64,
         data: &[u8],
         how: WriteFlags,
@@ -203,20 +206,20 @@ impl Filesystem for Served {
         reply: ReplyWrite,
     ) {
         let request = Written { offset, data, how, flags: flags.0 };
-        written(reply, Served::write(self, ino.0, &request));
+        written(reply, Served::write(self, (ino.0, fh.0), &request));
     }
 
     fn release(
         &self,
         _: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        fh: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
         _: bool,
         reply: ReplyEmpty,
     ) {
-        done(reply, self.inode(ino.0).map(|inode| inode.close()));
+        done(reply, self.inode(ino.0).map(|inode| inode.close(fh.0)));
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {

@@ -1,5 +1,6 @@
 //! The inodes that the kernel knows by number, until it forgets them.
 use crate::answer::{Answer, of_number};
+use crate::pages::Pages;
 use dfs::{Attr, File, Node, Open, SetAttr};
 use esker::types::ObjectId;
 use fuser::Errno;
@@ -30,6 +31,8 @@ struct InodeState {
     /// The open file, while programs have it open. All share one: the kernel has checked who may read and write.
     file: Option<Arc<File>>,
     opens: u64,
+    /// The kernel's pages of it.
+    pages: Pages,
     /// Attributes set since the open file lost its name, and with it the entry that would store them.
     nameless: SetAttr,
 }
@@ -100,6 +103,7 @@ impl Inode {
                 node,
                 file: None,
                 opens: 0,
+                pages: Pages::default(),
                 nameless: SetAttr::default(),
             }),
         }
@@ -136,6 +140,11 @@ impl Inode {
         self.state().file.clone()
     }
 
+    /// Does something with what is known of the kernel's pages of it.
+    pub(crate) fn with_pages<T>(&self, work: impl FnOnce(&mut Pages) -> T) -> T {
+        work(&mut self.state().pages)
+    }
+
     /// Counts an open by any program.
     pub(crate) fn open(&self) -> Answer<Arc<File>> {
         let mut state = self.state();
@@ -151,8 +160,30 @@ impl Inode {
         Ok(file)
     }
 
+    /// The open file, of which so many bytes are read through a handle.
+    pub(crate) fn read_by(&self, handle: u64, bytes: u64) -> Option<Arc<File>> {
+        let mut state = self.state();
+        state.pages.used(handle);
+        state.pages.note_read(bytes);
+        state.file.clone()
+    }
+
+    /// The open file, of which so many bytes are written through a handle.
+    pub(crate) fn written_by(&self, handle: u64, bytes: u64) -> Option<Arc<File>> {
+        let mut state = self.state();
+        state.pages.used(handle);
+        state.pages.note_write(bytes);
+        state.file.clone()
+    }
+
+    /// A program closed its last descriptor of a handle.
+    pub(crate) fn close(&self, handle: u64) {
+        self.with_pages(|pages| pages.closed(handle));
+        self.unopen();
+    }
+
     /// Undoes the count of an open; the last one closes the file.
-    pub(crate) fn close(&self) {
+    pub(crate) fn unopen(&self) {
         let mut state = self.state();
         state.opens = state.opens.saturating_sub(1);
         let last = if state.opens == 0 { state.file.take() } else { None };

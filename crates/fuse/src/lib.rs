@@ -15,6 +15,7 @@ pub mod limits;
 mod mount;
 mod names;
 mod options;
+mod pages;
 mod served;
 mod table;
 mod unmount;

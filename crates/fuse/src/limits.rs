@@ -4,6 +4,21 @@ use std::time::Duration;
 /// Largest single write or read request of the kernel, in bytes.
 pub const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
+/// How far the kernel reads ahead, in bytes, if the mount may say so.
+pub const READ_AHEAD_BYTES: u64 = REQUEST_BYTES_MAX as u64;
+
+/// Smallest file, in bytes, that is read without the kernel's cache for the first time after it was written.
+pub const LARGE_FILE_MIN: u64 = 8 << 20;
+
+/// Such a file was written in requests of at least so many bytes, on average.
+pub const LARGE_REQUEST_MIN: u64 = 512 << 10;
+
+/// Requests of fewer bytes, on average, show that a file is read in small parts, which the kernel's cache gathers.
+pub const SMALL_REQUEST_MAX: u64 = 64 << 10;
+
+/// So many requests do not show yet in what parts a file is read: libraries look at its header first.
+pub const SMALL_READS_MAX: u64 = 64;
+
 /// Most threads that answer the kernel.
 pub const THREADS_MAX: usize = 64;
 

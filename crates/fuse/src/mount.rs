@@ -1,5 +1,5 @@
 //! A mounted file system, from mounting to unmounting.
-use crate::limits::THREADS_MAX;
+use crate::limits::{READ_AHEAD_BYTES, THREADS_MAX};
 use crate::options::Options;
 use crate::served::Served;
 use crate::unmount::{When, detach};
@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
+use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -68,7 +69,10 @@ fn serve(session: Session<Served>, dir: &Path, ready: impl FnOnce() -> Result<()
     let session = session.spawn().map_err(failed)?;
     thread::scope(|scope| {
         scope.spawn(|| signals.forever().for_each(|_| end(dir)));
-        let told = std::fs::metadata(dir).map_err(failed).and_then(|_| ready());
+        let told = std::fs::metadata(dir).map_err(failed).and_then(|root| {
+            read_ahead(root.st_dev());
+            ready()
+        });
         if told.is_err() {
             end(dir);
         }
@@ -76,6 +80,13 @@ fn serve(session: Session<Served>, dir: &Path, ready: impl FnOnce() -> Result<()
         listening.close();
         told.and(served)
     })
+}
+
+/// Lets the kernel read ahead as much as one request brings. Only root may; for others it stays at what the kernel has chosen.
+fn read_ahead(device: u64) {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+    let _ = std::fs::write(setting, (READ_AHEAD_BYTES / 1024).to_string());
 }
 
 fn check(dir: &Path, options: &Options) -> Result<()> {

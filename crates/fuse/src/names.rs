@@ -5,7 +5,7 @@ use crate::data::{has, open};
 use crate::served::Served;
 use dfs::{Create, Kind, Node, RenameMode};
 use esker::types::ErrorKind;
-use fuser::{Errno, FileAttr, RenameFlags, Request};
+use fuser::{Errno, FileAttr, FopenFlags, RenameFlags, Request};
 use rustix::fs::OFlags;
 
 /// A new entry.
@@ -47,16 +47,17 @@ impl Served {
         name: &[u8],
         new: New,
         flags: i32,
-    ) -> Answer<FileAttr> {
+    ) -> Answer<(FileAttr, (u64, FopenFlags))> {
         let dir = self.inode(parent)?.node();
         let exclusive = has(flags, OFlags::EXCL);
         let create = Create { exclusive, open: true, ..new.within(&dir, Kind::File) };
         let node = dir.create(name, &create)?;
         let inode = self.inodes.tell(node.clone());
-        let attr = open(&inode, flags)
-            .and_then(|_| Ok(node.attr_as_found().inspect_err(|_| inode.close())?));
-        attr.map(|attr| shown(inode.number(), &attr))
-            .inspect_err(|_| self.inodes.forget(inode.number(), 1))
+        let opened = open(&inode, flags).and_then(|file| {
+            let attr = node.attr_as_found().inspect_err(|_| inode.unopen())?;
+            Ok((shown(inode.number(), &attr), self.handle(&inode, &file, flags)))
+        });
+        opened.inspect_err(|_| self.inodes.forget(inode.number(), 1))
     }
 
     /// Creates a file without opening it.

@@ -5,13 +5,14 @@ use crate::directory::Listings;
 use crate::inodes::{Inode, Inodes};
 use crate::limits::{FRESH, FRESH_SNAPSHOT};
 use crate::options::Cache;
-use dfs::Dfs;
+use dfs::{Dfs, File, Version};
 use fuser::{
     Errno, FileAttr, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyWrite,
     ReplyXattr,
 };
 use rustix::fs::OFlags;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Inode numbers are never reused.
@@ -27,36 +28,64 @@ pub(crate) struct Served {
     still: bool,
     /// How long the kernel may cache names and attributes.
     pub(crate) fresh: Duration,
+    /// The kernel maps files that bypass its cache (Linux 6.6).
+    pub(crate) maps_direct: bool,
+    /// Number of the next handle.
+    handles: AtomicU64,
 }
 
 impl Served {
     pub(crate) fn new(dfs: Dfs, cache: Cache, still: bool) -> Self {
         let inodes = Inodes::new(dfs.root());
         let fresh = if still { FRESH_SNAPSHOT } else { FRESH };
-        Self { dfs, inodes, listings: Listings::default(), cache, still, fresh }
+        let (listings, handles) = (Listings::default(), AtomicU64::new(1));
+        Self { dfs, inodes, listings, cache, still, fresh, maps_direct: false, handles }
     }
 
     pub(crate) fn inode(&self, number: u64) -> Answer<Arc<Inode>> {
         self.inodes.get(number)
     }
 
-    /// How the kernel treats an open file. Appends bypass its cache: it cannot know at which offset they end up if other
-    /// processes append as well. So do the writes of a file opened only to write: its pages are dropped at the next open, so
-    /// filling them would only cost a copy.
-    pub(crate) fn treatment(&self, flags: i32) -> FopenFlags {
-        let kept = self.still || self.cache == Cache::Writeback;
-        let direct = match self.cache {
-            Cache::None => true,
-            Cache::Auto => has(flags, OFlags::APPEND) || only_writes(flags),
-            Cache::Writeback => false,
-        };
+    /// A handle for a file that was just opened, and how the kernel treats it.
+    pub(crate) fn handle(&self, inode: &Inode, file: &File, flags: i32) -> (u64, FopenFlags) {
+        let handle = self.handles.fetch_add(1, Ordering::Relaxed);
+        let direct = self.is_direct(inode, file, flags);
+        let always = self.still || self.cache == Cache::Writeback;
+        let holds = |version: &Version| file.is_unchanged(version).unwrap_or(false);
+        let now = || file.version().unwrap_or(None);
+        let keep = || inode.with_pages(|pages| pages.keep(handle, holds, now));
+        let kept = always || !direct && keep();
+        if direct && may_write(flags) {
+            inode.with_pages(|pages| pages.write_past(handle));
+        }
         let mut treatment = FopenFlags::empty();
         treatment.set(FopenFlags::FOPEN_KEEP_CACHE, kept);
         treatment.set(FopenFlags::FOPEN_DIRECT_IO, direct);
         treatment.set(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES, direct);
         // No data is left to write when a file is closed.
         treatment.set(FopenFlags::FOPEN_NOFLUSH, self.cache != Cache::Writeback);
-        treatment
+        (handle, treatment)
+    }
+
+    /// True if reads and writes bypass the kernel's cache. Appends do: it cannot know at which offset they end up if other
+    /// processes append as well. So do the writes of a file opened only to write, or to fill it: they go to the store
+    /// anyway, and the next open drops its pages, so filling them would only cost a copy. Meanwhile others bypass it too.
+    fn is_direct(&self, inode: &Inode, file: &File, flags: i32) -> bool {
+        match self.cache {
+            Cache::None => return true,
+            Cache::Writeback => return false,
+            Cache::Auto if self.still => return false,
+            Cache::Auto => {}
+        }
+        let size = || file.size().unwrap_or(0);
+        match OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE {
+            OFlags::WRONLY => true,
+            _ if has(flags, OFlags::APPEND) => true,
+            _ if !self.maps_direct => false,
+            _ if inode.with_pages(|pages| pages.are_passed()) => true,
+            OFlags::RDWR => size() == 0,
+            _ => inode.with_pages(|pages| pages.are_no_use(size())),
+        }
     }
 
     pub(crate) fn entry(&self, reply: ReplyEntry, answer: Answer<FileAttr>) {
@@ -74,8 +103,8 @@ impl Served {
     }
 }
 
-fn only_writes(flags: i32) -> bool {
-    OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE == OFlags::WRONLY
+fn may_write(flags: i32) -> bool {
+    OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE != OFlags::RDONLY
 }
 
 pub(crate) fn done(reply: ReplyEmpty, answer: Answer<()>) {

@@ -201,7 +201,9 @@ impl OpenContainer for ShownContainer {
         Reply::Ready(Ok(false))
     }
 
+    /// Nothing is left to the last one who closes it here: the store frees tensors by leases of its own. A file system asks this to
+    /// see whether somebody has a file open whose entry is gone, to look for where it was kept.
     fn unlink_on_last_close(&self, _oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Err(refusal()))
+        Reply::Ready(Ok(false))
     }
 }

@@ -54,21 +54,30 @@ impl Files {
         if oid == self.root {
             return Ok(Some(String::new()));
         }
-        match ids::is_directory(oid).then(|| self.place(oid)).transpose()?.flatten() {
-            Some(Place::Directory(path)) => Ok(Some(path)),
-            _ => Ok(None),
+        match ids::is_directory(oid) {
+            true => self.path(oid),
+            false => Ok(None),
         }
     }
 
-    /// The file with an id; `None` if it is of none, or its tensor is gone.
+    /// The file with an id; `None` if it is of none, or its tensor is gone and nobody reads it.
     pub(crate) fn image(&self, oid: ObjectId) -> Result<Option<Arc<Image>>> {
         if let Some(open) = self.open.lock().get(&oid) {
             return Ok(Some(Arc::clone(&open.image)));
         }
-        let Some(Place::File(uuid)) = self.place(oid)? else { return Ok(None) };
-        match self.store.open_tensor(&uuid.to_string()) {
+        let uuid = match self.places.get(oid) {
+            Some(Place::File(uuid)) => Some(uuid),
+            Some(Place::Directory(_) | Place::Nothing(_)) => None,
+            // A file that was open when this process was forked from another may have no name any more.
+            None => self.store.uuid_of(oid)?,
+        };
+        let opened = uuid.map(|uuid| self.store.open_uuid(uuid));
+        match opened.unwrap_or(Err(ErrorKind::NotFound.into())) {
             Ok(tensor) => Image::new(&tensor).map(|image| Some(Arc::new(image))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.places.put(oid, Place::nothing());
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -96,25 +105,27 @@ impl Files {
         }
     }
 
-    /// What an id is of. One that was forgotten, or that another program handed out, is found among all names.
-    fn place(&self, oid: ObjectId) -> Result<Option<Place>> {
+    /// The beginning of the names in the directory with an id. One that was forgotten, or that another program handed out, is
+    /// found among all names.
+    fn path(&self, oid: ObjectId) -> Result<Option<String>> {
         match self.places.get(oid) {
-            Some(place) => Ok(Some(place)),
-            None => self.search(oid),
+            Some(Place::Directory(path)) => Ok(Some(path)),
+            Some(Place::File(_) | Place::Nothing(_)) => Ok(None),
+            None => {
+                let path = self.search(oid)?;
+                let place = path.clone().map_or_else(Place::nothing, Place::Directory);
+                self.places.put(oid, place);
+                Ok(path)
+            }
         }
     }
 
-    fn search(&self, oid: ObjectId) -> Result<Option<Place>> {
+    fn search(&self, oid: ObjectId) -> Result<Option<String>> {
         let mut name = self.store.next_name(b"")?;
         while let Some(at) = name {
-            let above = at.match_indices('/').map(|(end, _)| &at[..=end]);
-            if let Some(path) = above.into_iter().find(|path| ids::directory(path) == oid) {
-                return Ok(Some(Place::Directory(path.to_owned())));
-            }
-            if ids::is_file(oid)
-                && let Some(found) = self.locate(&at)?.filter(|found| found.oid == oid)
-            {
-                return Ok(Some(Place::File(found.uuid)));
+            let mut above = at.match_indices('/').map(|(end, _)| &at[..=end]);
+            if let Some(path) = above.find(|path| ids::directory(path) == oid) {
+                return Ok(Some(path.to_owned()));
             }
             name = self.store.next_name(at.as_bytes())?;
         }

@@ -1,8 +1,9 @@
 //! What the ids are of that were handed out last.
-use crate::limits::PLACES_MAX;
+use crate::limits::{MISSING_SECONDS, PLACES_MAX};
 use esker::types::{ObjectId, Uuid};
 use esker_os::{ForkGuard, ForkLock};
 use std::collections::HashMap;
+use std::time::Instant;
 
 /// What an id is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,19 @@ pub(crate) enum Place {
     Directory(String),
     /// The file of a tensor.
     File(Uuid),
+    /// Of nothing, when it was last looked for.
+    Nothing(Instant),
+}
+
+impl Place {
+    /// Of nothing now. That is believed for [`MISSING_SECONDS`], since a directory may come back.
+    pub(crate) fn nothing() -> Self {
+        Self::Nothing(Instant::now())
+    }
+
+    fn is_believed(&self) -> bool {
+        !matches!(self, Self::Nothing(since) if since.elapsed().as_secs() >= MISSING_SECONDS)
+    }
 }
 
 /// Places by their ids. When the younger half is full, the older one is forgotten. A forked child begins with none.
@@ -23,7 +37,8 @@ impl Places {
     }
 
     pub(crate) fn get(&self, oid: ObjectId) -> Option<Place> {
-        self.halves().iter().find_map(|half| half.get(&oid).cloned())
+        let place = self.halves().iter().find_map(|half| half.get(&oid).cloned());
+        place.filter(Place::is_believed)
     }
 
     pub(crate) fn put(&self, oid: ObjectId, place: Place) {
@@ -38,6 +53,17 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_was_missing_is_looked_for_again_later() {
+        let (places, oid) = (Places::default(), ObjectId { hi: 0, lo: 1 });
+        places.put(oid, Place::nothing());
+        assert!(places.get(oid).is_some());
+        let before = Instant::now().checked_sub(Duration::from_secs(MISSING_SECONDS)).unwrap();
+        places.put(oid, Place::Nothing(before));
+        assert_eq!(places.get(oid), None);
+    }
 
     #[test]
     fn the_oldest_are_forgotten() {

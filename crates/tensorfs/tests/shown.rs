@@ -1,10 +1,11 @@
 //! Tensors as files of a file system, on pools of several kinds.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
-use dfs::{Dfs, Follow, Kind, MountOptions, Node, Open};
-use esker::types::ErrorKind;
+use dfs::{Dfs, File, Follow, Kind, MountOptions, Node, Open};
 use esker::types::info::OpenMode;
-use esker::{Pool, PosixPool, Wait};
+use esker::types::ops::Sink;
+use esker::types::{ErrorKind, Extent};
+use esker::{Access, Pool, PosixPool, Wait};
 use esker_tensors::hdf5::Image;
 use esker_tensors::{DataType, NewTensor, Strided, TensorStore};
 use std::collections::BTreeSet;
@@ -76,6 +77,12 @@ fn exported(store: &TensorStore, name: &str) -> Vec<u8> {
     let image = Image::new(&store.open_tensor(name).unwrap()).unwrap();
     let mut bytes = vec![0; image.bytes() as usize];
     image.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn whole(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; file.size().unwrap() as usize];
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
     bytes
 }
 
@@ -258,11 +265,61 @@ fn a_tensor_that_is_replaced_can_be_asked_for_at_any_time() {
         put(store, "a", 0, None);
         let fs = mounted(pool);
         std::thread::scope(|scope| {
-            let replacing = scope.spawn(|| (0..100).for_each(|salt| put(store, "a", salt, None)));
+            let replacing =
+                scope.spawn(|| (0..200).for_each(|salt| put(store, "a", salt as u8, None)));
             while !replacing.is_finished() {
                 let found = fs.attr_step(&fs.root(), b"/a.h5", Follow::All).unwrap();
                 assert!(matches!(found, dfs::Resolved::Node(attr) if attr.size > 2400));
+                let (_, attr) = fs.root().lookup_with_attr(b"a.h5").unwrap();
+                assert!(attr.size > 2400);
             }
         });
+    });
+}
+
+#[test]
+fn a_file_that_was_replaced_is_gone_or_has_no_name() {
+    each_kind("gone", |pool, store| {
+        put(store, "a", 1, None);
+        let fs = mounted(pool);
+        let (read, unread) =
+            (fs.root().lookup(b"a.h5").unwrap(), fs.root().lookup(b"a.h5").unwrap());
+        let open = read.open(Open::READ).unwrap();
+        put(store, "a", 2, None);
+        assert_eq!(unread.attr().unwrap().nlink, 0);
+        drop(open);
+        if store.container().capabilities().shared_leases {
+            assert_eq!(unread.attr().unwrap_err().kind(), ErrorKind::NotFound);
+        }
+    });
+}
+
+/// As a child reads what it has inherited open: by the id of the object, without ever having looked a name up.
+#[test]
+fn what_somebody_has_open_is_read_by_its_id_after_it_was_replaced() {
+    each_kind("inherited", |pool, store| {
+        put(store, "a", 1, None);
+        let (parent, child) = (mounted(pool), mounted(pool));
+        let open = parent.root().lookup(b"a.h5").unwrap().open(Open::READ).unwrap();
+        let old = whole(&open);
+        put(store, "a", 2, None);
+        let attributes = open.array().attributes();
+        let inherited =
+            child.container().open_array_with_attributes(open.array().oid(), attributes).unwrap();
+        let read = |into: &mut Vec<u8>| {
+            let range = [Extent::new(0, into.len() as u64)];
+            inherited.read(&range, Sink::One(into), Access::Latest).wait().map(drop)
+        };
+        let mut bytes = vec![0; old.len()];
+        read(&mut bytes).unwrap();
+        assert!(bytes == old);
+        assert_eq!(inherited.size(Access::Latest).wait().unwrap(), old.len() as u64);
+        assert!(whole(&open) == old);
+        drop(open);
+        if store.container().capabilities().shared_leases {
+            let error = read(&mut bytes).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+            assert!(error.message().contains("open it again by its name"), "{error}");
+        }
     });
 }

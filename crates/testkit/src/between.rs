@@ -269,6 +269,14 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
         self.way.lease_reads(&*self.inner, reads)
     }
 
+    fn object_version(&self, oid: ObjectId) -> Reply<'_, Option<ReadTokens>> {
+        self.way.pass(move || self.inner.object_version(oid))
+    }
+
+    fn is_unchanged(&self, reads: &ReadTokens) -> Option<bool> {
+        self.inner.is_unchanged(reads)
+    }
+
     fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
         let at = self.way.at(at);
         self.way.pass(move || self.inner.object_epoch(oid, at))

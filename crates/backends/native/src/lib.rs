@@ -18,8 +18,8 @@ use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, Outcome,
-    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, View, Wanted, Write,
+    AkeyRef, Anchor, Change, Commit, DkeyFetch, Edge, KeyFound, KeyQuery, KeyScope, ListLimit,
+    Outcome, Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, View, Wanted, Write,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::BTreeSet;
@@ -211,6 +211,16 @@ fn elsewhere() -> Error {
 fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<ReadVersion>> {
     tokens.map_or(Ok(Vec::new()), |tokens| ReadVersion::of(tokens, open.superblock.targets))
 }
+
+/// Asks for the first dkey of an object.
+const FIRST_DKEY: KeyQuery<'_> = KeyQuery {
+    edge: Edge::Min,
+    dkey: None,
+    after: None,
+    akey: None,
+    want_akey: false,
+    want_extent: false,
+};
 
 /// From so many keys or objects on, a read has short tokens.
 const COMPACT_MIN: usize = 32;
@@ -475,6 +485,16 @@ impl OpenContainer for Opened {
 
     fn lease_reads<'a>(&'a self, reads: &'a ReadTokens) -> Reply<'a, Option<ReadLease>> {
         self.within(|open| open.lease_reads(&self.container, reads))
+    }
+
+    fn object_version(&self, oid: ObjectId) -> Reply<'_, Option<ReadTokens>> {
+        self.within(|open| {
+            let tokens = ReadTokens::default();
+            // A search among the keys of an object depends on all of them, with what they hold.
+            let at = ReadAt { tokens: Some(&tokens), ..ReadAt::LATEST };
+            self.lister(open, oid, at).query(&self.own_shards(oid), FIRST_DKEY)?;
+            Ok(Some(tokens))
+        })
     }
 
     fn is_unchanged(&self, reads: &ReadTokens) -> Option<bool> {

@@ -50,3 +50,91 @@ fn parse<'a>(file: impl ReadRef<'a>) -> Option<Dynamic> {
         runpath: values(DT_RUNPATH).find_map(text),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    const HEADER: usize = 64;
+    const SEGMENT: usize = 56;
+    const ENTRY: usize = 16;
+    /// Addresses of what the file has are so much above their offsets.
+    const BASE: u64 = 0x40_0000;
+
+    fn words(values: &[u64]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    /// A program header: type, offset in the file and bytes of the segment.
+    fn segment(kind: u32, offset: usize, bytes: usize) -> Vec<u8> {
+        let (offset, bytes) = (offset as u64, bytes as u64);
+        let place = [offset, BASE + offset, BASE + offset, bytes, bytes, 8];
+        [&kind.to_le_bytes()[..], &4_u32.to_le_bytes(), &words(&place)].concat()
+    }
+
+    /// A library that needs two others, with paths to search.
+    fn library() -> Vec<u8> {
+        let names = b"\0libm.so.6\0libesker.so\0/opt/lib:/lib\0$ORIGIN\0";
+        let at =
+            |name: &[u8]| names.windows(name.len()).position(|part| part == name).unwrap() as u64;
+        let dynamic = HEADER + 2 * SEGMENT;
+        let table = dynamic + 7 * ENTRY;
+        let entries = words(&[
+            u64::from(DT_NEEDED),
+            at(b"libm"),
+            u64::from(DT_NEEDED),
+            at(b"libesker"),
+            u64::from(DT_RPATH),
+            at(b"/opt"),
+            u64::from(DT_RUNPATH),
+            at(b"$ORIGIN"),
+            u64::from(DT_STRTAB),
+            BASE + table as u64,
+            u64::from(DT_STRSZ),
+            names.len() as u64,
+            0,
+            0,
+        ]);
+        let whole = table + names.len();
+        let ident = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0";
+        let halves = |values: &[u16]| -> Vec<u8> {
+            values.iter().flat_map(|value| value.to_le_bytes()).collect()
+        };
+        [
+            &ident[..],
+            &halves(&[3, 62]),
+            &1_u32.to_le_bytes(),
+            &words(&[0, HEADER as u64, 0]),
+            &0_u32.to_le_bytes(),
+            &halves(&[HEADER as u16, SEGMENT as u16, 2, 0, 0, 0]),
+            &segment(PT_LOAD, 0, whole),
+            &segment(object::elf::PT_DYNAMIC, dynamic, 7 * ENTRY),
+            &entries,
+            names,
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn the_dynamic_section_is_read() {
+        let dynamic = parse(&library()[..]).unwrap();
+        assert_eq!(dynamic.needed, [&b"libm.so.6"[..], b"libesker.so"]);
+        assert_eq!(dynamic.rpath.as_deref(), Some(&b"/opt/lib:/lib"[..]));
+        assert_eq!(dynamic.runpath.as_deref(), Some(&b"$ORIGIN"[..]));
+    }
+
+    #[test]
+    fn fuzz_libraries() {
+        let known = [library()];
+        esker_testing::fuzz("elf", &known, |bytes| {
+            let kept = parse(bytes);
+            let read = parse(&ReadCache::new(Cursor::new(bytes)));
+            let names = |dynamic: Option<Dynamic>| dynamic.map(|dynamic| dynamic.needed);
+            let (kept, read) = (names(kept), names(read));
+            assert_eq!(kept, read);
+            let longest = read.iter().flatten().map(Vec::len).max().unwrap_or(0);
+            assert!(longest <= bytes.len(), "{longest}");
+        });
+    }
+}

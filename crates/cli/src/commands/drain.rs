@@ -7,7 +7,7 @@ use clap::Args;
 use esker::copy::{Drain as Draining, Progress, Round, Summary};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
-use esker::{Container, Pool, Wait};
+use esker::{Container, FIELDS_LAYOUT, FILES_LAYOUT, LAYOUTS, Pool, TENSORS_LAYOUT, Wait};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +20,10 @@ const TICK: Duration = Duration::from_millis(20);
 const PAUSES: u32 = 4;
 
 /// Properties that mark what a container holds, each with the command that moves it.
-const LAYOUTS: [(&str, &str); 2] = [
-    ("layout_type", "`esker fs export` or `esker cont copy`"),
-    ("fields_layout", "`esker fields move`"),
+const MOVED_BY: [(&str, &str); LAYOUTS.len()] = [
+    (FILES_LAYOUT, "`esker fs export` or `esker cont copy`"),
+    (FIELDS_LAYOUT, "`esker fields move`"),
+    (TENSORS_LAYOUT, "`esker cont copy`"),
 ];
 
 const DRAINING: &str = "\
@@ -37,8 +38,8 @@ objects. Holes of arrays become zeros on pools that do not support holes (posix:
 
 DST is POOL/LABEL, and is created if it does not exist. If a drain is interrupted, even by a crash, nothing is lost, and \
 the same command resumes it. SIGINT and SIGTERM end the drain after the current round; a second signal ends it \
-immediately. SRC must be on a pool with snapshots and transactions. Containers that hold a file system or fields are \
-refused: use `esker fs export` and `esker fields move` for them.
+immediately. SRC must be on a pool with snapshots and transactions. Containers that hold a file system, fields or \
+tensors are refused: use `esker fs export`, `esker fields move` and `esker cont copy` for them.
 
 Examples:
   esker cont drain fast/run1 --to rados:archive/run1 &                # beside the job
@@ -132,7 +133,7 @@ fn stop_by_signal() -> Result<Arc<AtomicBool>> {
 
 fn refuse_layouts(from: &Container) -> Result<()> {
     let properties = from.properties().list().wait()?;
-    let held = LAYOUTS.iter().find(|(name, _)| properties.iter().any(|held| held == name));
+    let held = MOVED_BY.iter().find(|(name, _)| properties.iter().any(|held| held == name));
     let Some((_, instead)) = held else { return Ok(()) };
     let label = &from.info().label;
     let text = format!(
@@ -144,6 +145,11 @@ fn refuse_layouts(from: &Container) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_plain_object_is_moved_by_its_own_command() {
+        assert_eq!(MOVED_BY.map(|(property, _)| property), LAYOUTS);
+    }
 
     #[test]
     fn a_pause_is_no_longer_than_the_end_may_wait() {

@@ -2,6 +2,7 @@
 mod files;
 mod life;
 mod mount_point;
+mod pages;
 #[path = "../support/mod.rs"]
 mod support;
 mod tensors;

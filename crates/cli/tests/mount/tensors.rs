@@ -1,6 +1,10 @@
 //! Tensors as files of HDF5 on a mount.
 use crate::mount_point::{MountPoint, is};
 use crate::support::wait_for;
+use esker::Pool;
+use esker::types::info::OpenMode;
+use esker_tensors::{DataType, NewTensor, Strided, TensorStore};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -68,5 +72,39 @@ fn a_file_that_is_open_stays_as_it_is() {
     // The kernel looks the name up again within a second or two.
     wait_for("the new tensor", || fs::read(point.at("a.h5")).is_ok_and(|bytes| bytes == new));
     drop(open);
+    point.umount();
+}
+
+/// A name that always exists is never missing, whatever it names at the moment. The kernel tries twice, and may then say that
+/// the file is stale.
+#[test]
+fn a_tensor_that_is_replaced_all_the_time_is_never_missing() {
+    let Some(point) = MountPoint::new() else { return };
+    put(&point, "a", 0, &[]);
+    point.mount_container("tank/t", &[]);
+    let pool = Pool::connect(&point.pool(), OpenMode::ReadWrite).unwrap();
+    let store = TensorStore::open(&pool, "t", OpenMode::ReadWrite).unwrap();
+    std::thread::scope(|scope| {
+        let replacing = scope.spawn(|| {
+            for salt in 0..2000_u16 {
+                let new = NewTensor::new(DataType::parse("<u2").unwrap(), &[1]);
+                let element = salt.to_le_bytes();
+                let elements = Strided::contiguous(&element, &[1], 2).unwrap();
+                store.put(&new, &elements, Some("a")).unwrap();
+            }
+        });
+        let mut found = 0;
+        while !replacing.is_finished() {
+            match statx(CWD, point.at("a.h5"), AtFlags::STATX_FORCE_SYNC, StatxFlags::ALL) {
+                Ok(stat) => {
+                    assert!(stat.stx_size > 500);
+                    found += 1;
+                }
+                Err(error) => assert_eq!(error, Errno::STALE),
+            }
+        }
+        assert!(found > 0);
+        replacing.join().unwrap();
+    });
     point.umount();
 }

@@ -11,7 +11,7 @@ const PARTS: u64 = 3;
 const DATA: u64 = 4;
 
 /// Property of a container with the version of the layout, without and with the prefix of properties.
-pub(super) const VERSION: &str = "tensors_layout";
+pub(super) const VERSION: &str = esker::TENSORS_LAYOUT;
 pub(super) const FULL_VERSION: &str = "prop:tensors_layout";
 
 /// Version of this layout.

@@ -122,6 +122,38 @@ impl TensorStore {
         Err(Error::new(ErrorKind::Again, text))
     }
 
+    /// Opens the tensor with a UUID, also if it was removed or replaced while somebody still reads it: so a process goes on
+    /// with what it has inherited open.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is none, or it was never committed; errors of the backend.
+    pub fn open_uuid(&self, uuid: Uuid) -> Result<Tensor> {
+        let record = self.record(uuid, self.access())?;
+        let record = record.filter(|record| record.state() != State::Pending);
+        let tensor = record.map(|record| Tensor::open_held(self, uuid, record)).transpose()?;
+        tensor.flatten().ok_or_else(|| self.missing(&uuid.to_string()))
+    }
+
+    /// The UUID of the tensor whose elements are in an Array, visible or not. Takes time in proportion to the number of
+    /// tensors, since the id of the Array does not tell it.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub fn uuid_of(&self, data: ObjectId) -> Result<Option<Uuid>> {
+        let class = data.class().code();
+        let mut anchor = Anchor::Start;
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(BATCH);
+            let keys = self.tensors.list(&mut anchor, limit, self.access()).wait()?;
+            let mut uuids =
+                keys.iter().filter_map(|key| Uuid::parse(std::str::from_utf8(key).ok()?));
+            if let Some(uuid) = uuids.find(|uuid| layout::data_oid(*uuid, class) == data) {
+                return Ok(Some(uuid));
+            }
+        }
+        Ok(None)
+    }
+
     /// Where a tensor is, by its name or UUID, without opening it.
     ///
     /// # Errors

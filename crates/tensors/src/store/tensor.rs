@@ -28,6 +28,8 @@ struct Inner {
     data_type: DataType,
     array: Array,
     lease: Option<Lease>,
+    /// It had been removed when the lease was taken, so it may have been freed at the same time.
+    was_removed: bool,
 }
 
 impl Drop for Inner {
@@ -47,19 +49,40 @@ impl Tensor {
         uuid: Uuid,
         record: TensorRecord,
     ) -> Result<Option<Self>> {
+        let tensor = Self::leased(store, uuid, record)?;
+        Ok(tensor.filter(|tensor| !tensor.0.was_removed))
+    }
+
+    /// As [`Tensor::open`], also if it was removed, as long as somebody has it open.
+    pub(super) fn open_held(
+        store: &TensorStore,
+        uuid: Uuid,
+        record: TensorRecord,
+    ) -> Result<Option<Self>> {
+        Self::leased(store, uuid, record)
+    }
+
+    /// Takes a lease, then looks whether the tensor is there: `None` if it is not, or is not committed.
+    fn leased(store: &TensorStore, uuid: Uuid, record: TensorRecord) -> Result<Option<Self>> {
         let (grid, data_type) = (record.grid()?, record.data_type()?.clone());
         let array = layout::data(&store.container, uuid, record.object_class, &grid)?;
         let lease = match store.snapshot {
             None => Some(array.object().lease().wait()?),
             Some(_) => None,
         };
-        let is_leased = lease.is_some();
         let store = store.clone();
-        let inner = Inner { store, uuid, record, grid, data_type, array, lease };
-        let tensor = Self(Arc::new(inner));
-        let current = tensor.0.store.record(uuid, tensor.0.store.access())?;
-        let stays = current.is_some_and(|record| record.state() == State::Committed);
-        Ok((stays || !is_leased).then_some(tensor))
+        let mut inner =
+            Inner { store, uuid, record, grid, data_type, array, lease, was_removed: false };
+        if inner.lease.is_none() {
+            return Ok(Some(Self(Arc::new(inner))));
+        }
+        let current = inner.store.record(uuid, inner.store.access())?;
+        match current.map(|record| record.state()) {
+            Some(State::Committed) => {}
+            Some(State::Removed) => inner.was_removed = true,
+            Some(State::Pending) | None => return Ok(None),
+        }
+        Ok(Some(Self(Arc::new(inner))))
     }
 
     /// Its UUID.
@@ -166,7 +189,7 @@ impl Tensor {
     /// Checks after a read that it was of this tensor, not of what remained of it, unless that cannot be.
     fn check_there(&self) -> Result<()> {
         let inner = &*self.0;
-        let holds = inner.lease.as_ref().is_some_and(Lease::counts);
+        let holds = !inner.was_removed && inner.lease.as_ref().is_some_and(Lease::counts);
         let is_sure = holds && inner.store.container.capabilities().shared_leases;
         if is_sure || inner.store.snapshot.is_some() || inner.store.is_there(inner.uuid)? {
             return Ok(());

@@ -38,6 +38,7 @@ pub fn transactions(make: Make<'_>) {
             an_empty_transaction_commits,
             what_was_read_is_a_condition_of_a_write,
             what_is_leased_does_not_change,
+            a_version_holds_until_the_object_changes,
             no_increment_is_lost,
             sums_stand_still,
         ],
@@ -323,6 +324,33 @@ fn what_was_read_is_a_condition_of_a_write(store: &Store) -> Result<()> {
         assert!(get(&object, &names[7], b"a")?.is_some_and(|value| value != b"new"));
     }
     Ok(())
+}
+
+/// If the backend tells versions of objects.
+fn a_version_holds_until_the_object_changes(store: &Store) -> Result<()> {
+    let (object, other) = (store.object()?, store.object()?);
+    let changes: [&dyn Fn() -> Result<()>; 6] = [
+        &|| put(&object, b"d", b"a", b"new"),
+        &|| put(&object, b"d", b"a", b"again"),
+        &|| put(&object, b"d", b"b", b"another key"),
+        &|| object.punch_akeys(b"d", &[b"b"], Cond::NONE, Access::Latest).wait(),
+        &|| object.punch_dkey(b"d", Cond::NONE, Access::Latest).wait(),
+        &|| put(&object, b"d", b"a", b"new"),
+    ];
+    let version = || store.container.object_version(object.oid()).wait();
+    let holds = |version: &Proof| store.container.is_unchanged(version) == Some(true);
+    for (number, change) in changes.into_iter().enumerate() {
+        let Some(before) = version()? else { return Ok(()) };
+        assert!(holds(&before) && holds(&before), "nothing has changed before {number}");
+        get(&object, b"d", b"a")?;
+        assert!(holds(&before), "a read is no change");
+        change()?;
+        assert!(!holds(&before), "not seen: {number}");
+    }
+    let Some(before) = version()? else { return Ok(()) };
+    object.punch(Cond::NONE, Access::Latest).wait()?;
+    assert!(!holds(&before), "the object is gone");
+    put(&other, b"d", b"a", b"1")
 }
 
 /// If the backend grants leases.
