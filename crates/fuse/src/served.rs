@@ -51,7 +51,7 @@ impl Served {
         let handle = self.handles.fetch_add(1, Ordering::Relaxed);
         let direct = self.is_direct(inode, file, flags);
         let always = self.still || self.cache == Cache::Writeback;
-        let holds = |version: &Version| file.is_unchanged(version).unwrap_or(false);
+        let holds = |version: &Version| file.is_unchanged(version);
         let now = || file.version().unwrap_or(None);
         let keep = || inode.with_pages(|pages| pages.keep(handle, holds, now));
         let kept = always || !direct && keep();
