@@ -4,10 +4,12 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 
 extern char **environ;
 
@@ -62,6 +64,94 @@ shared_copies_after_fork(void)
 	GIVES(5, lseek(high, 0, SEEK_CUR));
 	CHECK((fcntl(fd, F_GETFL) & O_APPEND) == 0);
 	GIVES(13, lseek(high, 0, SEEK_END));
+}
+
+/** What a child does to the flags counts for the parent. */
+static void
+append_set_by_child(void)
+{
+	int   fd = new_file("file", 6, 1);
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		OK(fcntl(fd, F_SETFL, O_APPEND));
+		_exit(0);
+	}
+	child_succeeds(pid);
+	GIVES(3, write(fd, "abc", 3));
+	GIVES(9, lseek(fd, 0, SEEK_END));
+}
+
+/** No descriptor is free below the limit when the file comes to be shared. */
+static void
+shared_at_the_limit(void)
+{
+	int           fd = new_file("file", 0, 1);
+	struct rlimit limit, low;
+
+	OK(getrlimit(RLIMIT_NOFILE, &limit));
+	low = limit;
+	low.rlim_cur = (rlim_t)fd + 1;
+	OK(setrlimit(RLIMIT_NOFILE, &low));
+	for (int i = 0; i < 3; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			OK(setrlimit(RLIMIT_NOFILE, &limit));
+			GIVES(6, write(fd, "child\n", 6));
+			_exit(0);
+		}
+		child_succeeds(pid);
+	}
+	OK(getrlimit(RLIMIT_NOFILE, &low));
+	GIVES(fd + 1, low.rlim_cur);
+	OK(setrlimit(RLIMIT_NOFILE, &limit));
+	GIVES(18, lseek(fd, 0, SEEK_CUR));
+	holds("file", "child\nchild\nchild\n");
+}
+
+static int                   written;
+static volatile sig_atomic_t bytes;
+
+static void
+write_a_byte(int unused)
+{
+	int before = errno;
+
+	(void)unused;
+	/* It fails within a call on files, which is documented. */
+	if (write(written, "x", 1) == 1)
+		bytes++;
+	errno = before;
+}
+
+/** A signal handler writes while its thread opens files and forks. */
+static void
+signals_while_forking(void)
+{
+	struct sigaction action = {.sa_handler = write_a_byte, .sa_flags = SA_RESTART};
+	struct itimerval often = {.it_interval.tv_usec = 700, .it_value.tv_usec = 700};
+	struct itimerval never = {.it_value.tv_usec = 0};
+
+	written = new_file("log", 0, 1);
+	OK(sigaction(SIGALRM, &action, NULL));
+	OK(setitimer(ITIMER_REAL, &often, NULL));
+	for (int round = 0; round < 60; round++) {
+		int   fd = open("log", O_RDONLY | O_CLOEXEC), status;
+		pid_t pid;
+
+		CHECK(fd >= 0);
+		pid = fork();
+		if (pid == 0)
+			_exit(0);
+		while (waitpid(pid, &status, 0) == -1)
+			GIVES(EINTR, errno);
+		GIVES(0, status);
+		OK(close(fd));
+	}
+	OK(setitimer(ITIMER_REAL, &never, NULL));
+	GIVES(bytes, lseek(written, 0, SEEK_CUR));
+	GIVES(bytes, lseek(written, 0, SEEK_END));
 }
 
 #define RECORDS 20000
@@ -460,7 +550,8 @@ int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
-		TEST(shared_offset_after_fork), TEST(shared_copies_after_fork), TEST(offset_while_forking), TEST(kept_over_exec), TEST(redirected_output),
+		TEST(shared_offset_after_fork), TEST(shared_copies_after_fork), TEST(offset_while_forking), TEST(append_set_by_child),
+		TEST(shared_at_the_limit), TEST(signals_while_forking), TEST(kept_over_exec), TEST(redirected_output),
 		TEST(spawned), TEST(vforked), TEST(listed_arguments), TEST(removed_over_exec),
 		TEST(removed_over_start), TEST(copies), TEST(closed_in_ranges),
 		TEST(closed_altogether), TEST(lowest_numbers), TEST(many_descriptors),

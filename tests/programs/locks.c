@@ -47,6 +47,45 @@ take_flock_exclusive(void)
 	return take_flock(LOCK_EX);
 }
 
+/* Status of a new lock of 10 bytes from this offset on. */
+static int
+lock_from(off_t offset)
+{
+	int fd = open("file", O_RDWR);
+
+	if (fd < 0 || lseek(fd, offset, SEEK_SET) != offset)
+		return 2;
+	return lockf(fd, F_TLOCK, 10) == 0 ? 0 : errno == EAGAIN || errno == EACCES ? 1 : 3;
+}
+
+static int
+lock_from_100(void)
+{
+	return lock_from(100);
+}
+
+static int
+lock_from_0(void)
+{
+	return lock_from(0);
+}
+
+/* Locks that count from the offset of the descriptor. */
+static void
+from_the_offset(void)
+{
+	int          fd = new_file("file", 200, 1);
+	struct flock before = {.l_type = F_WRLCK, .l_whence = SEEK_CUR, .l_start = -2, .l_len = 1};
+
+	GIVES(100, lseek(fd, 100, SEEK_SET));
+	OK(lockf(fd, F_TLOCK, 10));
+	GIVES(1, child(lock_from_100));
+	GIVES(0, child(lock_from_0));
+	OK(fcntl(fd, F_SETLK, &before));
+	GIVES(1, lseek(fd, 1, SEEK_SET));
+	FAILS(EINVAL, fcntl(fd, F_SETLK, &before));
+}
+
 static void
 flock_excludes(void)
 {
@@ -338,7 +377,7 @@ int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
-		TEST(flock_excludes), TEST(records_exclude), TEST(open_file_records_exclude),
+		TEST(flock_excludes), TEST(from_the_offset), TEST(records_exclude), TEST(open_file_records_exclude),
 		TEST(records_belong_to_a_process), TEST(dead_holders_hold_nothing), TEST(counters),
 		TEST(opened_for_each_lock), TEST(to_the_end),
 	};

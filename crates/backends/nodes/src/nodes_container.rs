@@ -376,10 +376,18 @@ impl NodesContainer {
         let ends = of_nodes.iter().map(|(node, (_, oids))| task(self.ends_at(*node, oids)));
         let replies = side_by_side(ends.collect(), SIDE_BY_SIDE).await;
         let mut last = vec![false; oids.len()];
+        let mut result = Ok(());
         for ((indices, _), reply) in of_nodes.values().zip(replies) {
-            indices.iter().zip(reply?).for_each(|(index, is_last)| last[*index] = is_last);
+            match reply {
+                Ok(reply) => {
+                    let flags = indices.iter().zip(reply);
+                    flags.for_each(|(index, is_last)| last[*index] = is_last);
+                }
+                Err(error) => result = Err(error),
+            }
         }
-        Ok(last)
+        // What a node that can be reached has told is not lost with the error of another one.
+        if last.contains(&true) { Ok(last) } else { result.map(|()| last) }
     }
 
     fn leases_at<'a>(&'a self, node: usize, oids: &'a [ObjectId]) -> Reply<'a, ()> {

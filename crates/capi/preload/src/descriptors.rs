@@ -73,15 +73,15 @@ fn make_stand_in() -> Answer<c_int> {
 }
 
 /// Gives each open file that only this process knows a file of the kernel, which others can share. Runs before others can
-/// know them, while no other thread is inside the store.
+/// know them, while no other thread is inside the store. Allocates no memory: a signal handler may fork.
 pub(crate) fn share_all() {
-    let mut own: Vec<_> = within(0, u32::MAX).filter_map(|fd| Some((fd, get(fd).ok()?))).collect();
-    own.retain(|(_, file)| !file.position.is_shared());
-    own.sort_by_key(|(_, file)| Arc::as_ptr(file));
-    for duplicates in own.chunk_by(|one, other| Arc::ptr_eq(&one.1, &other.1)) {
-        let numbers: Vec<_> = duplicates.iter().map(|(fd, _)| *fd).collect();
-        // Without memory the child has an offset of its own.
-        let _ = share(&duplicates[0].1, &numbers);
+    for fd in within(0, u32::MAX) {
+        if let Ok(file) = get(fd)
+            && !file.position.is_shared()
+        {
+            // Without memory the child has an offset of its own.
+            let _ = share(fd, &file);
+        }
     }
 }
 
@@ -89,19 +89,28 @@ pub(crate) fn share_all() {
 ///
 /// # Errors
 /// `ENFILE`, `ENOMEM` from the kernel; `EMFILE` if there is no room for even one more descriptor.
-pub(crate) fn share(file: &OpenFile, numbers: &[c_int]) -> Answer<()> {
-    let named = file.identity().anonymous_file().or_else(|_| {
+pub(crate) fn share(fd: c_int, file: &Arc<OpenFile>) -> Answer<()> {
+    let make = || file.identity().anonymous_file();
+    let named = make().or_else(|_| raw::beyond_limit(make)).or_else(|_| {
         give_up_stand_in();
-        file.identity().anonymous_file()
+        make()
     })?;
     let result = file.position.share(named).and_then(|()| locks::belongs_to(file, named));
-    for fd in numbers {
-        let cloexec = raw::control(*fd, libc::F_GETFD, 0).is_ok_and(|flags| flags != 0);
-        let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
-        let _ = raw::duplicate(named, *fd, flags);
+    put_in_place(named, fd);
+    // One of the references is the table's, one the caller's.
+    if Arc::strong_count(file) > 2 {
+        let is_copy = |copy: &c_int| get(*copy).is_ok_and(|other| Arc::ptr_eq(&other, file));
+        let copies = within(0, u32::MAX).filter(|copy| *copy != fd && is_copy(copy));
+        copies.for_each(|copy| put_in_place(named, copy));
     }
     raw::close(named);
     result
+}
+
+/// Makes `fd` a duplicate that is closed on exec if it was before.
+fn put_in_place(named: c_int, fd: c_int) {
+    let cloexec = raw::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags != 0);
+    let _ = raw::duplicate(named, fd, if cloexec { libc::O_CLOEXEC } else { 0 });
 }
 
 /// Makes room for one descriptor.

@@ -1,9 +1,10 @@
 //! What a file is, for programs that inherit it: the name of an anonymous file of the kernel.
-use crate::answer::Answer;
+use crate::answer::{Answer, refuse};
 use crate::limits::PATH_MAX;
 use crate::{config, raw};
 use esker::types::ObjectId;
-use std::ffi::{CString, c_int};
+use std::ffi::{CStr, c_int};
+use std::fmt::{self, Write};
 
 /// The identity of an open file, stored as the name of its anonymous file.
 #[derive(Clone, Debug)]
@@ -28,16 +29,57 @@ const NAME_MAX: usize = 249;
 const SEALS: c_int =
     libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
 
+/// A name in the form of C, in no memory of the heap.
+struct Name {
+    bytes: [u8; NAME_MAX + 1],
+    length: usize,
+}
+
+impl Name {
+    fn of(text: fmt::Arguments<'_>) -> Self {
+        let mut name = Self { bytes: [0; NAME_MAX + 1], length: 0 };
+        // What does not fit is refused by `text`.
+        if name.write_fmt(text).is_err() {
+            name.length = name.bytes.len();
+        }
+        name
+    }
+
+    /// Appends the text, if all of it fits.
+    fn push(&mut self, text: &[u8]) -> bool {
+        let end = self.length + text.len();
+        let fits = end <= NAME_MAX;
+        if fits {
+            self.bytes[self.length..end].copy_from_slice(text);
+            self.length = end;
+        }
+        fits
+    }
+
+    fn text(&self) -> Answer<&CStr> {
+        match CStr::from_bytes_until_nul(&self.bytes) {
+            Ok(text) if self.length <= NAME_MAX => Ok(text),
+            _ => refuse(libc::ENAMETOOLONG),
+        }
+    }
+}
+
+impl fmt::Write for Name {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.push(text.as_bytes()) { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
 /// An anonymous file that says nothing: it stands for files that only this process knows.
 ///
 /// # Errors
 /// Those of `memfd_create`.
 pub(crate) fn nameless() -> Answer<c_int> {
-    sealed(CString::new(PREFIX).unwrap_or_default(), b"")
+    sealed(&Name::of(format_args!("{PREFIX}")), b"")
 }
 
-fn sealed(name: CString, content: &[u8]) -> Answer<c_int> {
-    let fd = raw::anonymous(&name, libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC)?;
+fn sealed(name: &Name, content: &[u8]) -> Answer<c_int> {
+    let fd = raw::anonymous(name.text()?, libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC)?;
     if !content.is_empty() {
         let _ = raw::write(fd, content);
         let _ = raw::seek(fd, 0, libc::SEEK_SET);
@@ -49,8 +91,9 @@ fn sealed(name: CString, content: &[u8]) -> Answer<c_int> {
 /// Opens an anonymous file by its path. Linux moves the offset of what `memfd_create` opened without a lock (6.18:
 /// `file_seek_cur_needs_f_lock`), so two processes could read the same bytes.
 fn reopened(fd: c_int) -> c_int {
-    let path = CString::new(format!("/proc/self/fd/{fd}")).unwrap_or_default();
-    raw::open(&path, libc::O_RDWR | libc::O_CLOEXEC, 0).map_or(fd, |opened| {
+    let path = Name::of(format_args!("/proc/self/fd/{fd}"));
+    let open = |path: &CStr| raw::open(path, libc::O_RDWR | libc::O_CLOEXEC, 0);
+    path.text().and_then(open).map_or(fd, |opened| {
         raw::close(fd);
         opened
     })
@@ -65,12 +108,9 @@ impl Identity {
     pub(crate) fn anonymous_file(&self) -> Answer<c_int> {
         let container = &config::get().container;
         let (flags, hi, lo) = (self.flags, self.oid.hi, self.oid.lo);
-        let head = format!("{PREFIX}{container}:{flags:x}:{hi:x}.{lo:x}:");
-        let fits = head.len() + self.path.len() <= NAME_MAX;
-        let (in_name, content) =
-            if fits { (&*self.path, &b""[..]) } else { (&b""[..], &*self.path) };
-        sealed(CString::new([head.as_bytes(), in_name].concat()).unwrap_or_default(), content)
-            .map(reopened)
+        let mut name = Name::of(format_args!("{PREFIX}{container}:{flags:x}:{hi:x}.{lo:x}:"));
+        let content = if name.push(&self.path) { &b""[..] } else { &*self.path };
+        sealed(&name, content).map(reopened)
     }
 
     /// Parses the target of a descriptor as the kernel shows it; `None` if it is not ours, or of another container.

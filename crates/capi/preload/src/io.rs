@@ -20,8 +20,8 @@ fn read_at(file: &OpenFile, buffer: Out<u8>, length: usize, offset: i64) -> Answ
     file.read_at(buffer.values(length.min(TRANSFER_MAX)), offset)
 }
 
-fn write_at(file: &OpenFile, data: In<u8>, length: usize, offset: i64) -> Answer<isize> {
-    file.write_at(&[data.values(length.min(TRANSFER_MAX))], offset)
+fn write_at(file: &OpenFile, fd: c_int, data: In<u8>, length: usize, offset: i64) -> Answer<isize> {
+    file.write_at(fd, &[data.values(length.min(TRANSFER_MAX))], offset)
 }
 
 fn read_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Answer<isize> {
@@ -45,9 +45,15 @@ fn read_vector_at(file: &OpenFile, vector: Vector, count: c_int, offset: i64) ->
     }
 }
 
-fn write_vector_at(file: &OpenFile, vector: Vector, count: c_int, offset: i64) -> Answer<isize> {
+fn write_vector_at(
+    file: &OpenFile,
+    fd: c_int,
+    vector: Vector,
+    count: c_int,
+    offset: i64,
+) -> Answer<isize> {
     match buffers(vector, count) {
-        Some(parts) => file.write_at(&shared(&parts), offset),
+        Some(parts) => file.write_at(fd, &shared(&parts), offset),
         None => refuse(libc::EINVAL),
     }
 }
@@ -95,7 +101,7 @@ fn write_vector2(
     check_flags(flags)?;
     match offset {
         -1 => write_vector(file, fd, vector, count),
-        _ => write_vector_at(file, vector, count, offset),
+        _ => write_vector_at(file, fd, vector, count, offset),
     }
 }
 
@@ -119,7 +125,7 @@ macro_rules! variants {
     } };
     (@write_at $name:ident) => { export! {
         fn $name(fd: c_int, data: In<u8>, length: usize, offset: i64) -> isize | next {
-            on(fd, |file| write_at(file, data, length, offset), || next(fd, data, length, offset))
+            on(fd, |file| write_at(file, fd, data, length, offset), || next(fd, data, length, offset))
         }
     } };
     (@read_vector $name:ident) => { export! {
@@ -140,7 +146,7 @@ macro_rules! variants {
     } };
     (@write_vector_at $name:ident) => { export! {
         fn $name(fd: c_int, vector: Vector, count: c_int, offset: i64) -> isize | next {
-            let ours = |file: &OpenFile| write_vector_at(file, vector, count, offset);
+            let ours = |file: &OpenFile| write_vector_at(file, fd, vector, count, offset);
             on(fd, ours, || next(fd, vector, count, offset))
         }
     } };

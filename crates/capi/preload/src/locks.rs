@@ -288,12 +288,16 @@ pub(crate) fn range(
     }
     let origin = match c_int::from(lock.l_whence) {
         libc::SEEK_SET => 0,
-        libc::SEEK_CUR => raw::seek(fd, 0, libc::SEEK_CUR)?,
+        libc::SEEK_CUR => file.position.seek(fd, 0, libc::SEEK_CUR)?,
         libc::SEEK_END => file.file(|file| Ok(file.size()? as i64))?,
         _ => return refuse(libc::EINVAL),
     };
     let start = origin.checked_add(lock.l_start).map_or(refuse(libc::EOVERFLOW), Ok)?;
     (lock.l_start, lock.l_whence) = (start, libc::SEEK_SET as i16);
+    // The kernel refuses what begins before the file, also a range that ends where it starts.
+    if start < 0 {
+        return refuse(libc::EINVAL);
+    }
     if start == PRESENCE {
         return refuse(libc::EOVERFLOW);
     }

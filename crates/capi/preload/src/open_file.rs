@@ -231,7 +231,7 @@ impl OpenFile {
     pub(crate) fn write(&self, fd: c_int, parts: &[&[u8]]) -> Answer<isize> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         self.for_writing(|file| {
-            if self.position.appends() {
+            if self.position.appends(fd) {
                 return self.append(file, fd, parts, length);
             }
             self.moving(fd, length, |offset| self.put(file, offset, parts))
@@ -270,9 +270,9 @@ impl OpenFile {
     }
 
     /// Writes at an offset; with `O_APPEND` at the end, as Linux does.
-    pub(crate) fn write_at(&self, parts: &[&[u8]], offset: i64) -> Answer<isize> {
+    pub(crate) fn write_at(&self, fd: c_int, parts: &[&[u8]], offset: i64) -> Answer<isize> {
         let Ok(offset) = u64::try_from(offset) else { return refuse(libc::EINVAL) };
-        self.for_writing(|file| match self.position.appends() {
+        self.for_writing(|file| match self.position.appends(fd) {
             true => append_parts(file, parts).map(|(_, length)| length as isize),
             false => Ok(self.put(file, offset, parts)? as isize),
         })

@@ -45,7 +45,11 @@ impl Position {
         if self.is_shared() {
             return raw::seek(fd, by, whence);
         }
-        let to = |from: i64| if whence == libc::SEEK_SET { by } else { from.wrapping_add(by) };
+        let to = |from: i64| match whence {
+            libc::SEEK_SET => by,
+            libc::SEEK_CUR => from.wrapping_add(by),
+            _ => -1,
+        };
         let checked = |from| Some(to(from)).filter(|to| *to >= 0);
         match self.offset.fetch_update(Ordering::Relaxed, Ordering::Relaxed, checked) {
             Ok(from) => Ok(to(from)),
@@ -54,8 +58,8 @@ impl Position {
     }
 
     /// True if writes go to the end (`O_APPEND`).
-    pub(crate) fn appends(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & libc::O_APPEND != 0
+    pub(crate) fn appends(&self, fd: c_int) -> bool {
+        self.flags(fd).is_ok_and(|flags| flags & libc::O_APPEND != 0)
     }
 
     /// The flags that can be changed.

@@ -95,6 +95,45 @@ pub(crate) fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> Answer<
         .map(|value| value as c_int)
 }
 
+/// Runs `work` with room for two descriptors beyond the limit of the process.
+///
+/// # Errors
+/// `EMFILE` if the limit cannot be raised; those of `work`.
+pub(crate) fn beyond_limit<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` has space for the result.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let rlim_cur = limit.rlim_cur.saturating_add(2);
+    let raised = libc::rlimit { rlim_cur, rlim_max: limit.rlim_max.max(rlim_cur) };
+    // SAFETY: it only reads `raised`.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } != 0 {
+        return Err(Fail::Errno(libc::EMFILE));
+    }
+    let result = work();
+    // SAFETY: as above.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    result
+}
+
+/// Blocks all signals of the calling thread. Returns those that were blocked before.
+pub(crate) fn block_signals() -> u64 {
+    change_blocked(u64::MAX)
+}
+
+/// Sets the signals that the calling thread blocks.
+pub(crate) fn set_blocked_signals(signals: u64) {
+    change_blocked(signals);
+}
+
+fn change_blocked(signals: u64) -> u64 {
+    let mut before = 0_u64;
+    let (new, old) = (&raw const signals as usize, &raw mut before as usize);
+    let with = [libc::SIG_SETMASK as usize, new, old, size_of::<u64>(), 0, 0];
+    // SAFETY: both are sets of signals in the form of the kernel, of this size.
+    let _ = unsafe { call(libc::SYS_rt_sigprocmask, with) };
+    before
+}
+
 /// An anonymous file of the kernel.
 pub(crate) fn anonymous(name: &CStr, flags: c_uint) -> Answer<c_int> {
     let with = [name.as_ptr() as usize, flags as usize, 0, 0, 0, 0];

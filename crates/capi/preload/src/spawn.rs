@@ -76,7 +76,7 @@ fn spawn_found(
 /// Opens the file of an action now; it gets its number in the child.
 fn open_now(list: usize, path: &MountPath<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
     let fd = open_path(path, flags | libc::O_CLOEXEC, mode)?;
-    descriptors::share(&*descriptors::get(fd)?, &[fd])?;
+    descriptors::share(fd, &descriptors::get(fd)?)?;
     let kept = raw::control(fd, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO as usize + 1)?;
     let file = descriptors::take(fd);
     raw::close(fd);

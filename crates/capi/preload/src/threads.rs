@@ -1,6 +1,6 @@
 //! Threads inside the store, and forks: no thread may use the store while the process forks.
 use crate::answer::{Answer, Fail};
-use crate::{descriptors, process, report};
+use crate::{descriptors, process, raw, report};
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,15 +23,16 @@ pub(crate) fn inside<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     let before = errno();
     let cancel = set_cancel_state(PTHREAD_CANCEL_DISABLE);
     let is_first = !is_inside();
+    // A signal handler that forks must find this thread inside whenever it is counted.
+    DEPTH.with(|depth| depth.set(depth.get() + 1));
     if is_first {
         enter();
     }
-    DEPTH.with(|depth| depth.set(depth.get() + 1));
     let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Fail::Errno(libc::EIO)));
-    DEPTH.with(|depth| depth.set(depth.get() - 1));
     if is_first {
         leave();
     }
+    DEPTH.with(|depth| depth.set(depth.get() - 1));
     set_cancel_state(cancel);
     set_errno(before);
     result
@@ -69,6 +70,8 @@ static WATCH: Once = Once::new();
 static FORKING: AtomicBool = AtomicBool::new(false);
 /// Threads inside the store.
 static INSIDE: AtomicU64 = AtomicU64::new(0);
+/// Signals that the thread which stopped the others had blocked before.
+static BLOCKED: AtomicU64 = AtomicU64::new(0);
 
 /// A number that differs between a process and each of its forked children.
 pub(crate) fn generation() -> u64 {
@@ -106,15 +109,21 @@ pub(crate) fn leave() {
 pub(crate) fn alone(work: impl FnOnce()) {
     stop_others();
     work();
-    FORKING.store(false, Ordering::SeqCst);
+    resume();
 }
 
+/// No signal is handled until [`resume`]: a handler that works on files would wait for this thread.
 fn stop_others() {
+    let own = u64::from(is_inside());
+    let blocked = raw::block_signals();
+    // A handler may fork while its thread is inside, and another thread at the same time: that one must not wait for it.
+    INSIDE.fetch_sub(own, Ordering::SeqCst);
     while FORKING.swap(true, Ordering::SeqCst) {
         std::thread::yield_now();
     }
-    let own = u64::from(is_inside());
-    while INSIDE.load(Ordering::SeqCst) > own {
+    INSIDE.fetch_add(own, Ordering::SeqCst);
+    BLOCKED.store(blocked, Ordering::Relaxed);
+    while (INSIDE.load(Ordering::SeqCst) as i64) > own as i64 {
         std::thread::yield_now();
     }
 }
@@ -126,13 +135,19 @@ extern "C" fn prepare() {
     descriptors::share_all();
 }
 
-extern "C" fn in_parent() {
+fn resume() {
+    let blocked = BLOCKED.load(Ordering::Relaxed);
     FORKING.store(false, Ordering::SeqCst);
+    raw::set_blocked_signals(blocked);
+}
+
+extern "C" fn in_parent() {
+    resume();
 }
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
     INSIDE.store(u64::from(is_inside()), Ordering::SeqCst);
     report::forget();
-    FORKING.store(false, Ordering::SeqCst);
+    resume();
 }

@@ -50,7 +50,9 @@ impl End {
     fn write(self, data: &[u8]) -> Answer<usize> {
         let result = match (self.is_ours(), self.offset.get()) {
             (true, None) => serve(|| descriptors::get(self.fd)?.write(self.fd, &[data]))?,
-            (true, Some(at)) => serve(|| descriptors::get(self.fd)?.write_at(&[data], at))?,
+            (true, Some(at)) => {
+                serve(|| descriptors::get(self.fd)?.write_at(self.fd, &[data], at))?
+            }
             (false, None) => c::write(self.fd, In::of(data), data.len()),
             (false, Some(at)) => c::pwrite64(self.fd, In::of(data), data.len(), at),
         };
@@ -127,7 +129,7 @@ fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<()> {
     if flags != 0 {
         return refuse(libc::EINVAL);
     }
-    if target.is_ok_and(|file| file.position.appends()) {
+    if target.is_ok_and(|file| file.position.appends(to.fd)) {
         return refuse(libc::EBADF);
     }
     match (from.offset.get(), to.offset.get()) {
