@@ -294,7 +294,7 @@ pub(crate) fn range(
     };
     let start = origin.checked_add(lock.l_start).map_or(refuse(libc::EOVERFLOW), Ok)?;
     (lock.l_start, lock.l_whence) = (start, libc::SEEK_SET as i16);
-    // The kernel refuses what begins before the file, also a range that ends where it starts.
+    // As Linux: a lock cannot begin before the file.
     if start < 0 {
         return refuse(libc::EINVAL);
     }
