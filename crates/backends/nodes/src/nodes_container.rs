@@ -31,6 +31,22 @@ fn is_settled<T>(result: &Result<T>) -> bool {
     !matches!(result, Err(error) if error.kind() == ErrorKind::InDoubt)
 }
 
+/// Objects by the nodes that are to be asked about them, with their places among all.
+fn by_nodes<N: IntoIterator<Item = usize>>(
+    oids: &[ObjectId],
+    nodes_of: impl Fn(ObjectId) -> N,
+) -> BTreeMap<usize, (Vec<usize>, Vec<ObjectId>)> {
+    let mut of_nodes: BTreeMap<usize, (Vec<usize>, Vec<ObjectId>)> = BTreeMap::new();
+    for (index, oid) in oids.iter().enumerate() {
+        for node in nodes_of(*oid) {
+            let (indices, oids) = of_nodes.entry(node).or_default();
+            indices.push(index);
+            oids.push(*oid);
+        }
+    }
+    of_nodes
+}
+
 /// The reply of `$part`, which belongs to `$node`: `$call` as it is, if the part is local and it may be made `$directly`;
 /// else `$again`, which may be made several times.
 macro_rules! reply_of {
@@ -320,14 +336,7 @@ impl NodesContainer {
         query: KeyQuery<'_>,
         at: ReadAt<'_>,
     ) -> Result<Vec<Option<KeyFound>>> {
-        let mut of_nodes: BTreeMap<usize, (Vec<usize>, Vec<ObjectId>)> = BTreeMap::new();
-        for (index, oid) in oids.iter().enumerate() {
-            for node in self.nodes_of(*oid) {
-                let (indices, oids) = of_nodes.entry(node).or_default();
-                indices.push(index);
-                oids.push(*oid);
-            }
-        }
+        let of_nodes = by_nodes(oids, |oid| self.nodes_of(oid));
         let tasks =
             of_nodes.iter().map(|(node, (_, oids))| task(self.queries_at(*node, oids, query, at)));
         let replies = side_by_side(tasks.collect(), SIDE_BY_SIDE).await;
@@ -353,26 +362,15 @@ impl NodesContainer {
         read_one!(self, node, part, at => part.query_keys(oids, query, at))
     }
 
-    /// Which of these objects have their leases on which node, by their positions.
-    fn by_home(&self, oids: &[ObjectId]) -> BTreeMap<usize, (Vec<usize>, Vec<ObjectId>)> {
-        let mut of_nodes: BTreeMap<usize, (Vec<usize>, Vec<ObjectId>)> = BTreeMap::new();
-        for (index, oid) in oids.iter().enumerate() {
-            let (indices, oids) = of_nodes.entry(self.home_of(*oid)).or_default();
-            indices.push(index);
-            oids.push(*oid);
-        }
-        of_nodes
-    }
-
     /// If a node fails, the leases on the others end with their connections.
     async fn take_leases(&self, oids: &[ObjectId]) -> Result<()> {
-        let of_nodes = self.by_home(oids);
+        let of_nodes = by_nodes(oids, |oid| [self.home_of(oid)]);
         let takes = of_nodes.iter().map(|(node, (_, oids))| task(self.leases_at(*node, oids)));
         side_by_side(takes.collect(), SIDE_BY_SIDE).await.into_iter().collect()
     }
 
     async fn end_leases(&self, oids: &[ObjectId]) -> Result<Vec<bool>> {
-        let of_nodes = self.by_home(oids);
+        let of_nodes = by_nodes(oids, |oid| [self.home_of(oid)]);
         let ends = of_nodes.iter().map(|(node, (_, oids))| task(self.ends_at(*node, oids)));
         let replies = side_by_side(ends.collect(), SIDE_BY_SIDE).await;
         let mut last = vec![false; oids.len()];

@@ -182,7 +182,7 @@ fn numbers(records: &[u8]) -> impl Iterator<Item = c_int> {
 fn inherit_file(fd: c_int, identity: Identity) {
     let same = within(0, u32::MAX).find(|other| is_same(*other, fd));
     let file = same.and_then(|other| get(other).ok());
-    put(fd, file.unwrap_or_else(|| Arc::new(OpenFile::inherited(identity, fd))));
+    put(fd, file.unwrap_or_else(|| Arc::new(OpenFile::inherited(identity))));
 }
 
 enum Found {

@@ -61,9 +61,9 @@ impl OpenFile {
         Ok(Self::with(identity, Position::start(flags), Some(Content::open(node, flags)?)))
     }
 
-    /// The open file of a descriptor inherited through exec.
-    pub(crate) fn inherited(identity: Identity, fd: c_int) -> Self {
-        Self::with(identity, Position::inherited(fd), None)
+    /// An open file inherited through exec.
+    pub(crate) fn inherited(identity: Identity) -> Self {
+        Self::with(identity, Position::inherited(), None)
     }
 
     fn with(identity: Identity, position: Position, content: Option<Content>) -> Self {

@@ -10,7 +10,7 @@ const CHANGEABLE: c_int = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME;
 
 /// All of its functions run inside the store. [`Position::share`] runs while no other thread is inside.
 pub(crate) struct Position {
-    /// Not used any more once the file is shared.
+    /// These two are not used any more once the file is shared.
     offset: AtomicI64,
     flags: AtomicI32,
     shared: AtomicBool,
@@ -22,9 +22,9 @@ impl Position {
         Self::with(flags, false)
     }
 
-    /// Where an inherited descriptor is.
-    pub(crate) fn inherited(fd: c_int) -> Self {
-        Self::with(raw::control(fd, libc::F_GETFL, 0).unwrap_or(0), true)
+    /// That of a file which this process has inherited.
+    pub(crate) fn inherited() -> Self {
+        Self::with(0, true)
     }
 
     fn with(flags: c_int, shared: bool) -> Self {
@@ -73,11 +73,13 @@ impl Position {
     /// Changes these flags (`F_SETFL`).
     pub(crate) fn set_flags(&self, fd: c_int, flags: c_int) -> Answer<()> {
         let flags = flags & CHANGEABLE;
-        if self.is_shared() {
-            raw::control(fd, libc::F_SETFL, flags as usize)?;
+        match self.is_shared() {
+            true => raw::control(fd, libc::F_SETFL, flags as usize).map(drop),
+            false => {
+                self.flags.store(flags, Ordering::Relaxed);
+                Ok(())
+            }
         }
-        self.flags.store(flags, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Hands it over to the kernel, to the anonymous file of `fd`.
