@@ -68,14 +68,35 @@ build() {
 
 # Third-party programs on an Esker file system. Tests of unsupported features are left out; docs/semantics.md lists
 # them.
+run_programs() {
+    local source=$1
+    shift
+    WITH="$ESKER run $source --" WITHOUT="shared_between_processes walked_by_fts holes_take_no_blocks" \
+        tests/programs/run.sh /esker "$@"
+}
+
 programs() {
     local dir status
     dir=$(mktemp -d "${1:-/dev/shm}/esker-test.XXXXXX")
-    ESKER_POOLS=$dir "$ESKER" pool create programs --size 1G >/dev/null &&
-        ESKER_POOLS=$dir "$ESKER" cont create programs fs --type posix >/dev/null &&
-        ESKER_POOLS=$dir WITH="$ESKER run programs/fs --" \
-            WITHOUT="shared_between_processes walked_by_fts holes_take_no_blocks" tests/programs/run.sh /esker
+    export ESKER_POOLS=$dir
+    "$ESKER" pool create programs --size 1G >/dev/null &&
+        "$ESKER" cont create programs fs --type posix >/dev/null &&
+        run_programs programs/fs
     status=$?
+    rm -rf "$dir"
+    return $status
+}
+
+# All of what they do goes through an engine, as on a host that is none of the pool's.
+programs_over_nodes() {
+    local dir status
+    dir=$(mktemp -d /dev/shm/esker-test.XXXXXX)
+    export ESKER_POOLS=$dir ESKER_NODE=none
+    "$ESKER" pool create programs --dir "$dir" --size 512M --targets 2 --launcher local --nodes 1 >/dev/null &&
+        "$ESKER" cont create "nodes:$dir/programs.map/fs" --type posix >/dev/null &&
+        run_programs "nodes:$dir/programs.map/fs" inherit locks shell exec stdio transfers dirs names coreutils libraries
+    status=$?
+    "$ESKER" pool destroy "nodes:$dir/programs.map" || status=$?
     rm -rf "$dir"
     return $status
 }
@@ -105,6 +126,7 @@ suite "clients of S3" scripts/s3.sh
 suite "a pool over hosts" scripts/nodes.sh
 suite "a pool over the fabric" scripts/fabric.sh
 suite "programs under esker run" programs
+suite "programs under esker run, over nodes" programs_over_nodes
 
 echo "--- summary"
 printf '%s\n' "${summary[@]}"

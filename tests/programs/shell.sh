@@ -81,6 +81,22 @@ END
     holds short "a line"
 }
 
+# A job reads its here-document after its shell has ended; a program reads what its shell removed.
+test_read_by_successors() {
+    TMPDIR=$PWD
+    mkfifo "$outside/go"
+    (
+        { read -r _ <"$outside/go"; cat <&4 | wc -l >counted; } 4<<END &
+$(seq 20000)
+END
+    )
+    echo >"$outside/go"
+    while [ ! -s counted ]; do sleep 0.01; done
+    is "$(tr -d ' ' <counted)" 20000
+    is "$(bash -c 'echo kept >file; exec 4<file; rm file; exec cat <&4')" kept
+    is "$(bash -c 'echo kept >file; exec 4<file; rm file; exec bash -c "cat <&4; exec cat /dev/null"')" kept
+}
+
 test_substitutions() {
     seq 3 >file
     is "$(<file)" "$(printf '1\n2\n3')"

@@ -320,9 +320,13 @@ impl File {
     /// of the parent keeps the content if the name is removed.
     ///
     /// # Errors
-    /// Errors of the backend.
+    /// [`ErrorKind::NotFound`] if it was removed, and nobody had a lease any more.
     pub fn inherit(&self) -> Result<()> {
-        self.node.fs().mounted().open_files.open(&self.node)
+        self.node.fs().mounted().open_files.open(&self.node)?;
+        match self.stored()? {
+            Some(_) => Ok(()),
+            None => Err(self.node.gone()),
+        }
     }
 
     /// Closes it. Dropping it does the same, but loses errors.

@@ -1,22 +1,57 @@
 //! A descriptor that wakes a thread which sleeps in `poll(2)`.
+#![allow(unsafe_code)]
 use crate::generation;
-use rustix::event::{EventfdFlags, eventfd};
 use std::cell::RefCell;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The descriptor of a thread, and the process that made it: a child made by fork must not share it.
-type Made = (u64, Arc<OwnedFd>);
-
 thread_local! {
-    static MADE: RefCell<Option<Made>> = const { RefCell::new(None) };
+    static MADE: RefCell<Option<Arc<Event>>> = const { RefCell::new(None) };
+}
+
+/// A descriptor of an event. A child made by fork must neither share nor close it: its program may have closed it, and have
+/// another one of that number.
+struct Event {
+    descriptor: RawFd,
+    made_in: u64,
+}
+
+impl Event {
+    /// `None` if there are no more descriptors. Made by the C library's function, so that where that is intercepted
+    /// programs cannot close it.
+    fn new() -> Option<Self> {
+        // SAFETY: it only makes a descriptor.
+        let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        (descriptor >= 0).then(|| Self { descriptor, made_in: generation() })
+    }
+
+    fn is_own(&self) -> bool {
+        self.made_in == generation()
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: it is open as long as this value exists, in the process that made it.
+        unsafe { BorrowedFd::borrow_raw(self.descriptor) }
+    }
+}
+
+impl Drop for Event {
+    /// Not by the C library's function: a thread that ends is not the store's any more.
+    fn drop(&mut self) {
+        if self.is_own() {
+            // SAFETY: nobody else has this descriptor.
+            unsafe { rustix::io::close(self.descriptor) };
+        }
+    }
 }
 
 /// Wakes the thread that listens to it.
 #[derive(Default)]
 pub(crate) struct Bell {
-    descriptor: OnceLock<Arc<OwnedFd>>,
+    descriptor: OnceLock<Arc<Event>>,
     is_heard: AtomicBool,
 }
 
@@ -50,18 +85,14 @@ impl Bell {
     }
 }
 
-/// The descriptor of this thread.
-fn own() -> Option<Arc<OwnedFd>> {
-    let now = generation();
+/// The event of this thread.
+fn own() -> Option<Arc<Event>> {
     let made = MADE.try_with(|made| {
         let mut made = made.borrow_mut();
-        if let Some((_, descriptor)) = made.as_ref().filter(|(then, _)| *then == now) {
-            return Some(Arc::clone(descriptor));
+        if made.as_ref().is_none_or(|made| !made.is_own()) {
+            *made = Some(Arc::new(Event::new()?));
         }
-        let new = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
-        let new = Arc::new(new);
-        *made = Some((now, Arc::clone(&new)));
-        Some(new)
+        made.clone()
     });
     made.ok().flatten()
 }

@@ -18,8 +18,9 @@ pub(crate) fn close_inherited() {
         let descriptor = socket.swap(NONE, Ordering::Relaxed);
         if descriptor != NONE {
             // SAFETY: the descriptor was open when the parent registered it and until the fork. Its owner in this child's
-            // memory is never used nor dropped: it belongs to another generation.
-            unsafe { libc::close(descriptor) };
+            // memory is never used nor dropped: it belongs to another generation. `close` of the C library may be
+            // intercepted, to keep programs from closing what is the store's.
+            unsafe { rustix::io::close(descriptor) };
         }
     }
 }

@@ -2,7 +2,8 @@
 use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{Out, export};
 use crate::open_file::OpenFile;
-use crate::{descriptors, locks, raw, serve};
+use crate::threads::is_inside;
+use crate::{descriptors, internal, locks, raw, serve};
 use std::ffi::{c_int, c_ulong};
 
 /// Largest file offset shown by `F_GETFL`, as 64-bit programs see it.
@@ -96,28 +97,34 @@ const FIONREAD: u64 = 0x541b;
 const FICLONE: u64 = 0x4004_9409;
 const FICLONERANGE: u64 = 0x4020_940d;
 
-export! {
-    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int | next {
-        match descriptors::is_ours(fd) {
-            true => control(fd, command, argument),
-            false => serve::on(fd, |_| refuse(libc::EBADF), || next(fd, command, argument)),
+/// As `fcntl`, under each of its names. The store's own duplicates get high numbers.
+fn answer(fd: c_int, command: c_int, argument: usize, theirs: impl Fn() -> c_int) -> c_int {
+    match () {
+        () if is_inside() && matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
+            internal::keep(theirs())
         }
+        () if is_inside() => theirs(),
+        () if descriptors::is_ours(fd) => control(fd, command, argument),
+        () => serve::on(fd, |_| refuse(libc::EBADF), theirs),
+    }
+}
+
+export! {
+    @inside_too
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int | next {
+        answer(fd, command, argument, || next(fd, command, argument))
     }
 
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int | next {
-        match descriptors::is_ours(fd) {
-            true => control(fd, command, argument),
-            false => serve::on(fd, |_| refuse(libc::EBADF), || next(fd, command, argument)),
-        }
+        answer(fd, command, argument, || next(fd, command, argument))
     }
 
     fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int | next {
-        match descriptors::is_ours(fd) {
-            true => control(fd, command, argument),
-            false => serve::on(fd, |_| refuse(libc::EBADF), || next(fd, command, argument)),
-        }
+        answer(fd, command, argument, || next(fd, command, argument))
     }
+}
 
+export! {
     fn flock(fd: c_int, operation: c_int) -> c_int | next {
         if descriptors::is_ours(fd) { whole_lock(fd, operation) } else { next(fd, operation) }
     }

@@ -111,7 +111,7 @@ fn c_string(bytes: Vec<u8>) -> Answer<CString> {
     CString::new(bytes).or_else(|_| refuse(libc::EINVAL))
 }
 
-fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+pub(crate) fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 

@@ -18,5 +18,8 @@ pub(crate) const BLOCK_SIZE: u64 = 65_536;
 /// Descriptors that are kept free at the upper end for the store.
 pub(crate) const INTERNAL_MAX: u64 = 256;
 
+/// Closed files of which this process keeps the lease, because who inherited them has them open.
+pub(crate) const LEFT_OPEN_MAX: usize = 256;
+
 /// Different notes that one process writes to the report.
 pub(crate) const NOTES_MAX: usize = 64;

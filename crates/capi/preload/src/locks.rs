@@ -9,7 +9,7 @@
 use crate::answer::{Answer, Fail, refuse};
 use crate::config::{self, Config};
 use crate::open_file::OpenFile;
-use crate::{descriptors, internal, mounted, raw, threads};
+use crate::{descriptors, internal, left_open, mounted, raw, threads};
 use esker::Wait;
 use esker::types::ObjectId;
 use std::ffi::{CStr, CString, c_int};
@@ -106,29 +106,67 @@ pub(crate) fn set(fd: c_int, byte: i64, command: c_int, kind: c_int) -> Answer<c
     raw::lock_range(fd, command, &mut lock)
 }
 
-/// Closes the lock file of an object, as [`close_file`] does.
-fn close_of(fd: c_int, oid: ObjectId) -> bool {
-    let removed = name(oid).ok().and_then(|name| close_file(fd, &name));
-    // Opening the pool just for this would take longer than checking the file once more.
-    if removed.is_some() && mounted::if_open().is_some() {
-        let _ = note(oid, false);
-    }
-    removed.unwrap_or(false)
+/// What becomes of a lock file that its last user in this process has closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Another process has removed it, or there was none.
+    Nothing,
+    /// Other processes have it open.
+    InUse,
+    /// It was removed.
+    Removed,
+    /// It was removed, and the object has to be freed, too.
+    Unlinked,
 }
 
-/// Closes a lock file, and removes it if no other process has it open. A process that opens it meanwhile waits for the
-/// lock on its last byte, and then sees that it was removed. Returns `None` if the file remains; otherwise whether the
-/// object has to be freed, too.
-fn close_file(fd: c_int, name: &CStr) -> Option<bool> {
+/// Closes the lock file of an object.
+fn close_of(fd: c_int, oid: ObjectId) -> Left {
     raw::close(fd);
-    let fd = raw::open(name, FLAGS, 0).ok()?;
-    let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
-    let status = raw::status(fd).ok().filter(|status| is_last && status.st_nlink > 0);
-    if status.is_some() {
-        raw::unlink(name);
+    remove_unused_of(oid)
+}
+
+/// True if anybody has the lock file of an object open. A look would drop the record locks of this process, which has it open
+/// itself then.
+pub(crate) fn is_used(oid: ObjectId) -> bool {
+    has_records(oid) || remove_unused_of(oid) == Left::InUse
+}
+
+/// Waits until no process has the lock file of an object open any more, and removes it.
+pub(crate) fn wait_until_unused(oid: ObjectId) -> Answer<()> {
+    while is_used(oid) {
+        let Ok(fd) = raw::open(&name(oid)?, FLAGS, 0) else { continue };
+        let waited = presence(fd, libc::F_OFD_SETLKW, libc::F_WRLCK);
+        raw::close(fd);
+        waited?;
     }
+    Ok(())
+}
+
+/// Removes the lock file of an object if no process has it open.
+fn remove_unused_of(oid: ObjectId) -> Left {
+    let left = name(oid).map_or(Left::Nothing, |name| remove_unused(&name));
+    // Opening the pool just for this would take longer than checking the file once more.
+    if matches!(left, Left::Removed | Left::Unlinked) && mounted::if_open().is_some() {
+        let _ = note(oid, false);
+    }
+    left
+}
+
+/// Removes a lock file if no process has it open. One that opens it meanwhile waits for the lock on its last byte, and then
+/// sees that it was removed.
+fn remove_unused(name: &CStr) -> Left {
+    let Ok(fd) = raw::open(name, FLAGS, 0) else { return Left::Nothing };
+    let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
+    let left = match raw::status(fd) {
+        Ok(status) if status.st_nlink == 0 => Left::Nothing,
+        Ok(status) if is_last => {
+            raw::unlink(name);
+            if status.st_size > 0 { Left::Unlinked } else { Left::Removed }
+        }
+        _ => Left::InUse,
+    };
     raw::close(fd);
-    status.map(|status| status.st_size > 0)
+    left
 }
 
 fn c_string(text: Vec<u8>) -> Answer<CString> {
@@ -215,27 +253,35 @@ pub(crate) fn inherit(lock: c_int, name: &CStr) {
             internal::add(lock);
         }
         // The next mount frees removed files.
-        _ => drop(close_file(lock, name)),
+        _ => {
+            raw::close(lock);
+            remove_unused(name);
+        }
     }
 }
 
-/// Called when the last descriptor of an open file is closed. True if the file is removed and no other process has it
-pub(crate) fn closed(file: &OpenFile) -> bool {
+/// Called when the last descriptor of an open file is closed.
+pub(crate) fn closed(file: &OpenFile) -> Left {
     let lock = file.lock.swap(-1, Ordering::AcqRel);
     if lock < 0 {
-        return false;
+        return Left::Nothing;
     }
     internal::forget(lock);
     close_of(lock, file.identity().oid)
 }
 
-/// Called when the process ends and its descriptors are closed.
-pub(crate) fn end() {
-    for fd in descriptors::within(0, u32::MAX) {
-        if let Ok(file) = descriptors::get(fd) {
-            file.release_locks();
-        }
-    }
+/// Called when the process ends and its descriptors are closed. Returns the files that others have open.
+pub(crate) fn end() -> Vec<left_open::Left> {
+    let files = descriptors::within(0, u32::MAX).filter_map(|fd| descriptors::get(fd).ok());
+    let in_use = files.filter(|file| file.release_locks() == Left::InUse);
+    in_use.filter_map(|file| Some((file.identity().oid, file.leased()?))).collect()
+}
+
+/// Files with a lock file that the next program may inherit.
+pub(crate) fn shared() -> Vec<left_open::Left> {
+    let files = descriptors::within(0, u32::MAX).filter_map(|fd| descriptors::get(fd).ok());
+    let shared = files.filter(|file| file.lock.load(Ordering::Acquire) >= 0);
+    shared.filter_map(|file| Some((file.identity().oid, file.leased()?))).collect()
 }
 
 /// Drops the record locks of this process on an object, because a descriptor of it is closed (POSIX: `fcntl`).

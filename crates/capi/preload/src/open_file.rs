@@ -3,7 +3,7 @@ use crate::answer::{Answer, Fail, refuse};
 use crate::identity::Identity;
 use crate::limits::TRANSFER_MAX;
 use crate::position::Position;
-use crate::{locks, maps, mounted, threads};
+use crate::{left_open, locks, maps, mounted, threads};
 use arc_swap::ArcSwapOption;
 use dfs::{Attr, File, Follow, Kind, Node, Open, SetAttr};
 use std::ffi::c_int;
@@ -16,9 +16,7 @@ pub(crate) struct OpenFile {
     pub(crate) position: Position,
     /// Unset until the first use if inherited from another program.
     content: ArcSwapOption<Content>,
-    /// The process that opened it.
-    generation: u64,
-    /// The process that used it last.
+    /// The process that opened it or used it last, by its generation. That one has a lease on it.
     used_in: AtomicU64,
     /// Descriptor of its lock file, -1 before the first lock.
     pub(crate) lock: AtomicI32,
@@ -71,7 +69,6 @@ impl OpenFile {
             identity,
             position,
             content: ArcSwapOption::from(content.map(Arc::new)),
-            generation: threads::generation(),
             used_in: AtomicU64::new(threads::generation()),
             lock: AtomicI32::new(-1),
         }
@@ -82,20 +79,30 @@ impl OpenFile {
     }
 
     /// Releases its locks, and frees the content of a removed file that no other process has open.
-    pub(crate) fn release_locks(&self) {
-        if locks::closed(self) {
-            self.close();
+    pub(crate) fn release_locks(&self) -> locks::Left {
+        let left = locks::closed(self);
+        if left == locks::Left::Unlinked {
+            self.close(left);
             let _ = mounted::get().map(|fs| fs.bury(self.identity.oid));
         }
+        left
     }
 
-    /// Drops the content. A child that never used a file of its parent only forgets it: the parent stores the pending
-    /// times.
-    fn close(&self) {
-        let (content, now) = (self.content.swap(None), threads::generation());
-        if self.generation != now && self.used_in.load(Ordering::Relaxed) != now {
-            std::mem::forget(content);
+    /// Drops the content, or leaves it to those who inherited it. A child that never used a file of its parent only
+    /// forgets it: the parent stores the pending times.
+    fn close(&self, left: locks::Left) {
+        match (self.leased(), left) {
+            (Some(content), locks::Left::InUse) => left_open::keep(self.identity.oid, content),
+            (Some(_), _) => {}
+            (None, _) => std::mem::forget(self.content.load_full()),
         }
+        self.content.store(None);
+    }
+
+    /// Its content, if this process has a lease on it.
+    pub(crate) fn leased(&self) -> Option<Arc<Content>> {
+        let is_used = self.used_in.load(Ordering::Relaxed) == threads::generation();
+        self.content.load_full().filter(|_| is_used)
     }
 
     pub(crate) fn is_directory(&self) -> bool {
@@ -120,15 +127,18 @@ impl OpenFile {
     /// At the first use in a forked child, takes a lease of its own on the file.
     fn inherit(&self, content: &Content) -> Answer<()> {
         let now = threads::generation();
-        if self.used_in.load(Ordering::Relaxed) == now
-            || self.used_in.swap(now, Ordering::Relaxed) == now
-        {
+        if self.used_in.load(Ordering::Relaxed) == now {
             return Ok(());
         }
-        match content {
-            Content::File(file) => Ok(file.inherit()?),
-            Content::Node(_) => Ok(()),
+        let before = self.used_in.swap(now, Ordering::Relaxed);
+        let Content::File(file) = content else { return Ok(()) };
+        if before == now {
+            return Ok(());
         }
+        file.inherit().map_err(Fail::from).or_else(|error| {
+            self.used_in.store(before, Ordering::Relaxed);
+            if error.is_missing() { refuse(libc::ESTALE) } else { Err(error) }
+        })
     }
 
     #[cold]
@@ -329,7 +339,7 @@ fn append_parts(file: &File, parts: &[&[u8]]) -> Answer<(u64, usize)> {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        self.release_locks();
-        self.close();
+        let left = self.release_locks();
+        self.close(left);
     }
 }

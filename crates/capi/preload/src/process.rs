@@ -1,7 +1,8 @@
 //! Start and end of the process.
 use crate::edge::export;
 use crate::{
-    config, cwd, descriptors, libraries, locks, maps, mounted, open, report, stdio, threads,
+    config, cwd, descriptors, keeper, left_open, libraries, locks, maps, mounted, open, report,
+    stdio, threads,
 };
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,6 +26,7 @@ extern "C" fn start() {
     if !config::load() {
         return;
     }
+    keeper::run_if_asked();
     open::learn_umask();
     if config::get().report.is_some() {
         report::enable();
@@ -49,12 +51,21 @@ extern "C" fn end() {
 
 /// Releases locks. Not before exec, because the next program inherits them.
 fn release_locks() {
-    if descriptors::any() {
-        let _ = threads::inside(|| {
-            locks::end();
-            Ok(())
-        });
+    if descriptors::any() || left_open::is_needed() {
+        leave(locks::end);
     }
+}
+
+/// Leaves what only leases keep to those who have it open.
+fn leave(open: impl FnOnce() -> Vec<left_open::Left>) {
+    let files = threads::inside(|| {
+        let open = open();
+        match left_open::is_needed() {
+            true => Ok([open, left_open::take()].concat()),
+            false => Ok(Vec::new()),
+        }
+    });
+    keeper::leave(files.unwrap_or_default());
 }
 
 /// Records that this process uses the store.
@@ -77,6 +88,9 @@ pub(crate) fn before_fork() {
         threads::alone(descriptors::share_all);
         locks::share();
     }
+    if left_open::is_needed() {
+        let _ = threads::inside(|| Ok(left_open::review()));
+    }
 }
 
 /// The process is about to exec.
@@ -86,6 +100,9 @@ pub(crate) fn before_exec() {
         locks::share_with_next();
     }
     before_end();
+    if left_open::is_needed() {
+        leave(locks::shared);
+    }
 }
 
 /// Stores pending changes and writes the report, before the process ends or execs.

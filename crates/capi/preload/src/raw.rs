@@ -2,7 +2,7 @@
 //! between fork and exec, and before initialisation.
 use crate::answer::{Answer, Fail};
 use std::arch::asm;
-use std::ffi::{CStr, c_int, c_long, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint};
 
 /// A system call with up to six arguments; a negative result is an errno.
 ///
@@ -178,6 +178,55 @@ pub(crate) fn read_link<'a>(path: &CStr, room: &'a mut [u8]) -> Answer<&'a [u8]>
     // SAFETY: the path ends with a zero byte, and the buffer has this length.
     let length = checked(unsafe { call(libc::SYS_readlinkat, with) })?;
     Ok(&room[..length as usize])
+}
+
+/// The ends of a pipe: for reading, and for writing. Programs do not inherit them.
+pub(crate) fn pipe() -> Answer<(c_int, c_int)> {
+    let mut ends = [-1_i32; 2];
+    let with = [ends.as_mut_ptr() as usize, libc::O_CLOEXEC as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel writes two descriptors.
+    checked(unsafe { call(libc::SYS_pipe2, with) })?;
+    Ok((ends[0], ends[1]))
+}
+
+pub(crate) fn read(fd: c_int, room: &mut [u8]) -> Answer<usize> {
+    let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), 0, 0, 0];
+    // SAFETY: the buffer has this length.
+    checked(unsafe { call(libc::SYS_read, with) }).map(|count| count as usize)
+}
+
+/// Makes a copy of the process that may only make system calls. Returns 0 in it. Its end is told to nobody but [`wait`].
+pub(crate) fn fork() -> Answer<c_int> {
+    // SAFETY: no memory is shared, and the copy goes on with a stack of its own. Callers keep it from using locks.
+    checked(unsafe { call(libc::SYS_clone, [0; 6]) }).map(|pid| pid as c_int)
+}
+
+/// Waits for the end of a process made by [`fork`].
+pub(crate) fn wait(child: c_int) {
+    let with = [child as usize, 0, libc::__WALL as usize, 0, 0, 0];
+    // SAFETY: nothing but numbers is passed.
+    while let Err(Fail::Errno(libc::EINTR)) = checked(unsafe { call(libc::SYS_wait4, with) }) {}
+}
+
+/// Makes the process the first one of a session of its own.
+pub(crate) fn new_session() -> Answer<()> {
+    numbers(libc::SYS_setsid, 0, 0, 0).map(drop)
+}
+
+/// Executes a program with one argument, its name. Returns if that fails. The list of variables ends with a null pointer.
+pub(crate) fn execute(program: &CStr, name: &CStr, variables: &[*const c_char]) {
+    let arguments = [name.as_ptr(), std::ptr::null()];
+    let lists = [arguments.as_ptr() as usize, variables.as_ptr() as usize];
+    // SAFETY: all texts end with a zero byte, and both lists with a null pointer.
+    let _ =
+        unsafe { call(libc::SYS_execve, [program.as_ptr() as usize, lists[0], lists[1], 0, 0, 0]) };
+}
+
+/// Ends the process without anything that a program does at its end.
+pub(crate) fn exit() -> ! {
+    loop {
+        let _ = numbers(libc::SYS_exit_group, 0, 0, 0);
+    }
 }
 
 pub(crate) fn write(fd: c_int, data: &[u8]) -> Answer<usize> {

@@ -38,6 +38,11 @@ pub(crate) fn inside<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     result
 }
 
+/// The calling thread is the store's own. Forks do not wait for it: it answers to threads that they wait for.
+pub(crate) fn always_inside() {
+    DEPTH.with(|depth| depth.set(1));
+}
+
 /// Sets the calling thread's errno.
 pub(crate) fn set_errno(value: c_int) {
     // SAFETY: the C library gives each thread its own errno.
