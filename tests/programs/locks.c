@@ -2,8 +2,10 @@
 /* flock, record locks of fcntl and of open file descriptions: they exclude other processes. */
 #include "check.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/file.h>
 #include <time.h>
 
@@ -373,13 +375,157 @@ to_the_end(void)
 	OK(close(other));
 }
 
+/* A process that takes and drops a lock on "file" when it is told to. It is there before any lock, because a fork is more than a
+ * program does between two locks. */
+struct other {
+	pid_t pid;
+	int   tell[2], hear[2];
+};
+
+static void
+serve(const struct other *other)
+{
+	struct flock first = record(F_WRLCK, 0, 1);
+	char         what;
+	int          status, fd = open("file", O_RDWR);
+
+	while (read(other->tell[0], &what, 1) == 1) {
+		if (what == 'f')
+			status = flock(fd, LOCK_EX | LOCK_NB);
+		else if (what == 'u')
+			status = flock(fd, LOCK_UN);
+		else
+			status = fcntl(fd, F_OFD_SETLK, &first);
+		what = status == 0 ? 'y' : 'n';
+		if (write(other->hear[1], &what, 1) != 1)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+static struct other
+start_other(void)
+{
+	struct other other;
+
+	OK(pipe(other.tell));
+	OK(pipe(other.hear));
+	other.pid = fork();
+	CHECK(other.pid >= 0);
+	if (other.pid == 0) {
+		close(other.tell[1]);
+		serve(&other);
+	}
+	OK(close(other.tell[0]));
+	return other;
+}
+
+static char
+ask(const struct other *other, char what)
+{
+	GIVES(1, write(other->tell[1], &what, 1));
+	GIVES(1, read(other->hear[0], &what, 1));
+	return what;
+}
+
+static void
+end_other(const struct other *other)
+{
+	OK(close(other->tell[1]));
+	child_succeeds(other->pid);
+	OK(close(other->hear[0]));
+	OK(close(other->hear[1]));
+}
+
+static void
+closed_files_hold_nothing(void)
+{
+	struct flock first = record(F_WRLCK, 0, 1);
+	struct other other;
+	int          fd;
+
+	OK(close(new_file("file", 100, 1)));
+	other = start_other();
+	for (int round = 0; round < 3; round++) {
+		fd = open("file", O_RDWR);
+		OK(flock(fd, LOCK_EX));
+		OK(fcntl(fd, F_OFD_SETLK, &first));
+		GIVES('n', ask(&other, 'f'));
+		GIVES('n', ask(&other, 'r'));
+		OK(close(fd));
+		GIVES('y', ask(&other, 'f'));
+		fd = open("file", O_RDWR);
+		FAILS(EWOULDBLOCK, flock(fd, LOCK_SH | LOCK_NB));
+		GIVES('y', ask(&other, 'u'));
+		OK(flock(fd, LOCK_SH | LOCK_NB));
+		OK(close(fd));
+	}
+	GIVES('y', ask(&other, 'r'));
+	end_other(&other);
+}
+
+/* Others are opened, locked and closed, while this one is locked. */
+static void
+records_outlive_other_files(void)
+{
+	struct flock first = record(F_WRLCK, 0, 1);
+	struct other other;
+	char         name[16];
+	int          fd = new_file("file", 100, 1), again;
+
+	other = start_other();
+	again = open("file", O_RDWR);
+	OK(flock(again, LOCK_SH));
+	OK(close(again));
+	OK(fcntl(fd, F_SETLK, &first));
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "other%d", i);
+		again = open(name, O_RDWR | O_CREAT, 0644);
+		OK(flock(again, LOCK_EX));
+		OK(close(again));
+	}
+	GIVES('n', ask(&other, 'r'));
+	OK(close(fd));
+	GIVES('y', ask(&other, 'r'));
+	end_other(&other);
+}
+
+static void *
+wait_for_lock(void *fd)
+{
+	return (void *)(intptr_t)flock((int)(intptr_t)fd, LOCK_EX);
+}
+
+/* Nobody has the lock in the end: not the file that was closed while a thread waited. */
+static void
+closed_while_waiting(void)
+{
+	struct other other;
+	pthread_t    thread;
+	int          fd;
+
+	OK(close(new_file("file", 100, 1)));
+	other = start_other();
+	fd = open("file", O_RDWR);
+	GIVES('y', ask(&other, 'f'));
+	OK(pthread_create(&thread, NULL, wait_for_lock, (void *)(intptr_t)fd));
+	for (int i = 0; i < 1000; i++)
+		sched_yield();
+	OK(close(fd));
+	GIVES('y', ask(&other, 'u'));
+	OK(pthread_join(thread, NULL));
+	GIVES('y', ask(&other, 'f'));
+	end_other(&other);
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(flock_excludes), TEST(from_the_offset), TEST(records_exclude), TEST(open_file_records_exclude),
 		TEST(records_belong_to_a_process), TEST(dead_holders_hold_nothing), TEST(counters),
-		TEST(opened_for_each_lock), TEST(to_the_end),
+		TEST(opened_for_each_lock), TEST(to_the_end), TEST(closed_files_hold_nothing),
+		TEST(records_outlive_other_files), TEST(closed_while_waiting),
 	};
 
 	return RUN(argc, argv, tests);

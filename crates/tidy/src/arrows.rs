@@ -72,7 +72,10 @@ const ARROWS: [(&str, &[&str]); 36] = [
             "esker-dfs",
         ],
     ),
-    ("esker-preload", &["esker-types", "esker-store", "esker", "esker-dfs", "esker-tensorfs"]),
+    (
+        "esker-preload",
+        &["esker-types", "esker-os", "esker-store", "esker", "esker-dfs", "esker-tensorfs"],
+    ),
     (
         "esker-python",
         &[

@@ -3,8 +3,9 @@ use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{Out, export};
 use crate::open_file::OpenFile;
 use crate::threads::is_inside;
-use crate::{descriptors, internal, locks, raw, serve};
+use crate::{descriptors, internal, locks, raw, serve, threads};
 use std::ffi::{c_int, c_ulong};
+use std::sync::Arc;
 
 /// Largest file offset shown by `F_GETFL`, as 64-bit programs see it.
 const LARGE_FILE: c_int = if cfg!(target_arch = "aarch64") { 0o400_000 } else { 0o100_000 };
@@ -38,19 +39,38 @@ fn plain_control(fd: c_int, file: &OpenFile, command: c_int, argument: usize) ->
 /// Sets a lock outside the store, because the kernel may block and forks should not wait for it.
 fn record_lock(fd: c_int, command: c_int, lock: Out<libc::flock>) -> c_int {
     let Some(wanted) = lock.get() else { return to_c(refuse(libc::EFAULT)) };
-    let asked = serve::serve(|| locks::range(fd, &*descriptors::get(fd)?, command, wanted));
-    to_c(asked.and_then(|(held, mut range)| {
-        let answer = raw::lock_range(held, command, &mut range)?;
+    let asked = serve::serve(|| {
+        let file = descriptors::get(fd)?;
+        Ok((locks::range(fd, &file, command, wanted)?, file))
+    });
+    to_c(asked.and_then(|((held, mut range), file)| {
+        let answer = raw::lock_range(held, command, &mut range);
+        done_with(file);
         if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
             lock.set(locks::shown(range));
         }
-        Ok(answer)
+        answer
     }))
 }
 
 fn whole_lock(fd: c_int, operation: c_int) -> c_int {
-    let held = serve::serve(|| locks::descriptor(fd, &*descriptors::get(fd)?));
-    to_c(held.and_then(|held| raw::lock_whole(held, operation)))
+    let asked = serve::serve(|| {
+        let file = descriptors::get(fd)?;
+        Ok((locks::descriptor(fd, &file)?, file))
+    });
+    to_c(asked.and_then(|(held, file)| {
+        let answer = raw::lock_whole(held, operation);
+        done_with(file);
+        answer
+    }))
+}
+
+/// A file stays open as long as somebody waits for a lock on it, even if it is closed meanwhile.
+fn done_with(file: Arc<OpenFile>) {
+    let _ = threads::inside(|| {
+        drop(file);
+        Ok(())
+    });
 }
 
 /// `lockf` locks like `fcntl`, from the current offset on.

@@ -24,6 +24,7 @@ mod inside;
 mod internal;
 mod io;
 mod keeper;
+mod kept_locks;
 mod left_open;
 mod libraries;
 mod limits;

@@ -21,5 +21,8 @@ pub(crate) const INTERNAL_MAX: u64 = 256;
 /// Closed files of which this process keeps the lease, because who inherited them has them open.
 pub(crate) const LEFT_OPEN_MAX: usize = 256;
 
+/// Lock files that a process keeps open after it has closed their objects.
+pub(crate) const LOCK_FILES_KEPT: usize = 16;
+
 /// Different notes that one process writes to the report.
 pub(crate) const NOTES_MAX: usize = 64;

@@ -9,7 +9,7 @@
 use crate::answer::{Answer, Fail, refuse};
 use crate::config::{self, Config};
 use crate::open_file::OpenFile;
-use crate::{descriptors, internal, left_open, mounted, raw, threads};
+use crate::{descriptors, internal, kept_locks, left_open, mounted, raw, threads};
 use esker::Wait;
 use esker::types::ObjectId;
 use std::ffi::{CStr, CString, c_int};
@@ -51,13 +51,13 @@ pub(crate) fn name_with(oid: ObjectId, suffix: &[u8]) -> Answer<CString> {
 /// The lock file of an object, with a shared lock on its last byte.
 fn open_file(oid: ObjectId) -> Answer<c_int> {
     loop {
-        let fd = find_or_make(oid)?;
+        let fd = kept_locks::take(oid).map_or_else(|| find_or_make(oid), Ok)?;
         match presence(fd, libc::F_OFD_SETLKW, libc::F_RDLCK).and_then(|_| raw::status(fd)) {
             Ok(status) if status.st_nlink > 0 => return Ok(fd),
             // Its last user has just removed it, or a signal arrived.
-            Ok(_) | Err(Fail::Errno(libc::EINTR)) => raw::close(fd),
+            Ok(_) | Err(Fail::Errno(libc::EINTR)) => close(fd),
             Err(error) => {
-                raw::close(fd);
+                close(fd);
                 return Err(error);
             }
         }
@@ -119,10 +119,31 @@ pub(crate) enum Left {
     Unlinked,
 }
 
-/// Closes the lock file of an object.
-fn close_of(fd: c_int, oid: ObjectId) -> Left {
+fn close(fd: c_int) {
+    internal::forget(fd);
     raw::close(fd);
+}
+
+/// Closes the lock file of an object.
+pub(crate) fn close_of(fd: c_int, oid: ObjectId) -> Left {
+    close(fd);
     remove_unused_of(oid)
+}
+
+/// Drops all locks in the lock file of an object, and keeps it open for the next ones. Closes it where the object has to be
+/// freed, or where it was removed.
+fn unlock(fd: c_int, oid: ObjectId) -> Answer<Left> {
+    raw::lock_whole(fd, libc::LOCK_UN)?;
+    let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
+    let status = raw::status(fd)?;
+    if status.st_nlink == 0 || (is_last && status.st_size > 0) {
+        return Ok(close_of(fd, oid));
+    }
+    let (l_type, l_whence) = (libc::F_UNLCK as i16, libc::SEEK_SET as i16);
+    let mut all = libc::flock { l_type, l_whence, l_start: 0, l_len: 0, l_pid: 0 };
+    raw::lock_range(fd, libc::F_OFD_SETLK, &mut all)?;
+    kept_locks::keep(oid, fd);
+    Ok(if is_last { Left::Nothing } else { Left::InUse })
 }
 
 /// True if anybody has the lock file of an object open. A look would drop the record locks of this process, which has it open
@@ -188,8 +209,7 @@ pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
     match file.lock.compare_exchange(-1, opened, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ok(opened),
         Err(other) => {
-            internal::forget(opened);
-            raw::close(opened);
+            close(opened);
             Ok(other)
         }
     }
@@ -210,11 +230,13 @@ pub(crate) fn belongs_to(file: &OpenFile, anonymous: c_int) -> Answer<()> {
 
 /// Before a fork: opens lock files, so that parent and child share locks and count as users.
 pub(crate) fn share() {
+    kept_locks::close();
     share_those(|_| true);
 }
 
 /// As [`share`], before exec.
 pub(crate) fn share_with_next() {
+    kept_locks::close();
     share_those(|fd| raw::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags == 0));
 }
 
@@ -266,15 +288,21 @@ pub(crate) fn closed(file: &OpenFile) -> Left {
     if lock < 0 {
         return Left::Nothing;
     }
-    internal::forget(lock);
-    close_of(lock, file.identity().oid)
+    let oid = file.identity().oid;
+    match file.position.is_shared() {
+        // Others may have it open, whose locks these are too.
+        true => close_of(lock, oid),
+        false => unlock(lock, oid).unwrap_or_else(|_| close_of(lock, oid)),
+    }
 }
 
 /// Called when the process ends and its descriptors are closed. Returns the files that others have open.
 pub(crate) fn end() -> Vec<left_open::Left> {
     let files = descriptors::within(0, u32::MAX).filter_map(|fd| descriptors::get(fd).ok());
     let in_use = files.filter(|file| file.release_locks() == Left::InUse);
-    in_use.filter_map(|file| Some((file.identity().oid, file.leased()?))).collect()
+    let left = in_use.filter_map(|file| Some((file.identity().oid, file.leased()?))).collect();
+    kept_locks::close();
+    left
 }
 
 /// Files with a lock file that the next program may inherit.

@@ -89,7 +89,10 @@ pub(crate) fn before_fork() {
         locks::share();
     }
     if left_open::is_needed() {
-        let _ = threads::inside(|| Ok(left_open::review()));
+        let _ = threads::inside(|| {
+            left_open::review();
+            Ok(())
+        });
     }
 }
 
