@@ -16,6 +16,7 @@ pub mod engine;
 pub mod field_io;
 pub mod fields;
 pub mod fleet;
+pub mod growth;
 pub mod host;
 pub mod interrupt;
 pub mod job;

@@ -104,7 +104,7 @@ impl Limit {
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Skips a name left by a process that died between creation and removal.
-fn nameless_file(folder: &Path) -> Result<File> {
+pub(crate) fn nameless_file(folder: &Path) -> Result<File> {
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!(".esker-limit-{}-{number}", std::process::id()));

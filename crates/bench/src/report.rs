@@ -108,6 +108,9 @@ pub struct Run {
     pub ratio: Option<f64>,
     /// Latencies of operations.
     pub latency_us: Latency,
+    /// What the store held at the end of the phase, in `growth`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<u64>,
     /// Further members of field-io and segments.
     #[serde(flatten)]
     pub parallel: Option<Box<Parallel>>,
@@ -154,6 +157,7 @@ impl Run {
                 p99_9: rounded(tally.latency.percentile_us(99.9)),
                 max: rounded(tally.latency.max_us()),
             },
+            entries: None,
             parallel: None,
             repeated: None,
         }

@@ -54,17 +54,22 @@ fn parallel_row(run: &Run, parallel: &Parallel) -> [String; 15] {
 }
 
 fn table(runs: &[Run]) -> Table {
-    let mut table = Table::new(
-        "workload|phase|>procs|>size|>ops/s|>MiB/s|>limit|>ratio|>p50 us|>p99 us|>p99.9 us|>max us",
-    );
-    runs.iter().for_each(|run| table.row(row(run)));
+    let entries = runs.iter().any(|run| run.entries.is_some());
+    let first = if entries { "workload|>entries|phase" } else { "workload|phase" };
+    let mut table = Table::new(&format!(
+        "{first}|>procs|>size|>ops/s|>MiB/s|>limit|>ratio|>p50 us|>p99 us|>p99.9 us|>max us"
+    ));
+    for run in runs {
+        let count = entries.then(|| or_dash(run.entries.map(|entries| entries.to_string())));
+        table.row([run.workload.clone()].into_iter().chain(count).chain(row(run)));
+    }
     table
 }
 
-fn row(run: &Run) -> [String; 12] {
+/// Without what is stored.
+fn row(run: &Run) -> [String; 11] {
     let latency = run.latency_us;
     [
-        run.workload.clone(),
         run.phase.clone(),
         run.procs.to_string(),
         Bytes(run.size_bytes).to_string(),

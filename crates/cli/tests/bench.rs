@@ -30,8 +30,8 @@ fn check_shape(report: &Value) {
         }
         let latency = |name: &str| run["latency_us"][name].as_f64().unwrap();
         assert!(latency("p50") <= latency("p99") && latency("p99") <= latency("max"), "{run}");
-        let is_limit = run["store"] == json!("medium");
-        assert_eq!((run["limit_mib_s"].is_null(), run["ratio"].is_null()), (is_limit, is_limit));
+        let without = run["store"] == json!("medium") || run["phase"] == json!("open");
+        assert_eq!((run["limit_mib_s"].is_null(), run["ratio"].is_null()), (without, without));
     }
 }
 
@@ -89,6 +89,50 @@ fn arrays_and_keys_are_measured_beside_the_limit() {
 }
 
 #[test]
+fn a_store_is_measured_while_it_grows() {
+    let site = Site::in_memory();
+    let (dir, page) = (site.dir.display().to_string(), site.dir.join("page.html"));
+    let file = site.dir.join("growth.json").display().to_string();
+    let wanted = ["--entries", "10,40", "--ops", "20", "--targets", "2", "--json", &file];
+    let table = site.ok(&[&["bench", "growth", "--path", &dir][..], &wanted].concat());
+    let report = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    check_shape(&report);
+    let found: Vec<_> = report["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| {
+            let text = |member: &str| run[member].as_str().unwrap().to_owned();
+            (
+                text("workload"),
+                run["entries"].as_u64().unwrap(),
+                text("phase"),
+                run["ops"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    let mut expected = Vec::new();
+    for workload in ["kv", "array"] {
+        for (entries, puts) in [(10, 5), (40, 15)] {
+            for (phase, ops) in
+                [("pwrite", puts), ("put", puts), ("pread", 20), ("get", 20), ("open", 5)]
+            {
+                expected.push((workload.to_owned(), entries, phase.to_owned(), ops));
+            }
+        }
+    }
+    assert_eq!(found, expected);
+    assert!(table.contains("entries"), "{table}");
+    site.ok(&["bench", "report", &file, "-o", &page.display().to_string()]);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert_eq!(
+        page.matches("as entries go from 10 to 40").count(),
+        6,
+        "puts, gets and opening of two kinds"
+    );
+}
+
+#[test]
 fn an_engine_is_measured_beside_raw_tcp() {
     let site = Site::in_memory();
     let dir = site.dir.display().to_string();
@@ -134,6 +178,8 @@ fn nonsense_is_refused_and_leaves_nothing() {
     assert_eq!(kind(&["bench", "kv", "--ops", "0"]), "invalid");
     assert_eq!(kind(&["bench", "kv", "--class", "ODD"]), "invalid");
     assert_eq!(kind(&["bench", "engine", "--in-flight", "0"]), "invalid");
+    assert_eq!(kind(&["bench", "growth", "--entries", "20,10"]), "invalid");
+    assert_eq!(kind(&["bench", "growth", "--entries", "0"]), "invalid");
     assert_eq!(kind(&["bench", "kv", "--ops", "5", "--targets", "2", "--class", "RP_2G1"]), "io");
     assert_eq!(site.fails(&["bench", "limit", "--path", "/no/such"]).0, "not_found");
     assert_clean(&site);

@@ -9,6 +9,7 @@
 
 mod applications;
 pub mod chart;
+mod growth;
 pub mod offsets;
 pub mod page;
 pub mod paper;
@@ -54,6 +55,9 @@ impl Figures {
     pub fn of(&mut self, files: &[Results]) -> Result<Vec<Figure>> {
         let samples = sweep::samples(files);
         let mut figures = Vec::new();
+        for file in files {
+            figures.extend(self.growth(file)?);
+        }
         for sweep in &sweep::SWEEPS {
             figures.extend(self.sweep(sweep, &samples)?);
         }

@@ -52,6 +52,7 @@ pub struct Measurement {
     pub limit_mib_s: Option<f64>,
     pub ratio: Option<f64>,
     pub latency_us: Option<Latency>,
+    pub entries: Option<u64>,
     pub mode: Option<String>,
     pub pattern: Option<String>,
     pub contention: Option<String>,

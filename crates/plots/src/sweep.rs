@@ -133,9 +133,9 @@ pub fn samples(files: &[Results]) -> Vec<Sample> {
 }
 
 impl Sample {
-    /// A run of the medium counts only where nothing but the medium was measured.
+    /// A run of the medium counts only where nothing but the medium was measured. Stores that grow have charts of their own.
     fn of(run: &Measurement) -> Option<Self> {
-        if run.is_limit() && run.workload != "limit" {
+        if run.entries.is_some() || (run.is_limit() && run.workload != "limit") {
             return None;
         }
         let mib_s = run.bandwidth();

@@ -2,6 +2,7 @@
 mod beside;
 mod engine;
 mod fields;
+mod growth;
 mod ior;
 mod mdtest;
 mod parallel;
@@ -27,6 +28,7 @@ use esker_bench::report::Report;
 use esker_bench::units::Bytes;
 use esker_bench::{field_io, fleet, interrupt, whole, worker};
 use fields::Fields;
+use growth::Growth;
 use ior::Ior;
 use mdtest::Mdtest;
 use parallel::{FieldIo, Segments};
@@ -57,6 +59,7 @@ pub(crate) enum BenchCommand {
     Limit(Limit),
     Array(Array),
     Kv(Kv),
+    Growth(Growth),
     Engine(EngineArgs),
     FieldIo(Box<FieldIo>),
     Fields(Fields),
@@ -77,6 +80,9 @@ pub(crate) enum BenchCommand {
     /// Serve as one process of field-io or segments
     #[command(hide = true)]
     FieldWorker,
+    /// Serve as the process of growth
+    #[command(hide = true)]
+    GrowthWorker,
     /// Serve as one process of fields
     #[command(hide = true)]
     FieldsWorker,
@@ -250,6 +256,7 @@ impl BenchCommand {
             Self::Worker
             | Self::EngineWorker
             | Self::FieldWorker
+            | Self::GrowthWorker
             | Self::FieldsWorker
             | Self::TensorsWorker
             | Self::PosixWorker => {
@@ -273,6 +280,8 @@ impl BenchCommand {
             Self::Engine(engine) => engine.run(),
             Self::EngineWorker => serve::<esker_bench::engine::worker::Worker>(),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
+            Self::Growth(growth) => growth.run(),
+            Self::GrowthWorker => serve::<esker_bench::growth::worker::Worker>(),
             Self::Compare(compare) => compare.run(),
             Self::Paper(paper) => paper.run(),
             Self::Report(report) => report.run(),

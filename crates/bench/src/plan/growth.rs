@@ -1,0 +1,235 @@
+//! `esker bench growth`: a store while it grows, beside a file of the same values.
+use super::Note;
+use super::site::Site;
+use super::store::BenchPool;
+use crate::fleet::{Fleet, Launcher};
+use crate::growth::GrowthStep;
+use crate::growth::worker::{ENTRIES_MAX, GrowthJob};
+use crate::host::Host;
+use crate::job::{Index, Job, StoreJob, Workload};
+use crate::measure::{Measured, Tally};
+use crate::report::{Report, Run, RunName, Settings};
+use esker_types::{Error, ErrorKind, Result};
+use serde_json::json;
+
+/// What to measure of a store that grows.
+#[derive(Clone, Debug)]
+pub struct GrowthPlan {
+    /// How to start processes.
+    pub launcher: Launcher,
+    /// Where.
+    pub place: BenchPool,
+    /// Kinds of entries, one store for each.
+    pub kinds: Vec<Kind>,
+    /// Numbers of entries at which the store is measured.
+    pub entries: Vec<u64>,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// Operations of each phase at each size; at most half of the entries are put in one phase.
+    pub ops: u64,
+    /// Object class.
+    pub class: String,
+    /// Seed of the values and of the choice of entries.
+    pub seed: u64,
+}
+
+/// The kind of entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// Keys of one Key-Value.
+    Kv,
+    /// Arrays, each an object of its own.
+    Array,
+}
+
+/// How often the store is opened at each size, each time by a new process.
+const OPENINGS: u32 = 5;
+/// Index entries of an Array, at most.
+const ENTRIES_PER_ARRAY: u64 = 4;
+
+impl Kind {
+    fn workload(self) -> Workload {
+        match self {
+            Self::Kv => Workload::Kv,
+            Self::Array => Workload::Array(Index::None),
+        }
+    }
+}
+
+impl GrowthPlan {
+    /// Runs the benchmark.
+    ///
+    /// # Errors
+    /// If the pool cannot be created or opened, or is too small, or an option is invalid;
+    /// [`ErrorKind::Corrupt`] if data read is not that written.
+    pub fn run(&self, note: Note<'_>) -> Result<Report> {
+        self.check()?;
+        let site = self.place.site(&self.launcher, || self.needs(), note)?;
+        let host = Host::of(&site.folder)?;
+        let mut runs = Vec::new();
+        for &kind in &self.kinds {
+            let container = format!("esker-bench-{}", std::process::id());
+            site.create_container(&container)?;
+            let measured = self.grow(&site, kind, &container, note, &mut runs);
+            note("removing what was stored");
+            site.destroy_container(&container)?;
+            measured?;
+        }
+        Ok(Report::new(host, self.settings(&site)?, runs))
+    }
+
+    fn check(&self) -> Result<()> {
+        let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
+        crate::load::class_of(&self.class)?;
+        if self.value_bytes == 0 || self.ops == 0 || self.kinds.is_empty() {
+            return refuse("sizes of values and operations must be at least 1".to_owned());
+        }
+        if self.entries.is_empty() || !self.entries.is_sorted_by(|one, next| one < next) {
+            return refuse("numbers of entries must increase".to_owned());
+        }
+        match self.entries.iter().find(|entries| !(1..=ENTRIES_MAX).contains(*entries)) {
+            Some(_) => refuse(format!("a number of entries must be 1 to {ENTRIES_MAX}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Payload and index entries. Entries are spread over all targets, so none needs room for all.
+    fn needs(&self) -> (u64, u64) {
+        let most = self.entries.last().copied().unwrap_or(0);
+        let shards = match &self.place {
+            BenchPool::Own(own) => u64::from(own.targets.unwrap_or(8)),
+            BenchPool::Pool(_) => 1,
+        };
+        let indexed = most.saturating_mul(ENTRIES_PER_ARRAY).div_ceil(shards);
+        (most.saturating_mul(self.value_bytes), indexed)
+    }
+
+    fn grow(
+        &self,
+        site: &Site,
+        kind: Kind,
+        container: &str,
+        note: Note<'_>,
+        runs: &mut Vec<Run>,
+    ) -> Result<()> {
+        let job = self.job(site, kind, container);
+        let mut process = Process::start(&self.launcher, &job)?;
+        let mut stored = 0;
+        for &entries in &self.entries {
+            note(&format!("growing to {entries} entries"));
+            let from = entries - self.ops.min((entries - stored).div_ceil(2));
+            process.take(GrowthStep::Append { from: stored, to: from })?;
+            process.take(GrowthStep::Put { from: stored, to: from })?;
+            note(&format!("measuring {entries} entries"));
+            let found = self.measure(&mut process, &job, from, entries)?;
+            runs.extend(found.runs(&self.name(site, kind), entries));
+            stored = entries;
+        }
+        Ok(())
+    }
+
+    /// Puts entries from `from` on, so that there are `entries`, then reads and opens.
+    fn measure(
+        &self,
+        process: &mut Process,
+        job: &GrowthJob,
+        from: u64,
+        entries: u64,
+    ) -> Result<Found> {
+        let ops = self.ops;
+        let append = process.take(GrowthStep::Append { from, to: entries })?;
+        let put = process.take(GrowthStep::Put { from, to: entries })?;
+        let pread = process.take(GrowthStep::Pread { entries, ops })?;
+        let get = process.take(GrowthStep::Get { entries, ops })?;
+        let mut open = Tally::default();
+        for _ in 0..OPENINGS {
+            let mut fresh = Process::start(&self.launcher, job)?;
+            open.add_round(&[fresh.take(GrowthStep::Open { entries })?]);
+        }
+        let [append, put, pread, get] = [append, put, pread, get].map(tally);
+        Ok(Found { append, put, pread, get, open })
+    }
+
+    fn name<'a>(&self, site: &'a Site, kind: Kind) -> RunName<'a> {
+        let workload = kind.workload().name();
+        RunName { store: site.store(), workload, phase: "", procs: 1, size_bytes: self.value_bytes }
+    }
+
+    fn job(&self, site: &Site, kind: Kind, container: &str) -> GrowthJob {
+        let store = StoreJob {
+            pool: site.url.clone(),
+            container: container.to_owned(),
+            class: self.class.clone(),
+            workload: kind.workload(),
+        };
+        let job = Job {
+            rank: 0,
+            procs: 1,
+            size_bytes: self.value_bytes,
+            ops: self.ops,
+            seed: self.seed,
+            folder: site.folder.clone(),
+            seconds: None,
+            store: Some(store),
+        };
+        GrowthJob { job, durable: site.durable }
+    }
+
+    fn settings(&self, site: &Site) -> Result<Settings> {
+        let options = json!({
+            "ops": self.ops,
+            "class": self.class,
+            "targets": site.targets()?,
+            "durability": if site.durable { "commit" } else { "process" },
+            "huge_pages": site.huge_pages()?,
+        });
+        Ok(Settings::new(self.seed, options))
+    }
+}
+
+/// A process that works on the store alone.
+struct Process(Fleet);
+
+impl Process {
+    fn start(launcher: &Launcher, job: &GrowthJob) -> Result<Self> {
+        Fleet::start(launcher, std::slice::from_ref(job)).map(Self)
+    }
+
+    fn take(&mut self, step: GrowthStep) -> Result<Measured> {
+        let mut done: Vec<Measured> = self.0.ask(&[step])?;
+        Ok(done.pop().unwrap_or_default())
+    }
+}
+
+fn tally(measured: Measured) -> Tally {
+    let mut tally = Tally::default();
+    tally.add_round(&[measured]);
+    tally
+}
+
+/// What was measured at one size.
+struct Found {
+    append: Tally,
+    put: Tally,
+    pread: Tally,
+    get: Tally,
+    open: Tally,
+}
+
+impl Found {
+    fn runs(&self, name: &RunName<'_>, entries: u64) -> [Run; 5] {
+        let medium = |phase, tally| (RunName { store: "medium", phase, ..*name }, tally, None);
+        let store = |phase, tally, limit| (RunName { phase, ..*name }, tally, limit);
+        let runs = [
+            medium("pwrite", &self.append),
+            store("put", &self.put, Some(&self.append)),
+            medium("pread", &self.pread),
+            store("get", &self.get, Some(&self.pread)),
+            store("open", &self.open, None),
+        ];
+        runs.map(|(name, tally, limit)| {
+            let entries = Some(entries);
+            Run { entries, ..Run::new(&name, tally, limit) }
+        })
+    }
+}
