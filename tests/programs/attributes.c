@@ -131,6 +131,7 @@ extended_stat(void)
 	struct stat    info;
 	struct stat64  wide;
 	struct statvfs space;
+	char           name[32];
 	int            fd = new_file("file", 1000, 1);
 
 	OK(statx(AT_FDCWD, "file", 0, STATX_BASIC_STATS | STATX_BTIME, &full));
@@ -141,6 +142,9 @@ extended_stat(void)
 	GIVES(info.st_mtime, full.stx_mtime.tv_sec);
 	OK(statx(fd, "", AT_EMPTY_PATH, STATX_SIZE, &full));
 	GIVES(1000, full.stx_size);
+	snprintf(name, sizeof(name), "/dev/fd/%d", fd);
+	OK(statx(AT_FDCWD, name, 0, STATX_ALL, &full));
+	CHECK(full.stx_size == 1000 && full.stx_nlink == 1 && full.stx_ino == info.st_ino);
 	OK(symlink("file", "link"));
 	OK(statx(AT_FDCWD, "link", AT_SYMLINK_NOFOLLOW, STATX_ALL, &full));
 	CHECK(S_ISLNK(full.stx_mode));

@@ -24,6 +24,34 @@ test_a_program() {
     is "$(find . -name copy -exec {} found \;)" found
 }
 
+# What a directory of PATH has: links that lead out, scripts that name no interpreter, and what is no program.
+test_found_in_path() {
+    mkdir bin none
+    ln -s /bin/echo bin/linked
+    # shellcheck disable=SC2016 # The script expands it.
+    printf 'echo "plain $1"\n' >bin/plain
+    chmod 755 bin/plain
+    mkdir none/plain
+    : >none/linked
+    is "$(PATH=$PWD/none:$PWD/bin:$PATH env linked out)" out
+    is "$(PATH=$PWD/none:$PWD/bin:$PATH env plain script)" "plain script"
+    is "$(PATH=$PWD/none:$PWD/bin:$PATH nice linked again)" again
+    cd bin
+    is "$(PATH=:$PATH env plain here)" "plain here"
+    is "$(PATH=.:$PATH env linked here)" here
+}
+
+# The child has a part in what its parent had open.
+test_while_a_child_lives() {
+    echo text >file
+    mkfifo "$outside/end"
+    for _ in 1 2 3 4 5; do
+        # shellcheck disable=SC2016 # The inner shell expands it.
+        is "$(bash -c 'read -r _ <file; (read -r _ <"$0"; :) >/dev/null & exec cat file' "$outside/end")" text
+        echo >"$outside/end"
+    done
+}
+
 test_not_executable() {
     printf '#!/bin/sh\n' >script
     fails ./script

@@ -97,6 +97,33 @@ END
     is "$(bash -c 'echo kept >file; exec 4<file; rm file; exec bash -c "cat <&4; exec cat /dev/null"')" kept
 }
 
+# ended_first ENDING: what a child reads of a file that its parent has removed, once the parent has ended in this way.
+ended_first() {
+    # shellcheck disable=SC2016 # The inner shell expands it.
+    bash -c 'echo kept >file; exec 4<>file; rm file
+        (trap "" TERM; read -r _ <"$0"; cat <&4 >read.new || echo gone >read.new; mv read.new read) &
+        eval "$1"' "$outside/go" "$1" || true
+    echo >"$outside/go"
+    while [ ! -e read ]; do sleep 0.01; done
+    cat read
+    rm read
+}
+
+test_read_by_heirs() {
+    mkfifo "$outside/go"
+    is "$(ended_first 'exit 0')" kept
+    is "$(ended_first 'exec 0<&- 1>&- 2>&-; exit 0')" kept
+    is "$(ended_first 'exec 4<&-; exec true')" kept
+    # Over nodes, a program that is started later may find nothing.
+    is "$(ended_first 'kill -9 $$' | sed s/gone/kept/)" kept
+    is "$(ended_first 'kill -TERM $$' | sed s/gone/kept/)" kept
+    seq 10 >file
+    exec 4<file
+    rm file
+    is "$(cat <&4 4<&- | tail -n 1)" 10
+    exec 4<&-
+}
+
 test_substitutions() {
     seq 3 >file
     is "$(<file)" "$(printf '1\n2\n3')"

@@ -140,8 +140,10 @@ fn tools_edit_and_pack() {
 #[test]
 fn locks_exclude_between_processes() {
     let script = "cd /esker; : >lock; exec 9>lock; flock 9; flock -n lock true && echo taken
-                  flock -u 9; flock -n lock echo free";
-    assert_eq!(shell(&site(), script), "free\n");
+                  flock -u 9; flock -n lock echo free
+                  exec 9<.; flock 9; flock -n . true && echo taken
+                  flock -u 9; flock -n . echo free too";
+    assert_eq!(shell(&site(), script), "free\nfree too\n");
 }
 
 #[test]
@@ -154,6 +156,22 @@ fn nothing_stays_of_locks() {
     let uuid = list[0]["uuid"].as_str().unwrap();
     assert_eq!(during.matches(uuid).count(), 1, "two is open:\n{during}");
     assert_eq!(shell(&site, "ls $ESKER_LOCKS").matches(uuid).count(), 0);
+    // Those that a process keeps, too, and those of files that are open at its end.
+    shell(&site, "perl -e 'for (1..40) { open F, \">/esker/f$_\"; flock F, 2; close F } exit 0'");
+    shell(&site, "perl -e 'open F, \">/esker/f\"; flock F, 2; use POSIX; POSIX::_exit(0)'");
+    assert_eq!(shell(&site, "ls $ESKER_LOCKS").matches(uuid).count(), 0);
+}
+
+#[test]
+fn what_is_removed_and_open_at_the_end_is_freed() {
+    let site = site();
+    for end in ["exit 0", "use POSIX; POSIX::_exit(0)"] {
+        let script =
+            format!("open F, '>/esker/gone'; print F 'text' x 1000; unlink '/esker/gone'; {end}");
+        shell(&site, &format!("perl -e \"{script}\""));
+        let checked = site.json(&["fs", "check", "tank/home"]);
+        assert_eq!(checked["leftovers"]["files"], 0, "{end}: {checked}");
+    }
 }
 
 /// Permissions of the folder for locks, and of a lock file in it that is in use.

@@ -171,7 +171,8 @@ impl Session {
         Some(container)
     }
 
-    /// Ends everything. Objects that were left to the last lease are removed.
+    /// Ends everything. Objects that were left to the last lease stay: whoever inherited a file of this client may still read
+    /// it. What keeps account of them removes them later, as what a process leaves that was killed on a node of the pool.
     pub(crate) async fn end(&self) {
         let (containers, leases) = {
             let mut open = self.open();
@@ -179,13 +180,11 @@ impl Session {
         };
         for ((_, oid), Leased { container, count }) in leases {
             for _ in 0..count {
-                if let Ok(true) = container.release(oid).await {
-                    remove(&*container, oid).await;
-                }
+                // Nobody is left to hear of a failure.
+                let _ = container.release(oid).await;
             }
         }
         for container in containers.values() {
-            // Nobody is left to hear of a failure.
             let _ = container.close().await;
         }
     }

@@ -1,7 +1,7 @@
 //! Descriptors that other processes must not keep open. Of a socket in a forked child, for one, the peer would not notice that
 //! the parent has died.
 #![allow(unsafe_code)]
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Sockets that are closed in children. Beyond this, children keep them.
@@ -18,11 +18,20 @@ pub(crate) fn close_inherited() {
         let descriptor = socket.swap(NONE, Ordering::Relaxed);
         if descriptor != NONE {
             // SAFETY: the descriptor was open when the parent registered it and until the fork. Its owner in this child's
-            // memory is never used nor dropped: it belongs to another generation. `close` of the C library may be
-            // intercepted, to keep programs from closing what is the store's.
-            unsafe { rustix::io::close(descriptor) };
+            // memory is never used nor dropped: it belongs to another generation.
+            unsafe { close_directly(descriptor) };
         }
     }
+}
+
+/// Closes a descriptor by the system call itself: `close` and `syscall` of the C library may be intercepted, to keep programs
+/// from closing what is the store's.
+///
+/// # Safety
+/// Nobody uses the descriptor any more.
+pub unsafe fn close_directly(descriptor: RawFd) {
+    // SAFETY: as the caller promises.
+    unsafe { rustix::io::close(descriptor) };
 }
 
 /// As long as it exists, a child made by fork closes the socket first. Drop it before the socket is closed.

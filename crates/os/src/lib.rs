@@ -12,7 +12,7 @@ mod later;
 mod signals;
 mod watch;
 
-pub use descriptors::{ClosedInChildren, keep_from_programs};
+pub use descriptors::{ClosedInChildren, close_directly, keep_from_programs};
 pub use files::{is_read_only, open_plain, space_of};
 pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbed};
 pub use later::{LATER, later};

@@ -4,13 +4,16 @@ use crate::edge::{Text, Texts, export, real};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::paths::{self, MountPath, shown};
 use crate::serve::serve;
-use crate::{config, descriptors, process, raw, unreached};
+use crate::{config, descriptors, process, raw, threads, unreached};
 use dfs::{File, Follow, Node, Open};
 use std::arch::naked_asm;
 use std::ffi::{CStr, CString, c_char, c_int};
 
 /// Bytes of a first line that the kernel reads (Linux: `BINPRM_BUF_SIZE`).
 const FIRST_LINE_MAX: usize = 256;
+
+/// What runs scripts that do not name an interpreter.
+const SHELL: &CStr = c"/bin/sh";
 
 /// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
@@ -98,12 +101,17 @@ impl Program {
     }
 }
 
+/// Checks that a file is executable.
+fn check_program(node: &Node) -> Answer<()> {
+    match node.kind() == dfs::Kind::File && node.attr()?.allows(0, &[], dfs::EXECUTE) {
+        true => Ok(()),
+        false => refuse(libc::EACCES),
+    }
+}
+
 /// Opens an executable file.
 fn open_program(node: &Node) -> Answer<File> {
-    let attr = node.attr()?;
-    if !attr.allows(0, &[], dfs::EXECUTE) || node.kind() != dfs::Kind::File {
-        return refuse(libc::EACCES);
-    }
+    check_program(node)?;
     Ok(node.open(Open::READ)?)
 }
 
@@ -198,10 +206,10 @@ pub(crate) fn serve_program<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
 pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int {
     let Some(name) = file.c_str() else { return to_c(refuse(libc::EFAULT)) };
     if name.to_bytes().contains(&b'/') {
-        return run(name, arguments, environment);
+        return run_or_interpret(name, arguments, environment);
     }
     if let Ok(path) = serve_program(|| in_our_folders(name.to_bytes())) {
-        return run(&path, arguments, environment);
+        return run_or_interpret(&path, arguments, environment);
     }
     let program = serve_program(|| {
         unreached::warn_found(name);
@@ -212,33 +220,58 @@ pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int 
     program.with(c::execvpe)
 }
 
+/// Runs a program. A file that the kernel does not know how to run is a script of the shell, to functions that search `PATH`.
+fn run_or_interpret(path: &CStr, arguments: Texts, environment: Texts) -> c_int {
+    let result = run(path, arguments, environment);
+    if threads::errno() != libc::ENOEXEC {
+        return result;
+    }
+    let rest = arguments.list().into_iter().skip(1);
+    let with_shell: Vec<_> = [SHELL, path].into_iter().chain(rest).map(CStr::as_ptr).collect();
+    let with_shell = [&with_shell[..], &[std::ptr::null()]].concat();
+    run(SHELL, Texts::of(&with_shell), environment)
+}
+
 /// The program of this name, if the first directory of `PATH` that has it is ours.
 pub(crate) fn in_our_folders(name: &[u8]) -> Answer<CString> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::os::unix::ffi::OsStrExt::as_bytes(folders.as_os_str());
-    let is_ours = |folder: &&[u8]| paths::is_ours(libc::AT_FDCWD, folder);
-    if !folders.split(|byte| *byte == b':').any(|folder| is_ours(&folder)) {
+    let paths = || folders.split(|byte| *byte == b':').map(|folder| in_folder(folder, name));
+    let is_ours = |path: &[u8]| paths::is_ours(libc::AT_FDCWD, path);
+    if !paths().any(|path| is_ours(&path)) {
         return refuse(libc::ENOENT);
     }
-    for folder in folders.split(|byte| *byte == b':') {
-        let path = [folder, b"/", name].concat();
-        if path.len() >= PATH_MAX {
-            continue;
-        }
-        let path = c_string(path)?;
-        if !is_ours(&folder) {
-            // SAFETY: the path ends with a zero byte.
-            if unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0 {
+    for path in paths().filter(|path| path.len() < PATH_MAX) {
+        if !is_ours(&path) {
+            if may_run(&path) {
                 return refuse(libc::ENOENT);
             }
-        } else if MountPath::new(libc::AT_FDCWD, path.to_bytes())
-            .and_then(|path| path.node(Follow::All))
-            .is_ok()
-        {
-            return Ok(path);
+        } else if may_run_ours(&path) {
+            return c_string(path);
         }
     }
     refuse(libc::ENOENT)
+}
+
+/// The path of a program in a directory of `PATH`. An empty one stands for the working directory.
+fn in_folder(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
+}
+
+fn may_run(path: &[u8]) -> bool {
+    // SAFETY: the path ends with a zero byte.
+    c_string(path.to_vec())
+        .is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0)
+}
+
+/// The same for a path in the mount point, which may be a link that leads out of it.
+fn may_run_ours(path: &[u8]) -> bool {
+    let found = MountPath::new(libc::AT_FDCWD, path)
+        .and_then(|path| path.with_node(Follow::All, |node| check_program(&node)));
+    match found {
+        Err(Fail::Outside(host)) => may_run(&host),
+        found => found.is_ok(),
+    }
 }
 
 /// The environment of this process.

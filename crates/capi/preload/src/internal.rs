@@ -63,8 +63,14 @@ pub(crate) fn has_room(fd: c_int) -> bool {
     let next = raw::control(fd, libc::F_DUPFD_CLOEXEC, BASE.load(Ordering::Relaxed) as usize);
     next.is_ok_and(|next| {
         raw::close(next);
-        next + FREE_MIN <= TOP.load(Ordering::Relaxed)
+        has_room_above(next)
     })
+}
+
+/// True if this descriptor of the store, the highest one, takes none that the store may need itself, and none of the
+/// program's.
+pub(crate) fn has_room_above(fd: c_int) -> bool {
+    fd >= BASE.load(Ordering::Relaxed) && fd + FREE_MIN <= TOP.load(Ordering::Relaxed)
 }
 
 /// Records that the store has closed a descriptor.

@@ -8,7 +8,7 @@
 use crate::answer::{Answer, refuse};
 use crate::left_open::Left;
 use crate::open_file::Content;
-use crate::{exec, locks, mounted, raw, threads};
+use crate::{exec, internal, locks, mounted, raw, threads};
 use dfs::{Dfs, File, Open};
 use esker::types::ObjectId;
 use esker_os::ForkLock;
@@ -26,8 +26,10 @@ const OBJECTS_MAX: usize = 2048;
 static KEPT: ForkLock<Vec<ObjectId>> = ForkLock::new();
 
 /// Leaves a keeper behind for those files that have lost their names. Returns when it has its leases.
-pub(crate) fn leave(mut files: Vec<Left>) {
-    let _ = threads::inside(|| {
+pub(crate) fn leave(files: Vec<Left>) {
+    // The leases of this process end inside, too.
+    let _ = threads::inside(move || {
+        let mut files = files;
         files.retain(|(oid, content)| !KEPT.lock().contains(oid) && is_removed(content));
         let oids: Vec<_> = files.iter().map(|(oid, _)| *oid).take(OBJECTS_MAX).collect();
         if !oids.is_empty() {
@@ -53,6 +55,8 @@ fn start(oids: &[ObjectId]) -> Answer<()> {
     environment.push(objects.or_else(|_| refuse(libc::EINVAL))?);
     let environment = exec::pointers(&environment);
     let (ready, tell) = raw::pipe()?;
+    // In the keeper it becomes the standard output, which it must not be yet: the program may have closed its own.
+    let tell = internal::keep(tell);
     let child = raw::fork();
     if let Ok(0) = child {
         if let Ok(0) = raw::fork() {
@@ -60,6 +64,7 @@ fn start(oids: &[ObjectId]) -> Answer<()> {
         }
         raw::exit();
     }
+    internal::forget(tell);
     raw::close(tell);
     if let Ok(child) = child {
         raw::wait(child);

@@ -11,6 +11,11 @@ use std::ffi::c_int;
 
 static KEPT: ForkLock<Vec<(ObjectId, c_int)>> = ForkLock::new();
 
+/// True if there are any.
+pub(crate) fn any() -> bool {
+    !KEPT.lock().is_empty()
+}
+
 /// Takes out the lock file of an object.
 pub(crate) fn take(oid: ObjectId) -> Option<c_int> {
     let mut kept = KEPT.lock();

@@ -136,7 +136,8 @@ fn unlock(fd: c_int, oid: ObjectId) -> Answer<Left> {
     raw::lock_whole(fd, libc::LOCK_UN)?;
     let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
     let status = raw::status(fd)?;
-    if status.st_nlink == 0 || (is_last && status.st_size > 0) {
+    let is_over = status.st_nlink == 0 || (is_last && status.st_size > 0);
+    if is_over || !internal::has_room_above(fd) {
         return Ok(close_of(fd, oid));
     }
     let (l_type, l_whence) = (libc::F_UNLCK as i16, libc::SEEK_SET as i16);
@@ -258,7 +259,7 @@ fn share_those(is_inherited: impl Fn(c_int) -> bool) {
 
 /// As [`share`], for one open file.
 pub(crate) fn share_one(fd: c_int, file: &OpenFile) -> Answer<()> {
-    match file.identity().flags & (libc::O_DIRECTORY | libc::O_PATH) {
+    match file.identity().flags & libc::O_PATH {
         0 => descriptor(fd, file).map(drop),
         _ => Ok(()),
     }

@@ -81,8 +81,10 @@ impl OpenFile {
     /// Releases its locks, and frees the content of a removed file that no other process has open.
     pub(crate) fn release_locks(&self) -> locks::Left {
         let left = locks::closed(self);
-        if left == locks::Left::Unlinked {
+        if left != locks::Left::InUse {
             self.close(left);
+        }
+        if left == locks::Left::Unlinked {
             let _ = mounted::get().map(|fs| fs.bury(self.identity.oid));
         }
         left

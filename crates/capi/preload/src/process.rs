@@ -1,8 +1,8 @@
 //! Start and end of the process.
 use crate::edge::export;
 use crate::{
-    config, cwd, descriptors, keeper, left_open, libraries, locks, maps, mounted, open, report,
-    stdio, threads,
+    config, cwd, descriptors, keeper, kept_locks, left_open, libraries, locks, maps, mounted, open,
+    report, stdio, threads,
 };
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,7 +51,7 @@ extern "C" fn end() {
 
 /// Releases locks. Not before exec, because the next program inherits them.
 fn release_locks() {
-    if descriptors::any() || left_open::is_needed() {
+    if descriptors::any() || kept_locks::any() || left_open::is_needed() {
         leave(locks::end);
     }
 }

@@ -72,10 +72,12 @@ fn follow(flags: c_int) -> Follow {
     if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All }
 }
 
-/// The descriptor that an empty path refers to.
-fn descriptor_itself(dir: c_int, path: Text, flags: c_int) -> Option<c_int> {
-    let is_empty = path.bytes().is_none_or(<[u8]>::is_empty);
-    (is_empty && flags & libc::AT_EMPTY_PATH != 0 && descriptors::is_ours(dir)).then_some(dir)
+/// The descriptor that a path refers to: an empty one, or one such as `/dev/fd/3`.
+fn descriptor_of(dir: c_int, path: Text, flags: c_int) -> Option<c_int> {
+    if path.bytes().is_none_or(<[u8]>::is_empty) {
+        return (flags & libc::AT_EMPTY_PATH != 0 && descriptors::is_ours(dir)).then_some(dir);
+    }
+    if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { open::descriptor(path) } else { None }
 }
 
 fn stat_at(
@@ -85,8 +87,7 @@ fn stat_at(
     flags: c_int,
     theirs: impl Fn(c_int, Text) -> c_int,
 ) -> c_int {
-    let named = if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { open::descriptor(path) } else { None };
-    match descriptor_itself(dir, path, flags).or(named) {
+    match descriptor_of(dir, path, flags) {
         Some(fd) => on(fd, |file| write_stat(&file.attr()?, out), || theirs(dir, path)),
         None => {
             let ours = |path: MountPath<'_>| write_stat(&path.attr(follow(flags))?, out);
@@ -163,7 +164,7 @@ export! {
     fn statx(dir: c_int, path: Text, flags: c_int, mask: c_uint, out: Out<libc::statx>) -> c_int
     | next {
         let theirs = |dir, path| next(dir, path, flags, mask, out);
-        match descriptor_itself(dir, path, flags) {
+        match descriptor_of(dir, path, flags) {
             Some(fd) => on(fd, |file| statx_of(&file.attr()?, out), || theirs(dir, path)),
             None => {
                 let ours = |path: MountPath<'_>| statx_of(&path.attr(follow(flags))?, out);
@@ -201,7 +202,7 @@ fn access_at(
 ) -> c_int {
     let effective = flags & libc::AT_EACCESS != 0;
     let user = if effective { crate::raw::user() } else { crate::raw::real_user() };
-    if let Some(fd) = descriptor_itself(dir, path, flags) {
+    if let Some(fd) = descriptor_of(dir, path, flags) {
         return on(fd, |file| check_access(&file.attr()?, mode, user), || theirs(dir, path));
     }
     let ours = |path: MountPath<'_>| check_access(&path.attr(follow(flags))?, mode, user);

@@ -149,28 +149,38 @@ impl Index {
     }
 
     /// A database needs a reader slot to be opened. Where dead processes have all of them, theirs are freed.
+    ///
+    /// The lock of the process on its number may be taken for a moment: if a program forks and then executes another, the child
+    /// has a part in the old program's lock until it closes what it inherited.
     fn open_database(&mut self) -> Result<()> {
-        match self.try_open_database() {
-            Err(error) if error.kind() == ErrorKind::Busy => {
-                self.clear_stale_readers();
-                self.try_open_database()
-            }
-            other => other,
+        let mut code = self.try_open_database();
+        if code == lmdb::MDB_READERS_FULL {
+            self.clear_stale_readers();
+            code = self.try_open_database();
         }
+        if code == libc::EAGAIN {
+            patiently(|| {
+                code = self.try_open_database();
+                Ok((code != libc::EAGAIN).then_some(()))
+            })?;
+        }
+        self.check(code, "opening")
     }
 
-    fn try_open_database(&mut self) -> Result<()> {
+    /// Returns an error of LMDB, or 0.
+    fn try_open_database(&mut self) -> c_int {
         let mut txn = null_mut();
         // SAFETY: `env` is open; `txn` receives the transaction. The dbi of the unnamed database is a
         // constant of LMDB, valid for all transactions once opened in one.
-        let code = unsafe {
+        unsafe {
             let begun = lmdb::mdb_txn_begin(self.env, null_mut(), lmdb::MDB_RDONLY, &raw mut txn);
-            self.check(begun, "opening")?;
+            if begun != 0 {
+                return begun;
+            }
             let opened = lmdb::mdb_dbi_open(txn, std::ptr::null(), 0, &raw mut self.dbi);
             lmdb::mdb_txn_abort(txn);
             opened
-        };
-        self.check(code, "opening")
+        }
     }
 
     /// True if commits write through a mapping.

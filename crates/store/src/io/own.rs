@@ -97,9 +97,8 @@ fn close_in_child() {
     for slot in descriptors() {
         let descriptor = slot.descriptor.swap(NONE, Ordering::SeqCst);
         if descriptor != NONE {
-            // SAFETY: nobody in the child uses it, for what an ancestor opened is left alone. By the system call, for the
-            // function may be one of the program's.
-            unsafe { libc::syscall(libc::SYS_close, descriptor) };
+            // SAFETY: nobody in the child uses it, for what an ancestor opened is left alone.
+            unsafe { fork::close_directly(descriptor) };
         }
     }
 }
