@@ -5,13 +5,13 @@
 # usage: soak.sh [--minutes N | --rounds N] [WHAT...]
 #   --minutes N  starts no round after N minutes (default 30)
 #   --rounds N   runs N rounds, however long they take
-#   WHAT         in rounds: torture model simulation files fields parse daos posix nodes; once: miri loom threads (default: all)
+#   WHAT         in rounds: torture model simulation files fields parse daos posix nodes s3; once: miri loom threads (default: all)
 #
 # environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, the length of each torture test
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
-drawn=(torture model simulation files fields parse daos posix nodes)
+drawn=(torture model simulation files fields parse daos posix nodes s3)
 tools=(miri loom threads)
 minutes=30 rounds=0 wanted=()
 place=build/soak
@@ -75,6 +75,11 @@ posix() {
 # The same on a pool over hosts, for longer than in `make test`.
 nodes() {
     ESKER_ALL_SUITES=1 ESKER_REFERENCE_ROUNDS=60 ESKER_TORTURE_ROUNDS=10 scripts/nodes.sh
+}
+
+# Several clients of `esker serve s3` at a time, for minutes, with an eye on its memory.
+s3() {
+    ESKER_S3_STEPS=2500 scripts/s3.sh -s -k mixed_load
 }
 
 has_nightly() {

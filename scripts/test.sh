@@ -117,7 +117,7 @@ done
 
 # In a separate folder, so that a test wheel never replaces a release wheel.
 python_package() {
-    scripts/wheel.sh build/test/wheels dev && scripts/test-python.sh build/test/wheels
+    scripts/wheel.sh build/test/wheels dev && scripts/daos.sh scripts/test-python.sh build/test/wheels
 }
 
 suite "files, each way they are reached" scripts/posix.sh

@@ -1,5 +1,6 @@
 """Pools for the tests: one in process memory, one in a memory file system if the machine has one, and one
-on the Ceph cluster that ESKER_TEST_RADOS names (`rados:POOL?conf=FILE`), if set. If ESKER_TEST_NODES names a
+on the Ceph cluster that ESKER_TEST_RADOS names (`rados:POOL?conf=FILE`), and the pool of a DAOS system that
+ESKER_TEST_DAOS names (`daos:POOL`), if set. If ESKER_TEST_NODES names a
 pool over nodes, that one takes the place of all of them; everything in it is destroyed."""
 
 import itertools
@@ -13,7 +14,9 @@ import esker
 _numbers = itertools.count()
 _rados = os.environ.get("ESKER_TEST_RADOS")
 _nodes = os.environ.get("ESKER_TEST_NODES")
-_backends = ["nodes"] if _nodes else ["memory", "native"] + (["rados"] if _rados else [])
+_daos = os.environ.get("ESKER_TEST_DAOS")
+_elsewhere = (["rados"] if _rados else []) + (["daos"] if _daos else [])
+_backends = ["nodes"] if _nodes else ["memory", "native", *_elsewhere]
 
 
 def _url(request):
@@ -22,6 +25,8 @@ def _url(request):
         return f"memory:tests-{next(_numbers)}"
     if request.param == "rados":
         return f"{_rados}&namespace=python-{os.getpid()}-{next(_numbers)}"
+    if request.param == "daos":
+        return _daos
     return request.getfixturevalue("native_url")
 
 

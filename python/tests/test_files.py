@@ -1,6 +1,7 @@
 """Files in a container."""
 
 import io
+import os
 import pickle
 
 import pytest
@@ -36,6 +37,24 @@ def test_files_behave_like_those_of_python(files):
             raw.fileno()
     with pytest.raises(ValueError, match="closed"):
         raw.read()
+
+
+def test_files_on_each_backend(pool):
+    label = f"files{os.getpid()}"
+    data = bytes(range(256)) * 5000
+    with pool.create_container(label, posix=True) as container:
+        files = esker.FileSystem(container)
+        files.mkdir("/d")
+        with files.open("/d/a", "wb") as file:
+            file.write(data)
+        with files.open("/d/a", "rb") as file:
+            file.seek(-7, io.SEEK_END)
+            assert file.read() == data[-7:]
+        files.rename("/d/a", "/b")
+        assert sorted(files.listdir("/")) == ["b", "d"] and files.listdir("/d") == []
+        with files.open("b", "rb") as file:
+            assert file.read() == data
+    pool.destroy_container(label, force=True)
 
 
 def test_large_files(files):

@@ -1,7 +1,9 @@
 """The server itself: TLS, metrics, limits, hosts, hostile requests, and its end."""
 
 import base64
+import hashlib
 import http.client
+import io
 import pathlib
 import random
 import re
@@ -10,6 +12,7 @@ import ssl
 import subprocess
 import tempfile
 import threading
+import time
 import urllib.request
 import zlib
 
@@ -339,6 +342,64 @@ def test_memory_stays_flat(own):
         round()
     # The pool itself is memory that the server has mapped, so a part of what was written counts.
     assert resident(own) - before < 200 * MIB
+
+
+def ended(stream):
+    """Return what comes until the server closes the connection."""
+    return b"".join(iter(lambda: stream.recv(MIB), b""))
+
+
+def test_clients_that_stop_are_dropped(own):
+    """Who stops in the middle of a request or an answer, or sends no other request, is waited for as long as --idle says."""
+    own.start("--idle", "1", "--metrics", "0")
+    s3 = own.client(signature_version="s3v4")
+    s3.create_bucket(Bucket="den")
+    s3.put_object(Bucket="den", Key="big", Body=bytes(64 * MIB))
+    host, port = own.url.removeprefix("http://").split(":")
+
+    def path(method, key):
+        url = s3.generate_presigned_url(method, Params={"Bucket": "den", "Key": key})
+        return url.removeprefix(own.url)
+
+    put, get = path("put_object", "a"), path("get_object", "big")
+    with (
+        socket.create_connection((host, int(port))) as head,
+        socket.create_connection((host, int(port))) as body,
+        socket.create_connection((host, int(port))) as reader,
+    ):
+        head.sendall(f"PUT {put} HTTP/1.1\r\nHost:".encode())
+        body.sendall(f"PUT {put} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 9\r\n\r\nabc".encode())
+        reader.sendall(f"GET {get} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+        ended(head)
+        assert b"RequestTimeout" in ended(body)
+        while metrics(own)["esker_s3_connections"] > 0:
+            time.sleep(0.01)
+        # What was on its way comes, but not all of it.
+        assert 0 < len(ended(reader)) < 64 * MIB
+    assert "a" not in [found["Key"] for found in s3.list_objects_v2(Bucket="den")["Contents"]]
+
+
+def test_etags_that_are_no_md5s(own):
+    """With --etag xxh3, ETags look like those of multipart uploads, hold in conditions, and an MD5 is verified all the same."""
+    own.start("--etag", "xxh3")
+    s3 = own.client()
+    s3.create_bucket(Bucket="den")
+    data = b"x" * 100
+    etag = s3.put_object(Bucket="den", Key="a", Body=data)["ETag"]
+    assert re.fullmatch(r'"[0-9a-f]{32}-1"', etag)
+    assert s3.put_object(Bucket="den", Key="b", Body=data)["ETag"] == etag
+    assert s3.put_object(Bucket="den", Key="b", Body=b"y")["ETag"] != etag
+    assert s3.copy_object(Bucket="den", Key="c", CopySource="den/a")["CopyObjectResult"]["ETag"] == etag
+    assert s3.get_object(Bucket="den", Key="a", IfMatch=etag)["Body"].read() == data
+    with pytest.raises(ClientError, match="PreconditionFailed"):
+        s3.put_object(Bucket="den", Key="b", Body=data, IfMatch=etag)
+    md5 = base64.b64encode(hashlib.md5(b"other").digest()).decode()
+    with pytest.raises(ClientError, match="BadDigest"):
+        s3.put_object(Bucket="den", Key="d", Body=data, ContentMD5=md5)
+    s3.upload_fileobj(io.BytesIO(bytes(17 * MIB)), "den", "parts")
+    parts = s3.head_object(Bucket="den", Key="parts")
+    assert parts["ContentLength"] == 17 * MIB
+    assert re.fullmatch(r'"[0-9a-f]{32}-3"', parts["ETag"])
 
 
 def test_a_client_that_asks_to_send_nothing_is_answered_last(door):

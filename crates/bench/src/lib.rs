@@ -36,6 +36,7 @@ pub mod posix;
 pub mod rendezvous;
 pub mod report;
 pub mod runner;
+pub mod s3;
 pub mod scaling;
 mod show;
 pub mod table;

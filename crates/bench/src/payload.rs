@@ -3,6 +3,7 @@ use crate::buffer::Buffer;
 use crate::job::Slot;
 use esker_types::Result;
 use fastrand::Rng;
+use std::ops::Range;
 
 /// Blocks of different slots begin at most this far apart, so they differ without being generated anew.
 const SPREAD_BYTES: usize = 16 << 10;
@@ -29,8 +30,20 @@ impl Payload {
     /// The block that belongs to `slot`.
     #[must_use]
     pub fn block(&self, slot: Slot) -> &[u8] {
+        &self.bytes[self.range(slot)]
+    }
+
+    /// Where that block is in [`Payload::bytes`].
+    #[must_use]
+    pub fn range(&self, slot: Slot) -> Range<usize> {
         let start = Rng::with_seed(slot.number()).usize(..SPREAD_BYTES / STEP_BYTES) * STEP_BYTES;
-        &self.bytes[start..start + self.block_bytes]
+        start..start + self.block_bytes
+    }
+
+    /// The bytes that all blocks are part of.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// True if each of `bytes`, from `at` on, equals the byte there in the block of one of `slots`.

@@ -157,6 +157,28 @@ fn an_engine_is_measured_beside_raw_tcp() {
 }
 
 #[test]
+fn objects_by_s3_are_measured_beside_the_http_library() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let short = ["--size", "300K", "--clients", "2", "--ops", "3", "--rounds", "2", "--verify"];
+    let place = ["bench", "s3", "--targets", "2", "--path", &dir, "--json", "-"];
+    let report = site.ok(&[&place[..], &short].concat());
+    let report: Value = serde_json::from_str(&report).unwrap();
+    check_shape(&report);
+    let phases: Vec<_> = runs(&report).into_iter().map(|run| (run.0, run.1)).collect();
+    let of = |workload: &str, phases: &[&str]| {
+        phases.iter().map(|phase| (workload.into(), (*phase).into())).collect::<Vec<_>>()
+    };
+    let door = ["put", "put signed", "put trailer", "get"];
+    let expected = [of("memory", &["put", "get"]), of("md5", &door), of("xxh3", &door)];
+    assert_eq!(phases, expected.concat());
+    for run in report["runs"].as_array().unwrap() {
+        assert_eq!(run["ops"], json!(2 * 3 * 2), "{run}");
+    }
+    assert_clean(&site);
+}
+
+#[test]
 fn a_pool_of_the_user_s_is_left_as_it_was() {
     let site = Site::new();
     site.create_pool();
@@ -180,6 +202,8 @@ fn nonsense_is_refused_and_leaves_nothing() {
     assert_eq!(kind(&["bench", "engine", "--in-flight", "0"]), "invalid");
     assert_eq!(kind(&["bench", "growth", "--entries", "20,10"]), "invalid");
     assert_eq!(kind(&["bench", "growth", "--entries", "0"]), "invalid");
+    assert_eq!(kind(&["bench", "s3", "--clients", "0"]), "invalid");
+    assert_eq!(kind(&["bench", "s3", "--peer", "ftp://x"]), "invalid");
     assert_eq!(kind(&["bench", "kv", "--ops", "5", "--targets", "2", "--class", "RP_2G1"]), "io");
     assert_eq!(site.fails(&["bench", "limit", "--path", "/no/such"]).0, "not_found");
     assert_clean(&site);

@@ -39,6 +39,15 @@ impl View {
         )
     }
 
+    /// The same bytes, for those who share them.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        match self.0 {
+            Content::InPlace(bytes) => bytes,
+            Content::Copied(bytes) => bytes.into(),
+        }
+    }
+
     /// True if the bytes are a copy, which keeps no segment of the pool in use.
     #[must_use]
     pub fn is_copy(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::open::Closed;
 use crate::orphans;
 use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, Result};
-use esker::{Access, Array, Proof, Wait, side_by_side, task};
+use esker::{Access, Array, Proof, View, Wait, side_by_side, task};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,6 +143,25 @@ impl File {
                 let read = self.content.read(&range, sink, self.node.fs().view()).await?;
                 Ok(read.bytes as usize)
             }
+        }
+    }
+
+    /// The `len` bytes from `offset` on, in place; `None` if they cannot be used so, because they are not one extent of a
+    /// pool in memory, or because this process has too many views. The view keeps a segment of the pool from being used
+    /// again: drop it soon ([`View`]).
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub fn view_at(&self, offset: u64, len: u64) -> Result<Option<View>> {
+        self.check_readable()?;
+        let view = self.content.view(Extent::new(offset, len), false, self.node.fs().view());
+        match view.wait() {
+            Err(error)
+                if [ErrorKind::NotSupported, ErrorKind::Overflow].contains(&error.kind()) =>
+            {
+                Ok(None)
+            }
+            view => view.map(Some),
         }
     }
 

@@ -1,11 +1,12 @@
 //! Listing directories.
 use crate::entry;
 use crate::inode::{Inode, Kind};
-use crate::limits::LIST_BATCH;
+use crate::limits::{LIST_BATCH, NAME_MAX};
 use crate::node::Node;
 use esker::Wait;
 use esker::types::ops::{Anchor, ListLimit};
-use esker::types::{KeyBatch, Result};
+use esker::types::{KeyBatch, KeyKind, Result, encode_key};
+use std::collections::BTreeSet;
 
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +68,40 @@ impl Node {
         Ok(names)
     }
 
+    /// The first `most` names after `after`, sorted. What it takes depends on `most`, and not on how many names there are;
+    /// but the pool may be one whose backend reads all of them (`daos:`).
+    ///
+    /// # Errors
+    /// As [`Node::read_dir`].
+    pub fn names_after(&self, after: &[u8], most: usize) -> Result<BTreeSet<Vec<u8>>> {
+        let mut first = First { after, most: most.max(1), names: BTreeSet::new() };
+        let mut anchor = Anchor::Start;
+        first.add(&self.read_names(&mut anchor, 1)?);
+        while let Anchor::After { shard, .. } = anchor {
+            anchor = self.add_shard(&mut first, shard)?;
+        }
+        Ok(first.names)
+    }
+
+    /// Adds the first names of a shard. Returns an anchor in a shard that was not looked at, or the end.
+    fn add_shard(&self, first: &mut First<'_>, shard: u32) -> Result<Anchor> {
+        let is_in =
+            |anchor: &Anchor| matches!(anchor, Anchor::After { shard: at, .. } if *at == shard);
+        let mut anchor = Anchor::After { shard, position: position(first.after)? };
+        let mut count = 0;
+        while count < first.most && is_in(&anchor) {
+            let names = self.read_names(&mut anchor, first.most)?;
+            count += names.len();
+            first.add(&names);
+        }
+        if is_in(&anchor) {
+            // A name is shorter than this, so none is behind it.
+            anchor = Anchor::After { shard, position: vec![0xff; NAME_MAX + 1] };
+            first.add(&self.read_names(&mut anchor, 1)?);
+        }
+        Ok(anchor)
+    }
+
     /// True if this directory is empty.
     ///
     /// # Errors
@@ -83,6 +118,32 @@ impl Node {
         self.directory()?;
         Ok(DirStream::new(self.clone()))
     }
+}
+
+/// The first names after one.
+struct First<'a> {
+    after: &'a [u8],
+    most: usize,
+    names: BTreeSet<Vec<u8>>,
+}
+
+impl First<'_> {
+    fn add(&mut self, found: &KeyBatch) {
+        let later = found.iter().filter(|name| *name > self.after);
+        self.names.extend(later.map(<[u8]>::to_vec));
+        while self.names.len() > self.most {
+            self.names.pop_last();
+        }
+    }
+}
+
+/// The position of a name in a listing; the beginning for an empty one.
+fn position(name: &[u8]) -> Result<Vec<u8>> {
+    let mut position = Vec::new();
+    if !name.is_empty() {
+        encode_key(KeyKind::Bytes, name, &mut position)?;
+    }
+    Ok(position)
 }
 
 /// An open listing (POSIX: `DIR`). It buffers one batch of entries ([`LIST_BATCH`]) and one anchor for each batch so

@@ -6,7 +6,7 @@ use dfs::{
     XattrMode, rename_all,
 };
 use esker::backend::NewContainer;
-use esker::types::{Epoch, ErrorKind};
+use esker::types::{Epoch, ErrorKind, ObjectClass};
 use esker::{Access, Wait};
 use esker_testkit::place::Place;
 
@@ -416,6 +416,34 @@ fn large_writes_cross_chunks() {
     assert_eq!(file.read_at(0, &mut back).unwrap(), 41_000);
     assert_eq!((&back[..1000], &back[1000..21_000]), (&[0; 1000][..], &bytes[..]));
     assert_eq!(&back[21_000..41_000], &bytes);
+}
+
+#[test]
+fn names_after_a_name_are_the_next_in_order() {
+    for class in [ObjectClass::S1, ObjectClass::SX] {
+        let place = Place::new("names-after");
+        let label = NewContainer::named(&place.label);
+        let new = NewDfs { dir_class: Some(class), ..NewDfs::default() };
+        Dfs::create_container(&place.pool(), &label, &new).unwrap();
+        let fs = Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
+        let dir = fs.root().mkdir(b"d", &Create::with_mode(0o755)).unwrap();
+        assert!(dir.names_after(b"", 3).unwrap().is_empty());
+        let mut all = std::collections::BTreeSet::new();
+        for number in 0..60u32 {
+            let mut name = format!("{:02}", number * 37 % 60).into_bytes();
+            name.extend(if number % 7 == 0 { &b"\xff\xff"[..] } else { b"" });
+            dir.create(&name, &FILE).unwrap();
+            all.insert(name);
+            // With one name, two, and many.
+            for after in [&b""[..], b"0", b"30", b"30\xff", b"\xff", &[0xff; 255]] {
+                for most in [1, 2, 7, 100] {
+                    let expected = all.iter().filter(|name| &name[..] > after).take(most);
+                    let found = dir.names_after(after, most).unwrap();
+                    assert!(found.iter().eq(expected), "{class:?} {number} {after:?} {most}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Receiving: what a client sends goes to a file, piece by piece.
 use crate::bucket::{Bucket, Hidden};
 use crate::fault::{Fault, Outcome};
-use crate::limits::{IDLE_SECONDS, PIECE_BYTES, PUT_BYTES_MAX};
+use crate::limits::{PIECE_BYTES, PUT_BYTES_MAX};
 use crate::metered::Held;
 use crate::metrics::Metrics;
 use crate::sums::{Expected, Summed, Sums};
@@ -13,7 +13,6 @@ use s3s::S3ErrorCode;
 use s3s::dto::StreamingBlob;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::time::Duration;
 
 /// All that arrived.
 pub(crate) struct Received {
@@ -109,12 +108,10 @@ impl Incoming {
         Ok(piece)
     }
 
-    /// The next bytes, as they arrive. The client is not waited for without end.
+    /// The next bytes, as they arrive.
     async fn receive(&mut self) -> Outcome<Option<Bytes>> {
         let Some(body) = &mut self.body else { return Ok(None) };
-        let next = poll_fn(|context| Pin::new(&mut *body).poll_next(context));
-        let next = tokio::time::timeout(Duration::from_secs(IDLE_SECONDS), next).await;
-        match next.map_err(|_| S3ErrorCode::RequestTimeout)? {
+        match poll_fn(|context| Pin::new(&mut *body).poll_next(context)).await {
             Some(Ok(bytes)) => {
                 self.held.release();
                 Ok(Some(bytes))
@@ -128,14 +125,23 @@ impl Incoming {
     }
 }
 
-/// The body ended early, or its signature is wrong.
+/// The body ended early, its signature is wrong, or its client stopped sending.
 fn broken(error: s3s::StdError) -> Fault {
+    if has_stopped(&*error) {
+        return Fault::new(S3ErrorCode::RequestTimeout, error.to_string());
+    }
     match error.downcast::<s3s::S3Error>() {
         Ok(error) => Fault::S3(*error),
         Err(error) => {
             Fault::new(S3ErrorCode::IncompleteBody, format!("the body did not arrive: {error}"))
         }
     }
+}
+
+fn has_stopped(error: &(dyn std::error::Error + 'static)) -> bool {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut io = causes.filter_map(|error| error.downcast_ref::<std::io::Error>());
+    io.any(|error| error.kind() == std::io::ErrorKind::TimedOut)
 }
 
 fn check_size(bytes: u64) -> Outcome<()> {

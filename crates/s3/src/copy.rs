@@ -6,7 +6,7 @@ use crate::fault::Outcome;
 use crate::find::{Found, find};
 use crate::limits::{PIECE_BYTES, RETRIES_MAX};
 use crate::record::{TAGS, Tags, read_tags};
-use crate::sums::Expected;
+use crate::sums::{Etags, Expected};
 use dfs::{File, Kind, Open};
 use esker::types::{Error, ErrorKind};
 use std::ops::Range;
@@ -35,9 +35,14 @@ impl Source {
     }
 
     /// Copies a range of it into a hidden file.
-    pub(crate) fn copy(&self, to: &Bucket, range: Range<u64>) -> Outcome<(Hidden, Received)> {
+    pub(crate) fn copy(
+        &self,
+        to: &Bucket,
+        range: Range<u64>,
+        etags: Etags,
+    ) -> Outcome<(Hidden, Received)> {
         let (hidden, file) = Hidden::file(to)?;
-        let mut sums = Expected::default().sums();
+        let mut sums = Expected::nothing(etags).sums();
         let size = range.end - range.start;
         if let Some(source) = &self.file {
             copy_range(source, range, &file, 0, |piece| sums.update(piece))?;

@@ -105,6 +105,11 @@ impl Keys {
         file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)
     }
 
+    #[cfg(test)]
+    pub(crate) fn from<const N: usize>(keys: [(String, Key); N]) -> Self {
+        Self(HashMap::from(keys))
+    }
+
     /// The key of this name.
     #[must_use]
     pub fn get(&self, access: &str) -> Option<&Key> {

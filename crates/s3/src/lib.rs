@@ -36,6 +36,7 @@ mod remove;
 mod server;
 mod service;
 mod sums;
+mod timed;
 mod uploads;
 mod workers;
 
@@ -43,3 +44,4 @@ pub use keys::{Key, Keys};
 pub use place::HIDDEN;
 pub use record::{DIRECTORY, RECORD, TAGS};
 pub use server::{Options, Server, Tls};
+pub use sums::Etags;

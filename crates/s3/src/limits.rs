@@ -9,6 +9,9 @@ pub const WORKERS_MAX: usize = 64;
 /// Bytes that are read from or written to a file at a time. Per connection, at most three times as many are in memory.
 pub const PIECE_BYTES: usize = 1 << 20;
 
+/// Pieces of a pool in memory that are made ready to be sent in one go. They are used in place and take no memory.
+pub const PIECES_IN_PLACE: usize = 2;
+
 /// Most bytes of a chunk that a client signs: it is held in memory until its signature is verified.
 pub const CHUNK_BYTES_MAX: usize = 16 << 20;
 
@@ -18,8 +21,11 @@ pub const KEY_BYTES_MAX: usize = 1024;
 /// Most keys in one page of a listing (S3).
 pub const LIST_KEYS_MAX: usize = 1000;
 
-/// Names of a directory that a listing sorts at a time.
+/// Most names of a directory that a listing looks at in one go.
 pub const LIST_WINDOW: usize = 1024;
+
+/// Fewest of them, for pages of few keys.
+pub const LIST_WINDOW_MIN: usize = 32;
 
 /// Most objects that one request deletes (S3).
 pub const DELETE_KEYS_MAX: usize = 1000;
@@ -51,7 +57,8 @@ pub const XML_BYTES_MAX: usize = 4 << 20;
 /// Most bytes of the headers of a request, and of what is read ahead of a connection.
 pub const READ_AHEAD_BYTES: usize = 512 << 10;
 
-/// Seconds within which a client sends the headers of a request, and each further part of its body.
+/// Seconds within which a client sends the headers of a request and each further part of its body, and takes a part of its
+/// answer, unless the caller says otherwise.
 pub const IDLE_SECONDS: u64 = 60;
 
 /// Seconds that requests under way get when the server ends.

@@ -1,16 +1,16 @@
 //! Listing keys in their order, page by page.
 //!
-//! The keys of a bucket are the paths of its files. A walk visits each directory that the page concerns and sorts its
-//! entries, [`LIST_WINDOW`] at a time, so memory stays small for any directory. A directory sorts as its name with a slash.
+//! The keys of a bucket are the paths of its files. A walk visits each directory that the page concerns and takes its
+//! entries in their order, [`LIST_WINDOW`] at a time, from the first that the page shows: what a page takes depends neither on
+//! how many entries there are nor on where it is. A directory sorts as its name with a slash.
 use crate::bucket::Bucket;
 use crate::fault::Outcome;
-use crate::limits::LIST_WINDOW;
+use crate::limits::{LIST_WINDOW, LIST_WINDOW_MIN};
 use crate::place::{HIDDEN, is_name};
 use crate::record::{DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, directory_etag};
 use dfs::limits::LIST_BATCH;
 use dfs::{Attr, Follow, Inode, Kind, Node, Time};
 use esker::types::ErrorKind;
-use esker::types::ops::Anchor;
 use std::collections::BTreeSet;
 
 /// What a page shows.
@@ -115,45 +115,46 @@ impl Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum From {
     /// After this order.
-    After(String),
+    After(Vec<u8>),
     /// From this order on.
-    At(String),
+    At(Vec<u8>),
 }
 
 impl From {
     /// The entries of the directory `path` that may have keys after `after`; `None` if there are none.
     fn new(path: &str, after: &str) -> Option<Self> {
         match after.strip_prefix(path) {
-            None if after < path => Some(Self::At(String::new())),
+            None if after < path => Some(Self::At(Vec::new())),
             None => None,
             Some(rest) => Some(match rest.split_once('/') {
-                Some((name, _)) => Self::At(format!("{name}/")),
-                None => Self::After(rest.to_owned()),
+                Some((name, _)) => Self::At(format!("{name}/").into()),
+                None => Self::After(rest.into()),
             }),
         }
     }
 
-    fn order(&self) -> &str {
+    fn order(&self) -> &[u8] {
         let (Self::After(order) | Self::At(order)) = self;
         order
     }
 
     fn takes(&self, order: &str) -> bool {
         match self {
-            Self::After(bound) => order > bound.as_str(),
-            Self::At(bound) => order >= bound.as_str(),
+            Self::After(bound) => order.as_bytes() > &bound[..],
+            Self::At(bound) => order.as_bytes() >= &bound[..],
         }
-    }
-
-    /// True if the order of an entry with this name may be after this. A directory is after files that its name begins.
-    fn may_take(&self, name: &str) -> bool {
-        name >= self.order() || self.order().starts_with(name)
     }
 }
 
 impl Walk<'_> {
     fn is_full(&self) -> bool {
         self.page.is_truncated
+    }
+
+    /// How many names to look at next: as many as are missing, and one to know whether there are more.
+    fn window_len(&self) -> usize {
+        let missing = self.wanted.count.saturating_sub(self.page.shown.len());
+        missing.saturating_add(1).clamp(LIST_WINDOW_MIN, LIST_WINDOW)
     }
 
     /// Shows a line, or notes that there is one more.
@@ -172,7 +173,7 @@ impl Walk<'_> {
             return self.only(dir, path, name);
         }
         loop {
-            let (entries, more) = window(dir, path, &from, &below)?;
+            let (entries, more) = window(dir, path, &from, &below, self.window_len())?;
             for entry in entries {
                 self.entry(dir, path, entry)?;
                 if self.is_full() {
@@ -311,15 +312,18 @@ fn is_shown(path: &str, name: &str) -> bool {
     !path.is_empty() || name != HIDDEN
 }
 
-/// The first entries of a directory from a place on, sorted, whose names begin with `below`; and the order of the last if
-/// there may be more.
+/// The first `count` entries of a directory from a place on, sorted, whose names begin with `below`; and the order of the
+/// last if there may be more.
 fn window(
     dir: &Node,
     path: &str,
     from: &From,
     below: &str,
-) -> Outcome<(Vec<Entry>, Option<String>)> {
-    let (names, last) = first_names(dir, path, from, below)?;
+    count: usize,
+) -> Outcome<(Vec<Entry>, Option<Vec<u8>>)> {
+    let (mut names, last) = next_names(dir, from.order().max(below.as_bytes()), below, count)?;
+    names.extend(names_before(from.order(), below));
+    names.retain(|name| is_shown(path, name) && is_name(name));
     let mut entries = Vec::with_capacity(names.len());
     let names: Vec<_> = names.iter().map(String::as_bytes).collect();
     for names in names.chunks(LIST_BATCH) {
@@ -329,7 +333,7 @@ fn window(
             Some(Entry { name: String::from_utf8(name.to_vec()).ok()?, inode, record })
         }));
     }
-    let is_last = |order: &str| last.as_deref().is_none_or(|last| order <= last);
+    let is_last = |order: &str| last.as_deref().is_none_or(|last| order.as_bytes() <= last);
     entries.retain(|entry| {
         let order = entry.order();
         from.takes(&order) && is_last(&order)
@@ -338,41 +342,27 @@ fn window(
     Ok((entries, last))
 }
 
-/// The names that may be among the first entries; and the last of them if there are more.
-fn first_names(
+/// The first names after `after` that begin with `below`; and the last name looked at if there may be more.
+fn next_names(
     dir: &Node,
-    path: &str,
-    from: &From,
+    after: &[u8],
     below: &str,
-) -> Outcome<(BTreeSet<String>, Option<String>)> {
-    let (mut first, mut before, mut is_cut) = (BTreeSet::new(), BTreeSet::new(), false);
-    let mut anchor = Anchor::Start;
-    while !anchor.is_end() {
-        for name in dir.read_names(&mut anchor, LIST_BATCH)?.iter() {
-            let Ok(name) = std::str::from_utf8(name) else { continue };
-            if !name.starts_with(below) || !is_shown(path, name) || !from.may_take(name) {
-                continue;
-            }
-            if name < from.order() {
-                before.insert(name.to_owned());
-                continue;
-            }
-            if first.len() < LIST_WINDOW
-                || first.last().is_some_and(|last: &String| name < last.as_str())
-            {
-                first.insert(name.to_owned());
-            } else {
-                is_cut = true;
-            }
-            if first.len() > LIST_WINDOW {
-                first.pop_last();
-                is_cut = true;
-            }
-        }
-    }
-    let last = first.last().filter(|_| is_cut).cloned();
-    first.append(&mut before);
-    Ok((first, last))
+    count: usize,
+) -> Outcome<(BTreeSet<String>, Option<Vec<u8>>)> {
+    let found = dir.names_after(after, count)?;
+    let is_below = |name: &[u8]| name.starts_with(below.as_bytes());
+    let last = found.last().filter(|last| found.len() == count && is_below(last)).cloned();
+    // What is no UTF-8 is no key.
+    let names = found.into_iter().filter_map(|name| String::from_utf8(name).ok());
+    Ok((names.filter(|name| is_below(name.as_bytes())).collect(), last))
+}
+
+/// Names whose entries may be after an order although the names are not: a directory is after files that its name begins.
+fn names_before(order: &[u8], below: &str) -> impl Iterator<Item = String> {
+    let begins =
+        (below.len()..=order.len()).filter_map(|end| std::str::from_utf8(&order[..end]).ok());
+    let begins = begins.filter(|name| name.starts_with(below)).chain([below]);
+    begins.map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! How much of a request's body waits to be verified.
+//! How much of a request's body waits to be verified, and how long the next part of it is waited for.
 //!
 //! A client may sign each chunk of a body, of a size that it chooses, and `s3s` holds a chunk until its signature is
 //! verified. Here the bytes are counted that go in without any coming out.
 use crate::limits::CHUNK_BYTES_MAX;
+use crate::timed::Patience;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use s3s::StdError;
@@ -33,10 +34,11 @@ impl Held {
     }
 }
 
-/// A body that ends in an error if too much of it is held.
+/// A body that ends in an error if too much of it is held, or if its client stops sending.
 pub(crate) struct Metered {
     pub(crate) body: Incoming,
     pub(crate) held: Held,
+    pub(crate) patience: Patience,
 }
 
 impl Body for Metered {
@@ -47,11 +49,15 @@ impl Body for Metered {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
-            return Poll::Ready(None);
+        let this = &mut *self;
+        let frame = Pin::new(&mut this.body).poll_frame(context);
+        let frame = match ready!(this.patience.watch(frame, context)) {
+            Err(stopped) => return Poll::Ready(Some(Err(stopped.into()))),
+            Ok(None) => return Poll::Ready(None),
+            Ok(Some(frame)) => frame,
         };
         let frame = frame.map_err(StdError::from).and_then(|frame| {
-            self.held.add(frame.data_ref().map_or(0, Bytes::len))?;
+            this.held.add(frame.data_ref().map_or(0, Bytes::len))?;
             Ok(frame)
         });
         Poll::Ready(Some(frame))

@@ -58,7 +58,8 @@ impl Service {
         let input = req.input;
         let (number, key, id) = (input.part_number, input.key, input.upload_id);
         check_number(number)?;
-        let expected = Expected::new(input.content_md5, &req.headers, req.trailing_headers);
+        let expected =
+            Expected::new(self.etags, input.content_md5, &req.headers, req.trailing_headers);
         let held = req.extensions.get().cloned();
         let body = Incoming::new(input.body, expected, input.content_length, held)?;
         let begun = self.with(&input.bucket, move |bucket| {
@@ -94,13 +95,13 @@ impl Service {
         };
         let (number, key, id) = (input.part_number, input.key, input.upload_id);
         check_number(number)?;
-        let range = input.copy_source_range;
+        let (range, etags) = (input.copy_source_range, self.etags);
         let (source, to) = (self.bucket(&from).await?, self.bucket(&input.bucket).await?);
         let copied = self.workers.run(move || {
             let begun = Begun::find(&to, &key, &id)?;
             let source = Source::open(&source, &from_key, &condition)?;
             let range = range_of(range.as_deref(), source.found.size())?;
-            let (hidden, received) = source.copy(&to, range)?;
+            let (hidden, received) = source.copy(&to, range, etags)?;
             begun.add(hidden, number, &received)
         });
         let etag = copied.await?;

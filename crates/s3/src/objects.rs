@@ -229,7 +229,8 @@ impl Service {
             tags: tags_of_header(input.tagging.as_deref())?,
             condition,
         };
-        let expected = Expected::new(input.content_md5, &req.headers, req.trailing_headers);
+        let expected =
+            Expected::new(self.etags, input.content_md5, &req.headers, req.trailing_headers);
         let held = req.extensions.get().cloned();
         let mut body = Incoming::new(input.body, expected, input.content_length, held)?;
         let bucket = self.bucket(&input.bucket).await?;
@@ -420,6 +421,7 @@ impl Service {
         let tags = new_tags.then(|| tags_of_header(input.tagging.as_deref())).transpose()?;
         let place = Place::new(&input.key)?;
         let (source, to) = (self.bucket(&from).await?, self.bucket(&input.bucket).await?);
+        let etags = self.etags;
         let copied = self.workers.run(move || {
             let source = Source::open(&source, &key, &condition)?;
             let about = about.unwrap_or_else(|| source.found.record.about.clone());
@@ -428,7 +430,7 @@ impl Service {
             if put.place.is_directory {
                 put.directory(&to)?;
             } else {
-                let (hidden, received) = source.copy(&to, 0..source.found.size())?;
+                let (hidden, received) = source.copy(&to, 0..source.found.size(), etags)?;
                 put.finish(&to, hidden, &received)?;
             }
             find(&to, &put.place.key)

@@ -6,6 +6,8 @@ use crate::limits::{CONNECTIONS, DRAIN_SECONDS, IDLE_SECONDS, READ_AHEAD_BYTES, 
 use crate::metered::{Held, Metered};
 use crate::metrics::Metrics;
 use crate::service::Service;
+use crate::sums::Etags;
+use crate::timed::{Patience, Timed};
 use esker::Pool;
 use esker::types::{Error, ErrorKind, Result, check_label};
 use hyper::body::{Body as _, Incoming};
@@ -50,11 +52,22 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// Log each request.
     pub log_requests: bool,
+    /// What ETags are made of.
+    pub etags: Etags,
+    /// How long a client may do nothing in the middle of a request or an answer, or before the next request.
+    pub idle: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { connections: CONNECTIONS, domain: None, tls: None, log_requests: false }
+        Self {
+            connections: CONNECTIONS,
+            domain: None,
+            tls: None,
+            log_requests: false,
+            etags: Etags::default(),
+            idle: Duration::from_secs(IDLE_SECONDS),
+        }
     }
 }
 
@@ -112,7 +125,7 @@ impl Server {
     pub fn new(pool: Pool, keys: Keys, options: Options) -> Self {
         let guard = Guard(Arc::new(keys));
         let metrics = Arc::<Metrics>::default();
-        let service = Service::new(pool, Arc::clone(&metrics));
+        let service = Service::new(pool, Arc::clone(&metrics), options.etags);
         let mut builder = S3ServiceBuilder::new(service);
         builder.set_auth(guard.clone());
         builder.set_access(guard);
@@ -161,7 +174,8 @@ impl Server {
                 match &server.0.options.tls {
                     None => server.connection(stream, watcher).await,
                     Some(Tls(tls)) => {
-                        let begun = tokio::time::timeout(idle(), tls.accept(stream)).await;
+                        let begun =
+                            tokio::time::timeout(server.0.options.idle, tls.accept(stream)).await;
                         if let Ok(Ok(stream)) = begun {
                             server.connection(stream, watcher).await;
                         }
@@ -202,9 +216,9 @@ impl Server {
             .timer(TokioTimer::new())
             // A client may have no more to say and yet wait for its answer.
             .half_close(true)
-            .header_read_timeout(idle())
+            .header_read_timeout(self.0.options.idle)
             .max_buf_size(READ_AHEAD_BYTES)
-            .serve_connection(TokioIo::new(stream), serve);
+            .serve_connection(TokioIo::new(Timed::new(stream, self.0.options.idle)), serve);
         // A client that is gone has nobody to hear of it.
         let _ = watcher.watch(connection).await;
     }
@@ -223,7 +237,8 @@ impl Server {
         let answered = match is_form(&request) {
             true => no_forms(),
             false => {
-                let metered = |body| Body::http_body(Metered { body, held });
+                let patience = Patience::new(self.0.options.idle);
+                let metered = |body| Body::http_body(Metered { body, held, patience });
                 self.0.s3.call(request.map(metered)).await
             }
         };
@@ -245,10 +260,6 @@ impl Server {
         }
         Ok(response)
     }
-}
-
-fn idle() -> Duration {
-    Duration::from_secs(IDLE_SECONDS)
 }
 
 /// True for a client that asks whether to send a body that is empty. It is answered at once; but botocore, which asks so for
@@ -273,3 +284,6 @@ fn no_forms() -> std::result::Result<Response<Body>, HttpError> {
     );
     error.to_http_response().map_err(|error| HttpError::new(Box::new(error)))
 }
+
+#[cfg(test)]
+mod fuzz;

@@ -3,6 +3,7 @@ use crate::bucket::{Bucket, Buckets};
 use crate::fault::Outcome;
 use crate::list::has_keys;
 use crate::metrics::Metrics;
+use crate::sums::Etags;
 use crate::workers::Workers;
 use esker::Pool;
 use esker::types::info::ContainerInfo;
@@ -17,6 +18,7 @@ pub(crate) struct Service {
     buckets: Arc<Buckets>,
     pub(crate) workers: Workers,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) etags: Etags,
 }
 
 /// An answer without anything beside its output.
@@ -25,8 +27,8 @@ pub(crate) fn answer<T>(output: Outcome<T>) -> S3Result<S3Response<T>> {
 }
 
 impl Service {
-    pub(crate) fn new(pool: Pool, metrics: Arc<Metrics>) -> Self {
-        Self { buckets: Arc::new(Buckets::new(pool)), workers: Workers::new(), metrics }
+    pub(crate) fn new(pool: Pool, metrics: Arc<Metrics>, etags: Etags) -> Self {
+        Self { buckets: Arc::new(Buckets::new(pool)), workers: Workers::new(), metrics, etags }
     }
 
     /// What `work` returns for a bucket, on a thread where it may block.

@@ -1,29 +1,62 @@
-//! Checksums of what a client sends: those that it announced are verified, and the ETag is one of them.
+//! Checksums of what a client sends: those that it announced are verified, and the ETag is one more.
 use crate::fault::{Fault, Outcome};
 use crate::record::Stored;
+use esker::types::{Error, ErrorKind};
 use hyper::HeaderMap;
 use s3s::checksum::ChecksumHasher;
 use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
 use s3s::{S3ErrorCode, TrailingHeaders};
+use std::str::FromStr;
+use twox_hash::XxHash3_128;
 
 /// The header that names the trailing headers to come.
 const TRAILER: &str = "x-amz-trailer";
 /// The header that names the checksum which the client computes.
 const ALGORITHM: &str = "x-amz-sdk-checksum-algorithm";
+/// Bytes of an MD5.
+const MD5_BYTES: usize = 16;
 /// Begins the header of a checksum.
 const CHECKSUM: &str = "x-amz-checksum-";
 /// The checksums of S3, as their headers name them.
 const KNOWN: [&str; 5] = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"];
 
+/// What ETags are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Etags {
+    /// The MD5 of an object, as S3 has it.
+    #[default]
+    Md5,
+    /// Its XXH3 of 128 bits, with `-1` behind it, so that no client takes it for an MD5.
+    Xxh3,
+}
+
+impl FromStr for Etags {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        match name {
+            "md5" => Ok(Self::Md5),
+            "xxh3" => Ok(Self::Xxh3),
+            _ => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{name}: ETags are made of md5 or of xxh3"),
+            )),
+        }
+    }
+}
+
 /// Sums up what passes.
 pub(crate) struct Sums {
-    md5: Md5,
+    /// For the ETag, or because the client gave one.
+    md5: Option<Md5>,
+    xxh3: Option<Box<XxHash3_128>>,
     others: ChecksumHasher,
 }
 
 /// What the client says that the sums are.
 #[derive(Clone, Default)]
 pub(crate) struct Expected {
+    etags: Etags,
     /// Base64.
     md5: Option<String>,
     headers: HeaderMap,
@@ -33,14 +66,18 @@ pub(crate) struct Expected {
 /// The sums of all that passed.
 #[derive(Clone, Debug)]
 pub(crate) struct Summed {
-    pub(crate) md5: [u8; 16],
+    md5: Option<[u8; 16]>,
+    xxh3: Option<u128>,
     pub(crate) checksum: Stored,
 }
 
 impl Summed {
     /// The ETag of an object that was put as a whole.
     pub(crate) fn etag(&self) -> String {
-        hex(&self.md5)
+        match self.xxh3 {
+            Some(xxh3) => format!("{xxh3:032x}-1"),
+            None => hex(&self.md5.unwrap_or_default()),
+        }
     }
 }
 
@@ -52,6 +89,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 impl Expected {
     /// What a request announces.
     pub(crate) fn new(
+        etags: Etags,
         md5: Option<String>,
         headers: &HeaderMap,
         trailing: Option<TrailingHeaders>,
@@ -61,7 +99,12 @@ impl Expected {
         };
         let headers = headers.iter().filter(wanted);
         let headers = headers.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { md5, headers, trailing }
+        Self { etags, md5, headers, trailing }
+    }
+
+    /// Of content that no client gives sums of.
+    pub(crate) fn nothing(etags: Etags) -> Self {
+        Self { etags, ..Self::default() }
     }
 
     /// True if the client uses this checksum.
@@ -90,7 +133,9 @@ impl Expected {
             sha256: self.names("sha256").then(Sha256::new),
             crc64nvme: self.names("crc64nvme").then(Crc64Nvme::new),
         };
-        Sums { md5: Md5::new(), others }
+        let xxh3 = (self.etags == Etags::Xxh3).then(Box::<XxHash3_128>::default);
+        let md5 = (xxh3.is_none() || self.md5.is_some()).then(Md5::new);
+        Sums { md5, xxh3, others }
     }
 
     /// Compares, after all has passed.
@@ -100,13 +145,13 @@ impl Expected {
     pub(crate) fn check(&self, summed: &Summed) -> Outcome<()> {
         if let Some(md5) = &self.md5 {
             let given = base64_simd::STANDARD.decode_to_vec(md5).unwrap_or_default();
-            if given.len() != summed.md5.len() {
+            if given.len() != MD5_BYTES {
                 return Err(Fault::new(
                     S3ErrorCode::InvalidDigest,
                     "Content-MD5 is no MD5 in base64",
                 ));
             }
-            same("md5", given == summed.md5)?;
+            same("md5", summed.md5.is_some_and(|md5| given == md5))?;
         }
         let Stored { crc32, crc32c, crc64nvme, sha1, sha256 } = &summed.checksum;
         for (known, computed) in KNOWN.iter().zip([crc32, crc32c, crc64nvme, sha1, sha256]) {
@@ -132,12 +177,21 @@ fn same(name: &str, is_same: bool) -> Outcome<()> {
 
 impl Sums {
     pub(crate) fn update(&mut self, data: &[u8]) {
-        self.md5.update(data);
+        if let Some(md5) = &mut self.md5 {
+            md5.update(data);
+        }
+        if let Some(xxh3) = &mut self.xxh3 {
+            xxh3.write(data);
+        }
         self.others.update(data);
     }
 
     pub(crate) fn finish(self) -> Summed {
-        Summed { md5: self.md5.finalize(), checksum: self.others.finalize().into() }
+        Summed {
+            md5: self.md5.map(Md5::finalize),
+            xxh3: self.xxh3.map(|xxh3| xxh3.finish_128()),
+            checksum: self.others.finalize().into(),
+        }
     }
 }
 
@@ -152,7 +206,7 @@ mod tests {
                 hyper::header::HeaderValue::from_static(value),
             )
         });
-        Expected::new(md5.map(str::to_owned), &headers.collect(), None)
+        Expected::new(Etags::Md5, md5.map(str::to_owned), &headers.collect(), None)
     }
 
     fn summed(expected: &Expected, data: &[u8]) -> Summed {
@@ -177,6 +231,20 @@ mod tests {
         assert!(found.checksum.sha256.is_some() && found.checksum.sha1.is_none());
         assert!(all.check(&found).is_ok());
         assert!(all.check(&summed(&all, b"123456780")).is_err());
+    }
+
+    #[test]
+    fn an_etag_that_is_no_md5_does_not_look_like_one() {
+        let xxh3 = Expected { etags: Etags::Xxh3, ..expected(None, &[]) };
+        let found = summed(&xxh3, b"123456789");
+        assert_eq!(found.etag(), "33119477ede5dcd5e9716427681d5860-1");
+        assert_ne!(found.etag(), summed(&xxh3, b"123456780").etag());
+        let vouched = expected(Some("JfnnlDI7RTiF9RgfG2JNCw=="), &[]);
+        let vouched = Expected { etags: Etags::Xxh3, ..vouched };
+        assert_eq!(summed(&vouched, b"123456789").etag(), found.etag());
+        assert!(vouched.check(&summed(&vouched, b"123456789")).is_ok());
+        assert!(vouched.check(&summed(&vouched, b"123456780")).is_err());
+        assert!("sha1".parse::<Etags>().is_err());
     }
 
     #[test]

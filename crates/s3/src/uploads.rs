@@ -252,12 +252,13 @@ pub(crate) fn completed(bucket: &Bucket, place: &Place, id: &str) -> Option<Stri
     (found.record.upload.as_deref() == Some(id)).then(|| found.etag())
 }
 
-/// As S3 has it: the MD5 of the MD5s of the parts, and their number.
+/// As S3 has it: the MD5 of the sums of the parts that are their ETags, and their number.
 fn etag_of(parts: &[Part]) -> String {
     let mut md5 = Md5::new();
     for part in parts {
+        let sum = part.etag.split('-').next().unwrap_or_default();
         let digits =
-            part.etag.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap_or_default());
+            sum.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap_or_default());
         let bytes: Vec<u8> = digits.filter_map(|two| u8::from_str_radix(two, 16).ok()).collect();
         md5.update(&bytes);
     }

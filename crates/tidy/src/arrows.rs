@@ -103,6 +103,7 @@ const ARROWS: [(&str, &[&str]); 36] = [
             "esker-nodes",
             "esker",
             "esker-dfs",
+            "esker-s3",
             "esker-fields",
             "esker-tensors",
         ],

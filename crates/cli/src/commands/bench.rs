@@ -9,6 +9,7 @@ mod parallel;
 mod placement;
 mod posix;
 mod rados;
+mod s3;
 mod scaling;
 mod tensors;
 
@@ -35,6 +36,7 @@ use parallel::{FieldIo, Segments};
 use placement::Placement;
 use posix::Posix;
 use rados::Rados;
+use s3::S3;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -69,6 +71,7 @@ pub(crate) enum BenchCommand {
     Ior(Ior),
     Posix(Posix),
     Rados(Rados),
+    S3(S3),
     Placement(Placement),
     Start(Start),
     Compare(CompareCommand),
@@ -92,6 +95,9 @@ pub(crate) enum BenchCommand {
     /// Serve as one process of engine
     #[command(hide = true)]
     EngineWorker,
+    /// Serve as one process of s3
+    #[command(hide = true)]
+    S3Worker,
     /// Serve as one process of mdtest or ior
     #[command(hide = true)]
     PosixWorker,
@@ -255,6 +261,7 @@ impl BenchCommand {
             Self::Janitor { .. } => {}
             Self::Worker
             | Self::EngineWorker
+            | Self::S3Worker
             | Self::FieldWorker
             | Self::GrowthWorker
             | Self::FieldsWorker
@@ -273,12 +280,14 @@ impl BenchCommand {
             Self::Ior(ior) => ior.run(),
             Self::Posix(posix) => posix.run(),
             Self::Rados(rados) => rados.run(),
+            Self::S3(s3) => s3.run(),
             Self::Placement(placement) => placement.run(),
             Self::Start(start) => start.run(),
             Self::Limit(limit) => limit.run(),
             Self::Array(array) => array.common.run(&array.size, array.workload()),
             Self::Engine(engine) => engine.run(),
             Self::EngineWorker => serve::<esker_bench::engine::worker::Worker>(),
+            Self::S3Worker => serve::<esker_bench::s3::worker::Worker>(),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
             Self::Growth(growth) => growth.run(),
             Self::GrowthWorker => serve::<esker_bench::growth::worker::Worker>(),

@@ -3,14 +3,15 @@ use super::engine::parse_metrics;
 use crate::args::PoolArg;
 use crate::engine::{Address, Signals, log_to, web};
 use crate::output::Answer;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use esker::Pool;
 use esker::types::info::OpenMode;
 use esker::types::{Error, Result};
-use esker_s3::{Keys, Options, Server, Tls, limits};
+use esker_s3::{Etags, Keys, Options, Server, Tls, limits};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// Serve a pool to programs that speak another protocol
@@ -67,9 +68,15 @@ pub(crate) struct S3 {
     /// Connections that are served at a time; others wait
     #[arg(long, value_name = "N", default_value_t = limits::CONNECTIONS as u16, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
+    /// Drop a client that neither sends nor takes anything for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = limits::IDLE_SECONDS as u32, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    idle: u32,
     /// Serve /metrics, for Prometheus, and /health over HTTP; PORT alone: on this machine only
     #[arg(long, value_name = "[HOST:]PORT", value_parser = parse_metrics)]
     metrics: Option<Address>,
+    /// What the ETag of an object is made of
+    #[arg(long, value_name = "KIND", default_value = "md5")]
+    etag: EtagArg,
     /// Refuse all changes
     #[arg(long)]
     read_only: bool,
@@ -79,6 +86,23 @@ pub(crate) struct S3 {
     /// Log each request
     #[arg(long)]
     log_requests: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum EtagArg {
+    /// Its MD5, as S3 has it; computing it takes longer than all else of a put
+    Md5,
+    /// Its XXH3, which no client can take for an MD5: puts are several times faster
+    Xxh3,
+}
+
+impl From<EtagArg> for Etags {
+    fn from(etag: EtagArg) -> Self {
+        match etag {
+            EtagArg::Md5 => Self::Md5,
+            EtagArg::Xxh3 => Self::Xxh3,
+        }
+    }
 }
 
 /// What the command says once it serves.
@@ -156,6 +180,8 @@ impl S3 {
             domain: self.domain.clone(),
             tls: files.map(|(certificates, key)| Tls::read(certificates, key)).transpose()?,
             log_requests: self.log_requests,
+            etags: self.etag.into(),
+            idle: Duration::from_secs(self.idle.into()),
         })
     }
 

@@ -26,7 +26,8 @@ pub enum Anchor {
     /// At the start.
     #[default]
     Start,
-    /// After a position in a shard, in the backend's own encoding. In a listing of extents, which all lie on one
+    /// After a position in a shard. In a listing of keys it is a key as [`encode_key`] writes it, or empty for the
+    /// beginning of the shard; so a listing can begin after any key. In a listing of extents, which all lie on one
     /// shard, it is the next record ([`Anchor::at_record`]).
     After {
         /// Index of the shard.

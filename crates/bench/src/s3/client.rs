@@ -1,0 +1,162 @@
+//! A process that puts and gets objects, one after the other, over one connection to each server.
+use super::request::{Content, Parts};
+use super::{ClientJob, Step, Store, Vouched};
+use crate::job::Slot;
+use crate::measure::{Measured, Until, measure};
+use crate::payload::Payload;
+use bytes::Bytes;
+use esker_types::{Error, ErrorKind, Result};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+
+/// Most bytes of what a server says of an error that are shown.
+const ERROR_BYTES_MAX: usize = 4 << 10;
+
+/// A client.
+pub(super) struct Client {
+    job: ClientJob,
+    payload: Payload,
+    all: Bytes,
+    connections: Vec<SendRequest<Parts>>,
+    runtime: Runtime,
+}
+
+impl Client {
+    pub(super) fn new(job: ClientJob) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::io("starting a client", &error))?;
+        let payload = Payload::new(job.seed, job.size_bytes)?;
+        let all = Bytes::copy_from_slice(payload.bytes());
+        let connections = job.stores.iter().map(|store| runtime.block_on(connect(store)));
+        let connections = connections.collect::<Result<_>>()?;
+        Ok(Self { job, payload, all, connections, runtime })
+    }
+
+    pub(super) fn run(&mut self, step: Step) -> Result<Measured> {
+        let neighbour = (self.job.rank + 1) % self.job.procs.max(1);
+        match step {
+            Step::Locate => Err(Error::new(ErrorKind::Invalid, "a step of the server")),
+            Step::Rest => Ok(Measured::default()),
+            Step::MakeBucket(store) => self.bucket(store, Method::PUT),
+            Step::RemoveBucket(store) => self.bucket(store, Method::DELETE),
+            Step::Put(store, round, vouched) => self.put(store, round, vouched),
+            Step::Get(store, round) => self.get(store, neighbour, round, false),
+            Step::Verify(store, round) => self.get(store, neighbour, round, true),
+            Step::Remove(store) => self.remove(store),
+        }
+    }
+
+    /// What a process puts in a round: every object has the same content.
+    fn content(&self, rank: u32, round: u32) -> Bytes {
+        self.all.slice(self.payload.range(Slot { rank, round, op: 0 }))
+    }
+
+    fn bucket(&mut self, store: usize, method: Method) -> Result<Measured> {
+        let request = Content::none().request(self.store(store)?, method, "")?;
+        let response = self.send(store, request)?;
+        self.runtime.block_on(ended(response, None)).map(|_| Measured::default())
+    }
+
+    fn put(&mut self, store: usize, round: u32, vouched: Vouched) -> Result<Measured> {
+        let content = Content::new(self.content(self.job.rank, round), vouched)?;
+        self.each(store, Method::PUT, self.job.rank, &content, None)
+    }
+
+    fn get(&mut self, store: usize, rank: u32, round: u32, verify: bool) -> Result<Measured> {
+        let expected = verify.then(|| self.content(rank, round));
+        self.each(store, Method::GET, rank, &Content::none(), expected)
+    }
+
+    fn remove(&mut self, store: usize) -> Result<Measured> {
+        self.each(store, Method::DELETE, self.job.rank, &Content::none(), None)
+    }
+
+    /// Sends a request for each object of a process.
+    fn each(
+        &mut self,
+        store: usize,
+        method: Method,
+        rank: u32,
+        content: &Content,
+        expected: Option<Bytes>,
+    ) -> Result<Measured> {
+        let place = self.store(store)?;
+        let requests = (0..self.job.ops)
+            .map(|op| content.request(place, method.clone(), &format!("/bench/{rank}/{op}")));
+        let mut requests = requests.collect::<Result<Vec<_>>>()?.into_iter();
+        let is_get = method == Method::GET;
+        let size = self.job.size_bytes;
+        measure(Until::Ops(self.job.ops), size, |_| {
+            let Some(request) = requests.next() else { return Ok(()) };
+            let response = self.send(store, request)?;
+            let count = self.runtime.block_on(ended(response, expected.as_ref()))?;
+            match is_get && count != size {
+                true => Err(lost(&format!("{count} bytes of {size} came"))),
+                false => Ok(()),
+            }
+        })
+    }
+
+    fn store(&self, store: usize) -> Result<&Store> {
+        let store = self.job.stores.get(store);
+        store.ok_or_else(|| Error::new(ErrorKind::Invalid, "there is no such server"))
+    }
+
+    fn send(&mut self, store: usize, request: Request<Parts>) -> Result<Response<Incoming>> {
+        let connection = self.connections.get_mut(store);
+        let connection =
+            connection.ok_or_else(|| Error::new(ErrorKind::Invalid, "there is no such server"))?;
+        let answered = self.runtime.block_on(async {
+            connection.ready().await?;
+            connection.send_request(request).await
+        });
+        answered.map_err(|error| lost(&error))
+    }
+}
+
+async fn connect(store: &Store) -> Result<SendRequest<Parts>> {
+    let stream = TcpStream::connect(&store.address).await;
+    let doing = || format!("connecting to {}", store.address);
+    let stream = stream.map_err(|error| Error::io(doing(), &error))?;
+    let _ = stream.set_nodelay(true);
+    let (send, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| lost(&error))?;
+    tokio::spawn(connection);
+    Ok(send)
+}
+
+/// Takes the whole answer, which must say that all is well. Returns its length.
+async fn ended(mut response: Response<Incoming>, expected: Option<&Bytes>) -> Result<u64> {
+    if !response.status().is_success() {
+        return Err(refused(response).await);
+    }
+    let mut count = 0;
+    while let Some(frame) = response.body_mut().frame().await {
+        let frame = frame.map_err(|error| lost(&error))?;
+        let data = frame.data_ref().map_or(&[][..], |data| data);
+        let right = expected.is_none_or(|all| all.get(count..count + data.len()) == Some(data));
+        if !right {
+            let why = "an object that was got is not what was put";
+            return Err(Error::new(ErrorKind::Corrupt, why));
+        }
+        count += data.len();
+    }
+    Ok(count as u64)
+}
+
+async fn refused(response: Response<Incoming>) -> Error {
+    let status: StatusCode = response.status();
+    let said = Limited::new(response.into_body(), ERROR_BYTES_MAX).collect().await;
+    let said = said.map(|said| said.to_bytes()).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    Error::new(ErrorKind::Io, format!("the server answered {status}: {said}"))
+}
+
+#[cold]
+fn lost(error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Io, format!("talking to a server of objects: {error}"))
+}

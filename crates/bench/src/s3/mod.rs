@@ -1,0 +1,131 @@
+//! The work of `esker bench s3`: one process serves a pool to programs that speak S3, and bytes from memory by the same
+//! HTTP library; others put and get objects there.
+mod client;
+mod memory;
+mod request;
+mod server;
+mod sign;
+pub mod worker;
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A server of objects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Store {
+    /// Where it listens, as `host:port`.
+    pub address: String,
+    /// The bucket.
+    pub bucket: String,
+    /// What requests are signed with; nothing for a server that asks for no signature.
+    pub key: Option<Key>,
+}
+
+/// An access key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    /// Its name.
+    pub access: String,
+    /// Its secret.
+    pub secret: String,
+    /// The region for which requests are signed.
+    pub region: String,
+}
+
+/// What the process that serves has to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServeJob {
+    /// URL of the pool.
+    pub pool: String,
+    /// The file of keys.
+    pub keys: PathBuf,
+    /// Kinds of ETags; a server for each.
+    pub etags: Vec<String>,
+    /// Bytes of an object in memory.
+    pub size_bytes: u64,
+}
+
+/// The job of a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientJob {
+    /// Number of the process, from 0.
+    pub rank: u32,
+    /// Number of clients.
+    pub procs: u32,
+    /// The servers.
+    pub stores: Vec<Store>,
+    /// Bytes of an object.
+    pub size_bytes: u64,
+    /// Objects of each phase.
+    pub ops: u64,
+    /// Seed of the data.
+    pub seed: u64,
+}
+
+/// What a process is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Job {
+    /// It serves.
+    Serve(ServeJob),
+    /// It puts and gets.
+    Client(ClientJob),
+}
+
+/// Where the process that serves listens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// Address of the server from memory.
+    pub memory: String,
+    /// Addresses of the servers of the pool, one for each kind of ETag.
+    pub doors: Vec<String>,
+}
+
+/// How a client vouches for the content of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Vouched {
+    /// Not at all.
+    Not,
+    /// Its SHA-256 is part of the signature, and its CRC32 in a header, as boto3 does over HTTP.
+    Signed,
+    /// Its CRC64 follows it, as the SDKs do over HTTPS (`aws-chunked`).
+    Trailer,
+}
+
+impl Vouched {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Not, Self::Signed, Self::Trailer];
+
+    /// Name of the phase in reports.
+    #[must_use]
+    pub fn phase(self) -> &'static str {
+        match self {
+            Self::Not => "put",
+            Self::Signed => "put signed",
+            Self::Trailer => "put trailer",
+        }
+    }
+}
+
+/// One phase. Stores are numbered as in the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Says where the servers are.
+    Locate,
+    /// Does nothing, while another process takes a step alone.
+    Rest,
+    /// Makes the bucket.
+    MakeBucket(usize),
+    /// Removes the bucket.
+    RemoveBucket(usize),
+    /// Puts the objects of a round.
+    Put(usize, u32, Vouched),
+    /// Gets the objects that the next process put in a round.
+    Get(usize, u32),
+    /// Gets and compares them; not measured.
+    Verify(usize, u32),
+    /// Removes the objects of this process.
+    Remove(usize),
+}

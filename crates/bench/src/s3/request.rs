@@ -1,0 +1,130 @@
+//! Requests of clients: an object that is put, with what vouches for it, or one that is got.
+use super::sign::{CONTENT, sha256, sign};
+use super::{Store, Vouched};
+use bytes::Bytes;
+use crc_fast::{CrcAlgorithm, checksum};
+use esker_types::{Error, ErrorKind, Result};
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{HeaderMap, HeaderValue};
+use hyper::{Method, Request};
+use jiff::Timestamp;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A body of several parts, which are in memory.
+#[derive(Clone, Default)]
+pub(super) struct Parts(VecDeque<Bytes>);
+
+impl Body for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|part| Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|part| part.len() as u64).sum())
+    }
+}
+
+/// A content, and the headers that vouch for it.
+#[derive(Clone, Default)]
+pub(super) struct Content {
+    headers: HeaderMap,
+    parts: Parts,
+}
+
+impl Content {
+    /// None.
+    pub(super) fn none() -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT, HeaderValue::from_static("UNSIGNED-PAYLOAD"));
+        Self { headers, parts: Parts::default() }
+    }
+
+    /// The sums are computed here, once for all objects with this content.
+    pub(super) fn new(data: Bytes, vouched: Vouched) -> Result<Self> {
+        let mut content = Self::none();
+        let len = data.len();
+        content.parts.0.push_back(data.clone());
+        match vouched {
+            Vouched::Not => {}
+            Vouched::Signed => {
+                let crc = checksum(CrcAlgorithm::Crc32IsoHdlc, &data) as u32;
+                content.set(CONTENT, &sha256(&data))?;
+                content.set("x-amz-checksum-crc32", &base64(&crc.to_be_bytes()))?;
+            }
+            Vouched::Trailer => {
+                let crc = base64(&checksum(CrcAlgorithm::Crc64Nvme, &data).to_be_bytes());
+                content.set(CONTENT, "STREAMING-UNSIGNED-PAYLOAD-TRAILER")?;
+                content.set("content-encoding", "aws-chunked")?;
+                content.set("x-amz-decoded-content-length", &len.to_string())?;
+                content.set("x-amz-trailer", "x-amz-checksum-crc64nvme")?;
+                content.parts.0.push_front(format!("{len:x}\r\n").into());
+                let end = format!("\r\n0\r\nx-amz-checksum-crc64nvme:{crc}\r\n\r\n");
+                content.parts.0.push_back(end.into());
+            }
+        }
+        Ok(content)
+    }
+
+    fn set(&mut self, name: &'static str, value: &str) -> Result<()> {
+        let value = HeaderValue::try_from(value).map_err(|error| wrong(&error))?;
+        self.headers.insert(name, value);
+        Ok(())
+    }
+
+    /// A signed request with this content; `path` follows the bucket.
+    pub(super) fn request(
+        &self,
+        store: &Store,
+        method: Method,
+        path: &str,
+    ) -> Result<Request<Parts>> {
+        let path = format!("/{}{path}", store.bucket);
+        let mut headers = self.headers.clone();
+        let host = HeaderValue::try_from(&store.address).map_err(|error| wrong(&error))?;
+        headers.insert("host", host);
+        if let Some(key) = &store.key {
+            sign(key, &method, &path, &mut headers, Timestamp::now())
+                .map_err(|error| wrong(&error))?;
+        }
+        let request = Request::builder().method(method).uri(path).body(self.parts.clone());
+        let mut request = request.map_err(|error| wrong(&error))?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    base64_simd::STANDARD.encode_to_string(bytes)
+}
+
+#[cold]
+fn wrong(error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Invalid, format!("a request cannot be made: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trailer_follows_its_content() {
+        let content = Content::new(Bytes::from_static(b"123456789"), Vouched::Trailer).unwrap();
+        let sent: Vec<u8> = content.parts.0.iter().flatten().copied().collect();
+        let expected = "9\r\n123456789\r\n0\r\nx-amz-checksum-crc64nvme:rosUhgp5mIg=\r\n\r\n";
+        assert_eq!(String::from_utf8(sent).unwrap(), expected);
+        assert_eq!(content.parts.size_hint().exact(), Some(expected.len() as u64));
+    }
+}

@@ -1,0 +1,45 @@
+//! The process that serves: a pool, once for each kind of ETag, and memory.
+use super::{ServeJob, Site, memory};
+use bytes::Bytes;
+use esker::Pool;
+use esker::types::info::OpenMode;
+use esker_s3::{Etags, Keys, Options, Server};
+use esker_types::{Error, Result};
+use std::future::pending;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+
+/// Servers that run as long as this value.
+pub(super) struct Servers {
+    pub(super) site: Site,
+    _runtime: Runtime,
+}
+
+impl Servers {
+    pub(super) fn start(job: &ServeJob) -> Result<Self> {
+        let pool = Pool::connect(&job.pool, OpenMode::ReadWrite)?;
+        let runtime = Builder::new_multi_thread().enable_all().build();
+        let runtime =
+            runtime.map_err(|error| Error::io("starting the threads of a server", &error))?;
+        let (listener, memory) = listen(&runtime)?;
+        let content = vec![0x5a; job.size_bytes as usize];
+        runtime.spawn(memory::serve(listener, Bytes::from(content)));
+        let mut doors = Vec::new();
+        for etags in &job.etags {
+            let options = Options { etags: etags.parse::<Etags>()?, ..Options::default() };
+            let server = Server::new(pool.clone(), Keys::read(&job.keys)?, options);
+            let (listener, address) = listen(&runtime)?;
+            runtime.spawn(async move { server.serve(listener, pending()).await });
+            doors.push(address);
+        }
+        Ok(Self { site: Site { memory, doors }, _runtime: runtime })
+    }
+}
+
+/// A listener on loopback, and its address.
+fn listen(runtime: &Runtime) -> Result<(TcpListener, String)> {
+    let failed = |error| Error::io("listening on loopback", &error);
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?.to_string();
+    Ok((listener, address))
+}
