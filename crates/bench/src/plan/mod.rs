@@ -13,6 +13,7 @@ pub(crate) mod served;
 mod site;
 pub mod store;
 pub mod tensors;
+pub mod zarr;
 
 pub use compare::Comparison;
 pub use engine::EnginePlan;
@@ -23,6 +24,7 @@ pub use rados::RadosPlan;
 pub use scratch::OwnPool;
 pub use store::{BenchPool, Plan};
 pub use tensors::TensorsPlan;
+pub use zarr::ZarrPlan;
 
 use crate::clock::monotonic_ns;
 use crate::fleet::{Fleet, Launcher};
