@@ -1,14 +1,15 @@
 //! Writers are killed in the middle of PUTs while others read: readers see the old tensor or the new one, never a mix, and
-//! all space comes back. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer.
+//! all space comes back. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer. A round kills three writers.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 mod support;
 
+use esker::{PosixPool, Wait};
 use esker_tensors::{DataType, NewTensor, Slab, Strided, Tensor, TensorStore};
 use esker_testing::{Random, pause, wait_for};
 use esker_testkit::place::nodes;
 use esker_types::ErrorKind;
-use esker_types::info::OpenMode;
+use esker_types::info::{OpenMode, Space};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,9 @@ const NAMES: u64 = 2;
 const SHAPE: [u64; 2] = [30, 500];
 /// Rows that a part has; parts and chunks do not follow each other.
 const ROWS: u64 = 5;
+const POOL_BYTES: u64 = 192 << 20;
+/// Bytes of pages that the indexes keep once they had entries.
+const ENTRIES_SLACK: u64 = 192 << 10;
 
 fn new() -> NewTensor {
     let new = NewTensor::new(DataType::parse("<u8").unwrap(), &SHAPE);
@@ -142,13 +146,16 @@ fn expect_all_freed(store: &TensorStore) {
     assert_eq!(collect(), Default::default());
 }
 
-/// Kills writers in each round; then nothing is left but what the names lead to.
-fn torture(url: &str, directory: &Path, check: impl Fn()) {
+/// Kills writers in each round; then nothing is left but what the names lead to. In the end all are removed, and
+/// `used` says how much the pool holds, which is no more than in the beginning.
+fn torture(url: &str, directory: &Path, used: impl Fn() -> [u64; 2]) {
     let store = TensorStore::create(&pool(url), "tensors").unwrap();
+    let before = used();
     let shared_leases = store.container().capabilities().shared_leases;
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let rounds = rounds.unwrap_or(3u64);
     let mut random = Random::new(esker_testing::seed(), 5);
-    for _ in 0..rounds.unwrap_or(3u64) {
+    for _ in 0..rounds {
         round(url, directory, &mut random, shared_leases);
         let listed = store.list().unwrap();
         assert!(listed.len() as u64 <= NAMES && listed.iter().all(|one| one.name.is_some()));
@@ -162,8 +169,34 @@ fn torture(url: &str, directory: &Path, check: impl Fn()) {
                 true
             ));
         }
-        check();
+        used();
     }
+    store.list().unwrap().iter().for_each(|one| drop(store.remove(one.name.as_ref().unwrap())));
+    expect_all_freed(&store);
+    let left = used();
+    assert!(
+        left[0] <= before[0],
+        "{left:?} bytes are used after all was removed, {before:?} before"
+    );
+    assert!(left[1] <= before[1] + ENTRIES_SLACK, "{left:?} bytes are used, {before:?} before");
+    println!("{} writers killed", WRITERS * rounds);
+}
+
+/// Bytes of data and of entries that a native pool uses, after a check of it. Blocks of the index are no data.
+fn used_by_native(url: &str, path: &Path) -> [u64; 2] {
+    let report = esker_store::Pool::check(path, false, &mut |_, _| {}).unwrap();
+    assert!(report.problems.is_empty() && report.lost_bytes == 0, "{report:?}");
+    let targets = pool(url).info().wait().unwrap().targets;
+    let data = |space: &Space| POOL_BYTES - space.data_free - space.index_total;
+    let entries = |space: &Space| POOL_BYTES - space.entries_free();
+    [targets.iter().map(data).sum(), targets.iter().map(entries).sum()]
+}
+
+/// Bytes of the objects in a pool of files, after a check of it. Temporary files of killed writers go after a day.
+fn used_by_files(path: &Path) -> [u64; 2] {
+    let report = PosixPool::check(path).unwrap();
+    assert!(report.problems.is_empty(), "{report:?}");
+    [report.bytes, 0]
 }
 
 /// In the pool over nodes that the environment names, or in a native one.
@@ -171,20 +204,16 @@ fn torture(url: &str, directory: &Path, check: impl Fn()) {
 fn killed_writers_leave_the_old_or_the_new() {
     let directory = Directory::new();
     if let Some(url) = nodes() {
-        return torture(url, &directory.0, || {});
+        return torture(url, &directory.0, || [0, 0]);
     }
-    let url = directory.native(192 << 20);
-    torture(&url, &directory.0, || {
-        let report =
-            esker_store::Pool::check(&directory.0.join("tank"), false, &mut |_, _| {}).unwrap();
-        assert!(report.problems.is_empty(), "{:?}", report.problems);
-    });
+    let url = directory.native(POOL_BYTES);
+    torture(&url, &directory.0, || used_by_native(&url, &directory.0.join("tank")));
 }
 
 #[test]
 fn killed_writers_on_files_leave_the_old_or_the_new() {
     let directory = Directory::new();
-    torture(&directory.posix(), &directory.0, || {});
+    torture(&directory.posix(), &directory.0, || used_by_files(&directory.0.join("files")));
 }
 
 /// The space of what was replaced and given up is used again: far more is written than there is room for.

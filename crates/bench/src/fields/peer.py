@@ -1,46 +1,18 @@
 """One process of `esker bench fields --peer pyfdb`: the work of a worker, on a real FDB, or, from Python as
 well, on the store that workers of Esker filled.
 
-It is told what to do on standard input and answers on standard output, a line of JSON each, as workers of
-Esker do. Bytes are made once and are the same for all fields; lengths are checked, not contents.
+Bytes are made once and are the same for all fields; lengths are checked, not contents.
 """
-import json
 import os
 import random
-import sys
-import time
+
+from esker_bench import NOTHING, Meter, pin, serve
 
 SCHEMA = """[ class, expver, stream, date, time, domain?
   [ type, levtype
     [ step?, number?, levelist?, param ]]]
 """
-STEP_BITS = 5
 SCATTERED_MAX = 1000
-
-
-class Meter:
-    """Times of operations that follow each other, as `measure.rs` notes them."""
-
-    def __init__(self):
-        self.start_s = time.time()
-        self.begin = self.last = time.perf_counter_ns()
-        self.ops = self.bytes = self.max_ns = 0
-        self.buckets = {}
-
-    def tick(self, ops, size):
-        now = time.perf_counter_ns()
-        took, self.last = now - self.last, now
-        shift = max(took.bit_length() - STEP_BITS - 1, 0)
-        bucket = (shift << STEP_BITS) + (took >> shift)
-        self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
-        self.max_ns = max(self.max_ns, took)
-        self.ops += ops
-        self.bytes += size
-
-    def done(self):
-        end_s = self.start_s + (self.last - self.begin) / 1e9
-        latency = {"max_ns": self.max_ns, "buckets": sorted(self.buckets.items())}
-        return {"ops": self.ops, "bytes": self.bytes, "start_s": self.start_s, "end_s": end_s, "latency": latency}
 
 
 class Worker:
@@ -49,8 +21,7 @@ class Worker:
     def __init__(self, job):
         self.job, self.shape = job, job["shape"]
         self.rank, self.procs = job["rank"], job["procs"]
-        if job["cpu"] is not None:
-            os.sched_setaffinity(0, [job["cpu"]])
+        pin(job["cpu"])
         self.size = self.shape["size_bytes"]
         self.buffer = bytearray(self.size)
         self.per_step = self.shape["members"] * self.shape["levels"] * self.shape["params"]
@@ -104,11 +75,11 @@ class Fdb(Worker):
                 grib = file.read()
             self.messages = [grib[begin : begin + length] for begin, length in job["messages"]]
 
-    def prepare(self, phase, round):
+    def prepare(self, step):
         """A new FDB each time: one that is open does not see what others flushed."""
-        if phase == "rest":
+        if step["phase"] == "rest":
             return
-        root = os.path.join(self.job["files"], f"{self.job['pool']['container']}-{round}", "fdb")
+        root = os.path.join(self.job["files"], f"{self.job['pool']['container']}-{step['round']}", "fdb")
         os.makedirs(os.path.join(root, "data"), exist_ok=True)
         schema = os.path.join(root, f"schema-{self.rank}")
         with open(schema, "w") as file:
@@ -183,7 +154,7 @@ class Fdb(Worker):
         meter.tick(self.expected(count, self.procs), 0)
         return meter
 
-    def run(self, phase):
+    def run(self, step):
         work = {
             "archive": self.archive,
             "archive_grib": self.archive_grib,
@@ -194,7 +165,7 @@ class Fdb(Worker):
             "list": self.list,
             "axes": self.axes,
         }
-        return work[phase]().done()
+        return NOTHING if step["phase"] == "rest" else work[step["phase"]]().done()
 
 
 class Esker(Worker):
@@ -207,9 +178,9 @@ class Esker(Worker):
         self.esker = esker
         self.pool = esker.Pool(job["pool"]["url"])
 
-    def prepare(self, phase, round):
-        if phase != "rest":
-            label = f"{self.job['pool']['container']}-{round}"
+    def prepare(self, step):
+        if step["phase"] != "rest":
+            label = f"{self.job['pool']['container']}-{step['round']}"
             self.store = self.esker.FieldStore(self.pool, "r", label)
 
     def one_by_one(self, fields):
@@ -239,46 +210,15 @@ class Esker(Worker):
             meter.tick(1, len(field.view()))
         return meter
 
-    def run(self, phase):
+    def run(self, step):
         work = {
             "python_retrieve": self.retrieve,
             "python_request": self.retrieve_request,
             "python_views": self.views,
         }
-        return work[phase]().done()
-
-
-def answer_to(worker, order):
-    if "prepare" in order:
-        worker.prepare(**order["prepare"])
-        return {"measured": NOTHING, "moments": []}
-    begin = order["begin"]
-    left_ns = begin["start_ns"] - time.monotonic_ns()
-    if left_ns > 0:
-        time.sleep(left_ns / 1e9)
-    return {"measured": worker.run(begin["step"]["phase"]), "moments": []}
+        return NOTHING if step["phase"] == "rest" else work[step["phase"]]().done()
 
 
 STORES = {"esker": Esker, "pyfdb": Fdb}
-NOTHING = {"ops": 0, "bytes": 0, "start_s": 0.0, "end_s": 0.0, "latency": {"max_ns": 0, "buckets": []}}
 
-
-def main():
-    # What libraries print must not come between the answers.
-    output = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    worker = None
-    for line in sys.stdin:
-        try:
-            if worker is None:
-                job = json.loads(line)
-                worker, done = STORES[job["store"]](job), {"measured": NOTHING, "moments": []}
-            else:
-                done = answer_to(worker, json.loads(line))
-            answer = {"done": done}
-        except Exception as error:
-            answer = {"failed": f"{type(error).__name__}: {error}".replace("\n", " ")}
-        print(json.dumps(answer), file=output, flush=True)
-
-
-main()
+serve(lambda job: STORES[job["store"]](job))

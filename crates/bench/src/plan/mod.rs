@@ -15,6 +15,7 @@ pub(crate) mod served;
 mod site;
 pub mod store;
 pub mod tensors;
+pub mod zarr;
 
 pub use compare::Comparison;
 pub use engine::EnginePlan;
@@ -27,6 +28,7 @@ pub use s3::S3Plan;
 pub use scratch::OwnPool;
 pub use store::{BenchPool, Plan};
 pub use tensors::TensorsPlan;
+pub use zarr::ZarrPlan;
 
 use crate::clock::monotonic_ns;
 use crate::fleet::{Fleet, Launcher};

@@ -12,6 +12,7 @@ mod rados;
 mod s3;
 mod scaling;
 mod tensors;
+mod zarr;
 
 use super::bench_start::Start;
 use super::compare::CompareCommand;
@@ -41,6 +42,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tensors::Tensors;
+use zarr::Zarr;
 
 const METHOD: &str = "\
 The first use of fresh memory is ten times slower than its reuse. An unmeasured pass therefore warms up the segments \
@@ -66,6 +68,7 @@ pub(crate) enum BenchCommand {
     FieldIo(Box<FieldIo>),
     Fields(Fields),
     Tensors(Tensors),
+    Zarr(Zarr),
     Segments(Segments),
     Mdtest(Mdtest),
     Ior(Ior),
@@ -275,6 +278,7 @@ impl BenchCommand {
             Self::FieldIo(field_io) => field_io.run(),
             Self::Fields(fields) => fields.run(),
             Self::Tensors(tensors) => tensors.run(),
+            Self::Zarr(zarr) => zarr.run(),
             Self::Segments(segments) => segments.run(),
             Self::Mdtest(mdtest) => mdtest.run(),
             Self::Ior(ior) => ior.run(),

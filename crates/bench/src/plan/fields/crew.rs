@@ -9,9 +9,7 @@ use crate::pin::cpu_of;
 use esker_types::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
 
 /// The Python program of the peer.
 const PROGRAM: &str = include_str!("../../fields/peer.py");
@@ -41,12 +39,6 @@ struct PythonJob {
     messages: Vec<(usize, usize)>,
 }
 
-/// True if this Python has the package esker.
-pub(super) fn has_esker(python: &Path) -> bool {
-    let asked = Command::new(python).args(["-c", "import esker; esker.View"]).output();
-    asked.is_ok_and(|answer| answer.status.success())
-}
-
 fn one(job: &Job, rank: u32, cpus: &[u32]) -> Job {
     Job { rank, cpu: cpu_of(cpus, rank), ..job.clone() }
 }
@@ -71,13 +63,7 @@ impl Crew {
         messages: &Messages,
         cpus: &[u32],
     ) -> Result<Self> {
-        let worker = ["-c", PROGRAM].map(OsString::from).to_vec();
-        let launcher = Launcher {
-            program: python.to_owned(),
-            worker,
-            janitor: Vec::new(),
-            variables: Vec::new(),
-        };
+        let launcher = crate::python::launcher(python, PROGRAM);
         let forecast: BTreeMap<_, _> = FORECAST.into_iter().collect();
         let told = |rank| PythonJob {
             job: one(job, rank, cpus),

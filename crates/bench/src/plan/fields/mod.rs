@@ -21,7 +21,7 @@ use crate::measure::{Measured, Tally};
 use crate::pin::Pin;
 use crate::plan::posix::Sample;
 use crate::report::Settings;
-use crew::{Crew, From, has_esker};
+use crew::{Crew, From};
 use esker::Wait;
 use esker_fields::grib::EcCodes;
 use esker_fields::{FieldStore, Schema};
@@ -95,7 +95,8 @@ impl FieldsPlan {
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         self.check()?;
         let (grib, mut notes) = self.messages()?;
-        let python = self.peer.as_deref().filter(|python| has_esker(python));
+        let python =
+            self.peer.as_deref().filter(|python| crate::python::has(python, "esker._esker"));
         if let (Some(peer), None) = (&self.peer, python) {
             notes.push(format!("reading from Python is left out: {}{NO_ESKER}", peer.display()));
         }

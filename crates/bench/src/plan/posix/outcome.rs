@@ -68,10 +68,21 @@ impl Line {
     /// affect both. None if there is nothing to compare.
     #[must_use]
     pub fn ratio(&self, site: usize, other: usize) -> Option<f64> {
+        let ratios = self.ratios(site, other);
+        (!ratios.is_empty()).then(|| Statistics::median(&ratios))
+    }
+
+    fn ratios(&self, site: usize, other: usize) -> Vec<f64> {
         let (rates, others) = (self.rates(site), self.rates(other));
         let pairs = rates.iter().zip(&others).filter(|(_, other)| **other > 0.0);
-        let ratios: Vec<_> = pairs.map(|(rate, other)| rate / other).collect();
-        (!ratios.is_empty()).then(|| Statistics::median(&ratios))
+        pairs.map(|(rate, other)| rate / other).collect()
+    }
+
+    /// Median, least and most of the ratios of the iterations.
+    pub(in crate::plan) fn spread(&self, site: usize, other: usize) -> [Option<f64>; 3] {
+        let ratios = self.ratios(site, other);
+        let least = ratios.iter().copied().reduce(f64::min);
+        [self.ratio(site, other), least, ratios.iter().copied().reduce(f64::max)]
     }
 
     /// All iterations of a site.

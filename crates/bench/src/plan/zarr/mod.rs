@@ -1,0 +1,238 @@
+//! `esker bench zarr`: `esker.zarr.Store` beside the store that zarr has for directories, on one medium.
+mod outcome;
+mod show;
+
+pub use outcome::{Case, Outcome};
+
+use super::scratch::{OwnPool, Scratch};
+use super::site::Site;
+use super::{BenchPool, Note, check, together};
+use crate::fields::worker::Done;
+use crate::fleet::{Fleet, Launcher};
+use crate::host::Host;
+use crate::job::WARM_UP;
+use crate::pin::{Pin, cpu_of};
+use crate::plan::posix::{Line, Sample};
+use crate::report::Settings;
+use crate::units::Bytes;
+use crate::zarr::{COMMIT_CHUNKS, Job, Phase, Step, WORK};
+use esker::Wait;
+use esker_types::{Error, ErrorKind, Result};
+use outcome::SITES;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Most iterations.
+pub const ITERATIONS_MAX: u32 = 255;
+
+/// Most chunks of an array.
+pub const CHUNKS_MAX: u64 = 1 << 16;
+
+/// Index entries for each chunk: in the array, and in the commit that replaces it.
+const ENTRIES_PER_CHUNK: u64 = 8;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct ZarrPlan {
+    /// How to start what removes a directory.
+    pub launcher: Launcher,
+    /// The temporary pool.
+    pub own: OwnPool,
+    /// A Python with zarr and esker.
+    pub python: PathBuf,
+    /// Processes at once, one set of runs for each.
+    pub procs: Vec<u32>,
+    /// Bytes of a chunk, one set of runs for each.
+    pub sizes: Vec<u64>,
+    /// Bytes of the array of a process.
+    pub array_bytes: u64,
+    /// Number of iterations.
+    pub iterations: u32,
+    /// Seed of the data.
+    pub seed: u64,
+    /// How processes are placed.
+    pub pin: Pin,
+}
+
+/// The state of a measurement with one number of processes and one size.
+struct Run<'p> {
+    plan: &'p ZarrPlan,
+    fleet: Fleet,
+    procs: u32,
+    lines: Vec<Line>,
+}
+
+impl ZarrPlan {
+    /// Runs the benchmark.
+    ///
+    /// # Errors
+    /// If an option is invalid, the pool cannot be created, the Python has no zarr or no esker, or an array that is read is
+    /// not the one written.
+    pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
+        self.check()?;
+        let place = BenchPool::Own(self.own.clone());
+        let site = place.site(&self.launcher, || self.needs(), note)?;
+        let beside = Scratch::beside(&self.launcher, &site.folder)?;
+        let pairs =
+            self.procs.iter().flat_map(|&procs| self.sizes.iter().map(move |&s| (procs, s)));
+        let measured = pairs.map(|(procs, size_bytes)| {
+            let lines = self.measure(&site, beside.path(), procs, size_bytes, note)?;
+            Ok(Case { procs, size_bytes, lines })
+        });
+        Ok(Outcome {
+            cases: measured.collect::<Result<_>>()?,
+            host: Host::of(&site.folder)?,
+            settings: self.settings(&site)?,
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        check(&self.sizes, &self.procs)?;
+        let refuse = |text: String| Err(Error::new(ErrorKind::Invalid, text));
+        if !(1..=ITERATIONS_MAX).contains(&self.iterations) {
+            return refuse(format!("the number of iterations -i must be 1 to {ITERATIONS_MAX}"));
+        }
+        let chunks = |size: &u64| self.array_bytes / size;
+        match self.sizes.iter().find(|size| !(1..=CHUNKS_MAX).contains(&chunks(size))) {
+            None => Ok(()),
+            Some(&size) => refuse(format!(
+                "--total {} has {} chunks of --size {}: 1 to {CHUNKS_MAX} can be measured",
+                Bytes(self.array_bytes),
+                chunks(&size),
+                Bytes(size)
+            )),
+        }
+    }
+
+    /// Payload and index entries: arrays, and all chunks once more in commits.
+    fn needs(&self) -> (u64, u64) {
+        let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
+        let chunks = self.sizes.iter().map(|size| self.array_bytes / size).max().unwrap_or(1);
+        (2 * procs * self.array_bytes, procs * chunks * ENTRIES_PER_CHUNK)
+    }
+
+    fn measure(
+        &self,
+        site: &Site,
+        files: &Path,
+        procs: u32,
+        size_bytes: u64,
+        note: Note<'_>,
+    ) -> Result<Vec<Line>> {
+        let container = format!("esker-bench-{}", std::process::id());
+        site.create_container(&container)?;
+        let job = Job {
+            rank: 0,
+            procs,
+            cpu: None,
+            url: format!("{}/{container}", site.url),
+            container: container.clone(),
+            files: files.to_owned(),
+            size_bytes,
+            chunks: self.array_bytes / size_bytes,
+            seed: self.seed,
+        };
+        let measured = self.start(&job, note).and_then(|mut run| run.all(size_bytes, note));
+        site.pool()?.destroy_container(&container, true).wait().and(measured)
+    }
+
+    fn start(&self, job: &Job, note: Note<'_>) -> Result<Run<'_>> {
+        note(&format!("starting {} processes of Python", job.procs));
+        let cpus = self.pin.order()?;
+        let one = |rank| Job { rank, cpu: cpu_of(&cpus, rank), ..job.clone() };
+        let jobs: Vec<_> = (0..job.procs).map(one).collect();
+        let launcher = crate::python::launcher(&self.python, WORK);
+        let fleet = Fleet::start(&launcher, &jobs).map_err(|error| {
+            let remedy = "`pip install zarr`, `make wheel` and `pip install` it, and name the Python that has both by --python";
+            Error::new(error.kind(), format!("{}: {error} ({remedy})", self.python.display()))
+        })?;
+        let line = |phase: Phase| Line::new(phase.name(), phase.name(), SITES.len());
+        let lines = Phase::MEASURED.map(line).to_vec();
+        Ok(Run { plan: self, fleet, procs: job.procs, lines })
+    }
+
+    fn settings(&self, site: &Site) -> Result<Settings> {
+        let options = json!({
+            "array_bytes": self.array_bytes, "commit_chunks": COMMIT_CHUNKS, "iterations": self.iterations,
+            "targets": site.targets()?, "pin": self.pin.name(), "verified": true,
+        });
+        Ok(Settings::new(self.seed, options))
+    }
+}
+
+impl Run<'_> {
+    fn all(&mut self, size_bytes: u64, note: Note<'_>) -> Result<Vec<Line>> {
+        for round in WARM_UP..=self.plan.iterations {
+            let of = self.plan.iterations;
+            note(&format!("chunks of {}: iteration {round} of {of}", Bytes(size_bytes)));
+            self.round(round)?;
+        }
+        Ok(std::mem::take(&mut self.lines))
+    }
+
+    /// The stores alternate, so that other load on the machine affects both.
+    fn round(&mut self, round: u32) -> Result<()> {
+        for (at, phase) in Phase::MEASURED.into_iter().enumerate() {
+            for (site, store) in SITES.into_iter().enumerate() {
+                let sample = self.take(Step { store, phase, round })?;
+                let line = self.lines.get_mut(at).filter(|_| round != WARM_UP);
+                if let Some(samples) = line.and_then(|line| line.samples.get_mut(site)) {
+                    samples.push(sample);
+                }
+            }
+        }
+        let remove = |store| Step { store, phase: Phase::Remove, round };
+        SITES.into_iter().try_for_each(|store| self.take(remove(store)).map(drop))
+    }
+
+    fn take(&mut self, step: Step) -> Result<Sample> {
+        let steps = vec![step; self.procs as usize];
+        let done: Vec<Done> = together(&mut self.fleet, &steps)?;
+        let measured = done.into_iter().map(|one| one.measured).collect();
+        Ok(Sample::of(step.round, &[measured]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(sizes: &[u64], array_bytes: u64) -> ZarrPlan {
+        ZarrPlan {
+            launcher: crate::python::launcher(Path::new("python3"), ""),
+            own: OwnPool {
+                folder: PathBuf::new(),
+                targets: None,
+                durability: None,
+                huge_pages: false,
+            },
+            python: PathBuf::from("python3"),
+            procs: vec![1, 2],
+            sizes: sizes.to_vec(),
+            array_bytes,
+            iterations: 1,
+            seed: 1,
+            pin: Pin::None,
+        }
+    }
+
+    #[test]
+    fn an_array_has_a_chunk_and_not_too_many() {
+        assert!(plan(&[1 << 10, 1 << 20], 1 << 20).check().is_ok());
+        for sizes in [&[1 << 20, 2 << 20][..], &[1 << 20, 1]] {
+            let error = plan(sizes, 1 << 20).check().unwrap_err();
+            assert!(error.message().contains("--size"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_pool_has_room_for_the_arrays_of_all_processes_twice() {
+        let (bytes, entries) = plan(&[1 << 20, 64 << 10], 64 << 20).needs();
+        assert_eq!((bytes, entries), (256 << 20, 2 * 1024 * ENTRIES_PER_CHUNK));
+    }
+
+    #[test]
+    fn commits_are_those_of_the_program() {
+        assert!(WORK.contains(&format!("\nCOMMIT_CHUNKS = {COMMIT_CHUNKS}\n")));
+    }
+}

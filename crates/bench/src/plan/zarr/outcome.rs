@@ -1,0 +1,70 @@
+//! Measurements by processes, size, phase, store and iteration.
+use crate::host::Host;
+use crate::metrics::Statistics;
+use crate::plan::posix::{Line, Repeat, Repeated};
+use crate::report::{Report, Run, RunName, Settings};
+use crate::units::rounded;
+use crate::zarr::Store;
+
+/// The stores by number.
+pub(super) const SITES: [Store; 2] = [Store::Esker, Store::Local];
+pub(super) const ESKER: usize = 0;
+pub(super) const LOCAL: usize = 1;
+const NAMES: [&str; SITES.len()] = ["esker", "local"];
+
+/// All measurements of one call.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// By number of processes and size.
+    pub cases: Vec<Case>,
+    /// The machine.
+    pub host: Host,
+    /// How it was measured.
+    pub settings: Settings,
+}
+
+/// The measurements with one number of processes and one size.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Processes, each with an array of its own.
+    pub procs: u32,
+    /// Bytes of a chunk.
+    pub size_bytes: u64,
+    /// The phases.
+    pub lines: Vec<Line>,
+}
+
+impl Outcome {
+    /// One run for each phase and store.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let runs = self.cases.iter().flat_map(Case::runs).collect();
+        Report::new(self.host.clone(), self.settings.clone(), runs)
+    }
+}
+
+impl Case {
+    fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        let sites = 0..SITES.len();
+        self.lines.iter().flat_map(move |line| sites.clone().map(|site| self.run(line, site)))
+    }
+
+    fn run(&self, line: &Line, site: usize) -> Run {
+        let name = RunName {
+            store: NAMES[site],
+            workload: "zarr",
+            phase: &line.phase,
+            procs: self.procs,
+            size_bytes: self.size_bytes,
+        };
+        let other = LOCAL - site;
+        let ratio = line.ratio(site, other).map(|ratio| (NAMES[other].to_owned(), rounded(ratio)));
+        let repeated = Repeated {
+            unit: "ops/s".to_owned(),
+            rate: Statistics::rounded(&line.rates(site)),
+            ratio_to: ratio.into_iter().collect(),
+            repeats: line.samples[site].iter().map(Repeat::from).collect(),
+        };
+        Run { repeated: Some(Box::new(repeated)), ..Run::new(&name, &line.tally(site), None) }
+    }
+}

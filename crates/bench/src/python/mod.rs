@@ -1,0 +1,72 @@
+//! Workers in Python: what measures other programs' interfaces, and ours as their users see it.
+use crate::fleet::Launcher;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+/// The part that all have in common.
+const PROTOCOL: &str = include_str!("protocol.py");
+
+/// Python looks in the current directory first, where a checkout of the sources has packages that were not built.
+const ELSEWHERE: &str = "import sys; sys.path[:] = [place for place in sys.path if place]\n";
+
+/// Starts workers whose work is a program that calls `serve` of `protocol.py`.
+pub(crate) fn launcher(python: &Path, work: &str) -> Launcher {
+    let worker = ["-c", &format!("{ELSEWHERE}{PROTOCOL}"), work].map(OsString::from).to_vec();
+    Launcher { program: python.to_owned(), worker, janitor: Vec::new(), variables: Vec::new() }
+}
+
+/// True if this Python has what `import` names.
+pub(crate) fn has(python: &Path, import: &str) -> bool {
+    let asked = Command::new(python).args(["-c", &format!("{ELSEWHERE}import {import}")]).output();
+    asked.is_ok_and(|answer| answer.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::worker::Done;
+    use crate::fleet::Fleet;
+    use crate::worker::Order;
+    use esker_testing::skip;
+
+    const WORK: &str = r#"
+import esker_bench
+
+class Work:
+    def __init__(self, job):
+        self.count = job["count"]
+
+    def prepare(self, step):
+        print("what libraries print")
+        self.meter = esker_bench.Meter()
+
+    def run(self, step):
+        for _ in range(self.count):
+            self.meter.tick(1, 10)
+        if step == "fail":
+            raise KeyError("a step")
+        return self.meter.done()
+
+esker_bench.serve(Work)
+"#;
+
+    /// What they answer is what workers in Rust would.
+    #[test]
+    fn workers_in_python_are_understood() {
+        let python = Path::new("python3");
+        if !has(python, "sys") {
+            return skip("there is no python3");
+        }
+        let jobs = [serde_json::json!({"count": 3}), serde_json::json!({"count": 5})];
+        let mut fleet = Fleet::start(&launcher(python, WORK), &jobs).unwrap();
+        fleet.ask::<Done>(&[Order::Prepare("good"); 2]).unwrap();
+        let begin = |step| [Order::Begin { step, start_ns: 0 }; 2];
+        let done: Vec<Done> = fleet.ask(&begin("good")).unwrap();
+        let counts = done.iter().map(|one| (one.measured.ops, one.measured.latency.len()));
+        assert_eq!(counts.collect::<Vec<_>>(), [(3, 3), (5, 5)]);
+        assert!(done.iter().all(|one| one.measured.seconds() > 0.0));
+        let error = fleet.ask::<Done>(&begin("fail")).unwrap_err();
+        assert!(error.message().ends_with("KeyError: 'a step'"), "{error}");
+    }
+}
