@@ -6,13 +6,18 @@
 #   --minutes N  starts no round after N minutes (default 30)
 #   --rounds N   runs N rounds, however long they take
 #   WHAT         in rounds: torture model simulation files fields parse daos posix nodes s3; once: miri loom threads (default: all)
+#                once, and only if asked for: kills (1,000 writers of each kind, half an hour), memory (a tensor of
+#                10 GiB, on the disk of the build, and 100,000 samples)
 #
-# environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, the length of each torture test
+# environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, the length of each torture test;
+#              ESKER_KILLS, how many writers of each kind are killed; ESKER_PYTHON_MORE, what the Python tests of
+#              kills and memory need and `make test` does without (default: torch)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 drawn=(torture model simulation files fields parse daos posix nodes s3)
 tools=(miri loom threads)
+asked=(kills memory)
 minutes=30 rounds=0 wanted=()
 place=build/soak
 mkdir -p "$place/failures"
@@ -25,7 +30,7 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     *)
-        [[ " ${drawn[*]} ${tools[*]} " == *" $1 "* ]] || { echo "soak.sh: no such thing: $1" >&2 && exit 2; }
+        [[ " ${drawn[*]} ${tools[*]} ${asked[*]} " == *" $1 "* ]] || { echo "soak.sh: no such thing: $1" >&2 && exit 2; }
         wanted+=("$1")
         ;;
     esac
@@ -80,6 +85,28 @@ nodes() {
 # Several clients of `esker serve s3` at a time, for minutes, with an eye on its memory.
 s3() {
     ESKER_S3_STEPS=2500 scripts/s3.sh -s -k mixed_load
+}
+
+# Writers of tensors in both kinds of pools, of commits of zarr, of long values and of checkpoints.
+kills() {
+    local kills=${ESKER_KILLS:-1000}
+    once kills-tensors env ESKER_TORTURE_ROUNDS=$((kills / 3 + 1)) \
+        cargo test --quiet -p esker-tensors --test killed -- --nocapture
+    python_tests kills-python "ESKER_KILLS=$kills" -k "killed"
+}
+
+memory() {
+    python_tests memory "ESKER_TENSOR_MIB=10240 ESKER_SAMPLES=100000 ESKER_WORKERS=4" test_memory.py
+}
+
+# python_tests NAME VARIABLES PYTEST-ARGUMENT...: with PyTorch, which `make test` does without because it is large.
+python_tests() {
+    local name=$1 variables
+    read -ra variables <<<"$2"
+    shift 2
+    once "$name-wheel" scripts/wheel.sh build/soak/wheels dev
+    once "$name" env ESKER_PYTHON_MORE="${ESKER_PYTHON_MORE-torch}" "${variables[@]}" \
+        scripts/test-python.sh build/soak/wheels -rsP "$@"
 }
 
 has_nightly() {
@@ -141,6 +168,7 @@ once() {
     shift
     if "$@" >"$log" 2>&1; then
         echo "ok      $name"
+        grep -E '^(figure: |[0-9]+ writers killed|SKIPPED|[0-9]+ passed)' "$log"
         passed=$((passed + 1))
     else
         kept=$place/failures/$name-${ESKER_SEED:-none}.log
@@ -150,9 +178,13 @@ once() {
     fi
 }
 
+draw() {
+    od -An -N6 -tu8 /dev/urandom | tr -d ' '
+}
+
 seed=${ESKER_SEED:-}
 for ((round = 1; rounds == 0 ? SECONDS < minutes * 60 : round <= rounds; round++)); do
-    export ESKER_SEED=${seed:-$(od -An -N6 -tu8 /dev/urandom | tr -d ' ')}
+    export ESKER_SEED=${seed:-$(draw)}
     seed=
     ran=0
     echo "--- round $round, ESKER_SEED=$ESKER_SEED"
@@ -160,6 +192,9 @@ for ((round = 1; rounds == 0 ? SECONDS < minutes * 60 : round <= rounds; round++
         [[ " ${drawn[*]} " != *" $name "* ]] || { ran=1 && once "$name" "$name"; }
     done
     [ $ran = 1 ] || break
+done
+for name in "${wanted[@]}"; do
+    [[ " ${asked[*]} " != *" $name "* ]] || "$name"
 done
 unset ESKER_SEED
 for name in "${wanted[@]}"; do

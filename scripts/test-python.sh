@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Installs a wheel into an empty virtual environment, where nothing else can be imported, and runs the tests of the
-# Python package there.
+# Python package there. What its tests need and the environment lacks is skipped, and counted.
 # usage: test-python.sh WHEELS-FOLDER [PYTEST-ARGUMENT...]
+#
+# environment: ESKER_PYTHON_MORE, further packages to install, such as torch, which is large
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +13,9 @@ shift
 "$tools/python" -m venv --clear --without-pip "$empty"
 "$tools/pip" --python "$empty/bin/python" install --quiet --disable-pip-version-check \
     --constraint python/requirements.txt pytest pytest-asyncio hypothesis fsspec mypy numpy xarray zarr dask h5py \
-    earthkit-data pyfdb "$wheel"
+    earthkit-data pyfdb mpi4py netCDF4 "$wheel"
+# shellcheck disable=SC2086  # several packages
+[ -z "${ESKER_PYTHON_MORE:-}" ] ||
+    "$tools/pip" --python "$empty/bin/python" install --quiet --disable-pip-version-check $ESKER_PYTHON_MORE
 cd python/tests
 "../../$empty/bin/python" -B -X dev -m pytest --rootdir . -c ../pyproject.toml "$@" .

@@ -9,6 +9,7 @@ import sys
 import threading
 
 import pytest
+from killing import KILLS, expect_room, killed, moments, room
 
 # Time limit in seconds, after which a process counts as hanging.
 PATIENCE = 600
@@ -219,22 +220,41 @@ def test_nothing_leaks(native):
     run(LEAKS, native.pool.name, native.uuid)
 
 
-def test_a_killed_writer_leaves_no_torn_values(native):
-    code = """
-import os, sys, esker
-kv = esker.Pool(sys.argv[1]).container(sys.argv[2]).kv("index")
-for number in range(1_000_000):
-    kv["a"] = bytes([number % 256]) * 50_000
-    if number == 50:
-        print("ready", flush=True)
-"""
-    command = [sys.executable, "-c", code, native.pool.name, native.uuid]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
-        assert writer.stdout.readline() == b"ready\n"
-        writer.kill()
-    value = native.kv("index")["a"]
-    assert len(value) == 50_000 and len(set(value)) == 1
-    native.kv("index")["a"] = b"written by another"
+# Bytes of values from one in a page of the index to several pieces of a segment.
+LENGTHS = [100, 900, 5000, 50_000, 1 << 20, (4 << 20) - 1]
+
+
+def put_forever(kv, pipe, number):
+    """Replace all values by ones of the next number, whose lengths go round."""
+    while True:
+        number += 1
+        os.write(pipe, b"b")
+        for key in range(len(LENGTHS)):
+            kv[f"{key}"] = number.to_bytes(4, "big") * (LENGTHS[(key + number) % len(LENGTHS)] // 4)
+        os.write(pipe, b"e")
+
+
+def number_of(value):
+    """The number of which a value consists, whole and as long as it was put."""
+    number = int.from_bytes(value[:4], "big")
+    assert value == value[:4] * (len(value) // 4), "a mix of two values"
+    return number, len(value)
+
+
+def test_killed_writers_leave_no_torn_values(native):
+    kv, draws, before = native.kv("index"), moments(), room(native.pool)
+    ended = begun = 0
+    for _ in range(KILLS):
+        told = killed(lambda pipe: put_forever(kv, pipe, begun), draws, range(1, 5))  # noqa: B023
+        ended = begun + told.count(b"e") if b"e" in told else ended
+        begun += told.count(b"b")
+        for key, value in kv.items():
+            number, size = number_of(value)
+            assert ended <= number <= begun
+            assert size // 4 == LENGTHS[(int(key) + number) % len(LENGTHS)] // 4
+    assert len(kv) == len(LENGTHS)
+    kv.clear()
+    expect_room(native.pool, before)
 
 
 FORK_AMONG_THREADS = """

@@ -8,11 +8,10 @@ import pathlib
 import pickle
 import random
 import re
-import subprocess
-import sys
 
 import numpy
 import pytest
+from ranks import run_ranks
 
 import esker
 
@@ -284,35 +283,6 @@ def test_stores_are_opened_and_closed(pool, tensors):
     assert repr(tensors) == f'TensorStore("{tensors.name}", "rw")'
 
 
-_SLABS = """
-import pathlib, re, sys
-import esker
-
-def own():
-    return int(re.search(r"RssAnon:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]) << 10
-
-tensor = esker.TensorStore(sys.argv[1], "r")["a"]
-tensor[:1]
-start, most = own(), 0
-for row in range(0, len(tensor), 4):
-    slab = tensor[row : row + 4]
-    assert slab[3, 0, 0] == row + 3
-    most = max(most, own() - start)
-print(most)
-"""
-
-
-def test_reading_in_slabs_takes_the_memory_of_a_slab(shared_tensors):
-    put = shared_tensors.begin((128, 512, 256), "<f4")
-    for row in range(128):
-        put.write((row, 0, 0), numpy.full((1, 512, 256), row, "<f4"))
-    put.commit("a")
-    command = [sys.executable, "-c", _SLABS, shared_tensors.name]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
-    # A tensor of 64 MiB in slabs of 2 MiB.
-    assert int(ended.stdout) < 16 << 20
-
-
 def _snippets():
     """The Python of the how-to."""
     page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "howto" / "tensors.md"
@@ -332,3 +302,32 @@ def test_the_how_to_runs_under_mpi(shared_tensors):
     exec(_snippets()[1], names)
     names["save"](shared_tensors, "a", numpy.arange(12.0).reshape(3, 4))
     assert shared_tensors.get("a").sum() == 66
+
+
+_RANKS = """
+import sys
+from mpi4py import MPI
+import numpy, esker
+
+ranks = MPI.COMM_WORLD
+store = esker.TensorStore(sys.argv[1])
+for number in range(3):
+    # Chunks of three rows: the ranks, which have two each, write to the same ones.
+    new = {"shape": (2 * ranks.size, 5000), "dtype": "<i8", "chunks": (3, 2000)}
+    put = store.begin(**new) if ranks.rank == 0 else None
+    token = ranks.bcast(put.token if put else None)
+    store.resume(token).write((2 * ranks.rank, 0), numpy.full((2, 5000), ranks.rank + number, "<i8"))
+    ranks.Barrier()
+    if put:
+        assert number == 0 or store.get("a")[0, 0] == number - 1, "not visible before the commit"
+        put.commit("a")
+    ranks.Barrier()
+    found = store.get("a")
+    assert (found == numpy.arange(ranks.size).repeat(2)[:, None] + number).all()
+    ranks.Barrier()
+print("read", ranks.size)
+"""
+
+
+def test_ranks_write_parts(shared_tensors):
+    assert run_ranks(4, _RANKS, shared_tensors.name).splitlines() == ["read 4"] * 4

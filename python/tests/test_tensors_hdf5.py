@@ -317,6 +317,32 @@ def test_h5dump_reads_in_place(tensors):
     assert '"K"' in dumped and "(2,0): 8, 9, 10, 11" in dumped
 
 
+_NETCDF = """
+import sys
+import netCDF4, numpy
+
+expected = numpy.load(sys.argv[1])
+for name in ("rows", "boxes"):
+    with netCDF4.Dataset(f"/esker/{name}.h5") as file:
+        found = file[name]
+        assert found.getncattr("units") == "K" and found.dtype == expected.dtype
+        assert (found[...] == expected).all() and (found[3:40:7, ::3] == expected[3:40:7, ::3]).all()
+try:
+    netCDF4.Dataset("/esker/rows.h5", "a")
+except OSError:
+    print("all read")
+"""
+
+
+def test_netcdf_reads_tensors_in_place(tensors, tmp_path):
+    pytest.importorskip("netCDF4")
+    array = _filled((50, 40), "<f8")
+    for name, chunks in [("rows", None), ("boxes", (16, 7))]:
+        tensors.put(array, name, {"units": "K"}, chunks=chunks)
+    numpy.save(tmp_path / "a.npy", array)
+    assert _under_run(tensors, sys.executable, "-c", _NETCDF, tmp_path / "a.npy") == "all read\n"
+
+
 def test_what_hdf5_cannot_say_is_refused(tensors, tmp_path):
     overlapping = {"names": ["whole", "low"], "formats": ["<u4", "<u2"], "offsets": [0, 0]}
     for array, word in [

@@ -238,24 +238,3 @@ def test_the_example():
     _, resumed, last = run(3)
     assert resumed == "resumed after epoch 2" and last.startswith("epoch 3:")
     assert int(re.search(r"(\d+)% of unseen", last)[1]) > 90
-
-
-# Bytes of memory of its own that a worker may gain per sample read, far below what a copied list would cost.
-GROWTH_PER_SAMPLE = 8
-
-
-def own_memory():
-    """Bytes of memory that this process shares with no other."""
-    with open("/proc/self/smaps_rollup") as rollup:
-        return sum(int(line.split()[1]) << 10 for line in rollup if line.startswith("Private_Dirty"))
-
-
-def test_workers_do_not_grow(native):
-    kv, count = native.kv("many"), 20_000
-    for number in range(count):
-        kv[f"{number:05}"] = b"x"
-    dataset = esker.torch.Dataset(kv)
-    options = {"multiprocessing_context": "fork", "persistent_workers": True, "num_workers": 2}
-    loader = esker.torch.DataLoader(dataset, 100, shuffle=True, collate_fn=lambda _: own_memory(), **options)
-    first = max(loader)
-    assert max(max(loader) for _ in range(2)) < first + GROWTH_PER_SAMPLE * count

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import torch.distributed.checkpoint as dcp  # noqa: E402
+from killing import KILLS, expect_room, killed, moments, room  # noqa: E402
 from torch.distributed.checkpoint.api import CheckpointException  # noqa: E402
 
 import esker.torch  # noqa: E402
@@ -131,7 +132,7 @@ def die_at(monkeypatch, step):
         monkeypatch.setattr(_Files, name, counted(getattr(_Files, name)))
 
 
-def killed(files, number, step):
+def killed_at(files, number, step):
     """Save in a child that dies at a step; return whether it did."""
     child = os.fork()
     if child == 0:
@@ -150,7 +151,7 @@ def killed(files, number, step):
 def test_a_save_killed_at_any_step_leaves_the_old_or_the_new_checkpoint(files):
     number, step, seen = 0, 0, set()
     save(files, number)
-    while killed(files, number + 1, step := step + 1):
+    while killed_at(files, number + 1, step := step + 1):
         found = saved(files)
         assert found in (number, number + 1)
         seen.add(found - number)
@@ -180,6 +181,33 @@ def equal(one, other):
     return all(
         torch.equal(value, other[name]) and value.dtype == other[name].dtype for name, value in one.items()
     )
+
+
+def save_forever(files, pipe, number):
+    """Save checkpoint after checkpoint."""
+    while True:
+        number += 1
+        os.write(pipe, b"b")
+        save(files, number)
+        os.write(pipe, b"e")
+
+
+def test_saves_killed_at_random_moments_leave_the_old_or_the_new_checkpoint(files, posix):
+    draws, before, number = moments(), room(posix.pool), 0
+    save(files, number)
+    for _ in range(KILLS):
+        told = killed(lambda pipe: save_forever(files, pipe, number), draws, range(1, 4))  # noqa: B023
+        found = saved(files)
+        assert number + told.count(b"e") <= found <= number + told.count(b"b")
+        number = found
+    save(files, number + 1)
+    assert saved(files) == number + 1 and len(files.listdir("/last")) == 2, (
+        "what the killed ones wrote is gone"
+    )
+    files.remove_tree("/last")
+    # Opening a file system removes files that killed processes had open when they were removed.
+    esker.FileSystem(posix)
+    expect_room(posix.pool, before)
 
 
 def test_safetensors_in_an_array(container):

@@ -5,9 +5,7 @@ import multiprocessing
 import os
 import pathlib
 import pickle
-import random
 import re
-import signal
 import subprocess
 import sys
 import urllib.parse
@@ -21,6 +19,8 @@ numpy = pytest.importorskip("numpy")
 hypothesis = pytest.importorskip("hypothesis")
 pytest.importorskip("pytest_asyncio")
 
+from killing import KILLS, expect_room, killed, moments, room  # noqa: E402
+from ranks import run_ranks  # noqa: E402
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest  # noqa: E402
 from zarr.core.buffer import cpu, default_buffer_prototype  # noqa: E402
 from zarr.testing import stateful  # noqa: E402
@@ -29,8 +29,6 @@ from zarr.testing.store import StoreTests  # noqa: E402
 from esker._zarr_index import VALUE_MAX  # noqa: E402
 from esker.zarr import Conflict, Session, Store  # noqa: E402
 
-# How often a writer is killed in its commit; ESKER_ZARR_KILLS makes it more.
-KILLS = int(os.environ.get("ESKER_ZARR_KILLS", "20"))
 # Sequences of operations that zarr's machines draw; ESKER_ZARR_EXAMPLES makes it more.
 EXAMPLES = int(os.environ.get("ESKER_ZARR_EXAMPLES", "8"))
 # Time limit in seconds, after which a process counts as hanging.
@@ -303,6 +301,63 @@ def test_dask(url):
     assert array.from_zarr(Store(url), component="a").sum().compute() == sum(range(10_000))
 
 
+def write_hours(url, hours):
+    """Write the hours of an array that its store has, with dask, in a worker."""
+    xarray = pytest.importorskip("xarray")
+    store = Store(url)
+    values = numpy.arange(40.0).reshape(1, 40) + 100 * numpy.array(hours)[:, None]
+    part = xarray.Dataset({"t": (("time", "x"), values)}).chunk({"time": 2, "x": 10})
+    part.to_zarr(store, region={"time": slice(hours[0], hours[-1] + 1)}, consolidated=False)
+    return os.getpid()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_write_regions_of_xarray(url, method):
+    """As a job does: one process describes the array, others write their hours with dask."""
+    xarray = pytest.importorskip("xarray")
+    array = pytest.importorskip("dask.array")
+    whole = xarray.Dataset({"t": (("time", "x"), array.zeros((24, 40), chunks=(2, 10)))})
+    whole.to_zarr(Store(url), compute=False, consolidated=False)
+    parts = [list(range(first, first + 4)) for first in range(0, 24, 4)]
+    with multiprocessing.get_context(method).Pool(3) as workers:
+        pids = workers.starmap(write_hours, [(url, hours) for hours in parts])
+    assert os.getpid() not in pids and len(set(pids)) > 1
+    with xarray.open_zarr(Store(url, read_only=True), consolidated=False) as opened:
+        assert dict(opened.chunksizes) == {"time": (2,) * 12, "x": (10,) * 4}
+        assert (opened["t"].values == numpy.arange(40) + 100 * numpy.arange(24)[:, None]).all()
+
+
+RANKS = """
+import pickle, sys
+from mpi4py import MPI
+import numpy, zarr
+from esker.zarr import Store
+
+ranks = MPI.COMM_WORLD
+store = Store(sys.argv[1])
+for number in range(1, 4):
+    session = ranks.bcast(store.writable_session() if ranks.rank == 0 else None)
+    zarr.open_array(session, path="rows", mode="r+")[ranks.rank] = number * 10 + ranks.rank
+    seen = zarr.open_array(store, path="rows")[ranks.rank]
+    before = number * 10 - 10 + ranks.rank if number > 1 else 0
+    assert (seen == before).all(), "not visible before the commit"
+    ranks.Barrier()
+    if ranks.rank == 0:
+        session.commit(f"{number}")
+    ranks.Barrier()
+    rows = zarr.open_array(store, path="rows")[:]
+    assert (rows == number * 10 + numpy.arange(ranks.size)[:, None]).all()
+    ranks.Barrier()
+print("read", ranks.size)
+"""
+
+
+def test_ranks_write_in_one_session(url):
+    zarr.create_array(Store(url), name="rows", shape=(4, 1000), chunks=(1, 300), dtype="i4")
+    assert run_ranks(4, RANKS, url).splitlines() == ["read 4"] * 4
+    assert [commit.message for commit in Store(url).ancestry()] == ["3", "2", "1"]
+
+
 def versions_seen(store):
     """The values of all keys at one moment."""
     moment = store.container.create_snapshot("moment")
@@ -329,15 +384,15 @@ def commit_forever(store, pipe, number):
 
 
 def test_a_writer_killed_in_a_commit(native):
-    store, seed = Store(native), random.Random(int(os.environ.get("ESKER_SEED", "1")))
+    store, draws, before = Store(native), moments(), room(native.pool)
     number, kept = 0, set()
     for _ in range(KILLS):
-        begun, ended = killed_writer(store, number, seed)
+        told = killed(lambda pipe: commit_forever(store, pipe, number), draws)  # noqa: B023
         store.garbage_collect()
         seen = versions_seen(store)
         assert len(seen) <= 1, f"a mix: {seen}"
         done = int(seen.pop()) if seen else 0
-        assert number + ended <= done <= number + begun
+        assert number + told.count(b"e") <= done <= number + told.count(b"b")
         assert len(store.ancestry()) == done and all(commit.epoch for commit in store.ancestry())
         store.expire_snapshots(1)
         assert len(native.snapshots()) == min(done, 1)
@@ -346,29 +401,7 @@ def test_a_writer_killed_in_a_commit(native):
     assert len(kept) <= 2, "the number of objects does not grow, apart from the first commit"
     remove_all(store)
     assert len(native.objects()) <= 1, "the history"
-
-
-def killed_writer(store, number, seed):
-    """Kill a writer in one of its commits. How many commits began, and how many ended for certain."""
-    ours, theirs = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            commit_forever(store, theirs, number)
-        finally:
-            os._exit(1)
-    os.close(theirs)
-    told = b""
-    for _ in range(seed.randrange(1, 6)):
-        told += os.read(ours, 1)
-    for _ in range(seed.randrange(20_000)):
-        pass
-    os.kill(pid, signal.SIGKILL)
-    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-    while more := os.read(ours, 100):
-        told += more
-    os.close(ours)
-    return told.count(b"b"), told.count(b"e")
+    expect_room(native.pool, before)
 
 
 def remove_all(store):
@@ -388,27 +421,15 @@ def write_long_forever(store, pipe):
 
 
 def test_a_killed_writer_of_long_values_leaves_nothing(native):
-    store, seed = Store(native), random.Random(int(os.environ.get("ESKER_SEED", "1")))
+    store, draws, before = Store(native), moments(), room(native.pool)
     for _ in range(KILLS):
-        ours, theirs = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                write_long_forever(store, theirs)
-            finally:
-                os._exit(1)
-        os.close(theirs)
-        os.read(ours, seed.randrange(1, 4))
-        for _ in range(seed.randrange(20_000)):
-            pass
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(ours)
+        killed(lambda pipe: write_long_forever(store, pipe), draws, range(1, 4))
         store.garbage_collect()
         assert read(store, "a/c/0") == LONG
         assert len(native.objects()) == 3, "the Key-Values of two nodes, and one Array"
     remove_all(store)
     assert native.objects() == []
+    expect_room(native.pool, before)
 
 
 def test_the_page(tmp_path, monkeypatch):

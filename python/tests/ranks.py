@@ -1,0 +1,28 @@
+"""Programs that run as ranks of MPI."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+# Open MPI: more ranks than processors, the user of a container, and no network.
+_VARIABLES = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_btl": "self,vader",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+
+
+def run_ranks(count, program, *arguments):
+    """Run a Python program as ranks; return what they print. Without MPI, skip the test."""
+    pytest.importorskip("mpi4py.MPI", exc_type=ImportError, reason="mpi4py or a library of MPI is missing")
+    if not shutil.which("mpirun"):
+        pytest.skip("mpirun is not installed")
+    command = ["mpirun", "-n", str(count), sys.executable, "-c", program, *map(str, arguments)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | _VARIABLES)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
