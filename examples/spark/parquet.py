@@ -16,6 +16,8 @@ import pathlib
 import subprocess
 import sys
 
+import fsspec
+import pandas
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -49,9 +51,7 @@ spark = builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 
 # %%
-days = spark.range(0, 10_000).select(
-    "id", (F.col("id") % 5).cast("int").alias("day"), (F.col("id") * 0.5).alias("kelvin")
-)
+days = spark.range(0, 10_000).select("id", (F.col("id") % 5).cast("int").alias("day"), (F.col("id") * 0.5).alias("kelvin"))
 days.write.mode("overwrite").partitionBy("day").parquet("s3a://home/observations")
 back = spark.read.parquet("s3a://home/observations")
 print(back.count(), back.where("day = 3").agg(F.sum("kelvin")).first()[0])  # prints 10000 5000500.0
@@ -61,9 +61,6 @@ spark.stop()
 # What Spark has put are files: pandas reads them without the server.
 
 # %%
-import fsspec
-import pandas
-
 frame = pandas.read_parquet(f"esker://{POOL}/home/observations")
 print(len(frame), frame.kelvin.sum())  # prints 10000 24997500.0
 

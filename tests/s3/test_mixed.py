@@ -92,9 +92,7 @@ class Client:
     def list(self):
         """List the folder, in pages."""
         size = self.random.choice([1, 3, 1000])
-        pages = self.s3.get_paginator("list_objects_v2").paginate(
-            Bucket="den", Prefix=self.folder + "/", PaginationConfig={"PageSize": size}
-        )
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket="den", Prefix=self.folder + "/", PaginationConfig={"PageSize": size})
         found = {item["Key"]: item["Size"] for page in pages for item in page.get("Contents", [])}
         assert found == {key: len(data) for key, data in self.there.items()}
 
@@ -103,9 +101,7 @@ class Client:
         key, parts = self.key(), [self.random.randbytes(5 * MIB), self.data(MIB)]
         upload = self.s3.create_multipart_upload(Bucket="den", Key=key)["UploadId"]
         place = {"Bucket": "den", "Key": key, "UploadId": upload}
-        etags = [
-            self.s3.upload_part(**place, PartNumber=number, Body=part)["ETag"] for number, part in enumerate(parts, 1)
-        ]
+        etags = [self.s3.upload_part(**place, PartNumber=number, Body=part)["ETag"] for number, part in enumerate(parts, 1)]
         if self.random.random() < 0.3:
             self.s3.abort_multipart_upload(**place)
             return
