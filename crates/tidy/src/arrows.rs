@@ -93,6 +93,7 @@ const ARROWS: [(&str, &[&str]); 36] = [
     (
         "esker-bench",
         &[
+            "esker-testing",
             "esker-types",
             "esker-os",
             "esker-librados",
