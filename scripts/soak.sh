@@ -168,7 +168,7 @@ once() {
     shift
     if "$@" >"$log" 2>&1; then
         echo "ok      $name"
-        grep -E '^(figure: |[0-9]+ writers killed|SKIPPED|[0-9]+ passed)' "$log"
+        grep -oE '(^figure: .*|[0-9]+ writers killed|^SKIPPED.*|^[0-9]+ passed.*)' "$log"
         passed=$((passed + 1))
     else
         kept=$place/failures/$name-${ESKER_SEED:-none}.log
