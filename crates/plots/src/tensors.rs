@@ -178,7 +178,11 @@ impl<'r> Runs<'r> {
         for sweep in [self.sweeps(WEAK), self.sweeps(STRONG)].concat() {
             drawn.extend(self.ratio(figures, sweep)?);
         }
-        let notes = vec!["Above 1 the tensor store is faster.".to_owned()];
+        let note = match drawn.is_empty() {
+            true => "Parallel HDF5 was not measured.",
+            false => "Above 1 the tensor store is faster.",
+        };
+        let notes = vec![note.to_owned()];
         let title = "Arrays: how many times as fast as parallel HDF5".to_owned();
         Ok(Section { title, notes, figures: drawn, ..Section::default() })
     }
@@ -464,8 +468,9 @@ fn highest(chart: &Chart) -> String {
             measured.flat_map(|series| series.points.iter().map(move |point| (series, point)));
         let (series, best) = points.max_by(|one, other| one.1.y.total_cmp(&other.1.y))?;
         let (value, procs) = (short(best.y), short(best.x));
+        let processes = if best.x == 1.0 { "process" } else { "processes" };
         Some(format!(
-            "{}: highest {value} {} ({}, {procs} processes).",
+            "{}: highest {value} {} ({}, {procs} {processes}).",
             panel.title, chart.y_label, series.label
         ))
     };
