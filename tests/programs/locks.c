@@ -490,6 +490,53 @@ records_outlive_other_files(void)
 	end_other(&other);
 }
 
+/* Takes the lock, drops it, forks, and takes it again. */
+static void
+lock_beside_a_child(int tell)
+{
+	int fd = open("file", O_RDWR);
+
+	if (flock(fd, LOCK_EX) != 0 || close(fd) != 0)
+		_exit(1);
+	if (fork() == 0) {
+		pause();
+		_exit(0);
+	}
+	fd = open("file", O_RDWR);
+	if (flock(fd, LOCK_EX) != 0 || write(tell, "y", 1) != 1)
+		_exit(1);
+	pause();
+	_exit(0);
+}
+
+/* The child of a process that is killed has no part in a lock which that one took after the fork. */
+static void
+taken_after_the_fork(void)
+{
+	int   status, fd, told[2];
+	char  what = 'n';
+	pid_t holder;
+
+	OK(close(new_file("file", 100, 1)));
+	OK(pipe(told));
+	holder = fork();
+	CHECK(holder >= 0);
+	if (holder == 0) {
+		OK(setpgid(0, 0));
+		lock_beside_a_child(told[1]);
+	}
+	GIVES(1, read(told[0], &what, 1));
+	GIVES('y', what);
+	fd = open("file", O_RDWR);
+	FAILS(EWOULDBLOCK, flock(fd, LOCK_EX | LOCK_NB));
+	OK(kill(holder, SIGKILL));
+	GIVES(holder, waitpid(holder, &status, 0));
+	OK(flock(fd, LOCK_EX | LOCK_NB));
+	OK(kill(-holder, SIGKILL));
+	OK(close(told[0]));
+	OK(close(told[1]));
+}
+
 static void *
 wait_for_lock(void *fd)
 {
@@ -525,7 +572,7 @@ main(int argc, char **argv)
 		TEST(flock_excludes), TEST(from_the_offset), TEST(records_exclude), TEST(open_file_records_exclude),
 		TEST(records_belong_to_a_process), TEST(dead_holders_hold_nothing), TEST(counters),
 		TEST(opened_for_each_lock), TEST(to_the_end), TEST(closed_files_hold_nothing),
-		TEST(records_outlive_other_files), TEST(closed_while_waiting),
+		TEST(records_outlive_other_files), TEST(taken_after_the_fork), TEST(closed_while_waiting),
 	};
 
 	return RUN(argc, argv, tests);

@@ -4,7 +4,7 @@
 //! Nothing is locked in them. Who removes the object meanwhile finds nobody there, and removes the lock file, too. They
 //! are closed before a fork or exec, because locks belong to whoever has the descriptor.
 use crate::limits::LOCK_FILES_KEPT;
-use crate::locks;
+use crate::{locks, threads};
 use esker::types::ObjectId;
 use esker_os::ForkLock;
 use std::ffi::c_int;
@@ -40,10 +40,16 @@ pub(crate) fn keep(oid: ObjectId, fd: c_int) {
 /// Closes all of them.
 pub(crate) fn close() {
     let kept = std::mem::take(&mut *KEPT.lock());
+    if kept.is_empty() {
+        return;
+    }
     let (locked, unlocked): (Vec<_>, Vec<_>) =
         kept.into_iter().partition(|(oid, _)| locks::has_records(*oid));
     KEPT.lock().extend(locked);
-    for (oid, fd) in unlocked {
-        locks::close_of(fd, oid);
-    }
+    let _ = threads::inside(|| {
+        for (oid, fd) in unlocked {
+            locks::close_of(fd, oid);
+        }
+        Ok(())
+    });
 }

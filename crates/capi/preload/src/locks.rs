@@ -231,13 +231,11 @@ pub(crate) fn belongs_to(file: &OpenFile, anonymous: c_int) -> Answer<()> {
 
 /// Before a fork: opens lock files, so that parent and child share locks and count as users.
 pub(crate) fn share() {
-    kept_locks::close();
     share_those(|_| true);
 }
 
 /// As [`share`], before exec.
 pub(crate) fn share_with_next() {
-    kept_locks::close();
     share_those(|fd| raw::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags == 0));
 }
 

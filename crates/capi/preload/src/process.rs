@@ -84,6 +84,7 @@ pub(crate) fn is_ending() -> bool {
 
 /// A child is about to be made, which shares the open files and their locks.
 pub(crate) fn before_fork() {
+    kept_locks::close();
     if descriptors::any() {
         threads::alone(descriptors::share_all);
         locks::share();
@@ -98,6 +99,7 @@ pub(crate) fn before_fork() {
 
 /// The process is about to exec.
 pub(crate) fn before_exec() {
+    kept_locks::close();
     if descriptors::any() {
         threads::alone(descriptors::share_all);
         locks::share_with_next();
