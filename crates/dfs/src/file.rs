@@ -341,10 +341,12 @@ impl File {
     /// # Errors
     /// [`ErrorKind::NotFound`] if it was removed, and nobody had a lease any more.
     pub fn inherit(&self) -> Result<()> {
-        self.node.fs().mounted().open_files.open(&self.node)?;
-        match self.stored()? {
-            Some(_) => Ok(()),
-            None => Err(self.node.gone()),
+        let fs = self.node.fs();
+        fs.mounted().open_files.open(&self.node)?;
+        // What shows something else as files, read-only, keeps no account of those that lost their names.
+        match fs.is_read_only() || self.stored()?.is_some() {
+            true => Ok(()),
+            false => Err(self.node.gone()),
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) struct Lister<'l> {
 }
 
 impl Lister<'_> {
-    /// Next keys of the shards, one shard after the other.
+    /// Next keys of the shards, one shard after the other. An error leaves the anchor as it was: the call may be made again.
     pub(super) fn keys(
         &self,
         shards: &[u32],
@@ -22,8 +22,8 @@ impl Lister<'_> {
         anchor: &mut Anchor,
         limit: ListLimit,
     ) -> Result<KeyBatch> {
-        let mut keys = KeyBatch::default();
-        let mut turn = first_turn(shards, anchor)?;
+        let (mut keys, mut next) = (KeyBatch::default(), anchor.clone());
+        let mut turn = first_turn(shards, &mut next)?;
         while let Some(&shard) = shards.get(turn) {
             let rest = ListLimit {
                 entries: limit.entries.saturating_sub(keys.len()),
@@ -32,23 +32,25 @@ impl Lister<'_> {
             if rest.entries == 0 {
                 break;
             }
-            let before = anchor.clone();
+            let before = next.clone();
             let target = &self.open.targets[shard as usize];
-            let found = target.list_keys(self.container, self.oid, scope, anchor, rest, self.at)?;
+            let found =
+                target.list_keys(self.container, self.oid, scope, &mut next, rest, self.at)?;
             if !keys.is_empty() && found.byte_len() > rest.bytes {
                 // A first key too long for what is left of the buffer waits for the next call.
-                *anchor = before;
+                next = before;
                 break;
             }
             found.iter().for_each(|key| keys.push(key));
-            if !anchor.is_end() {
+            if !next.is_end() {
                 break;
             }
             turn += 1;
-            *anchor = shards
+            next = shards
                 .get(turn)
                 .map_or(Anchor::End, |&shard| Anchor::After { shard, position: Vec::new() });
         }
+        *anchor = next;
         Ok(keys)
     }
 
