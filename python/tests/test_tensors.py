@@ -325,9 +325,12 @@ for number in range(3):
     found = store.get("a")
     assert (found == numpy.arange(ranks.size).repeat(2)[:, None] + number).all()
     ranks.Barrier()
-print("read", ranks.size)
+# One of them prints: what several print may be mixed up.
+readers = ranks.reduce(1)
+if ranks.rank == 0:
+    print("read by", readers)
 """
 
 
 def test_ranks_write_parts(shared_tensors):
-    assert run_ranks(4, _RANKS, shared_tensors.name).splitlines() == ["read 4"] * 4
+    assert run_ranks(4, _RANKS, shared_tensors.name) == "read by 4\n"
