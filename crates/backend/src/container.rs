@@ -77,7 +77,7 @@ pub trait OpenContainer: Metadata {
         Reply::Ready(Ok(None))
     }
 
-    /// The next keys after `anchor`, which is advanced.
+    /// The next keys after `anchor`, which is advanced. An error leaves it as it was, so the call may be made again.
     fn list_keys<'a>(
         &'a self,
         oid: ObjectId,

@@ -60,7 +60,8 @@ impl Work for Worker {
 
     fn take(&mut self, step: GrowthStep) -> Result<Measured> {
         match step {
-            GrowthStep::Open { entries } => self.open(entries),
+            // The store is opened by the first read.
+            GrowthStep::Open { entries } => self.read_some(entries, 1),
             GrowthStep::Append { from, to } => self.medium.append(from, to),
             GrowthStep::Put { from, to } => self.put(from, to),
             GrowthStep::Pread { entries, ops } => {
@@ -72,11 +73,6 @@ impl Work for Worker {
 }
 
 impl Worker {
-    fn open(&mut self, entries: u64) -> Result<Measured> {
-        self.load = None;
-        measure(Until::Ops(1), self.job.size_bytes, |_| self.read(entries))
-    }
-
     fn put(&mut self, from: u64, to: u64) -> Result<Measured> {
         self.load()?;
         measure(Until::Ops(to - from), self.job.size_bytes, |op| self.write(from + op))
@@ -84,6 +80,10 @@ impl Worker {
 
     fn get(&mut self, entries: u64, ops: u64) -> Result<Measured> {
         self.load()?;
+        self.read_some(entries, ops)
+    }
+
+    fn read_some(&mut self, entries: u64, ops: u64) -> Result<Measured> {
         measure(Until::Ops(ops), self.job.size_bytes, |_| self.read(entries))
     }
 

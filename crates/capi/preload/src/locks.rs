@@ -101,8 +101,13 @@ fn presence(fd: c_int, command: c_int, kind: c_int) -> Answer<c_int> {
 
 /// Sets a lock on one byte.
 pub(crate) fn set(fd: c_int, byte: i64, command: c_int, kind: c_int) -> Answer<c_int> {
+    set_from(fd, (byte, 1), command, kind)
+}
+
+/// Sets a lock on a range, given as start and length; length 0 means to the end.
+fn set_from(fd: c_int, range: (i64, i64), command: c_int, kind: c_int) -> Answer<c_int> {
     let (l_type, l_whence) = (kind as i16, libc::SEEK_SET as i16);
-    let mut lock = libc::flock { l_type, l_whence, l_start: byte, l_len: 1, l_pid: 0 };
+    let mut lock = libc::flock { l_type, l_whence, l_start: range.0, l_len: range.1, l_pid: 0 };
     raw::lock_range(fd, command, &mut lock)
 }
 
@@ -140,9 +145,7 @@ fn unlock(fd: c_int, oid: ObjectId) -> Answer<Left> {
     if is_over || !internal::has_room_above(fd) {
         return Ok(close_of(fd, oid));
     }
-    let (l_type, l_whence) = (libc::F_UNLCK as i16, libc::SEEK_SET as i16);
-    let mut all = libc::flock { l_type, l_whence, l_start: 0, l_len: 0, l_pid: 0 };
-    raw::lock_range(fd, libc::F_OFD_SETLK, &mut all)?;
+    set_from(fd, (0, 0), libc::F_OFD_SETLK, libc::F_UNLCK)?;
     kept_locks::keep(oid, fd);
     Ok(if is_last { Left::Nothing } else { Left::InUse })
 }
@@ -298,7 +301,7 @@ pub(crate) fn closed(file: &OpenFile) -> Left {
 /// Called when the process ends and its descriptors are closed. Returns the files that others have open.
 pub(crate) fn end() -> Vec<left_open::Left> {
     let files = descriptors::within(0, u32::MAX).filter_map(|fd| descriptors::get(fd).ok());
-    let in_use = files.filter(|file| file.release_locks() == Left::InUse);
+    let in_use = files.filter(|file| file.release() == Left::InUse);
     let left = in_use.filter_map(|file| Some((file.identity().oid, file.leased()?))).collect();
     kept_locks::close();
     left

@@ -78,11 +78,11 @@ impl OpenFile {
         &self.identity
     }
 
-    /// Releases its locks, and frees the content of a removed file that no other process has open.
-    pub(crate) fn release_locks(&self) -> locks::Left {
+    /// Releases its locks, and drops its content unless other processes have it open. That of a removed file is freed.
+    pub(crate) fn release(&self) -> locks::Left {
         let left = locks::closed(self);
         if left != locks::Left::InUse {
-            self.close(left);
+            self.drop_content();
         }
         if left == locks::Left::Unlinked {
             let _ = mounted::get().map(|fs| fs.bury(self.identity.oid));
@@ -90,13 +90,10 @@ impl OpenFile {
         left
     }
 
-    /// Drops the content, or leaves it to those who inherited it. A child that never used a file of its parent only
-    /// forgets it: the parent stores the pending times.
-    fn close(&self, left: locks::Left) {
-        match (self.leased(), left) {
-            (Some(content), locks::Left::InUse) => left_open::keep(self.identity.oid, content),
-            (Some(_), _) => {}
-            (None, _) => std::mem::forget(self.content.load_full()),
+    /// A child that never used a file of its parent only forgets the content: the parent stores the pending times.
+    fn drop_content(&self) {
+        if self.leased().is_none() {
+            std::mem::forget(self.content.load_full());
         }
         self.content.store(None);
     }
@@ -341,7 +338,12 @@ fn append_parts(file: &File, parts: &[&[u8]]) -> Answer<(u64, usize)> {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        let left = self.release_locks();
-        self.close(left);
+        if self.release() != locks::Left::InUse {
+            return;
+        }
+        if let Some(content) = self.leased() {
+            left_open::keep(self.identity.oid, content);
+        }
+        self.drop_content();
     }
 }
