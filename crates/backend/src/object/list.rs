@@ -123,11 +123,12 @@ pub fn page_of_keys(
     anchor: &mut Anchor,
     limit: ListLimit,
 ) -> Result<KeyBatch> {
-    let mut batch = KeyBatch::default();
-    for encoded in page_by(entries, anchor, limit, |encoded| key_len(kind, encoded)) {
+    let (mut batch, mut next) = (KeyBatch::default(), anchor.clone());
+    for encoded in page_by(entries, &mut next, limit, |encoded| key_len(kind, encoded)) {
         let key = decode_key(kind, &encoded).ok_or_else(|| bad("a key that cannot be decoded"))?;
         batch.push(&key);
     }
+    *anchor = next;
     Ok(batch)
 }
 

@@ -58,11 +58,16 @@ impl Listing<'_> {
         if anchor.is_end() {
             return Ok(KeyBatch::default());
         }
-        match scope {
-            KeyScope::Dkeys if names::is_array(self.oid) => self.list_chunks(anchor, limit).await,
-            KeyScope::Dkeys => self.list_dkeys(anchor, limit).await,
-            KeyScope::Akeys(dkey) => self.list_akeys(dkey, anchor, limit).await,
-        }
+        let mut next = anchor.clone();
+        let keys = match scope {
+            KeyScope::Dkeys if names::is_array(self.oid) => {
+                self.list_chunks(&mut next, limit).await
+            }
+            KeyScope::Dkeys => self.list_dkeys(&mut next, limit).await,
+            KeyScope::Akeys(dkey) => self.list_akeys(dkey, &mut next, limit).await,
+        }?;
+        *anchor = next;
+        Ok(keys)
     }
 
     async fn list_dkeys(&self, anchor: &mut Anchor, limit: ListLimit) -> Result<KeyBatch> {
