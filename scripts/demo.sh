@@ -27,9 +27,10 @@ roomy() {
 place=/dev/shm
 roomy $place || place=${TMPDIR:-/tmp}
 work=$(mktemp -d "$place/esker-demo.XXXXXX")
+# What is gone already must not keep the rest from being removed.
 clean_up() {
-    ESKER_POOLS=$work "$esker" pool destroy --force job
-    scripts/ceph.sh down "$work/ceph"
+    ESKER_POOLS=$work "$esker" pool destroy --force job || true
+    scripts/ceph.sh down "$work/ceph" || true
     rm -rf "$work"
 }
 trap 'clean_up >/dev/null 2>&1' EXIT

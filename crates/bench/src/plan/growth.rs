@@ -1,5 +1,6 @@
 //! `esker bench growth`: a store while it grows, beside a file of the same values.
 use super::Note;
+use super::scratch::targets_or_most;
 use super::site::Site;
 use super::store::BenchPool;
 use crate::fleet::{Fleet, Launcher};
@@ -87,17 +88,17 @@ impl GrowthPlan {
         if self.entries.is_empty() || !self.entries.is_sorted_by(|one, next| one < next) {
             return refuse("numbers of entries must increase".to_owned());
         }
-        match self.entries.iter().find(|entries| !(1..=ENTRIES_MAX).contains(*entries)) {
-            Some(_) => refuse(format!("a number of entries must be 1 to {ENTRIES_MAX}")),
-            None => Ok(()),
+        if !self.entries.iter().all(|entries| (1..=ENTRIES_MAX).contains(entries)) {
+            return refuse(format!("a number of entries must be 1 to {ENTRIES_MAX}"));
         }
+        Ok(())
     }
 
-    /// Payload and index entries. Entries are spread over all targets, so none needs room for all.
+    /// Payload, and index entries of one target: entries are spread over all, so none needs room for all.
     fn needs(&self) -> (u64, u64) {
         let most = self.entries.last().copied().unwrap_or(0);
         let shards = match &self.place {
-            BenchPool::Own(own) => u64::from(own.targets.unwrap_or(8)),
+            BenchPool::Own(own) => targets_or_most(own.targets),
             BenchPool::Pool(_) => 1,
         };
         let indexed = most.saturating_mul(ENTRIES_PER_ARRAY).div_ceil(shards);

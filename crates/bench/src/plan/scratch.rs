@@ -112,12 +112,17 @@ impl Drop for Scratch {
     }
 }
 
+/// The number of targets, or the most that a pool gets if it is not given.
+pub(super) fn targets_or_most(targets: Option<u32>) -> u64 {
+    u64::from(targets.unwrap_or(8))
+}
+
 /// A pool for `data_bytes` of payload in `entries` index entries, with space for data that is being freed. All keys may
 /// be on one target.
 pub(super) fn spec(data_bytes: u64, entries: u64, targets: Option<u32>) -> PoolSpec {
     const ENTRY_BYTES: u64 = 512;
     const LEAST_BYTES: u64 = 64 << 20;
-    let shards = u64::from(targets.unwrap_or(8));
+    let shards = targets_or_most(targets);
     let data = data_bytes.saturating_mul(5) / 2 + shards * LEAST_BYTES;
     let index = entries.saturating_mul(ENTRY_BYTES * shards) + LEAST_BYTES;
     let total = data.saturating_add(index);
