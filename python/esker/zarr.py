@@ -33,7 +33,7 @@ from . import Container, Pool, Snapshot
 from ._zarr_bounds import bounds
 from ._zarr_fields import Fields
 from ._zarr_index import ARRAY, REMOVED, STAGED, VALUE, VALUE_MAX, Entry, Index, may_refer, reference
-from ._zarr_writers import BASE, Writers, is_dead, this_process
+from ._zarr_writers import BASE, Writers, destroy_snapshot, is_dead, this_process
 from .errors import Error, Exists, Invalid, NoHandle, NotFound, NotSupported
 
 __all__ = ["Commit", "Conflict", "Fields", "Session", "Store"]
@@ -405,7 +405,7 @@ class Store(ZarrStore):
         container = self._latest.container
         for snapshot in container.snapshots():
             if snapshot.epoch in epochs:
-                container.destroy_snapshot(snapshot)
+                destroy_snapshot(container, snapshot)
 
     def garbage_collect(self):
         """Remove what killed writers left, as each new session does. Returns the number of objects."""

@@ -233,6 +233,22 @@ def test_versions_expire(container):
     assert read(Store(container, at="kept"), "a/c/0") == b"0"
 
 
+def test_sessions_end_side_by_side(url):
+    def commit_many(writer):
+        store = Store(url)
+        for number in range(12):
+            with store.transaction() as session:
+                session.set_sync(f"{writer}", data(b"%d" % number))
+            store.expire_snapshots(1)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(commit_many, range(4)))
+    store = Store(url)
+    assert len(store.ancestry()) == 48 and [read(store, f"{writer}") for writer in range(4)] == [b"11"] * 4
+    store.garbage_collect()
+    assert not [snapshot for snapshot in store._latest.container.snapshots() if "session" in snapshot.name]
+
+
 @pytest.mark.usefixtures("keeps_snapshots")
 def test_a_session_that_has_ended_takes_no_writes(container):
     store = Store(container)
