@@ -57,7 +57,7 @@ impl Client {
     }
 
     fn bucket(&mut self, store: usize, method: Method) -> Result<Measured> {
-        let request = Content::none().request(self.store(store)?, method, "")?;
+        let request = Content::none().request(at(&self.job, store)?, method, "")?;
         let response = self.send(store, request)?;
         self.runtime.block_on(ended(response, None)).map(|_| Measured::default())
     }
@@ -85,7 +85,7 @@ impl Client {
         content: &Content,
         expected: Option<Bytes>,
     ) -> Result<Measured> {
-        let place = self.store(store)?;
+        let place = at(&self.job, store)?;
         let requests = (0..self.job.ops)
             .map(|op| content.request(place, method.clone(), &format!("/bench/{rank}/{op}")));
         let mut requests = requests.collect::<Result<Vec<_>>>()?.into_iter();
@@ -102,21 +102,32 @@ impl Client {
         })
     }
 
-    fn store(&self, store: usize) -> Result<&Store> {
-        let store = self.job.stores.get(store);
-        store.ok_or_else(|| Error::new(ErrorKind::Invalid, "there is no such server"))
+    /// Sends a request, over a new connection if the server has closed the last one, as some do after every answer.
+    fn send(&mut self, store: usize, mut request: Request<Parts>) -> Result<Response<Incoming>> {
+        let place = at(&self.job, store)?;
+        let connection = &mut self.connections[store];
+        self.runtime.block_on(async {
+            for _ in 0..2 {
+                if connection.ready().await.is_err() {
+                    *connection = connect(place).await?;
+                    connection.ready().await.map_err(|error| lost(&error))?;
+                }
+                match connection.try_send_request(request).await {
+                    Ok(response) => return Ok(response),
+                    Err(mut error) => match error.take_message() {
+                        Some(unsent) => request = unsent,
+                        None => return Err(lost(&error.into_error())),
+                    },
+                }
+            }
+            Err(lost(&"it closes connections before it takes a request"))
+        })
     }
+}
 
-    fn send(&mut self, store: usize, request: Request<Parts>) -> Result<Response<Incoming>> {
-        let connection = self.connections.get_mut(store);
-        let connection =
-            connection.ok_or_else(|| Error::new(ErrorKind::Invalid, "there is no such server"))?;
-        let answered = self.runtime.block_on(async {
-            connection.ready().await?;
-            connection.send_request(request).await
-        });
-        answered.map_err(|error| lost(&error))
-    }
+fn at(job: &ClientJob, store: usize) -> Result<&Store> {
+    let store = job.stores.get(store);
+    store.ok_or_else(|| Error::new(ErrorKind::Invalid, "there is no such server"))
 }
 
 async fn connect(store: &Store) -> Result<SendRequest<Parts>> {

@@ -17,6 +17,7 @@ pub(super) struct Servers {
 
 impl Servers {
     pub(super) fn start(job: &ServeJob) -> Result<Self> {
+        esker_os::keep_freed();
         let pool = Pool::connect(&job.pool, OpenMode::ReadWrite)?;
         let runtime = Builder::new_multi_thread().enable_all().build();
         let runtime =

@@ -134,6 +134,7 @@ impl S3 {
     }
 
     fn serve(&self) -> Result<()> {
+        esker_os::keep_freed();
         if self.new_key {
             Keys::create(&self.keys)?;
         }
