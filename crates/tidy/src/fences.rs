@@ -3,14 +3,15 @@
 use crate::rust::{self, Source};
 use crate::{Finding, Tree};
 
-/// The only product code with unsafe blocks: code that accesses mapped memory and sockets, forks and signals, the C
+/// The only product code with unsafe blocks: code that accesses mapped memory and sockets, forks and signals, the allocator, the C
 /// interface, and the memory of Python objects.
-const UNSAFE_PATHS: [&str; 8] = [
+const UNSAFE_PATHS: [&str; 9] = [
     "crates/backends/nodes/src/socket.rs",
     "crates/store/src/io/",
     "crates/os/src/bell.rs",
     "crates/os/src/descriptors.rs",
     "crates/os/src/fork.rs",
+    "crates/os/src/memory.rs",
     "crates/os/src/signals.rs",
     "crates/capi/",
     "python/src/buffer.rs",
