@@ -177,6 +177,11 @@ class Index:
         with contextlib.suppress(NotFound):
             self.array(number).destroy()
 
+    def destroy_snapshot(self, snapshot):
+        """Destroy a snapshot of the container if it exists."""
+        with contextlib.suppress(NotFound):
+            self.container.destroy_snapshot(snapshot)
+
     def free_old(self, key):
         """Remove what the entry of a key refers to, before it changes. False if there is no entry."""
         size = self.size(key)

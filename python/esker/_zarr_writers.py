@@ -7,13 +7,12 @@ writer is dead names what nobody will ever refer to.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pathlib
 import socket
 
-from .errors import NotFound, NotSupported
+from .errors import NotSupported
 
 # Names of the snapshots that sessions read begin with it.
 BASE = "zarr-session-"
@@ -51,12 +50,6 @@ def is_dead(process):
 
 def _key(number):
     return f"{number}".encode()
-
-
-def destroy_snapshot(container, snapshot):
-    """Destroy a snapshot, unless another process was faster."""
-    with contextlib.suppress(NotFound):
-        container.destroy_snapshot(snapshot)
 
 
 class Writers:
@@ -128,7 +121,7 @@ class Writers:
         for snapshot in self._snapshots():
             number = snapshot.name.removeprefix(BASE)
             if snapshot.name.startswith(BASE) and self.get(int(number)) is None:
-                destroy_snapshot(self.index.container, snapshot)
+                self.index.destroy_snapshot(snapshot)
 
     def _snapshots(self):
         try:

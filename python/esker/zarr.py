@@ -33,7 +33,7 @@ from . import Container, Pool, Snapshot
 from ._zarr_bounds import bounds
 from ._zarr_fields import Fields
 from ._zarr_index import ARRAY, REMOVED, STAGED, VALUE, VALUE_MAX, Entry, Index, may_refer, reference
-from ._zarr_writers import BASE, Writers, destroy_snapshot, is_dead, this_process
+from ._zarr_writers import BASE, Writers, is_dead, this_process
 from .errors import Error, Exists, Invalid, NoHandle, NotFound, NotSupported
 
 __all__ = ["Commit", "Conflict", "Fields", "Session", "Store"]
@@ -402,10 +402,9 @@ class Store(ZarrStore):
         """Destroy the snapshots of commits without a name, except for the latest `keep` commits."""
         self._check_writable()
         epochs = {commit.epoch for commit in self.ancestry()[max(1, keep) :] if commit.name is None}
-        container = self._latest.container
-        for snapshot in container.snapshots():
+        for snapshot in self._latest.container.snapshots():
             if snapshot.epoch in epochs:
-                destroy_snapshot(container, snapshot)
+                self._latest.destroy_snapshot(snapshot)
 
     def garbage_collect(self):
         """Remove what killed writers left, as each new session does. Returns the number of objects."""

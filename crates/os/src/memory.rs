@@ -1,7 +1,7 @@
 //! Memory of the C library's allocator.
 #![allow(unsafe_code)]
 
-/// Bytes of freed memory that a thread's part of the heap keeps at its end, for what is allocated next.
+/// Bytes of freed memory at the end of a heap, of which glibc has several, that are kept for what is allocated next.
 const KEPT_BYTES: i32 = 32 << 20;
 /// From this size on, an allocation has a mapping of its own, which goes when it is freed. It is the most that glibc
 /// takes.

@@ -3,8 +3,8 @@
 use crate::rust::{self, Source};
 use crate::{Finding, Tree};
 
-/// The only product code with unsafe blocks: code that accesses mapped memory and sockets, forks and signals, the allocator, the C
-/// interface, and the memory of Python objects.
+/// The only product code with unsafe blocks: code that accesses mapped memory and sockets, forks and signals, the
+/// allocator, the C interface, and the memory of Python objects.
 const UNSAFE_PATHS: [&str; 9] = [
     "crates/backends/nodes/src/socket.rs",
     "crates/store/src/io/",

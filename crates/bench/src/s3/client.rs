@@ -57,7 +57,7 @@ impl Client {
     }
 
     fn bucket(&mut self, store: usize, method: Method) -> Result<Measured> {
-        let request = Content::none().request(at(&self.job, store)?, method, "")?;
+        let request = Content::none().request(store_of(&self.job, store)?, method, "")?;
         let response = self.send(store, request)?;
         self.runtime.block_on(ended(response, None)).map(|_| Measured::default())
     }
@@ -85,7 +85,7 @@ impl Client {
         content: &Content,
         expected: Option<Bytes>,
     ) -> Result<Measured> {
-        let place = at(&self.job, store)?;
+        let place = store_of(&self.job, store)?;
         let requests = (0..self.job.ops)
             .map(|op| content.request(place, method.clone(), &format!("/bench/{rank}/{op}")));
         let mut requests = requests.collect::<Result<Vec<_>>>()?.into_iter();
@@ -104,7 +104,7 @@ impl Client {
 
     /// Sends a request, over a new connection if the server has closed the last one, as some do after every answer.
     fn send(&mut self, store: usize, mut request: Request<Parts>) -> Result<Response<Incoming>> {
-        let place = at(&self.job, store)?;
+        let place = store_of(&self.job, store)?;
         let connection = &mut self.connections[store];
         self.runtime.block_on(async {
             for _ in 0..2 {
@@ -125,7 +125,8 @@ impl Client {
     }
 }
 
-fn at(job: &ClientJob, store: usize) -> Result<&Store> {
+/// The server with this number.
+fn store_of(job: &ClientJob, store: usize) -> Result<&Store> {
     let store = job.stores.get(store);
     store.ok_or_else(|| Error::new(ErrorKind::Invalid, "there is no such server"))
 }
@@ -170,4 +171,37 @@ async fn refused(response: Response<Incoming>) -> Error {
 #[cold]
 fn lost(error: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("talking to a server of objects: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    /// Answers one request over each of so many connections, and closes it.
+    fn answer_and_close(listener: &TcpListener, connections: usize) {
+        for _ in 0..connections {
+            let (mut stream, _) = listener.accept().unwrap();
+            let request = BufReader::new(stream.try_clone().unwrap()).lines();
+            request.map_while(|line| line.ok().filter(|line| !line.is_empty())).for_each(drop);
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            stream.write_all(answer).unwrap();
+        }
+    }
+
+    #[test]
+    fn connections_that_a_server_closes_are_made_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = std::thread::spawn(move || answer_and_close(&listener, 3));
+        let stores = vec![Store { address, bucket: "den".into(), key: None }];
+        let job = ClientJob { rank: 0, procs: 1, stores, size_bytes: 1, ops: 1, seed: 1 };
+        let mut client = Client::new(job).unwrap();
+        for _ in 0..3 {
+            client.bucket(0, Method::PUT).unwrap();
+        }
+        server.join().unwrap();
+        assert!(client.bucket(0, Method::PUT).is_err() && client.bucket(1, Method::PUT).is_err());
+    }
 }
