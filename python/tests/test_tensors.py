@@ -11,7 +11,7 @@ import re
 
 import numpy
 import pytest
-from ranks import run_ranks
+from ranks import require_mpi, run_ranks
 
 import esker
 
@@ -296,8 +296,7 @@ def test_the_how_to_runs(shared_tensors):
 
 
 def test_the_how_to_runs_under_mpi(shared_tensors):
-    mpi = pytest.importorskip("mpi4py.MPI", exc_type=ImportError)
-    assert mpi.COMM_WORLD.size == 1
+    assert require_mpi().COMM_WORLD.size == 1
     names = {}
     exec(_snippets()[1], names)
     names["save"](shared_tensors, "a", numpy.arange(12.0).reshape(3, 4))
