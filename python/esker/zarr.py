@@ -399,12 +399,16 @@ class Store(ZarrStore):
         return sorted(commits, key=lambda commit: -commit.id)
 
     def expire_snapshots(self, keep):
-        """Destroy the snapshots of commits without a name, except for the latest `keep` commits."""
+        """Remove commits without a name and their snapshots, except for the latest `keep` commits."""
         self._check_writable()
-        epochs = {commit.epoch for commit in self.ancestry()[max(1, keep) :] if commit.name is None}
+        expired = [commit for commit in self.ancestry()[max(1, keep) :] if commit.name is None]
+        epochs = {commit.epoch for commit in expired}
         for snapshot in self._latest.container.snapshots():
             if snapshot.epoch in epochs:
                 self._latest.destroy_snapshot(snapshot)
+        history = self._latest.kv("zarr.history")
+        for commit in expired:
+            history.discard(b"%d" % commit.id)
 
     def garbage_collect(self):
         """Remove what killed writers left, as each new session does. Returns the number of objects."""
@@ -417,20 +421,41 @@ class Store(ZarrStore):
         """Create the snapshot of the last commit if its process was killed before it could."""
         history = self._latest.kv("zarr.history")
         number = history.get(b"head")
-        last = json.loads(history[number]) if number else {}
-        if number and last["epoch"] is None and is_dead(last["process"]):
+        text = number and history.get(number)
+        last = json.loads(text) if text else None
+        if last and last["epoch"] is None and is_dead(last["process"]):
             _keep_version(self._latest, number, last)
 
 
 def _keep_version(index, number, record):
-    """Create the snapshot of a commit, unless it is there, and enter it in the commit's record."""
+    """Create the snapshot of a commit, unless it is there, and enter it in the record, which is returned."""
     name = record["name"] or f"{VERSION}{number.decode()}"
     try:
-        known = [snapshot for snapshot in index.container.snapshots() if snapshot.name == name]
-        epoch = (known or [index.container.create_snapshot(name)])[0].epoch
+        epoch = (_named(index, name) or [index.container.create_snapshot(name)])[0].epoch
     except NotSupported:
-        return
-    index.kv("zarr.history")[number] = json.dumps({**record, "epoch": epoch}).encode()
+        return record
+    record = index.change(lambda inside: _enter_version(inside, number, {**record, "epoch": epoch}))
+    # Another process that found the commit's one dead may have created it at the same time.
+    for snapshot in _named(index, name):
+        if snapshot.epoch != record["epoch"]:
+            index.destroy_snapshot(snapshot)
+    return record
+
+
+def _named(index, name):
+    return [snapshot for snapshot in index.container.snapshots() if snapshot.name == name]
+
+
+def _enter_version(index, number, record):
+    """Enter a commit's snapshot in its record, unless it has one or has expired. Return the record."""
+    history = index.kv("zarr.history")
+    known = history.get(number)
+    if known is None:
+        return {**record, "epoch": None}
+    if json.loads(known)["epoch"] is not None:
+        return json.loads(known)
+    history[number] = json.dumps(record).encode()
+    return record
 
 
 def _commit(number, record):
@@ -561,12 +586,11 @@ class Session(Store):
             raise Exists(17, f"{name!r} is no name for a snapshot, or there is one: choose another name")
         number, record = self._latest.change(lambda index: self._apply(index, message, name, force))
         self._end()
-        _keep_version(self._latest, number, record)
-        return _commit(int(number), json.loads(self._latest.kv("zarr.history")[number]))
+        return _commit(int(number), _keep_version(self._latest, number, record))
 
     def _has_snapshot(self, name):
         with contextlib.suppress(NotSupported):
-            return any(snapshot.name == name for snapshot in self._latest.container.snapshots())
+            return bool(_named(self._latest, name))
         return False
 
     def _apply(self, index, message, name, force):
