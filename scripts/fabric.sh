@@ -18,7 +18,7 @@ over_nodes() {
 }
 
 if [ -z "${ESKER:-}" ]; then
-    cargo build --quiet -p esker-cli
+    cargo build-for-tests --quiet
     ESKER=${CARGO_TARGET_DIR:-target}/debug/esker
 fi
 ESKER_OVER_NODES=${ESKER_OVER_NODES:-$(over_nodes)}

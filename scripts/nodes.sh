@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 built=${CARGO_TARGET_DIR:-target}/debug
-cargo build --quiet -p esker-cli -p esker-preload -p esker-libdaos
+cargo build-for-tests --quiet
 
 tests=(client-over_nodes dfs-check dfs-killed dfs-namespace dfs-reference dfs-transfer fields-check fields-killed fields-levels
     fields-model fields-moment fields-moves fields-omitted fields-store fields-together fields-watch

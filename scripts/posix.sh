@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 built=${CARGO_TARGET_DIR:-target}/debug
-cargo build --quiet -p esker-cli -p esker-preload
+cargo build-for-tests --quiet
 reference=$(cargo test --workspace --test reference --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))$/\1/p')
 [ -x "$reference" ] || { echo "the test 'reference' is not built" >&2 && exit 1; }
 export ESKER ESKER_REFERENCE ESKER_REFERENCE_ROUNDS=${ESKER_REFERENCE_ROUNDS:-40}

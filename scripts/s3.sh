@@ -28,7 +28,7 @@ spark() {
 }
 
 built=${CARGO_TARGET_DIR:-target}/debug
-cargo build --quiet -p esker-cli -p esker-preload
+cargo build-for-tests --quiet
 export ESKER
 ESKER=$(realpath "$built/esker")
 environment build/test/s3 tests/s3/requirements.txt

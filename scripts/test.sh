@@ -63,7 +63,7 @@ has_ceph() {
 
 # Without the Python module, which maturin builds with settings of its own.
 build() {
-    cargo build --quiet --workspace --exclude esker-python && scripts/lay-out-library.sh "$built/libdaos.so" "$ESKER_LIB"
+    cargo build-for-tests --quiet && scripts/lay-out-library.sh "$built/libdaos.so" "$ESKER_LIB"
 }
 
 # Third-party programs on an Esker file system. Tests of unsupported features are left out; docs/semantics.md lists

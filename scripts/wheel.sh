@@ -36,11 +36,19 @@ zig_build() {
     cargo-zigbuild rustc --quiet --locked --release --target "$target.$glibc" -p "$@"
 }
 
+# As `make test` or `make build` do: cargo compiles dependencies again for other packages.
+build_command() {
+    if [ "$profile" = dev ]; then
+        cargo build-for-tests --quiet --locked
+    else
+        cargo build --quiet --locked --profile "$profile" -p esker-cli -p esker-libdaos -p esker-preload
+    fi
+}
+
 local_wheel() {
     local built=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}
     echo "building the command and the Python module, which takes some minutes the first time"
-    # The same packages as `make build`: cargo compiles dependencies again for a set that it optimises otherwise.
-    cargo build --quiet --locked --profile "$profile" -p esker-cli -p esker-libdaos -p esker-preload
+    build_command
     stage_command "$built"
     build_wheel --profile "$profile" --compatibility linux
 }

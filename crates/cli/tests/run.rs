@@ -15,7 +15,7 @@ fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let built = Command::new(cargo).args(["build", "-q", "-p", "esker-preload"]).status();
+        let built = Command::new(cargo).args(["build-for-tests", "--quiet"]).status();
         assert!(built.unwrap().success());
         let program = Path::new(env!("CARGO_BIN_EXE_esker"));
         let debug = program.parent().unwrap().parent().unwrap().join("debug");
