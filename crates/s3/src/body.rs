@@ -5,9 +5,7 @@ use crate::limits::{PIECE_BYTES, PUT_BYTES_MAX};
 use crate::metered::Held;
 use crate::metrics::Metrics;
 use crate::sums::{Expected, Summed, Sums};
-use crate::workers::{Later, Workers};
 use bytes::Bytes;
-use dfs::File;
 use futures_core::Stream;
 use s3s::S3ErrorCode;
 use s3s::dto::StreamingBlob;
@@ -26,17 +24,12 @@ pub(crate) struct Incoming {
     /// What arrived beyond the last piece.
     rest: Bytes,
     expected: Expected,
+    /// Of all that arrived.
+    sums: Sums,
+    size: u64,
     /// Bytes that the request announces.
     announced: Option<u64>,
     held: Held,
-}
-
-/// A file that is being written, and the sums of what was.
-struct Writing {
-    hidden: Hidden,
-    file: File,
-    sums: Sums,
-    at: u64,
 }
 
 impl Incoming {
@@ -49,42 +42,39 @@ impl Incoming {
         let announced = announced.and_then(|bytes| u64::try_from(bytes).ok());
         check_size(announced.unwrap_or(0))?;
         let held = held.unwrap_or_default();
-        Ok(Self { body, rest: Bytes::new(), expected, announced, held })
+        let sums = expected.sums();
+        Ok(Self { body, rest: Bytes::new(), expected, sums, size: 0, announced, held })
     }
 
-    /// Stores all of it in a hidden file, and then does what is left to do there, where work may block.
-    pub(crate) async fn store<T: Send + 'static>(
+    /// Stores all of it in a hidden file, which is made when the first piece is there.
+    pub(crate) async fn store(
         mut self,
-        (workers, metrics): (&Workers, &Metrics),
+        metrics: &Metrics,
         bucket: &Bucket,
-        finish: impl FnOnce(&Bucket, Hidden, Received) -> Outcome<T> + Send + 'static,
-    ) -> Outcome<T> {
-        let (expected, announced, bucket) = (self.expected.clone(), self.announced, bucket.clone());
+    ) -> Outcome<(Hidden, Received)> {
         let mut piece = self.piece(metrics).await?;
-        let mut writing: Later<Writing> = Later::default();
-        while self.body.is_some() {
-            // The next piece arrives while this one is written.
-            let (bucket, before) = (bucket.clone(), writing.take());
-            let sums = self.expected.sums();
-            let write = workers.run(move || Writing::write(before, &bucket, sums, &piece));
-            let (written, next) = tokio::join!(write, self.piece(metrics));
-            (writing, piece) = (Later::new(written?), next?);
+        let (hidden, file) = Hidden::file(bucket)?;
+        let mut at = 0;
+        while !piece.is_empty() {
+            let parts: Vec<&[u8]> = piece.iter().map(|part| &part[..]).collect();
+            at += file.write_vectored_at(at, &parts)? as u64;
+            piece = self.piece(metrics).await?;
         }
-        let sums = expected.sums();
-        workers
-            .run(move || {
-                let written = Writing::write(writing.take(), &bucket, sums, &piece)?;
-                let (hidden, received) = written.end()?;
-                if announced.is_some_and(|bytes| bytes != received.size) {
-                    return Err(Fault::new(
-                        S3ErrorCode::IncompleteBody,
-                        "the body is not as long as announced",
-                    ));
-                }
-                expected.check(&received.summed)?;
-                finish(&bucket, hidden, received)
-            })
-            .await
+        file.close()?;
+        Ok((hidden, self.received()?))
+    }
+
+    /// What arrived, if it is what the client announced.
+    fn received(self) -> Outcome<Received> {
+        if self.announced.is_some_and(|bytes| bytes != self.size) {
+            return Err(Fault::new(
+                S3ErrorCode::IncompleteBody,
+                "the body is not as long as announced",
+            ));
+        }
+        let received = Received { size: self.size, summed: self.sums.finish() };
+        self.expected.check(&received.summed)?;
+        Ok(received)
     }
 
     /// True if nothing arrives.
@@ -99,6 +89,10 @@ impl Incoming {
             if self.rest.is_empty() {
                 let Some(next) = self.receive().await? else { break };
                 metrics.received_bytes.add(next.len() as u64);
+                self.size += next.len() as u64;
+                check_size(self.size)?;
+                // Now it is in the cache of this processor.
+                self.sums.update(&next);
                 self.rest = next;
             }
             let part = self.rest.split_to(missing.min(self.rest.len()));
@@ -153,28 +147,5 @@ fn check_size(bytes: u64) -> Outcome<()> {
             );
             Err(Fault::new(S3ErrorCode::EntityTooLarge, why))
         }
-    }
-}
-
-impl Writing {
-    /// Appends a piece to the file, which is made for the first one with these sums.
-    fn write(before: Option<Self>, bucket: &Bucket, sums: Sums, piece: &[Bytes]) -> Outcome<Self> {
-        let mut writing = match before {
-            Some(writing) => writing,
-            None => {
-                let (hidden, file) = Hidden::file(bucket)?;
-                Self { hidden, file, sums, at: 0 }
-            }
-        };
-        let parts: Vec<&[u8]> = piece.iter().map(|part| &part[..]).collect();
-        parts.iter().for_each(|part| writing.sums.update(part));
-        writing.at += writing.file.write_vectored_at(writing.at, &parts)? as u64;
-        check_size(writing.at)?;
-        Ok(writing)
-    }
-
-    fn end(self) -> Outcome<(Hidden, Received)> {
-        self.file.close()?;
-        Ok((self.hidden, Received { size: self.at, summed: self.sums.finish() }))
     }
 }

@@ -38,7 +38,6 @@ mod service;
 mod sums;
 mod timed;
 mod uploads;
-mod workers;
 
 pub use keys::{Key, Keys};
 pub use place::HIDDEN;

@@ -1,12 +1,9 @@
 //! All limits of the S3 door.
 
-/// Connections that are served at a time, unless the caller says otherwise; others wait.
+/// Connections that are served at a time, each by a thread, unless the caller says otherwise; others wait.
 pub const CONNECTIONS: usize = 256;
 
-/// Operations of the store that run at a time; others wait.
-pub const WORKERS_MAX: usize = 64;
-
-/// Bytes that are read from or written to a file at a time. Per connection, at most three times as many are in memory.
+/// Bytes that are read from or written to a file at a time. Per connection, at most twice as many are in memory.
 pub const PIECE_BYTES: usize = 1 << 20;
 
 /// Pieces of a pool in memory that are made ready to be sent in one go. They are used in place and take no memory.

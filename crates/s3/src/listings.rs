@@ -95,14 +95,14 @@ fn object(listed: Listed, encoding: Encoding) -> Object {
 }
 
 impl Service {
-    async fn page(&self, bucket: &str, wanted: Wanted) -> Outcome<(Page, Option<String>)> {
-        let page = self.with(bucket, move |bucket| list(bucket, &wanted)).await?;
+    fn page(&self, bucket: &str, wanted: Wanted) -> Outcome<(Page, Option<String>)> {
+        let page = self.with(bucket, move |bucket| list(bucket, &wanted))?;
         let last = page.shown.last().filter(|_| page.is_truncated);
         let next = last.map(|last| last.name().to_owned());
         Ok((page, next))
     }
 
-    pub(crate) async fn list_v2(&self, input: ListObjectsV2Input) -> Outcome<ListObjectsV2Output> {
+    pub(crate) fn list_v2(&self, input: ListObjectsV2Input) -> Outcome<ListObjectsV2Output> {
         let encoding = Encoding::new(input.encoding_type.as_ref())?;
         let count = count_of(input.max_keys, LIST_KEYS_MAX)?;
         let given = input.continuation_token.as_deref().filter(|token| !token.is_empty());
@@ -112,7 +112,7 @@ impl Service {
         };
         let wanted = Wanted::new(input.prefix.clone(), input.delimiter, after, count);
         let delimiter = wanted.delimiter.clone();
-        let (page, next) = self.page(&input.bucket, wanted).await?;
+        let (page, next) = self.page(&input.bucket, wanted)?;
         let is_truncated = Some(page.is_truncated);
         let (mut contents, prefixes) = shown(page, encoding);
         if input.fetch_owner == Some(true) {
@@ -136,7 +136,7 @@ impl Service {
     }
 
     /// Buckets have no versions: each object is shown as its only one.
-    pub(crate) async fn list_versions(
+    pub(crate) fn list_versions(
         &self,
         input: ListObjectVersionsInput,
     ) -> Outcome<ListObjectVersionsOutput> {
@@ -145,7 +145,7 @@ impl Service {
         let after = input.key_marker.clone().unwrap_or_default();
         let wanted = Wanted::new(input.prefix.clone(), input.delimiter, after, count);
         let delimiter = wanted.delimiter.clone();
-        let (page, next) = self.page(&input.bucket, wanted).await?;
+        let (page, next) = self.page(&input.bucket, wanted)?;
         let is_truncated = Some(page.is_truncated);
         let (objects, prefixes) = shown(page, encoding);
         Ok(ListObjectVersionsOutput {
@@ -164,13 +164,13 @@ impl Service {
         })
     }
 
-    pub(crate) async fn list_v1(&self, input: ListObjectsInput) -> Outcome<ListObjectsOutput> {
+    pub(crate) fn list_v1(&self, input: ListObjectsInput) -> Outcome<ListObjectsOutput> {
         let encoding = Encoding::new(input.encoding_type.as_ref())?;
         let count = count_of(input.max_keys, LIST_KEYS_MAX)?;
         let after = input.marker.clone().unwrap_or_default();
         let wanted = Wanted::new(input.prefix.clone(), input.delimiter, after, count);
         let delimiter = wanted.delimiter.clone();
-        let (page, next) = self.page(&input.bucket, wanted).await?;
+        let (page, next) = self.page(&input.bucket, wanted)?;
         let is_truncated = Some(page.is_truncated);
         let (contents, prefixes) = shown(page, encoding);
         Ok(ListObjectsOutput {

@@ -30,7 +30,7 @@ fn range_of(header: Option<&str>, size: u64) -> Outcome<std::ops::Range<u64>> {
 }
 
 impl Service {
-    pub(crate) async fn begin_upload(
+    pub(crate) fn begin_upload(
         &self,
         req: S3Request<CreateMultipartUploadInput>,
     ) -> Outcome<CreateMultipartUploadOutput> {
@@ -42,7 +42,7 @@ impl Service {
         }
         let (about, tags) = (about!(input)?, tags_of_header(input.tagging.as_deref())?);
         let upload = Upload { key: input.key.clone(), about, tags };
-        let id = self.with(&input.bucket, move |bucket| upload.begin(bucket)).await?;
+        let id = self.with(&input.bucket, move |bucket| upload.begin(bucket))?;
         Ok(CreateMultipartUploadOutput {
             bucket: Some(input.bucket),
             key: Some(input.key),
@@ -62,15 +62,11 @@ impl Service {
             Expected::new(self.etags, input.content_md5, &req.headers, req.trailing_headers);
         let held = req.extensions.get().cloned();
         let body = Incoming::new(input.body, expected, input.content_length, held)?;
-        let begun = self.with(&input.bucket, move |bucket| {
-            Ok((bucket.clone(), Begun::find(bucket, &key, &id)?))
-        });
-        let (bucket, begun) = begun.await?;
-        let (etag, sums) = body
-            .store((&self.workers, &self.metrics), &bucket, move |_, hidden, received| {
-                Ok((begun.add(hidden, number, &received)?, received.summed.checksum))
-            })
-            .await?;
+        let bucket = self.bucket(&input.bucket)?;
+        let begun = Begun::find(&bucket, &key, &id)?;
+        let (hidden, received) = body.store(&self.metrics, &bucket).await?;
+        let etag = begun.add(hidden, number, &received)?;
+        let sums = received.summed.checksum;
         Ok(UploadPartOutput {
             e_tag: Some(strong(etag)),
             checksum_crc32: sums.crc32,
@@ -82,10 +78,7 @@ impl Service {
         })
     }
 
-    pub(crate) async fn copy_part(
-        &self,
-        input: UploadPartCopyInput,
-    ) -> Outcome<UploadPartCopyOutput> {
+    pub(crate) fn copy_part(&self, input: UploadPartCopyInput) -> Outcome<UploadPartCopyOutput> {
         let (from, from_key) = source(input.copy_source)?;
         let condition = Condition {
             matches: input.copy_source_if_match,
@@ -95,16 +88,12 @@ impl Service {
         };
         let (number, key, id) = (input.part_number, input.key, input.upload_id);
         check_number(number)?;
-        let (range, etags) = (input.copy_source_range, self.etags);
-        let (source, to) = (self.bucket(&from).await?, self.bucket(&input.bucket).await?);
-        let copied = self.workers.run(move || {
-            let begun = Begun::find(&to, &key, &id)?;
-            let source = Source::open(&source, &from_key, &condition)?;
-            let range = range_of(range.as_deref(), source.found.size())?;
-            let (hidden, received) = source.copy(&to, range, etags)?;
-            begun.add(hidden, number, &received)
-        });
-        let etag = copied.await?;
+        let (source, to) = (self.bucket(&from)?, self.bucket(&input.bucket)?);
+        let begun = Begun::find(&to, &key, &id)?;
+        let source = Source::open(&source, &from_key, &condition)?;
+        let range = range_of(input.copy_source_range.as_deref(), source.found.size())?;
+        let (hidden, received) = source.copy(&to, range, self.etags)?;
+        let etag = begun.add(hidden, number, &received)?;
         Ok(UploadPartCopyOutput {
             copy_part_result: Some(CopyPartResult {
                 e_tag: Some(strong(etag)),
@@ -115,7 +104,7 @@ impl Service {
         })
     }
 
-    pub(crate) async fn complete_upload(
+    pub(crate) fn complete_upload(
         &self,
         input: CompleteMultipartUploadInput,
     ) -> Outcome<CompleteMultipartUploadOutput> {
@@ -147,7 +136,7 @@ impl Service {
             };
             begun.complete(bucket, &put, &chosen)
         });
-        let etag = done.await?;
+        let etag = done?;
         Ok(CompleteMultipartUploadOutput {
             location: Some(format!("/{}/{}", input.bucket, input.key)),
             bucket: Some(input.bucket),
@@ -157,21 +146,21 @@ impl Service {
         })
     }
 
-    pub(crate) async fn abort_upload(
+    pub(crate) fn abort_upload(
         &self,
         input: AbortMultipartUploadInput,
     ) -> Outcome<AbortMultipartUploadOutput> {
         let (key, id) = (input.key, input.upload_id);
-        self.with(&input.bucket, move |bucket| Begun::find(bucket, &key, &id)?.abort()).await?;
+        self.with(&input.bucket, move |bucket| Begun::find(bucket, &key, &id)?.abort())?;
         Ok(AbortMultipartUploadOutput::default())
     }
 
-    pub(crate) async fn list_parts_of(&self, input: ListPartsInput) -> Outcome<ListPartsOutput> {
+    pub(crate) fn list_parts_of(&self, input: ListPartsInput) -> Outcome<ListPartsOutput> {
         let count = count_of(input.max_parts, LIST_KEYS_MAX)?;
         let after = input.part_number_marker.unwrap_or(0);
         let (key, id) = (input.key.clone(), input.upload_id.clone());
         let parts = self.with(&input.bucket, move |bucket| Begun::find(bucket, &key, &id)?.parts());
-        let mut parts = parts.await?;
+        let mut parts = parts?;
         parts.retain(|part| part.number > after);
         let is_truncated = parts.len() > count;
         parts.truncate(count);
@@ -201,13 +190,13 @@ impl Service {
         })
     }
 
-    pub(crate) async fn list_uploads(
+    pub(crate) fn list_uploads(
         &self,
         input: ListMultipartUploadsInput,
     ) -> Outcome<ListMultipartUploadsOutput> {
         let encoding = Encoding::new(input.encoding_type.as_ref())?;
         let count = count_of(input.max_uploads, LIST_KEYS_MAX)?;
-        let mut uploads = self.with(&input.bucket, Begun::all).await?;
+        let mut uploads = self.with(&input.bucket, Begun::all)?;
         let prefix = input.prefix.clone().unwrap_or_default();
         let after = (input.key_marker.clone().unwrap_or_default(), input.upload_id_marker.clone());
         uploads.retain(|begun| begun.upload.key.starts_with(&prefix) && is_after(begun, &after));

@@ -233,20 +233,18 @@ impl Service {
             Expected::new(self.etags, input.content_md5, &req.headers, req.trailing_headers);
         let held = req.extensions.get().cloned();
         let mut body = Incoming::new(input.body, expected, input.content_length, held)?;
-        let bucket = self.bucket(&input.bucket).await?;
+        let bucket = self.bucket(&input.bucket)?;
         if put.place.is_directory {
             if !body.is_empty(&self.metrics).await? {
                 let why = "a key that ends with a slash is a directory, which has no content";
                 return Err(Fault::new(S3ErrorCode::InvalidArgument, why));
             }
-            let etag = self.workers.run(move || put.directory(&bucket)).await?;
+            let etag = put.directory(&bucket)?;
             return Ok(PutObjectOutput { e_tag: Some(strong(etag)), ..Default::default() });
         }
-        let (etag, sums) = body
-            .store((&self.workers, &self.metrics), &bucket, move |bucket, hidden, received| {
-                Ok((put.finish(bucket, hidden, &received)?, received.summed.checksum))
-            })
-            .await?;
+        let (hidden, received) = body.store(&self.metrics, &bucket).await?;
+        let etag = put.finish(&bucket, hidden, &received)?;
+        let sums = received.summed.checksum;
         let is_known = sums != Stored::default();
         Ok(PutObjectOutput {
             e_tag: Some(strong(etag)),
@@ -260,7 +258,7 @@ impl Service {
         })
     }
 
-    pub(crate) async fn get(&self, input: GetObjectInput) -> Outcome<S3Response<GetObjectOutput>> {
+    pub(crate) fn get(&self, input: GetObjectInput) -> Outcome<S3Response<GetObjectOutput>> {
         whole(input.part_number, input.version_id.as_deref())?;
         let condition = Condition {
             matches: input.if_match,
@@ -269,30 +267,24 @@ impl Service {
             unmodified_since: input.if_unmodified_since,
         };
         let (key, range) = (input.key, input.range);
-        let (seen, begun) = self
-            .with(&input.bucket, move |bucket| {
-                // Of what was found, the content is kept from here on.
-                let (found, file) = opened(bucket, &key, |found| match found.attr.kind {
-                    Kind::File => Ok(Some(found.node.open(dfs::Open::READ)?)),
-                    _ => Ok(None),
-                })?;
-                let seen = Seen::new(found, &condition, range)?;
-                let begun = file.map(|file| Begun::new(file, seen.range.clone())).transpose()?;
-                Ok((seen, begun))
-            })
-            .await?;
+        let (seen, begun) = self.with(&input.bucket, move |bucket| {
+            // Of what was found, the content is kept from here on.
+            let (found, file) = opened(bucket, &key, |found| match found.attr.kind {
+                Kind::File => Ok(Some(found.node.open(dfs::Open::READ)?)),
+                _ => Ok(None),
+            })?;
+            let seen = Seen::new(found, &condition, range)?;
+            let begun = file.map(|file| Begun::new(file, seen.range.clone())).transpose()?;
+            Ok((seen, begun))
+        })?;
         let mut output = seen!(GetObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
         output.tag_count = Some(seen.tags).filter(|count| *count > 0);
-        output.body =
-            begun.map(|begun| StreamingBlob::new(begun.stream(&self.workers, &self.metrics)));
+        output.body = begun.map(|begun| StreamingBlob::new(begun.stream(&self.metrics)));
         let status = status(output.content_range.as_ref());
         Ok(S3Response { status, ..S3Response::new(output) })
     }
 
-    pub(crate) async fn head(
-        &self,
-        input: HeadObjectInput,
-    ) -> Outcome<S3Response<HeadObjectOutput>> {
+    pub(crate) fn head(&self, input: HeadObjectInput) -> Outcome<S3Response<HeadObjectOutput>> {
         whole(input.part_number, input.version_id.as_deref())?;
         let condition = Condition {
             matches: input.if_match,
@@ -302,8 +294,7 @@ impl Service {
         };
         let (key, range) = (input.key, input.range);
         let seen = self
-            .with(&input.bucket, move |bucket| Seen::new(find(bucket, &key)?, &condition, range))
-            .await?;
+            .with(&input.bucket, move |bucket| Seen::new(find(bucket, &key)?, &condition, range))?;
         let output = seen!(HeadObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
         let status = status(output.content_range.as_ref());
         let mut answer = S3Response { status, ..S3Response::new(output) };
@@ -313,13 +304,13 @@ impl Service {
         Ok(answer)
     }
 
-    pub(crate) async fn attributes(
+    pub(crate) fn attributes(
         &self,
         input: GetObjectAttributesInput,
     ) -> Outcome<GetObjectAttributesOutput> {
         whole(None, input.version_id.as_deref())?;
         let key = input.key;
-        let found = self.with(&input.bucket, move |bucket| find(bucket, &key)).await?;
+        let found = self.with(&input.bucket, move |bucket| find(bucket, &key))?;
         let asked = |name: &str| {
             let all = input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
             all.map(str::trim).any(|asked| asked == name)
@@ -344,21 +335,18 @@ impl Service {
         })
     }
 
-    pub(crate) async fn delete(&self, input: DeleteObjectInput) -> Outcome<DeleteObjectOutput> {
+    pub(crate) fn delete(&self, input: DeleteObjectInput) -> Outcome<DeleteObjectOutput> {
         whole(None, input.version_id.as_deref())?;
         if input.if_match_last_modified_time.is_some() || input.if_match_size.is_some() {
             return Err(not_offered("conditions on the time or size of what is deleted"));
         }
         let condition = Condition { matches: input.if_match, ..Condition::default() };
         let key = input.key;
-        self.with(&input.bucket, move |bucket| remove(bucket, &key, &condition)).await?;
+        self.with(&input.bucket, move |bucket| remove(bucket, &key, &condition))?;
         Ok(DeleteObjectOutput::default())
     }
 
-    pub(crate) async fn delete_many(
-        &self,
-        input: DeleteObjectsInput,
-    ) -> Outcome<DeleteObjectsOutput> {
+    pub(crate) fn delete_many(&self, input: DeleteObjectsInput) -> Outcome<DeleteObjectsOutput> {
         let (objects, quiet) = (input.delete.objects, input.delete.quiet == Some(true));
         if objects.len() > DELETE_KEYS_MAX {
             let why = format!(
@@ -372,15 +360,13 @@ impl Service {
             let matches = object.e_tag.clone().map(ETagCondition::ETag);
             remove(bucket, &object.key, &Condition { matches, ..Condition::default() })
         };
-        let results: Vec<_> = self
-            .with(&input.bucket, move |bucket| {
-                let removed = objects.into_iter().map(|object| {
-                    let removed = remove_one(bucket, &object);
-                    (object, removed)
-                });
-                Ok(removed.collect())
-            })
-            .await?;
+        let results: Vec<_> = self.with(&input.bucket, move |bucket| {
+            let removed = objects.into_iter().map(|object| {
+                let removed = remove_one(bucket, &object);
+                (object, removed)
+            });
+            Ok(removed.collect())
+        })?;
         let (mut deleted, mut errors) = (Vec::new(), Vec::new());
         for (object, removed) in results {
             match removed {
@@ -399,7 +385,7 @@ impl Service {
         })
     }
 
-    pub(crate) async fn copy(&self, input: CopyObjectInput) -> Outcome<CopyObjectOutput> {
+    pub(crate) fn copy(&self, input: CopyObjectInput) -> Outcome<CopyObjectOutput> {
         refuse_unknown!(input)?;
         let (from, key) = source(input.copy_source.clone())?;
         let condition = Condition {
@@ -420,22 +406,18 @@ impl Service {
         let about = new_about.then(|| about!(input)).transpose()?;
         let tags = new_tags.then(|| tags_of_header(input.tagging.as_deref())).transpose()?;
         let place = Place::new(&input.key)?;
-        let (source, to) = (self.bucket(&from).await?, self.bucket(&input.bucket).await?);
-        let etags = self.etags;
-        let copied = self.workers.run(move || {
-            let source = Source::open(&source, &key, &condition)?;
-            let about = about.unwrap_or_else(|| source.found.record.about.clone());
-            let tags = tags.map_or_else(|| source.tags(), Ok)?;
-            let put = Put { place, about, tags, condition: Condition::default() };
-            if put.place.is_directory {
-                put.directory(&to)?;
-            } else {
-                let (hidden, received) = source.copy(&to, 0..source.found.size(), etags)?;
-                put.finish(&to, hidden, &received)?;
-            }
-            find(&to, &put.place.key)
-        });
-        let copied = copied.await?;
+        let (source, to) = (self.bucket(&from)?, self.bucket(&input.bucket)?);
+        let source = Source::open(&source, &key, &condition)?;
+        let about = about.unwrap_or_else(|| source.found.record.about.clone());
+        let tags = tags.map_or_else(|| source.tags(), Ok)?;
+        let put = Put { place, about, tags, condition: Condition::default() };
+        if put.place.is_directory {
+            put.directory(&to)?;
+        } else {
+            let (hidden, received) = source.copy(&to, 0..source.found.size(), self.etags)?;
+            put.finish(&to, hidden, &received)?;
+        }
+        let copied = find(&to, &put.place.key)?;
         Ok(CopyObjectOutput {
             copy_object_result: Some(CopyObjectResult {
                 e_tag: Some(strong(copied.etag())),
@@ -446,20 +428,14 @@ impl Service {
         })
     }
 
-    pub(crate) async fn tags(
-        &self,
-        input: GetObjectTaggingInput,
-    ) -> Outcome<GetObjectTaggingOutput> {
+    pub(crate) fn tags(&self, input: GetObjectTaggingInput) -> Outcome<GetObjectTaggingOutput> {
         whole(None, input.version_id.as_deref())?;
         let key = input.key;
-        let tags = self.with(&input.bucket, move |bucket| tags(&find(bucket, &key)?)).await?;
+        let tags = self.with(&input.bucket, move |bucket| tags(&find(bucket, &key)?))?;
         Ok(GetObjectTaggingOutput { tag_set: tag_set(tags), version_id: None })
     }
 
-    pub(crate) async fn set_tags(
-        &self,
-        input: PutObjectTaggingInput,
-    ) -> Outcome<PutObjectTaggingOutput> {
+    pub(crate) fn set_tags(&self, input: PutObjectTaggingInput) -> Outcome<PutObjectTaggingOutput> {
         whole(None, input.version_id.as_deref())?;
         let pairs = input.tagging.tag_set.into_iter();
         let tags = checked_tags(
@@ -470,11 +446,11 @@ impl Service {
             let node = find(bucket, &key)?.node;
             Ok(node.set_xattr(TAGS.as_bytes(), &written_tags(&tags), XattrMode::Any)?)
         });
-        set.await?;
+        set?;
         Ok(PutObjectTaggingOutput::default())
     }
 
-    pub(crate) async fn remove_tags(
+    pub(crate) fn remove_tags(
         &self,
         input: DeleteObjectTaggingInput,
     ) -> Outcome<DeleteObjectTaggingOutput> {
@@ -486,7 +462,7 @@ impl Service {
                 removed => Ok(removed?),
             }
         });
-        removed.await?;
+        removed?;
         Ok(DeleteObjectTaggingOutput::default())
     }
 }

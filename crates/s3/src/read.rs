@@ -2,7 +2,6 @@
 use crate::fault::Outcome;
 use crate::limits::{PIECE_BYTES, PIECES_IN_PLACE};
 use crate::metrics::Metrics;
-use crate::workers::Workers;
 use bytes::Bytes;
 use dfs::File;
 use esker::types::{Error, ErrorKind};
@@ -10,23 +9,19 @@ use futures_core::Stream;
 use s3s::StdError;
 use s3s::stream::{ByteStream, RemainingLength};
 use std::collections::VecDeque;
-use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use tokio::task::JoinHandle;
+use std::task::{Context, Poll};
 
-/// A range of a file, as a client takes it. While it takes some pieces, the next are read.
+/// A range of a file, read as the client takes it.
 pub(crate) struct Reading {
-    file: Option<Arc<File>>,
+    file: File,
     rest: Range<u64>,
     /// What is read already.
     ready: VecDeque<Bytes>,
-    next: Option<JoinHandle<Outcome<VecDeque<Bytes>>>>,
     /// Bytes that the client has not got.
     missing: u64,
-    workers: Workers,
     metrics: Arc<Metrics>,
 }
 
@@ -45,19 +40,14 @@ impl Begun {
     }
 
     /// All of it, as a stream.
-    pub(crate) fn stream(self, workers: &Workers, metrics: &Arc<Metrics>) -> Reading {
-        let missing = self.range.end - self.range.start;
-        let mut reading = Reading {
-            file: Some(Arc::new(self.file)),
+    pub(crate) fn stream(self, metrics: &Arc<Metrics>) -> Reading {
+        Reading {
+            missing: self.range.end - self.range.start,
             rest: self.range.start + len(&self.first)..self.range.end,
+            file: self.file,
             ready: self.first,
-            next: None,
-            missing,
-            workers: workers.clone(),
             metrics: Arc::clone(metrics),
-        };
-        reading.read_ahead();
-        reading
+        }
     }
 }
 
@@ -95,54 +85,30 @@ fn copied(file: &File, at: u64, len: u64) -> Outcome<Bytes> {
 }
 
 impl Reading {
-    fn read_ahead(&mut self) {
-        let Some(file) = self.file.clone().filter(|_| !self.rest.is_empty()) else {
-            // Its end may block.
-            Workers::drop_later(self.file.take());
-            return;
-        };
-        let (workers, range) = (self.workers.clone(), self.rest.clone());
-        let work = async move { workers.run(move || read(&file, &range)).await };
-        self.next = Some(tokio::spawn(work));
+    /// The next piece; `None` at the end.
+    fn next(&mut self) -> Outcome<Option<Bytes>> {
+        if self.ready.is_empty() {
+            self.ready = read(&self.file, &self.rest)?;
+            self.rest.start += len(&self.ready);
+        }
+        let piece = self.ready.pop_front();
+        let bytes = piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        self.missing = self.missing.saturating_sub(bytes);
+        self.metrics.sent_bytes.add(bytes);
+        Ok(piece)
     }
 }
 
 impl Stream for Reading {
     type Item = Result<Bytes, StdError>;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        if this.ready.is_empty() {
-            let Some(next) = &mut this.next else { return Poll::Ready(None) };
-            let read = ready!(Pin::new(next).poll(context));
-            this.next = None;
-            match read.map_err(StdError::from) {
-                Ok(Ok(pieces)) => this.ready = pieces,
-                Ok(Err(fault)) => return Poll::Ready(Some(Err(s3s::S3Error::from(fault).into()))),
-                Err(error) => return Poll::Ready(Some(Err(error))),
-            }
-            this.rest.start += len(&this.ready);
-            this.read_ahead();
-        }
-        let piece = this.ready.pop_front();
-        let bytes = piece.as_ref().map_or(0, |piece| piece.len() as u64);
-        this.missing = this.missing.saturating_sub(bytes);
-        this.metrics.sent_bytes.add(bytes);
-        Poll::Ready(piece.map(Ok))
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.next().map_err(|fault| s3s::S3Error::from(fault).into()).transpose())
     }
 }
 
 impl ByteStream for Reading {
     fn remaining_length(&self) -> RemainingLength {
         RemainingLength::new_exact(usize::try_from(self.missing).unwrap_or(usize::MAX))
-    }
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        if let Some(next) = self.next.take() {
-            next.abort();
-        }
-        Workers::drop_later(self.file.take());
     }
 }

@@ -1,4 +1,4 @@
-//! Connections: HTTP, with TLS or without, as many at a time as the caller allows.
+//! Connections: HTTP, with TLS or without, each served by a thread, as many at a time as the caller allows.
 use crate::guard::{Guard, Known};
 use crate::host::Domain;
 use crate::keys::Keys;
@@ -16,7 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
@@ -29,7 +29,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::runtime::Builder;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -160,6 +161,7 @@ impl Server {
     /// Serves whoever connects until `stop` is ready. Then requests under way are finished, for a while.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()>) {
         let connections = GracefulShutdown::new();
+        let (_serving, end) = watch::channel(());
         let mut stop = pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -168,21 +170,10 @@ impl Server {
             };
             let Some((stream, place)) = accepted else { continue };
             self.0.metrics.connections.add(1);
-            let (server, watcher) = (self.clone(), connections.watcher());
-            tokio::spawn(async move {
-                let _ = stream.set_nodelay(true);
-                match &server.0.options.tls {
-                    None => server.connection(stream, watcher).await,
-                    Some(Tls(tls)) => {
-                        let begun =
-                            tokio::time::timeout(server.0.options.idle, tls.accept(stream)).await;
-                        if let Ok(Ok(stream)) = begun {
-                            server.connection(stream, watcher).await;
-                        }
-                    }
-                }
-                drop(place);
-            });
+            let (watcher, end) = (connections.watcher(), end.clone());
+            if let Err(error) = self.attend(stream, watcher, end, place) {
+                tracing::warn!(%error, "a connection gets no thread");
+            }
         }
         drop(listener);
         self.0.is_draining.store(true, Ordering::Relaxed);
@@ -206,10 +197,59 @@ impl Server {
         }
     }
 
+    /// Serves a connection on a thread of its own, where operations of the store may block: so what arrives is summed and
+    /// stored by the processor that has it in its cache, and no other thread has to be woken.
+    fn attend(
+        &self,
+        stream: TcpStream,
+        watcher: Watcher,
+        end: watch::Receiver<()>,
+        place: OwnedSemaphorePermit,
+    ) -> std::io::Result<()> {
+        let (server, stream) = (self.clone(), stream.into_std()?);
+        let thread = std::thread::Builder::new().name("s3".to_owned());
+        thread.spawn(move || {
+            if let Err(error) = server.serve_here(stream, watcher, end) {
+                tracing::warn!(%error, "a connection was not served");
+            }
+            drop(place);
+        })?;
+        Ok(())
+    }
+
+    /// Serves a connection until it ends, or nobody keeps the other half of `end` any more.
+    fn serve_here(
+        &self,
+        stream: std::net::TcpStream,
+        watcher: Watcher,
+        mut end: watch::Receiver<()>,
+    ) -> std::io::Result<()> {
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        runtime.block_on(async {
+            let stream = TcpStream::from_std(stream)?;
+            tokio::select! {
+                () = self.shake_hands(stream, watcher) => {}
+                _ = end.changed() => {}
+            }
+            Ok(())
+        })
+    }
+
+    async fn shake_hands(&self, stream: TcpStream, watcher: Watcher) {
+        let _ = stream.set_nodelay(true);
+        let Some(Tls(tls)) = &self.0.options.tls else {
+            return self.connection(stream, watcher).await;
+        };
+        let begun = tokio::time::timeout(self.0.options.idle, tls.accept(stream)).await;
+        if let Ok(Ok(stream)) = begun {
+            self.connection(stream, watcher).await;
+        }
+    }
+
     async fn connection(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        watcher: hyper_util::server::graceful::Watcher,
+        watcher: Watcher,
     ) {
         let serve = service_fn(|request| self.answer(request));
         let connection = http1::Builder::new()

@@ -4,7 +4,6 @@ use crate::fault::Outcome;
 use crate::list::has_keys;
 use crate::metrics::Metrics;
 use crate::sums::Etags;
-use crate::workers::Workers;
 use esker::Pool;
 use esker::types::info::ContainerInfo;
 use s3s::dto::*;
@@ -16,7 +15,6 @@ use std::time::SystemTime;
 #[derive(Clone)]
 pub(crate) struct Service {
     buckets: Arc<Buckets>,
-    pub(crate) workers: Workers,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) etags: Etags,
 }
@@ -28,30 +26,21 @@ pub(crate) fn answer<T>(output: Outcome<T>) -> S3Result<S3Response<T>> {
 
 impl Service {
     pub(crate) fn new(pool: Pool, metrics: Arc<Metrics>, etags: Etags) -> Self {
-        Self { buckets: Arc::new(Buckets::new(pool)), workers: Workers::new(), metrics, etags }
+        Self { buckets: Arc::new(Buckets::new(pool)), metrics, etags }
     }
 
-    /// What `work` returns for a bucket, on a thread where it may block.
-    pub(crate) async fn with<T: Send + 'static>(
+    /// What `work` returns for a bucket.
+    pub(crate) fn with<T>(
         &self,
         bucket: &str,
-        work: impl FnOnce(&Bucket) -> Outcome<T> + Send + 'static,
+        work: impl FnOnce(&Bucket) -> Outcome<T>,
     ) -> Outcome<T> {
-        let (buckets, name) = (Arc::clone(&self.buckets), bucket.to_owned());
-        self.workers.run(move || work(&buckets.get(&name)?)).await
+        work(&self.bucket(bucket)?)
     }
 
     /// A bucket.
-    pub(crate) async fn bucket(&self, name: &str) -> Outcome<Bucket> {
-        self.with(name, |bucket| Ok(bucket.clone())).await
-    }
-
-    async fn with_buckets<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Buckets) -> Outcome<T> + Send + 'static,
-    ) -> Outcome<T> {
-        let buckets = Arc::clone(&self.buckets);
-        self.workers.run(move || work(&buckets)).await
+    pub(crate) fn bucket(&self, name: &str) -> Outcome<Bucket> {
+        self.buckets.get(name)
     }
 }
 
@@ -72,7 +61,7 @@ impl S3 for Service {
         req: S3Request<ListBucketsInput>,
     ) -> S3Result<S3Response<ListBucketsOutput>> {
         let ListBucketsInput { prefix, continuation_token, max_buckets, .. } = req.input;
-        let mut all = self.with_buckets(Buckets::list).await.map_err(S3Error::from)?;
+        let mut all = self.buckets.list().map_err(S3Error::from)?;
         let after = continuation_token.unwrap_or_default();
         let begins =
             |name: &str| prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()));
@@ -95,8 +84,8 @@ impl S3 for Service {
                 "objects cannot be locked here",
             ));
         }
-        let (name, location) = (req.input.bucket.clone(), format!("/{}", req.input.bucket));
-        let made = self.with_buckets(move |buckets| buckets.create(&name)).await;
+        let location = format!("/{}", req.input.bucket);
+        let made = self.buckets.create(&req.input.bucket);
         answer(made.map(|()| CreateBucketOutput { location: Some(location) }))
     }
 
@@ -104,25 +93,23 @@ impl S3 for Service {
         &self,
         req: S3Request<HeadBucketInput>,
     ) -> S3Result<S3Response<HeadBucketOutput>> {
-        answer(self.bucket(&req.input.bucket).await.map(|_| HeadBucketOutput::default()))
+        answer(self.bucket(&req.input.bucket).map(|_| HeadBucketOutput::default()))
     }
 
     async fn delete_bucket(
         &self,
         req: S3Request<DeleteBucketInput>,
     ) -> S3Result<S3Response<DeleteBucketOutput>> {
-        let name = req.input.bucket;
-        let removed = self.with_buckets(move |buckets| {
-            buckets.remove(&name, |bucket| Ok(!has_keys(bucket, "", "")?))
-        });
-        answer(removed.await.map(|()| DeleteBucketOutput::default()))
+        let is_empty = |bucket: &Bucket| Ok(!has_keys(bucket, "", "")?);
+        let removed = self.buckets.remove(&req.input.bucket, is_empty);
+        answer(removed.map(|()| DeleteBucketOutput::default()))
     }
 
     async fn get_bucket_location(
         &self,
         req: S3Request<GetBucketLocationInput>,
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
-        answer(self.bucket(&req.input.bucket).await.map(|_| GetBucketLocationOutput::default()))
+        answer(self.bucket(&req.input.bucket).map(|_| GetBucketLocationOutput::default()))
     }
 
     /// No bucket has versions, which is how S3 says it.
@@ -130,7 +117,7 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-        answer(self.bucket(&req.input.bucket).await.map(|_| GetBucketVersioningOutput::default()))
+        answer(self.bucket(&req.input.bucket).map(|_| GetBucketVersioningOutput::default()))
     }
 
     async fn put_object(
@@ -144,91 +131,91 @@ impl S3 for Service {
         &self,
         req: S3Request<GetObjectInput>,
     ) -> S3Result<S3Response<GetObjectOutput>> {
-        self.get(req.input).await.map_err(S3Error::from)
+        self.get(req.input).map_err(S3Error::from)
     }
 
     async fn head_object(
         &self,
         req: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
-        self.head(req.input).await.map_err(S3Error::from)
+        self.head(req.input).map_err(S3Error::from)
     }
 
     async fn get_object_attributes(
         &self,
         req: S3Request<GetObjectAttributesInput>,
     ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
-        answer(self.attributes(req.input).await)
+        answer(self.attributes(req.input))
     }
 
     async fn delete_object(
         &self,
         req: S3Request<DeleteObjectInput>,
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
-        answer(self.delete(req.input).await)
+        answer(self.delete(req.input))
     }
 
     async fn delete_objects(
         &self,
         req: S3Request<DeleteObjectsInput>,
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
-        answer(self.delete_many(req.input).await)
+        answer(self.delete_many(req.input))
     }
 
     async fn copy_object(
         &self,
         req: S3Request<CopyObjectInput>,
     ) -> S3Result<S3Response<CopyObjectOutput>> {
-        answer(self.copy(req.input).await)
+        answer(self.copy(req.input))
     }
 
     async fn list_objects(
         &self,
         req: S3Request<ListObjectsInput>,
     ) -> S3Result<S3Response<ListObjectsOutput>> {
-        answer(self.list_v1(req.input).await)
+        answer(self.list_v1(req.input))
     }
 
     async fn list_objects_v2(
         &self,
         req: S3Request<ListObjectsV2Input>,
     ) -> S3Result<S3Response<ListObjectsV2Output>> {
-        answer(self.list_v2(req.input).await)
+        answer(self.list_v2(req.input))
     }
 
     async fn list_object_versions(
         &self,
         req: S3Request<ListObjectVersionsInput>,
     ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
-        answer(self.list_versions(req.input).await)
+        answer(self.list_versions(req.input))
     }
 
     async fn get_object_tagging(
         &self,
         req: S3Request<GetObjectTaggingInput>,
     ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
-        answer(self.tags(req.input).await)
+        answer(self.tags(req.input))
     }
 
     async fn put_object_tagging(
         &self,
         req: S3Request<PutObjectTaggingInput>,
     ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
-        answer(self.set_tags(req.input).await)
+        answer(self.set_tags(req.input))
     }
 
     async fn delete_object_tagging(
         &self,
         req: S3Request<DeleteObjectTaggingInput>,
     ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
-        answer(self.remove_tags(req.input).await)
+        answer(self.remove_tags(req.input))
     }
 
     async fn create_multipart_upload(
         &self,
         req: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
-        answer(self.begin_upload(req).await)
+        answer(self.begin_upload(req))
     }
 
     async fn upload_part(
@@ -242,34 +229,34 @@ impl S3 for Service {
         &self,
         req: S3Request<UploadPartCopyInput>,
     ) -> S3Result<S3Response<UploadPartCopyOutput>> {
-        answer(self.copy_part(req.input).await)
+        answer(self.copy_part(req.input))
     }
 
     async fn complete_multipart_upload(
         &self,
         req: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
-        answer(self.complete_upload(req.input).await)
+        answer(self.complete_upload(req.input))
     }
 
     async fn abort_multipart_upload(
         &self,
         req: S3Request<AbortMultipartUploadInput>,
     ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
-        answer(self.abort_upload(req.input).await)
+        answer(self.abort_upload(req.input))
     }
 
     async fn list_parts(
         &self,
         req: S3Request<ListPartsInput>,
     ) -> S3Result<S3Response<ListPartsOutput>> {
-        answer(self.list_parts_of(req.input).await)
+        answer(self.list_parts_of(req.input))
     }
 
     async fn list_multipart_uploads(
         &self,
         req: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
-        answer(self.list_uploads(req.input).await)
+        answer(self.list_uploads(req.input))
     }
 }

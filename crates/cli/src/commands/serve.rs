@@ -141,9 +141,8 @@ impl S3 {
         let keys = Keys::read(&self.keys)?;
         let mode = if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let pool = self.pool.open(mode)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        let runtime =
-            runtime.map_err(|error| Error::io("starting the threads of the server", &error))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::io("starting the server", &error))?;
         runtime.block_on(self.serve_pool(pool, keys))
     }
 
