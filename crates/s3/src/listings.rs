@@ -96,7 +96,7 @@ fn object(listed: Listed, encoding: Encoding) -> Object {
 
 impl Service {
     fn page(&self, bucket: &str, wanted: Wanted) -> Outcome<(Page, Option<String>)> {
-        let page = self.with(bucket, move |bucket| list(bucket, &wanted))?;
+        let page = list(&self.bucket(bucket)?, &wanted)?;
         let last = page.shown.last().filter(|_| page.is_truncated);
         let next = last.map(|last| last.name().to_owned());
         Ok((page, next))

@@ -42,7 +42,7 @@ impl Service {
         }
         let (about, tags) = (about!(input)?, tags_of_header(input.tagging.as_deref())?);
         let upload = Upload { key: input.key.clone(), about, tags };
-        let id = self.with(&input.bucket, move |bucket| upload.begin(bucket))?;
+        let id = upload.begin(&self.bucket(&input.bucket)?)?;
         Ok(CreateMultipartUploadOutput {
             bucket: Some(input.bucket),
             key: Some(input.key),
@@ -122,21 +122,14 @@ impl Service {
                 etag: part.e_tag.map(ETag::into_value),
             })
             .collect();
-        let id = input.upload_id;
-        let done = self.with(&input.bucket, move |bucket| {
-            let begun = match Begun::find(bucket, &place.key, &id) {
-                Ok(begun) => begun,
-                Err(fault) => return completed(bucket, &place, &id).ok_or(fault),
-            };
-            let put = Put {
-                place,
-                about: begun.upload.about.clone(),
-                tags: begun.upload.tags.clone(),
-                condition,
-            };
-            begun.complete(bucket, &put, &chosen)
-        });
-        let etag = done?;
+        let bucket = self.bucket(&input.bucket)?;
+        let etag = match Begun::find(&bucket, &place.key, &input.upload_id) {
+            Ok(begun) => {
+                let (about, tags) = (begun.upload.about.clone(), begun.upload.tags.clone());
+                begun.complete(&bucket, &Put { place, about, tags, condition }, &chosen)?
+            }
+            Err(fault) => completed(&bucket, &place, &input.upload_id).ok_or(fault)?,
+        };
         Ok(CompleteMultipartUploadOutput {
             location: Some(format!("/{}/{}", input.bucket, input.key)),
             bucket: Some(input.bucket),
@@ -150,17 +143,15 @@ impl Service {
         &self,
         input: AbortMultipartUploadInput,
     ) -> Outcome<AbortMultipartUploadOutput> {
-        let (key, id) = (input.key, input.upload_id);
-        self.with(&input.bucket, move |bucket| Begun::find(bucket, &key, &id)?.abort())?;
+        Begun::find(&self.bucket(&input.bucket)?, &input.key, &input.upload_id)?.abort()?;
         Ok(AbortMultipartUploadOutput::default())
     }
 
     pub(crate) fn list_parts_of(&self, input: ListPartsInput) -> Outcome<ListPartsOutput> {
         let count = count_of(input.max_parts, LIST_KEYS_MAX)?;
         let after = input.part_number_marker.unwrap_or(0);
-        let (key, id) = (input.key.clone(), input.upload_id.clone());
-        let parts = self.with(&input.bucket, move |bucket| Begun::find(bucket, &key, &id)?.parts());
-        let mut parts = parts?;
+        let begun = Begun::find(&self.bucket(&input.bucket)?, &input.key, &input.upload_id)?;
+        let mut parts = begun.parts()?;
         parts.retain(|part| part.number > after);
         let is_truncated = parts.len() > count;
         parts.truncate(count);
@@ -196,7 +187,7 @@ impl Service {
     ) -> Outcome<ListMultipartUploadsOutput> {
         let encoding = Encoding::new(input.encoding_type.as_ref())?;
         let count = count_of(input.max_uploads, LIST_KEYS_MAX)?;
-        let mut uploads = self.with(&input.bucket, Begun::all)?;
+        let mut uploads = Begun::all(&self.bucket(&input.bucket)?)?;
         let prefix = input.prefix.clone().unwrap_or_default();
         let after = (input.key_marker.clone().unwrap_or_default(), input.upload_id_marker.clone());
         uploads.retain(|begun| begun.upload.key.starts_with(&prefix) && is_after(begun, &after));

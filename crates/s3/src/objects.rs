@@ -266,17 +266,14 @@ impl Service {
             modified_since: input.if_modified_since,
             unmodified_since: input.if_unmodified_since,
         };
-        let (key, range) = (input.key, input.range);
-        let (seen, begun) = self.with(&input.bucket, move |bucket| {
-            // Of what was found, the content is kept from here on.
-            let (found, file) = opened(bucket, &key, |found| match found.attr.kind {
-                Kind::File => Ok(Some(found.node.open(dfs::Open::READ)?)),
-                _ => Ok(None),
-            })?;
-            let seen = Seen::new(found, &condition, range)?;
-            let begun = file.map(|file| Begun::new(file, seen.range.clone())).transpose()?;
-            Ok((seen, begun))
+        let bucket = self.bucket(&input.bucket)?;
+        // Of what was found, the content is kept from here on.
+        let (found, file) = opened(&bucket, &input.key, |found| match found.attr.kind {
+            Kind::File => Ok(Some(found.node.open(dfs::Open::READ)?)),
+            _ => Ok(None),
         })?;
+        let seen = Seen::new(found, &condition, input.range)?;
+        let begun = file.map(|file| Begun::new(file, seen.range.clone())).transpose()?;
         let mut output = seen!(GetObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
         output.tag_count = Some(seen.tags).filter(|count| *count > 0);
         output.body = begun.map(|begun| StreamingBlob::new(begun.stream(&self.metrics)));
@@ -292,9 +289,8 @@ impl Service {
             modified_since: input.if_modified_since,
             unmodified_since: input.if_unmodified_since,
         };
-        let (key, range) = (input.key, input.range);
-        let seen = self
-            .with(&input.bucket, move |bucket| Seen::new(find(bucket, &key)?, &condition, range))?;
+        let bucket = self.bucket(&input.bucket)?;
+        let seen = Seen::new(find(&bucket, &input.key)?, &condition, input.range)?;
         let output = seen!(HeadObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
         let status = status(output.content_range.as_ref());
         let mut answer = S3Response { status, ..S3Response::new(output) };
@@ -309,8 +305,7 @@ impl Service {
         input: GetObjectAttributesInput,
     ) -> Outcome<GetObjectAttributesOutput> {
         whole(None, input.version_id.as_deref())?;
-        let key = input.key;
-        let found = self.with(&input.bucket, move |bucket| find(bucket, &key))?;
+        let found = find(&self.bucket(&input.bucket)?, &input.key)?;
         let asked = |name: &str| {
             let all = input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
             all.map(str::trim).any(|asked| asked == name)
@@ -341,8 +336,7 @@ impl Service {
             return Err(not_offered("conditions on the time or size of what is deleted"));
         }
         let condition = Condition { matches: input.if_match, ..Condition::default() };
-        let key = input.key;
-        self.with(&input.bucket, move |bucket| remove(bucket, &key, &condition))?;
+        remove(&self.bucket(&input.bucket)?, &input.key, &condition)?;
         Ok(DeleteObjectOutput::default())
     }
 
@@ -360,16 +354,10 @@ impl Service {
             let matches = object.e_tag.clone().map(ETagCondition::ETag);
             remove(bucket, &object.key, &Condition { matches, ..Condition::default() })
         };
-        let results: Vec<_> = self.with(&input.bucket, move |bucket| {
-            let removed = objects.into_iter().map(|object| {
-                let removed = remove_one(bucket, &object);
-                (object, removed)
-            });
-            Ok(removed.collect())
-        })?;
+        let bucket = self.bucket(&input.bucket)?;
         let (mut deleted, mut errors) = (Vec::new(), Vec::new());
-        for (object, removed) in results {
-            match removed {
+        for object in objects {
+            match remove_one(&bucket, &object) {
                 Ok(()) if quiet => {}
                 Ok(()) => {
                     deleted.push(DeletedObject { key: Some(object.key), ..Default::default() })
@@ -430,8 +418,7 @@ impl Service {
 
     pub(crate) fn tags(&self, input: GetObjectTaggingInput) -> Outcome<GetObjectTaggingOutput> {
         whole(None, input.version_id.as_deref())?;
-        let key = input.key;
-        let tags = self.with(&input.bucket, move |bucket| tags(&find(bucket, &key)?))?;
+        let tags = tags(&find(&self.bucket(&input.bucket)?, &input.key)?)?;
         Ok(GetObjectTaggingOutput { tag_set: tag_set(tags), version_id: None })
     }
 
@@ -441,12 +428,8 @@ impl Service {
         let tags = checked_tags(
             pairs.map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())),
         )?;
-        let key = input.key;
-        let set = self.with(&input.bucket, move |bucket| {
-            let node = find(bucket, &key)?.node;
-            Ok(node.set_xattr(TAGS.as_bytes(), &written_tags(&tags), XattrMode::Any)?)
-        });
-        set?;
+        let node = find(&self.bucket(&input.bucket)?, &input.key)?.node;
+        node.set_xattr(TAGS.as_bytes(), &written_tags(&tags), XattrMode::Any)?;
         Ok(PutObjectTaggingOutput::default())
     }
 
@@ -455,15 +438,11 @@ impl Service {
         input: DeleteObjectTaggingInput,
     ) -> Outcome<DeleteObjectTaggingOutput> {
         whole(None, input.version_id.as_deref())?;
-        let key = input.key;
-        let removed = self.with(&input.bucket, move |bucket| {
-            match find(bucket, &key)?.node.remove_xattr(TAGS.as_bytes()) {
-                Err(error) if error.kind() == ErrorKind::NoAttribute => Ok(()),
-                removed => Ok(removed?),
-            }
-        });
-        removed?;
-        Ok(DeleteObjectTaggingOutput::default())
+        let node = find(&self.bucket(&input.bucket)?, &input.key)?.node;
+        match node.remove_xattr(TAGS.as_bytes()) {
+            Err(error) if error.kind() != ErrorKind::NoAttribute => Err(error.into()),
+            _ => Ok(DeleteObjectTaggingOutput::default()),
+        }
     }
 }
 

@@ -29,15 +29,6 @@ impl Service {
         Self { buckets: Arc::new(Buckets::new(pool)), metrics, etags }
     }
 
-    /// What `work` returns for a bucket.
-    pub(crate) fn with<T>(
-        &self,
-        bucket: &str,
-        work: impl FnOnce(&Bucket) -> Outcome<T>,
-    ) -> Outcome<T> {
-        work(&self.bucket(bucket)?)
-    }
-
     /// A bucket.
     pub(crate) fn bucket(&self, name: &str) -> Outcome<Bucket> {
         self.buckets.get(name)
