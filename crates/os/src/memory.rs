@@ -1,8 +1,10 @@
 //! Memory of the C library's allocator.
 #![allow(unsafe_code)]
 
-/// Bytes of freed memory at the end of a heap, of which glibc has several, that are kept for what is allocated next.
+/// Bytes of freed memory at the end of a heap that are kept for what is allocated next.
 const KEPT_BYTES: i32 = 32 << 20;
+/// Heaps that threads share. By default glibc has eight for each processor.
+const HEAPS_MAX: i32 = 8;
 /// From this size on, an allocation has a mapping of its own, which goes when it is freed. It is the most that glibc
 /// takes.
 const MAPPED_BYTES: i32 = 32 << 20;
@@ -12,6 +14,7 @@ const MAPPED_BYTES: i32 = 32 << 20;
 pub fn keep_freed() {
     // SAFETY: it sets numbers of the allocator, under its own lock.
     unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, HEAPS_MAX);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
     }
