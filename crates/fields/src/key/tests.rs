@@ -41,6 +41,19 @@ fn what_is_no_key_is_refused() {
     assert_eq!(key.as_str(), "a=1,b=");
 }
 
+/// Also where the names of a key have more in common than what is compared first.
+#[test]
+fn a_name_occurs_once_in_a_key() {
+    let names = || (0..KEY_PAIRS_MAX - 1).map(|number| format!("n{number}"));
+    let text = names().map(|name| format!("{name}=1")).collect::<Vec<_>>().join(",");
+    assert_eq!(Key::parse(&text).expect("a key").as_str(), text);
+    for name in names() {
+        let twice = format!("{text},{name}=2");
+        assert_eq!(kind(Key::parse(&twice)), ErrorKind::Invalid, "{name}");
+        assert_eq!(Key::spelt(twice), None);
+    }
+}
+
 #[test]
 fn keys_are_joined_with_the_innermost_value_that_tells_all() {
     let [outer, empty, inner] = ["date=2020,class=d1", "", "date=20200131,step=0"]

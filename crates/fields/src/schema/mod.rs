@@ -29,9 +29,9 @@ struct Inner {
     text: String,
     source: String,
     rules: Vec<Rule>,
-    /// Names by slot, and the slots sorted by name.
+    /// Names by slot, and the slots in the order of how their names begin.
     names: Vec<String>,
-    sorted: Vec<usize>,
+    sorted: Vec<(u64, usize)>,
     /// For each slot the types it has in rules and declarations, the one for requests first.
     kinds: Vec<Vec<KeyType>>,
 }
@@ -81,8 +81,9 @@ impl Schema {
             return Err(Error::new(ErrorKind::Overflow, message));
         }
         let parsed = parse::parse(text, source)?;
-        let mut sorted: Vec<usize> = (0..parsed.names.len()).collect();
-        sorted.sort_by_key(|slot| &parsed.names[*slot]);
+        let beginnings = parsed.names.iter().map(|name| beginning(name));
+        let mut sorted: Vec<_> = beginnings.zip(0..).collect();
+        sorted.sort_unstable();
         let kinds = parsed.names.iter().enumerate();
         let kinds = kinds.map(|(slot, name)| kinds_of(slot, name, &parsed.types, &parsed.rules));
         let kinds = kinds.collect();
@@ -227,14 +228,22 @@ impl Schema {
 
     fn slot(&self, name: &str) -> Option<usize> {
         let (names, sorted) = (&self.inner.names, &self.inner.sorted);
-        let place = sorted.binary_search_by(|slot| names[*slot].as_str().cmp(name)).ok()?;
-        sorted.get(place).copied()
+        let begins = beginning(name);
+        let first = sorted.partition_point(|(known, _)| *known < begins);
+        let alike = sorted[first..].iter().take_while(|(known, _)| *known == begins);
+        alike.map(|(_, slot)| *slot).find(|slot| names[*slot] == name)
     }
 
     /// The error for a name that it does not have.
     pub(crate) fn unknown_name(&self, name: &str) -> Error {
         explain::unknown_name(self, name)
     }
+}
+
+/// The first eight bytes of a name, which tell most names apart, as a number: numbers are compared faster than texts.
+fn beginning(name: &str) -> u64 {
+    let bytes = name.bytes().chain(std::iter::repeat(0)).take(8);
+    bytes.fold(0, |sum, byte| sum << 8 | u64::from(byte))
 }
 
 /// Values of a key by the slots of their names; those without are empty.

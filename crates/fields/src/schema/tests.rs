@@ -101,6 +101,20 @@ fn every_construct_of_the_language_is_understood() {
 }
 
 #[test]
+fn names_that_begin_alike_are_told_apart() {
+    let names = ["quantity", "quantityb", "quantitya", "quantit"];
+    let schema = schema("[quantity, quantityb [quantitya [quantit]]]");
+    let whole = key("quantity=1,quantityb=2,quantitya=3,quantit=4");
+    assert_eq!(schema.split(&whole).expect("it fits").whole, whole);
+    for name in names {
+        assert_eq!(schema.kinds(name).len(), 1, "{name}");
+    }
+    for name in ["quanti", "quantityc", "quantityab", ""] {
+        assert!(schema.kinds(name).is_empty(), "{name}");
+    }
+}
+
+#[test]
 fn rules_are_told_apart_by_names_and_values() {
     let schema = schema(CONSTRUCTS);
     let rule = |text: &str| split(&schema, text).rule;
