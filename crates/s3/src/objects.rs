@@ -7,7 +7,7 @@ use crate::find::{Found, find};
 use crate::limits::DELETE_KEYS_MAX;
 use crate::place::Place;
 use crate::put::Put;
-use crate::read::Begun;
+use crate::read::Reading;
 use crate::record::{Stored, TAGS, Tags, checked_tags, strong, tag_set, timestamp, written_tags};
 use crate::remove::remove;
 use crate::service::Service;
@@ -273,10 +273,11 @@ impl Service {
             _ => Ok(None),
         })?;
         let seen = Seen::new(found, &condition, input.range)?;
-        let begun = file.map(|file| Begun::new(file, seen.range.clone())).transpose()?;
+        let begin = |file| Reading::new(file, seen.range.clone(), &self.metrics);
+        let body = file.map(begin).transpose()?.map(StreamingBlob::new);
         let mut output = seen!(GetObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
         output.tag_count = Some(seen.tags).filter(|count| *count > 0);
-        output.body = begun.map(|begun| StreamingBlob::new(begun.stream(&self.metrics)));
+        output.body = body;
         let status = status(output.content_range.as_ref());
         Ok(S3Response { status, ..S3Response::new(output) })
     }

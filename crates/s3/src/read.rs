@@ -20,35 +20,7 @@ pub(crate) struct Reading {
     rest: Range<u64>,
     /// What is read already.
     ready: VecDeque<Bytes>,
-    /// Bytes that the client has not got.
-    missing: u64,
     metrics: Arc<Metrics>,
-}
-
-/// The beginning of a range, and the open file.
-pub(crate) struct Begun {
-    file: File,
-    range: Range<u64>,
-    first: VecDeque<Bytes>,
-}
-
-impl Begun {
-    /// Reads the first pieces of a range, which the file has.
-    pub(crate) fn new(file: File, range: Range<u64>) -> Outcome<Self> {
-        let first = read(&file, &range)?;
-        Ok(Self { file, range, first })
-    }
-
-    /// All of it, as a stream.
-    pub(crate) fn stream(self, metrics: &Arc<Metrics>) -> Reading {
-        Reading {
-            missing: self.range.end - self.range.start,
-            rest: self.range.start + len(&self.first)..self.range.end,
-            file: self.file,
-            ready: self.first,
-            metrics: Arc::clone(metrics),
-        }
-    }
 }
 
 fn len(pieces: &VecDeque<Bytes>) -> u64 {
@@ -85,16 +57,27 @@ fn copied(file: &File, at: u64, len: u64) -> Outcome<Bytes> {
 }
 
 impl Reading {
+    /// Reads the first pieces of a range, which the file has.
+    pub(crate) fn new(file: File, range: Range<u64>, metrics: &Arc<Metrics>) -> Outcome<Self> {
+        let metrics = Arc::clone(metrics);
+        let mut reading = Self { file, rest: range, ready: VecDeque::new(), metrics };
+        reading.read()?;
+        Ok(reading)
+    }
+
+    fn read(&mut self) -> Outcome<()> {
+        self.ready = read(&self.file, &self.rest)?;
+        self.rest.start += len(&self.ready);
+        Ok(())
+    }
+
     /// The next piece; `None` at the end.
     fn next(&mut self) -> Outcome<Option<Bytes>> {
         if self.ready.is_empty() {
-            self.ready = read(&self.file, &self.rest)?;
-            self.rest.start += len(&self.ready);
+            self.read()?;
         }
         let piece = self.ready.pop_front();
-        let bytes = piece.as_ref().map_or(0, |piece| piece.len() as u64);
-        self.missing = self.missing.saturating_sub(bytes);
-        self.metrics.sent_bytes.add(bytes);
+        self.metrics.sent_bytes.add(piece.as_ref().map_or(0, |piece| piece.len() as u64));
         Ok(piece)
     }
 }
@@ -109,6 +92,7 @@ impl Stream for Reading {
 
 impl ByteStream for Reading {
     fn remaining_length(&self) -> RemainingLength {
-        RemainingLength::new_exact(usize::try_from(self.missing).unwrap_or(usize::MAX))
+        let missing = self.rest.end - self.rest.start + len(&self.ready);
+        RemainingLength::new_exact(usize::try_from(missing).unwrap_or(usize::MAX))
     }
 }
