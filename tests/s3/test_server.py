@@ -159,46 +159,33 @@ def test_connections_beyond_the_limit_wait(own):
 def test_the_end_finishes_what_is_under_way(own):
     """A server that is told to end answers the request that it has begun."""
     own.start()
-    s3 = own.client()
+    s3 = own.client(signature_version="s3v4")
     s3.create_bucket(Bucket="den")
-    begun, go_on = threading.Event(), threading.Event()
-
-    class Slow:
-        """A body whose second half waits."""
-
-        def __init__(self):
-            self.parts = [b"1" * MIB, b"2" * MIB]
-
-        def __len__(self):
-            return 2 * MIB
-
-        def tell(self):
-            return 0
-
-        def seek(self, *_):
-            return 0
-
-        def read(self, _=-1):
-            if len(self.parts) == 1:
-                begun.set()
-                go_on.wait()
-            return self.parts.pop(0) if self.parts else b""
-
-    url = own.client(signature_version="s3v4").generate_presigned_url("put_object", Params={"Bucket": "den", "Key": "a"}, ExpiresIn=60)
-    statuses = []
-
-    def put():
-        request = urllib.request.Request(url, data=Slow(), method="PUT", headers={"Content-Length": str(2 * MIB)})
-        statuses.append(urllib.request.urlopen(request).status)
-
-    thread = threading.Thread(target=put)
-    thread.start()
-    begun.wait()
+    url = s3.generate_presigned_url("put_object", Params={"Bucket": "den", "Key": "a"}, ExpiresIn=60)
+    host, path = url.removeprefix("http://").split("/", 1)
+    put = http.client.HTTPConnection(host)
+    put.putrequest("PUT", f"/{path}")
+    put.putheader("Content-Length", 2 * MIB)
+    put.putheader("Expect", "100-continue")
+    put.endheaders()
+    assert put.sock.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n", "it has begun"
+    put.send(b"1" * MIB)
     own.process.terminate()
-    go_on.set()
-    thread.join()
-    assert statuses == [200] and own.process.wait() == 0
+    while accepts(host):
+        pass
+    put.send(b"2" * MIB)
+    assert put.getresponse().status == 200 and own.process.wait() == 0
     assert own.esker("fs", "cat", "tank/den:/a") == b"1" * MIB + b"2" * MIB
+
+
+def accepts(host):
+    """Return whether a server accepts connections."""
+    name, port = host.rsplit(":", 1)
+    try:
+        socket.create_connection((name, int(port))).close()
+    except OSError:
+        return False
+    return True
 
 
 def raw(door, request):

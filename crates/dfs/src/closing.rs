@@ -11,18 +11,19 @@ use esker::types::{ObjectId, Result};
 use esker::{Lease, Wait};
 use esker_os::{ForkLock, PerProcess, later};
 use std::convert::Infallible;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Leases that end in a moment. A forked child begins with none.
 pub(crate) struct Closing {
     kept: ForkLock<Vec<(Lease, Inode)>>,
-    /// Held while leases end.
-    ending: PerProcess<Mutex<()>>,
+    /// Files whose content is to be freed. Locked until they are, so that who comes meanwhile waits for it.
+    lost: PerProcess<Mutex<Vec<Inode>>>,
 }
 
 impl Default for Closing {
     fn default() -> Self {
-        Self { kept: ForkLock::default(), ending: PerProcess::empty() }
+        Self { kept: ForkLock::default(), lost: PerProcess::empty() }
     }
 }
 
@@ -45,16 +46,25 @@ impl Closing {
         self.kept.lock().iter().any(|(lease, _)| lease.oid() == oid)
     }
 
-    /// Ends all leases. Returns the files whose content is to be freed.
-    fn end_all(&self) -> Vec<Inode> {
-        let Ok(ending) = self.ending.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
-        let _one = ending.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Ends all leases, and frees what nobody else has open. Without a file system, whoever unmounted it does that.
+    fn end_all<M: Deref<Target = Mounted>>(&self, fs: impl FnOnce() -> Option<M>) -> Result<()> {
+        let Ok(lost) = self.lost.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
+        let mut lost = lost.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = std::mem::take(&mut *self.kept.lock());
         let (leases, inodes): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
         // An error is nobody's concern: leases end with their connection.
         let is_last = Lease::release_each(leases).wait().unwrap_or_default();
-        let lost = is_last.into_iter().zip(inodes).filter(|(is_last, _)| *is_last);
-        lost.map(|(_, inode)| inode).collect()
+        lost.extend(inodes.into_iter().zip(is_last).filter(|(_, is_last)| *is_last).map(|it| it.0));
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let Some(fs) = fs() else { return Ok(()) };
+        let freed =
+            std::iter::from_fn(|| lost.pop()).try_for_each(|inode| orphans::bury(&fs, &inode));
+        // If the file system was unmounted meanwhile, it ends here, and ends what was closed since.
+        drop(lost);
+        drop(fs);
+        freed
     }
 }
 
@@ -70,29 +80,20 @@ impl Dfs {
         // Whoever unmounts the file system meanwhile does not find it in use.
         let (closing, mounted) = (Arc::clone(closing), self.downgrade());
         later(move || {
-            let lost = closing.end_all();
-            if !lost.is_empty()
-                && let Some(mounted) = mounted.upgrade()
-            {
-                let _ = mounted.bury_all(&lost);
-            }
+            let _ = closing.end_all(|| mounted.upgrade());
         });
         Ok(())
     }
 }
 
 impl Mounted {
-    /// Ends the leases of all files that were closed.
+    /// Ends the leases of all files that were closed, and frees what was removed meanwhile.
     pub(crate) fn end_leases(&self) -> Result<()> {
-        self.bury_all(&self.closing.end_all())
+        self.closing.end_all(|| Some(self))
     }
 
     /// Ends the lease of this file, if it was closed.
     pub(crate) fn end_lease(&self, oid: ObjectId) -> Result<()> {
         if self.closing.keeps(oid) { self.end_leases() } else { Ok(()) }
-    }
-
-    fn bury_all(&self, lost: &[Inode]) -> Result<()> {
-        lost.iter().try_for_each(|inode| orphans::bury(self, inode))
     }
 }

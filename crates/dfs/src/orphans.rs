@@ -70,9 +70,14 @@ pub(crate) fn abandon(fs: &Mounted, inode: &Inode, is_kept: bool) -> Result<()> 
     }
 }
 
-/// Marks it to be unlinked on last close; false if nobody has it open.
+/// Marks it to be unlinked on last close; false if nobody has it open. Who closed it a moment ago has not.
 fn is_used(fs: &Mounted, oid: ObjectId) -> Result<bool> {
     fs.end_lease(oid)?;
+    is_leased(fs, oid)
+}
+
+/// As [`is_used`], but who closed it a moment ago frees it then.
+fn is_leased(fs: &Mounted, oid: ObjectId) -> Result<bool> {
     fs.container().object(oid).unlink_on_last_close().wait()
 }
 
@@ -82,15 +87,15 @@ fn is_used(fs: &Mounted, oid: ObjectId) -> Result<bool> {
 /// have a lease on it.
 pub(crate) fn bury(fs: &Mounted, inode: &Inode) -> Result<()> {
     let (orphan, going) = (name(inode.oid), going(inode.oid));
-    if is_used(fs, inode.oid)? {
+    if is_leased(fs, inode.oid)? {
         return Ok(());
     }
     forget(fs, &moved(inode.oid))?;
     while rename(fs, &orphan, &going)? {
-        if !is_used(fs, inode.oid)? {
+        if !is_leased(fs, inode.oid)? {
             return end(fs, inode);
         }
-        if !rename(fs, &going, &orphan)? || is_used(fs, inode.oid)? {
+        if !rename(fs, &going, &orphan)? || is_leased(fs, inode.oid)? {
             break;
         }
     }
@@ -145,6 +150,7 @@ impl Dfs {
     /// # Errors
     /// Errors of the backend.
     pub fn bury(&self, oid: ObjectId) -> Result<()> {
+        self.mounted().end_lease(oid)?;
         let orphans = object(self.container())?;
         for name in [name(oid), moved(oid)] {
             if let Some(inode) = entry::fetch(&orphans, &name, Access::Latest).wait()? {

@@ -357,6 +357,7 @@ fn what_others_remove_right_after_it_was_closed_is_freed() {
     write(&one.root(), b"unmounted", b"content");
     let removed_before = remove("unmounted");
     write(&one.root(), b"unmounted", b"content");
+    one.flush().unwrap();
     drop(one);
     assert!(is_freed(removed_before));
     assert!(is_freed(remove("unmounted")), "no lease outlives the mount");
