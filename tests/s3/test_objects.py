@@ -1,6 +1,7 @@
 """Objects: put, get, head, delete, conditions, copies, metadata and tags, as boto3 asks for them."""
 
 import hashlib
+import json
 import io
 import random
 import subprocess
@@ -320,9 +321,44 @@ def test_buckets_are_containers(door, s3, bucket):
     s3.put_object(Bucket="made-by-the-tool", Key="a", Body=b"")
     s3.delete_object(Bucket="made-by-the-tool", Key="a")
     s3.delete_bucket(Bucket="made-by-the-tool")
+
+
+def test_objects_without_files_are_read(door, s3, bucket, tmp_path):
+    """Arrays and values of a container without files are objects, which are only read."""
     door.esker("cont", "create", "tank", "plain")
-    assert code(s3.list_objects_v2, Bucket="plain") == "InvalidBucketState"
-    door.esker("cont", "destroy", "tank", "plain")
+    assert "Contents" not in s3.list_objects_v2(Bucket="plain")
+    content = bytes(range(251)) * 20_000
+    (tmp_path / "content").write_bytes(content)
+    door.esker("array", "put", "tank/plain", "grid", str(tmp_path / "content"))
+    door.esker("kv", "put", "tank/plain", "settings", "a/b", "value")
+    ids = {one["type"]: one["oid"] for one in json.loads(door.esker("--json", "object", "list", "tank/plain"))["response"]}
+    grid, value = ids["Array"], f"{ids['KvHashed']}/a/b"
+    listed = {one["Key"]: one for one in s3.list_objects_v2(Bucket="plain")["Contents"]}
+    assert {key: one["Size"] for key, one in listed.items()} == {grid: len(content), value: 5}
+    prefixes = s3.list_objects_v2(Bucket="plain", Delimiter="/")["CommonPrefixes"]
+    assert prefixes == [{"Prefix": value.removesuffix("a/b")}]
+
+    got = s3.get_object(Bucket="plain", Key=grid)
+    assert got["Body"].read() == content and got["ETag"] == listed[grid]["ETag"]
+    assert abs((datetime.now(timezone.utc) - got["LastModified"]).total_seconds()) < 600
+    part = s3.get_object(Bucket="plain", Key=grid, Range="bytes=1048570-3000000", IfMatch=got["ETag"])
+    assert part["Body"].read() == content[1048570:3000001]
+    assert s3.get_object(Bucket="plain", Key=value)["Body"].read() == b"value"
+    assert s3.head_object(Bucket="plain", Key=value)["ContentLength"] == 5
+    assert code(s3.get_object, Bucket="plain", Key="1.2") == "NoSuchKey"
+    assert code(s3.get_object, Bucket="plain", Key=grid, IfNoneMatch=got["ETag"]) == "304"
+
+    one = {"Bucket": "plain", "Key": grid}
+    for call, arguments in [
+        (s3.put_object, {**one, "Body": b""}),
+        (s3.delete_object, one),
+        (s3.get_object_tagging, one),
+        (s3.create_multipart_upload, one),
+        (s3.copy_object, {"Bucket": bucket, "Key": "a", "CopySource": f"plain/{grid}"}),
+        (s3.delete_bucket, {"Bucket": "plain"}),
+    ]:
+        assert code(call, **arguments) == "InvalidBucketState"
+    door.esker("cont", "destroy", "tank", "plain", "--force")
 
 
 def test_files_and_objects_are_the_same(door, s3, bucket, tmp_path):

@@ -48,8 +48,11 @@ pub const PATH_BYTES_MAX: usize = 4096;
 /// Missing fields, or values that are there, that an answer names.
 pub const MISSING_NAMED: usize = 10;
 
-/// Fields that are read before they are wanted.
-pub const AHEAD_FIELDS: usize = 16;
+/// Bytes of small fields that are read in one go, and handed from thread to thread.
+pub const AHEAD_RUN_BYTES: u64 = 256 << 10;
+
+/// Runs of fields that are read before they are wanted: each is a field, or small ones of [`AHEAD_RUN_BYTES`].
+pub const AHEAD_RUNS: usize = 16;
 
 /// Bytes that are read before they are wanted.
 pub const AHEAD_BYTES: u64 = 64 << 20;

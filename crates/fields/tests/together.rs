@@ -1,10 +1,10 @@
-//! Many fields in one buffer, read by several threads.
+//! Many fields, read by several threads: into one buffer, and ahead of their use.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker_fields::request::Request;
-use esker_fields::{Date, Field, FieldStore, Key, Schema, bytes_of, read_together};
+use esker_fields::{Date, Field, FieldStore, Key, Schema, bytes_of, read_ahead, read_together};
 use esker_testkit::place::Place;
-use esker_types::ErrorKind;
+use esker_types::{Error, ErrorKind};
 
 const STEPS: usize = 40;
 
@@ -49,16 +49,63 @@ fn all_fields_stand_one_behind_the_other() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
 
-#[test]
-fn what_cannot_be_read_is_named() {
-    let store = store("together-gone");
+/// The fields of a store that has lost them all since.
+fn lost(name: &str) -> Vec<Field> {
+    let store = store(name);
     let fields = find(&store, "class=od,step=all");
     let today = Date::new(2024, 6, 15).unwrap();
     let database = Request::parse("class=od,expver=0001,stream=oper,date=20240610,time=0000");
     let database = database.unwrap().expand(store.schema(), today).unwrap();
     store.wipe(&database, true, |_| Ok(())).unwrap();
+    fields
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let fields = lost("together-gone");
     let mut read = vec![0; bytes_of(&fields) as usize];
     let error = read_together(&fields, &mut read).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.message().contains("step="), "{error}");
+}
+
+/// The first of them are read in one go, each of the others by itself.
+#[test]
+fn fields_that_are_read_ahead_come_in_their_order() {
+    let store = store("ahead");
+    let fields = find(&store, "class=od,step=all");
+    for part in [&fields[..], &fields[..3], &fields[..1], &fields[STEPS - 1..], &[]] {
+        let mut seen = Vec::new();
+        let visit = |field: &Field, bytes: &[u8]| {
+            seen.push((field.key().clone(), bytes.to_vec()));
+            Ok(())
+        };
+        read_ahead(part, visit).unwrap();
+        assert_eq!(seen.len(), part.len());
+        for (field, (key, bytes)) in part.iter().zip(seen) {
+            assert!(*field.key() == key && field.read().unwrap() == bytes, "{key}");
+        }
+    }
+}
+
+#[test]
+fn reading_ahead_ends_at_the_first_error() {
+    let good = find(&store("ahead-good"), "class=od,step=all");
+    for (at, gone) in [(0, 0), (1, 1), (2, 30), (20, 1), (STEPS, 39)] {
+        let mut fields = good.clone();
+        fields.insert(at, lost("ahead-gone")[gone].clone());
+        let mut seen = 0;
+        let error = read_ahead(&fields, |_, _| {
+            seen += 1;
+            Ok(())
+        });
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(seen, at);
+    }
+    let mut seen = 0;
+    let error = read_ahead(&good, |_, _| {
+        seen += 1;
+        if seen < 10 { Ok(()) } else { Err(Error::new(ErrorKind::Canceled, "enough")) }
+    });
+    assert_eq!((error.unwrap_err().kind(), seen), (ErrorKind::Canceled, 10));
 }

@@ -1,7 +1,8 @@
-//! Buckets: containers of the pool that hold files, opened when they are asked for.
+//! Buckets: containers of the pool, opened when they are asked for.
 use crate::fault::{Fault, Outcome};
 use crate::limits::{BUCKETS_OPEN_MAX, LEFT_OVER_SECONDS};
 use crate::place::HIDDEN;
+use crate::plain::{Plain, only_read};
 use crate::sums::hex;
 use dfs::limits::LIST_BATCH;
 use dfs::{
@@ -29,27 +30,45 @@ pub(crate) const FILE_MODE: u32 = 0o644;
 /// The buckets of a pool.
 pub(crate) struct Buckets {
     pool: Pool,
-    open: Mutex<HashMap<String, Bucket>>,
+    open: Mutex<HashMap<String, Opened>>,
 }
 
-/// A bucket that is open. Clones share it.
+/// A bucket with files that is open. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Bucket(Arc<Dfs>);
+
+/// A bucket that is open.
+#[derive(Clone)]
+pub(crate) enum Opened {
+    Files(Bucket),
+    /// Without files, it is only read.
+    Plain(Plain),
+}
+
+impl Opened {
+    /// True if a request uses it.
+    fn is_used(&self) -> bool {
+        match self {
+            Self::Files(bucket) => Arc::strong_count(&bucket.0) > 1,
+            Self::Plain(plain) => plain.is_used(),
+        }
+    }
+}
 
 impl Buckets {
     pub(crate) fn new(pool: Pool) -> Self {
         Self { pool, open: Mutex::default() }
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<String, Bucket>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<String, Opened>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bucket of this name.
     ///
     /// # Errors
-    /// `NoSuchBucket`; `InvalidBucketState` if the container holds no files; errors of the store.
-    pub(crate) fn get(&self, name: &str) -> Outcome<Bucket> {
+    /// `NoSuchBucket`; errors of the store.
+    pub(crate) fn get(&self, name: &str) -> Outcome<Opened> {
         // Others wait while it is opened, so that it is opened once.
         let mut open = self.open();
         if let Some(bucket) = open.get(name) {
@@ -57,25 +76,39 @@ impl Buckets {
         }
         let bucket = self.mount(name)?;
         if open.len() >= BUCKETS_OPEN_MAX {
-            open.retain(|_, bucket| Arc::strong_count(&bucket.0) > 1);
+            open.retain(|_, bucket| bucket.is_used());
         }
         open.insert(name.to_owned(), bucket.clone());
         Ok(bucket)
     }
 
-    fn mount(&self, name: &str) -> Outcome<Bucket> {
+    /// The bucket of this name, with files.
+    ///
+    /// # Errors
+    /// As [`Buckets::get`]; `InvalidBucketState` if the container holds no files.
+    pub(crate) fn files(&self, name: &str) -> Outcome<Bucket> {
+        match self.get(name)? {
+            Opened::Files(bucket) => Ok(bucket),
+            Opened::Plain(_) => Err(only_read(name)),
+        }
+    }
+
+    fn mount(&self, name: &str) -> Outcome<Opened> {
         let mode = self.pool.mode();
         let read_only = mode == OpenMode::ReadOnly;
         let container =
             self.pool.open_container(name, mode).wait().map_err(|error| no_bucket(name, error))?;
         let options = MountOptions { read_only, snapshot: None };
-        let bucket = Bucket(Arc::new(
-            Dfs::mount(container, options).map_err(|error| no_files(name, error))?,
-        ));
+        let bucket = match Dfs::mount(container.clone(), options) {
+            Err(error) if matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound) => {
+                return Ok(Opened::Plain(Plain::new(container)));
+            }
+            mounted => Bucket(Arc::new(mounted?)),
+        };
         if !read_only {
             bucket.remove_left_over()?;
         }
-        Ok(bucket)
+        Ok(Opened::Files(bucket))
     }
 
     /// All containers with a name, in order.
@@ -108,7 +141,7 @@ impl Buckets {
         name: &str,
         is_empty: impl FnOnce(&Bucket) -> Outcome<bool>,
     ) -> Outcome<()> {
-        let bucket = self.get(name)?;
+        let bucket = self.files(name)?;
         let mut open = self.open();
         open.remove(name);
         let in_use = || {
@@ -119,11 +152,11 @@ impl Buckets {
         };
         // One is ours; one more would be that of a request.
         if Arc::strong_count(&bucket.0) > 1 {
-            open.insert(name.to_owned(), bucket);
+            open.insert(name.to_owned(), Opened::Files(bucket));
             return Err(in_use());
         }
         if !is_empty(&bucket)? {
-            open.insert(name.to_owned(), bucket);
+            open.insert(name.to_owned(), Opened::Files(bucket));
             return Err(Fault::new(
                 S3ErrorCode::BucketNotEmpty,
                 format!("bucket {name} has objects"),
@@ -145,18 +178,6 @@ fn no_bucket(name: &str, error: esker::types::Error) -> Fault {
         ErrorKind::Invalid => Fault::new(
             S3ErrorCode::InvalidBucketName,
             format!("{name:?} is no name of a container"),
-        ),
-        _ => error.into(),
-    }
-}
-
-fn no_files(name: &str, error: esker::types::Error) -> Fault {
-    match error.kind() {
-        ErrorKind::Invalid | ErrorKind::NotFound => Fault::new(
-            S3ErrorCode::InvalidBucketState,
-            format!(
-                "container {name} holds no files: a bucket is a container of `esker cont create --type posix`"
-            ),
         ),
         _ => error.into(),
     }

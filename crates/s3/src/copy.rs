@@ -3,9 +3,9 @@ use crate::body::Received;
 use crate::bucket::{Bucket, Hidden};
 use crate::condition::Condition;
 use crate::fault::Outcome;
-use crate::find::{Found, find};
+use crate::find::{Found, find, tags};
 use crate::limits::{PIECE_BYTES, RETRIES_MAX};
-use crate::record::{TAGS, Tags, read_tags};
+use crate::record::Tags;
 use crate::sums::{Etags, Expected};
 use dfs::{File, Kind, Open};
 use esker::types::{Error, ErrorKind};
@@ -92,13 +92,4 @@ pub(crate) fn opened<T>(
     let found = find(bucket, key)?;
     let opened = open(&found)?;
     Ok((found, opened))
-}
-
-/// The tags of an object.
-pub(crate) fn tags(found: &Found) -> Outcome<Tags> {
-    match found.node.get_xattr(TAGS.as_bytes()) {
-        Ok(value) => Ok(read_tags(&value)),
-        Err(error) if error.kind() == ErrorKind::NoAttribute => Ok(Tags::new()),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -2,8 +2,10 @@
 use crate::bucket::Bucket;
 use crate::fault::{Fault, Outcome};
 use crate::place::Place;
-use crate::record::{DIRECTORY, IS_KEY, RECORD, Record, directory_etag};
-use dfs::{Attr, Follow, Kind, Node};
+use crate::record::{
+    About, DIRECTORY, IS_KEY, RECORD, Record, Stored, TAGS, Tags, directory_etag, read_tags,
+};
+use dfs::{Attr, Follow, Kind, Node, Time};
 use esker::types::{Error, ErrorKind};
 use s3s::S3ErrorCode;
 
@@ -14,7 +16,31 @@ pub(crate) struct Found {
     pub(crate) record: Record,
 }
 
+/// What S3 tells of an object beside its content.
+#[derive(Default)]
+pub(crate) struct Head {
+    pub(crate) etag: String,
+    pub(crate) mtime: Time,
+    /// Bytes of its content.
+    pub(crate) size: u64,
+    pub(crate) checksum: Stored,
+    pub(crate) about: About,
+    pub(crate) tags: Tags,
+}
+
 impl Found {
+    /// What S3 tells of it.
+    pub(crate) fn head(self) -> Outcome<Head> {
+        Ok(Head {
+            etag: self.etag(),
+            mtime: self.attr.mtime,
+            size: self.size(),
+            checksum: self.record.checksum(&self.attr),
+            tags: tags(&self)?,
+            about: self.record.about,
+        })
+    }
+
     /// Its ETag.
     pub(crate) fn etag(&self) -> String {
         match self.attr.kind {
@@ -60,6 +86,15 @@ fn is_object(directory: &Node) -> Outcome<bool> {
     match directory.get_xattr(DIRECTORY.as_bytes()) {
         Ok(mark) => Ok(mark == IS_KEY),
         Err(error) if error.kind() == ErrorKind::NoAttribute => Ok(directory.is_empty()?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The tags of an object.
+pub(crate) fn tags(found: &Found) -> Outcome<Tags> {
+    match found.node.get_xattr(TAGS.as_bytes()) {
+        Ok(value) => Ok(read_tags(&value)),
+        Err(error) if error.kind() == ErrorKind::NoAttribute => Ok(Tags::new()),
         Err(error) => Err(error.into()),
     }
 }

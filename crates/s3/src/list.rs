@@ -1,4 +1,4 @@
-//! Listing keys in their order, page by page.
+//! Listing the keys of files in their order.
 //!
 //! The keys of a bucket are the paths of its files. A walk visits each directory that the page concerns and takes its
 //! entries in their order, [`LIST_WINDOW`] at a time, from the first that the page shows: what a page takes depends neither on
@@ -6,79 +6,21 @@
 use crate::bucket::Bucket;
 use crate::fault::Outcome;
 use crate::limits::{LIST_WINDOW, LIST_WINDOW_MIN};
+use crate::page::{Lines, Listed, Page, Shown, Wanted};
 use crate::place::{HIDDEN, is_name};
 use crate::record::{DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, directory_etag};
 use dfs::limits::LIST_BATCH;
-use dfs::{Attr, Follow, Inode, Kind, Node, Time};
+use dfs::{Attr, Follow, Inode, Kind, Node};
 use esker::types::ErrorKind;
 use std::collections::BTreeSet;
 
-/// What a page shows.
-pub(crate) struct Wanted {
-    /// Only keys that begin with this.
-    pub(crate) prefix: String,
-    /// Keys with this after the prefix are shown as one.
-    pub(crate) delimiter: Option<String>,
-    /// Only keys after this one, and after those that it begins if it was shown for them.
-    pub(crate) after: String,
-    /// Most of them.
-    pub(crate) count: usize,
-}
-
-impl Wanted {
-    /// What a request asks for. An empty delimiter is none.
-    pub(crate) fn new(
-        prefix: Option<String>,
-        delimiter: Option<String>,
-        after: String,
-        count: usize,
-    ) -> Self {
-        let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty());
-        Self { prefix: prefix.unwrap_or_default(), delimiter, after, count }
-    }
-}
-
-/// One line of a page.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    Object(Listed),
-    /// All keys that begin with this.
-    Prefix(String),
-}
-
-/// An object.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) key: String,
-    pub(crate) size: u64,
-    pub(crate) mtime: Time,
-    pub(crate) etag: String,
-}
-
-/// A page, and whether there is more.
-#[derive(Debug, Default)]
-pub(crate) struct Page {
-    pub(crate) shown: Vec<Shown>,
-    pub(crate) is_truncated: bool,
-}
-
-impl Shown {
-    /// The key, or what they begin with: the next page is after it.
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            Self::Object(listed) => &listed.key,
-            Self::Prefix(prefix) => prefix,
-        }
-    }
-}
-
 /// A page of the keys of a bucket.
 pub(crate) fn list(bucket: &Bucket, wanted: &Wanted) -> Outcome<Page> {
-    let mut walk = Walk { bucket, wanted, page: Page::default() };
+    let mut walk = Walk { bucket, wanted, lines: Lines::new(wanted) };
     if wanted.count > 0 {
         walk.directory(&bucket.fs().root(), "")?;
     }
-    Ok(walk.page)
+    Ok(walk.lines.page())
 }
 
 /// True if the bucket has a key that begins with this.
@@ -91,7 +33,7 @@ pub(crate) fn has_keys(bucket: &Bucket, prefix: &str, after: &str) -> Outcome<bo
 struct Walk<'a> {
     bucket: &'a Bucket,
     wanted: &'a Wanted,
-    page: Page,
+    lines: Lines<'a>,
 }
 
 /// An entry of a directory.
@@ -147,22 +89,9 @@ impl From {
 }
 
 impl Walk<'_> {
-    fn is_full(&self) -> bool {
-        self.page.is_truncated
-    }
-
     /// How many names to look at next: as many as are missing, and one to know whether there are more.
     fn window_len(&self) -> usize {
-        let missing = self.wanted.count.saturating_sub(self.page.shown.len());
-        missing.saturating_add(1).clamp(LIST_WINDOW_MIN, LIST_WINDOW)
-    }
-
-    /// Shows a line, or notes that there is one more.
-    fn show(&mut self, shown: Shown) {
-        match self.page.shown.len() < self.wanted.count {
-            true => self.page.shown.push(shown),
-            false => self.page.is_truncated = true,
-        }
+        self.lines.missing().saturating_add(1).clamp(LIST_WINDOW_MIN, LIST_WINDOW)
     }
 
     /// Shows what is below a directory, whose keys begin with `path`.
@@ -176,7 +105,7 @@ impl Walk<'_> {
             let (entries, more) = window(dir, path, &from, &below, self.window_len())?;
             for entry in entries {
                 self.entry(dir, path, entry)?;
-                if self.is_full() {
+                if self.lines.is_full() {
                     return Ok(());
                 }
             }
@@ -204,8 +133,8 @@ impl Walk<'_> {
     fn entry(&mut self, dir: &Node, path: &str, entry: Entry) -> Outcome<()> {
         match entry.inode.kind {
             Kind::Directory => self.subdirectory(dir, &format!("{path}{}/", entry.name), &entry),
-            Kind::File => self.object(&format!("{path}{}", entry.name), |key, walk| {
-                walk.listed(key, &entry.inode, entry.record.as_deref())
+            Kind::File => self.lines.object(&format!("{path}{}", entry.name), |key| {
+                listed(self.bucket, key, &entry.inode, entry.record.as_deref())
             }),
             Kind::Symlink => self.link(dir, &format!("{path}{}", entry.name), &entry),
         }
@@ -218,7 +147,7 @@ impl Walk<'_> {
             _ => return Ok(()),
         };
         let record = target.get_xattr(RECORD.as_bytes()).ok();
-        self.object(key, |key, walk| walk.listed(key, target.inode(), record.as_deref()))
+        self.lines.object(key, |key| listed(self.bucket, key, target.inode(), record.as_deref()))
     }
 
     fn subdirectory(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
@@ -235,7 +164,7 @@ impl Walk<'_> {
             let is_surely_used = mark.as_deref() != Some(IS_WAY) && !after.starts_with(key);
             let is_shown = key != after && (is_surely_used || has_keys(self.bucket, key, after)?);
             if is_shown {
-                self.show(Shown::Prefix(key.to_owned()));
+                self.lines.show(Shown::Prefix(key.to_owned()));
             }
             return Ok(());
         }
@@ -245,65 +174,41 @@ impl Walk<'_> {
         };
         if is_key {
             let (etag, mtime) = (directory_etag(), entry.inode.mtime);
-            self.object(key, |key, _| Ok(Listed { key: key.to_owned(), size: 0, mtime, etag }))?;
+            let listed = |key: &str| Listed { key: key.to_owned(), size: 0, mtime, etag };
+            self.lines.object(key, |key| Ok(Some(listed(key))))?;
         }
-        if self.is_full() { Ok(()) } else { self.directory(&node, key) }
+        if self.lines.is_full() { Ok(()) } else { self.directory(&node, key) }
     }
+}
 
-    /// Shows a key, or what it begins with, if that is wanted.
-    fn object(
-        &mut self,
-        key: &str,
-        listed: impl FnOnce(&str, &Self) -> Outcome<Listed>,
-    ) -> Outcome<()> {
-        if key <= self.wanted.after.as_str() || !key.starts_with(&self.wanted.prefix) {
-            return Ok(());
-        }
-        let begun = self.wanted.delimiter.as_deref().and_then(|delimiter| {
-            let start = self.wanted.prefix.len();
-            let at = key[start..].find(delimiter)?;
-            Some(&key[..start + at + delimiter.len()])
-        });
-        match begun {
-            None => {
-                let shown = if self.page.shown.len() < self.wanted.count {
-                    Shown::Object(listed(key, self)?)
-                } else {
-                    Shown::Prefix(String::new())
-                };
-                self.show(shown);
-            }
-            Some(begun) if begun == self.wanted.after => {}
-            Some(begun) if self.page.shown.last().is_some_and(|last| last.name() == begun) => {}
-            Some(begun) => self.show(Shown::Prefix(begun.to_owned())),
-        }
-        Ok(())
-    }
+/// What a page shows of a file. Its size is looked up only if the record does not tell it.
+fn listed(
+    bucket: &Bucket,
+    key: &str,
+    inode: &Inode,
+    record: Option<&[u8]>,
+) -> Outcome<Option<Listed>> {
+    let record = Record::read(record);
+    let attr = match record.holds(inode.mtime, None) {
+        true => Attr { size: record.size(), ..without_size(inode) },
+        false => bucket.fs().attr_of(inode)?,
+    };
+    let etag = record.etag(&attr);
+    Ok(Some(Listed { key: key.to_owned(), size: attr.size, mtime: attr.mtime, etag }))
+}
 
-    /// What a page shows of a file. Its size is looked up only if the record does not tell it.
-    fn listed(&self, key: &str, inode: &Inode, record: Option<&[u8]>) -> Outcome<Listed> {
-        let record = Record::read(record);
-        let attr = match record.holds(inode.mtime, None) {
-            true => Attr { size: record.size(), ..self.without_size(inode) },
-            false => self.bucket.fs().attr_of(inode)?,
-        };
-        let etag = record.etag(&attr);
-        Ok(Listed { key: key.to_owned(), size: attr.size, mtime: attr.mtime, etag })
-    }
-
-    fn without_size(&self, inode: &Inode) -> Attr {
-        Attr {
-            oid: inode.oid,
-            kind: inode.kind,
-            mode: inode.mode,
-            nlink: 1,
-            uid: inode.uid,
-            gid: inode.gid,
-            size: 0,
-            block_size: inode.chunk_size,
-            mtime: inode.mtime,
-            ctime: inode.ctime,
-        }
+fn without_size(inode: &Inode) -> Attr {
+    Attr {
+        oid: inode.oid,
+        kind: inode.kind,
+        mode: inode.mode,
+        nlink: 1,
+        uid: inode.uid,
+        gid: inode.gid,
+        size: 0,
+        block_size: inode.chunk_size,
+        mtime: inode.mtime,
+        ctime: inode.ctime,
     }
 }
 
@@ -369,6 +274,7 @@ fn names_before(order: &[u8], below: &str) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
     use crate::bucket::Buckets;
+    use crate::page;
     use dfs::Create;
     use esker::Pool;
     use esker::types::info::OpenMode;
@@ -377,7 +283,7 @@ mod tests {
         let buckets =
             Buckets::new(Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).unwrap());
         buckets.create("b").unwrap_or_else(|_| panic!("a bucket"));
-        let bucket = buckets.get("b").unwrap_or_else(|_| panic!("a bucket"));
+        let bucket = buckets.files("b").unwrap_or_else(|_| panic!("a bucket"));
         for path in paths {
             let mut node = bucket.fs().root();
             let mut names: Vec<_> = path.split('/').collect();
@@ -394,53 +300,25 @@ mod tests {
         bucket
     }
 
-    /// All pages of a listing, each of `count` lines.
     fn pages(bucket: &Bucket, prefix: &str, delimiter: Option<&str>, count: usize) -> Vec<String> {
-        let (mut lines, mut after) = (Vec::new(), String::new());
-        loop {
-            let wanted = Wanted {
-                prefix: prefix.to_owned(),
-                delimiter: delimiter.map(str::to_owned),
-                after,
-                count,
-            };
-            let page = list(bucket, &wanted).unwrap_or_else(|_| panic!("a page"));
-            lines.extend(page.shown.iter().map(|shown| shown.name().to_owned()));
-            match page.shown.last().filter(|_| page.is_truncated) {
-                Some(last) => after = last.name().to_owned(),
-                None => return lines,
-            }
-        }
+        page::tests::pages(|wanted| list(bucket, wanted), prefix, delimiter, count)
     }
 
     const PATHS: [&str; 10] =
         ["a", "a-b/x", "a.txt", "b/c/d", "b/c.x", "b/c/", "b!", "empty/", "z/y/x/w", "B"];
 
-    /// The same keys from a list of strings.
-    fn model(prefix: &str, delimiter: Option<&str>) -> Vec<String> {
-        let mut keys: Vec<_> = PATHS.iter().filter(|path| **path != "b/c/").collect();
-        keys.sort();
-        let mut lines: Vec<String> = Vec::new();
-        for key in keys.into_iter().filter(|key| key.starts_with(prefix)) {
-            let at = delimiter
-                .and_then(|delimiter| Some(key[prefix.len()..].find(delimiter)? + delimiter.len()));
-            let line = at.map_or(&key[..], |at| &key[..prefix.len() + at]);
-            if lines.last().is_none_or(|last| last != line) {
-                lines.push(line.to_owned());
-            }
-        }
-        lines
-    }
-
     #[test]
     fn listings_are_those_of_sorted_strings() {
         let bucket = bucket("s3-list", &PATHS);
+        let mut keys = PATHS.map(str::to_owned).to_vec();
+        keys.retain(|path| path != "b/c/");
+        keys.sort();
         for prefix in [
             "", "a", "a-", "b", "b/", "b/c", "b/c/", "z/y", "z/y/", "nothing", "empty/", "b!x/",
             "/", "//", "./",
         ] {
             for delimiter in [None, Some("/"), Some("-"), Some("c"), Some("/c"), Some("xx")] {
-                let all = model(prefix, delimiter);
+                let all = page::tests::model(&keys, prefix, delimiter);
                 for count in [1, 2, 3, 1000] {
                     assert_eq!(
                         pages(&bucket, prefix, delimiter, count),

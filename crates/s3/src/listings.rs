@@ -1,7 +1,9 @@
 //! The two versions of listing, in the words of S3.
+use crate::bucket::Opened;
 use crate::fault::{Fault, Outcome};
 use crate::limits::LIST_KEYS_MAX;
-use crate::list::{Listed, Page, Shown, Wanted, list};
+use crate::list::list;
+use crate::page::{Listed, Page, Shown, Wanted};
 use crate::record::{strong, timestamp};
 use crate::service::Service;
 use s3s::S3ErrorCode;
@@ -96,7 +98,10 @@ fn object(listed: Listed, encoding: Encoding) -> Object {
 
 impl Service {
     fn page(&self, bucket: &str, wanted: Wanted) -> Outcome<(Page, Option<String>)> {
-        let page = list(&self.bucket(bucket)?, &wanted)?;
+        let page = match self.opened(bucket)? {
+            Opened::Files(bucket) => list(&bucket, &wanted)?,
+            Opened::Plain(plain) => plain.list(&wanted)?,
+        };
         let last = page.shown.last().filter(|_| page.is_truncated);
         let next = last.map(|last| last.name().to_owned());
         Ok((page, next))

@@ -1,13 +1,14 @@
 //! Operations on one object: put, get, head, copy, delete, and its tags.
 use crate::body::Incoming;
+use crate::bucket::Opened;
 use crate::condition::Condition;
-use crate::copy::{Source, opened, tags};
+use crate::copy::{Source, opened};
 use crate::fault::{Fault, Outcome};
-use crate::find::{Found, find};
+use crate::find::{Head, find, tags};
 use crate::limits::DELETE_KEYS_MAX;
 use crate::place::Place;
 use crate::put::Put;
-use crate::read::Reading;
+use crate::read::{Content, Reading};
 use crate::record::{Stored, TAGS, Tags, checked_tags, strong, tag_set, timestamp, written_tags};
 use crate::remove::remove;
 use crate::service::Service;
@@ -150,32 +151,29 @@ const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count")
 
 /// What a client sees of an object, but for its content.
 struct Seen {
-    etag: String,
+    head: Head,
     checksum: Stored,
     range: Bytes<u64>,
     content_range: Option<String>,
-    tags: i32,
-    found: Found,
 }
 
 impl Seen {
-    fn new(found: Found, condition: &Condition, range: Option<Range>) -> Outcome<Self> {
-        let etag = found.etag();
-        condition.check_read(&etag, found.attr.mtime).map_err(|fault| with_etag(fault, &etag))?;
-        let (range, content_range) = range_of(range, found.size())?;
+    fn new(head: Head, condition: &Condition, range: Option<Range>) -> Outcome<Self> {
+        let is_wanted = condition.check_read(&head.etag, head.mtime);
+        is_wanted.map_err(|fault| with_etag(fault, &head.etag))?;
+        let (range, content_range) = range_of(range, head.size)?;
         let checksum = match content_range {
-            None => found.record.checksum(&found.attr),
+            None => head.checksum.clone(),
             Some(_) => Stored::default(),
         };
-        let tags = tags(&found)?.len() as i32;
-        Ok(Self { etag, checksum, range, content_range, tags, found })
+        Ok(Self { head, checksum, range, content_range })
     }
 }
 
 /// The headers that get and head share.
 macro_rules! seen {
     ($output:ident, $seen:expr, $with_checksum:expr) => {{
-        let (seen, about) = (&$seen, &$seen.found.record.about);
+        let (seen, about) = (&$seen, &$seen.head.about);
         let checksum = if $with_checksum { seen.checksum.clone() } else { Stored::default() };
         let is_known = checksum != Stored::default();
         $output {
@@ -188,8 +186,8 @@ macro_rules! seen {
             content_disposition: about.content_disposition.clone(),
             cache_control: about.cache_control.clone(),
             expires: about.expires(),
-            e_tag: Some(strong(seen.etag.clone())),
-            last_modified: Some(timestamp(seen.found.attr.mtime)),
+            e_tag: Some(strong(seen.head.etag.clone())),
+            last_modified: Some(timestamp(seen.head.mtime)),
             metadata: Some(about.metadata.clone().into_iter().collect()),
             checksum_crc32: checksum.crc32,
             checksum_crc32c: checksum.crc32c,
@@ -212,6 +210,29 @@ fn status(output_range: Option<&String>) -> Option<hyper::StatusCode> {
 }
 
 impl Service {
+    /// What S3 tells of the object of a key.
+    fn look_up(&self, bucket: &str, key: &str) -> Outcome<Head> {
+        match self.opened(bucket)? {
+            Opened::Files(bucket) => find(&bucket, key)?.head(),
+            Opened::Plain(plain) => Ok(plain.open(key)?.0),
+        }
+    }
+
+    /// The same, and its content; `None` for a directory.
+    fn open(&self, bucket: &str, key: &str) -> Outcome<(Head, Option<Content>)> {
+        let bucket = match self.opened(bucket)? {
+            Opened::Files(bucket) => bucket,
+            Opened::Plain(plain) => {
+                return plain.open(key).map(|(head, content)| (head, Some(content)));
+            }
+        };
+        let (found, file) = opened(&bucket, key, |found| match found.attr.kind {
+            Kind::File => Ok(Some(found.node.open(dfs::Open::READ)?)),
+            _ => Ok(None),
+        })?;
+        Ok((found.head()?, file.map(Content::File)))
+    }
+
     pub(crate) async fn put(&self, req: S3Request<PutObjectInput>) -> Outcome<PutObjectOutput> {
         let input = req.input;
         refuse_unknown!(input)?;
@@ -266,17 +287,13 @@ impl Service {
             modified_since: input.if_modified_since,
             unmodified_since: input.if_unmodified_since,
         };
-        let bucket = self.bucket(&input.bucket)?;
         // Of what was found, the content is kept from here on.
-        let (found, file) = opened(&bucket, &input.key, |found| match found.attr.kind {
-            Kind::File => Ok(Some(found.node.open(dfs::Open::READ)?)),
-            _ => Ok(None),
-        })?;
-        let seen = Seen::new(found, &condition, input.range)?;
-        let begin = |file| Reading::new(file, seen.range.clone(), &self.metrics);
-        let body = file.map(begin).transpose()?.map(StreamingBlob::new);
+        let (head, content) = self.open(&input.bucket, &input.key)?;
+        let seen = Seen::new(head, &condition, input.range)?;
+        let begin = |content| Reading::new(content, seen.range.clone(), &self.metrics);
+        let body = content.map(begin).transpose()?.map(StreamingBlob::new);
         let mut output = seen!(GetObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
-        output.tag_count = Some(seen.tags).filter(|count| *count > 0);
+        output.tag_count = Some(seen.head.tags.len() as i32).filter(|count| *count > 0);
         output.body = body;
         let status = status(output.content_range.as_ref());
         Ok(S3Response { status, ..S3Response::new(output) })
@@ -290,13 +307,13 @@ impl Service {
             modified_since: input.if_modified_since,
             unmodified_since: input.if_unmodified_since,
         };
-        let bucket = self.bucket(&input.bucket)?;
-        let seen = Seen::new(find(&bucket, &input.key)?, &condition, input.range)?;
+        let head = self.look_up(&input.bucket, &input.key)?;
+        let seen = Seen::new(head, &condition, input.range)?;
         let output = seen!(HeadObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
         let status = status(output.content_range.as_ref());
         let mut answer = S3Response { status, ..S3Response::new(output) };
-        if seen.tags > 0 {
-            answer.headers.insert(TAGGING_COUNT, seen.tags.into());
+        if !seen.head.tags.is_empty() {
+            answer.headers.insert(TAGGING_COUNT, seen.head.tags.len().into());
         }
         Ok(answer)
     }
@@ -306,12 +323,12 @@ impl Service {
         input: GetObjectAttributesInput,
     ) -> Outcome<GetObjectAttributesOutput> {
         whole(None, input.version_id.as_deref())?;
-        let found = find(&self.bucket(&input.bucket)?, &input.key)?;
+        let head = self.look_up(&input.bucket, &input.key)?;
         let asked = |name: &str| {
             let all = input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
             all.map(str::trim).any(|asked| asked == name)
         };
-        let sums = found.record.checksum(&found.attr);
+        let sums = head.checksum;
         let checksum = Checksum {
             checksum_crc32: sums.crc32,
             checksum_crc32c: sums.crc32c,
@@ -321,12 +338,12 @@ impl Service {
             ..Default::default()
         };
         Ok(GetObjectAttributesOutput {
-            e_tag: asked(ObjectAttributes::ETAG).then(|| strong(found.etag())),
-            object_size: asked(ObjectAttributes::OBJECT_SIZE).then_some(found.size() as i64),
+            e_tag: asked(ObjectAttributes::ETAG).then(|| strong(head.etag)),
+            object_size: asked(ObjectAttributes::OBJECT_SIZE).then_some(head.size as i64),
             checksum: asked(ObjectAttributes::CHECKSUM).then_some(checksum),
             storage_class: asked(ObjectAttributes::STORAGE_CLASS)
                 .then(|| StorageClass::from_static(StorageClass::STANDARD)),
-            last_modified: Some(timestamp(found.attr.mtime)),
+            last_modified: Some(timestamp(head.mtime)),
             ..Default::default()
         })
     }

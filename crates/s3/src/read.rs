@@ -1,7 +1,8 @@
-//! Sending: a range of a file goes to the client, piece by piece.
+//! Sending: a range of an object goes to the client, piece by piece.
 use crate::fault::Outcome;
 use crate::limits::{PIECE_BYTES, PIECES_IN_PLACE};
 use crate::metrics::Metrics;
+use crate::plain::Cells;
 use bytes::Bytes;
 use dfs::File;
 use esker::types::{Error, ErrorKind};
@@ -14,9 +15,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A range of a file, read as the client takes it.
+/// The content of an object.
+pub(crate) enum Content {
+    File(File),
+    Cells(Cells),
+    Bytes(Bytes),
+}
+
+/// A range of the content of an object, read as the client takes it.
 pub(crate) struct Reading {
-    file: File,
+    content: Content,
     rest: Range<u64>,
     /// What is read already.
     ready: VecDeque<Bytes>,
@@ -27,8 +35,20 @@ fn len(pieces: &VecDeque<Bytes>) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
-/// The next pieces of a range: one that is copied, or several that are used in place, which take no memory.
-fn read(file: &File, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
+/// The next pieces of a range.
+fn read(content: &Content, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
+    match content {
+        _ if range.is_empty() => Ok(VecDeque::new()),
+        Content::File(file) => read_file(file, range),
+        Content::Cells(cells) => {
+            Ok([cells.bytes(range.start, piece(range.start, range.end))?].into())
+        }
+        Content::Bytes(bytes) => Ok([bytes.slice(range.start as usize..range.end as usize)].into()),
+    }
+}
+
+/// Of a file: one that is copied, or several that are used in place, which take no memory.
+fn read_file(file: &File, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
     let (mut pieces, mut at) = (VecDeque::new(), range.start);
     while at < range.end && pieces.len() < PIECES_IN_PLACE {
         let piece = piece(at, range.end);
@@ -57,16 +77,20 @@ fn copied(file: &File, at: u64, len: u64) -> Outcome<Bytes> {
 }
 
 impl Reading {
-    /// Reads the first pieces of a range, which the file has.
-    pub(crate) fn new(file: File, range: Range<u64>, metrics: &Arc<Metrics>) -> Outcome<Self> {
+    /// Reads the first pieces of a range, which the content has.
+    pub(crate) fn new(
+        content: Content,
+        range: Range<u64>,
+        metrics: &Arc<Metrics>,
+    ) -> Outcome<Self> {
         let metrics = Arc::clone(metrics);
-        let mut reading = Self { file, rest: range, ready: VecDeque::new(), metrics };
+        let mut reading = Self { content, rest: range, ready: VecDeque::new(), metrics };
         reading.read()?;
         Ok(reading)
     }
 
     fn read(&mut self) -> Outcome<()> {
-        self.ready = read(&self.file, &self.rest)?;
+        self.ready = read(&self.content, &self.rest)?;
         self.rest.start += len(&self.ready);
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! The operations of S3, as `s3s` calls them. Those that are not here are answered `NotImplemented`.
-use crate::bucket::{Bucket, Buckets};
+use crate::bucket::{Bucket, Buckets, Opened};
 use crate::fault::Outcome;
 use crate::list::has_keys;
 use crate::metrics::Metrics;
@@ -30,8 +30,13 @@ impl Service {
     }
 
     /// A bucket.
-    pub(crate) fn bucket(&self, name: &str) -> Outcome<Bucket> {
+    pub(crate) fn opened(&self, name: &str) -> Outcome<Opened> {
         self.buckets.get(name)
+    }
+
+    /// A bucket with files.
+    pub(crate) fn bucket(&self, name: &str) -> Outcome<Bucket> {
+        self.buckets.files(name)
     }
 }
 
@@ -84,7 +89,7 @@ impl S3 for Service {
         &self,
         req: S3Request<HeadBucketInput>,
     ) -> S3Result<S3Response<HeadBucketOutput>> {
-        answer(self.bucket(&req.input.bucket).map(|_| HeadBucketOutput::default()))
+        answer(self.opened(&req.input.bucket).map(|_| HeadBucketOutput::default()))
     }
 
     async fn delete_bucket(
@@ -100,7 +105,7 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketLocationInput>,
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
-        answer(self.bucket(&req.input.bucket).map(|_| GetBucketLocationOutput::default()))
+        answer(self.opened(&req.input.bucket).map(|_| GetBucketLocationOutput::default()))
     }
 
     /// No bucket has versions, which is how S3 says it.
@@ -108,7 +113,7 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-        answer(self.bucket(&req.input.bucket).map(|_| GetBucketVersioningOutput::default()))
+        answer(self.opened(&req.input.bucket).map(|_| GetBucketVersioningOutput::default()))
     }
 
     async fn put_object(

@@ -24,7 +24,8 @@ const ABOUT: &str = "\
 Serve a pool to programs that speak S3
 
 Buckets are the containers of the pool that hold files (`esker cont create --type posix`, or a client makes them), and keys are \
-the paths of files: what a client puts, `esker fs`, `esker run` and Python see, and the other way round.
+the paths of files: what a client puts, `esker fs`, `esker run` and Python see, and the other way round. Of other containers, \
+clients read Arrays and the values of Key-Values, whose keys are object IDs.
 
 Nothing is served without a key. The file of keys has an access key and its secret on each line, and the word read-only if its \
 holder may change nothing; nobody but its owner may read it (mode 0600). --new-key makes such a file with a key that is drawn.

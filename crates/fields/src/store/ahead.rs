@@ -1,16 +1,14 @@
 //! Read-ahead: reads the next fields while the caller uses one.
+//!
+//! What is handed from thread to thread is a run of fields, as handing over costs more than reading a small one.
 use super::retrieve::Field;
-use crate::limits::{AHEAD_BYTES, AHEAD_FIELDS};
+use super::together::bytes_of;
+use crate::limits::{AHEAD_BYTES, AHEAD_RUN_BYTES, AHEAD_RUNS};
 use esker_types::{Error, ErrorKind, Result};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Threads that read, beside the caller's.
-const READERS: usize = 1;
-
-/// Calls `visit` with each field and its bytes, in order, while it reads the next ones: at most [`AHEAD_FIELDS`] of
-/// at most [`AHEAD_BYTES`] together, unless a single one is longer.
+/// Calls `visit` with each field and its bytes, in order, while another thread reads the next ones: at most
+/// [`AHEAD_BYTES`], unless a single field is longer. Up to [`AHEAD_RUN_BYTES`] in all are read by the caller's thread.
 ///
 /// # Errors
 /// The first read error, in order; errors of `visit`.
@@ -18,116 +16,127 @@ pub fn read_ahead(
     fields: &[Field],
     mut visit: impl FnMut(&Field, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    if let [field] = fields {
-        return visit(field, &field.read()?);
+    let first = run(fields);
+    if first.len() == fields.len() {
+        return Run::read(first, Vec::new()).visit(&mut visit).map(drop);
     }
-    let queue = Queue::default();
+    let (to_caller, read) = channel();
+    let (used, back) = channel();
     std::thread::scope(|scope| {
-        for _ in 0..READERS.min(fields.len()) {
-            scope.spawn(|| queue.fill(fields));
-        }
-        let result = queue.drain(fields, &mut visit);
-        queue.stop();
-        result
+        scope.spawn(|| {
+            Reader { back, spare: Vec::new(), runs: 0, bytes: 0 }.read(fields, to_caller)
+        });
+        use_all(fields, read, used, &mut visit)
     })
 }
 
-/// Fields that are read but not used yet.
-#[derive(Default)]
-struct Queue {
-    state: Mutex<QueueState>,
-    changed: Condvar,
-    stopped: AtomicBool,
+/// The first of these fields that are read in one go: one, and those after it as long as they are small.
+fn run(fields: &[Field]) -> &[Field] {
+    let mut bytes = 0;
+    let small = fields.iter().take_while(|field| {
+        bytes += field.bytes();
+        bytes <= AHEAD_RUN_BYTES
+    });
+    let count = small.count().max(1).min(fields.len());
+    &fields[..count]
 }
 
-#[derive(Default)]
-struct QueueState {
-    /// The next one to be read.
-    next: usize,
-    /// The one that is wanted.
-    wanted: usize,
-    bytes: u64,
-    read: BTreeMap<usize, Result<Vec<u8>>>,
-    /// Buffers for reuse: fresh memory would cost as much as reading into it.
+/// Uses the runs of these fields as they come, and gives their buffers back.
+fn use_all(
+    mut fields: &[Field],
+    read: Receiver<Run<'_>>,
+    used: Sender<Vec<u8>>,
+    visit: &mut impl FnMut(&Field, &[u8]) -> Result<()>,
+) -> Result<()> {
+    while !fields.is_empty() {
+        let run = read.recv().map_err(|_| lost())?;
+        fields = &fields[run.fields.len()..];
+        // After the last run, nobody wants it.
+        let _ = used.send(run.visit(visit)?);
+    }
+    Ok(())
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::Canceled, "the thread that reads fields ended before all were read")
+}
+
+/// Fields that were read together.
+struct Run<'a> {
+    fields: &'a [Field],
+    /// One after the other, up to the first that cannot be read.
+    bytes: Vec<u8>,
+    error: Option<Error>,
+}
+
+impl<'a> Run<'a> {
+    /// Reads into a buffer that was used before: fresh memory would cost as much as reading into it.
+    fn read(fields: &'a [Field], mut bytes: Vec<u8>) -> Self {
+        bytes.resize(bytes_of(fields) as usize, 0);
+        let mut at = 0;
+        for field in fields {
+            let end = at + field.bytes() as usize;
+            if let Err(error) = field.read_at(0, &mut bytes[at..end]) {
+                bytes.truncate(at);
+                return Self { fields, bytes, error: Some(error) };
+            }
+            at = end;
+        }
+        Self { fields, bytes, error: None }
+    }
+
+    /// Returns the buffer.
+    fn visit(self, visit: &mut impl FnMut(&Field, &[u8]) -> Result<()>) -> Result<Vec<u8>> {
+        let mut rest = &self.bytes[..];
+        for field in self.fields {
+            let Some((own, others)) = rest.split_at_checked(field.bytes() as usize) else { break };
+            visit(field, own)?;
+            rest = others;
+        }
+        self.error.map_or(Ok(self.bytes), Err)
+    }
+}
+
+/// Reads runs before they are wanted.
+struct Reader {
+    /// Buffers that were used.
+    back: Receiver<Vec<u8>>,
     spare: Vec<Vec<u8>>,
+    /// Runs that were read and are not used yet, and their bytes.
+    runs: usize,
+    bytes: u64,
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
-        // No thread may be between checking and waiting.
-        drop(self.lock());
-        self.changed.notify_all();
-    }
-
-    /// Takes the next field to read, once there is room for it.
-    fn take(&self, fields: &[Field]) -> Option<usize> {
-        let mut state = self.lock();
-        loop {
-            let next = state.next;
-            let field = fields.get(next)?;
-            if self.stopped.load(Ordering::Acquire) {
-                return None;
+impl Reader {
+    /// Ends early if nobody wants more.
+    fn read<'a>(mut self, mut fields: &'a [Field], to: Sender<Run<'a>>) {
+        while !fields.is_empty() {
+            let (first, rest) = fields.split_at(run(fields).len());
+            let Some(buffer) = self.buffer(bytes_of(first)) else { return };
+            if to.send(Run::read(first, buffer)).is_err() {
+                return;
             }
-            let fits =
-                state.bytes + field.bytes() <= AHEAD_BYTES && next < state.wanted + AHEAD_FIELDS;
-            if fits || next == state.wanted {
-                state.next += 1;
-                state.bytes += field.bytes();
-                return Some(next);
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            fields = rest;
         }
     }
 
-    fn fill(&self, fields: &[Field]) {
-        while let Some(at) = self.take(fields) {
-            let buffer = self.lock().spare.pop().unwrap_or_default();
-            let bytes = fields.get(at).map_or_else(lost, |field| read_into(field, buffer));
-            self.lock().read.insert(at, bytes);
-            self.changed.notify_all();
+    /// A buffer for a run of this length, once there is room for it.
+    fn buffer(&mut self, bytes: u64) -> Option<Vec<u8>> {
+        while let Ok(used) = self.back.try_recv() {
+            self.take_back(used);
         }
+        while self.runs > 0 && (self.runs == AHEAD_RUNS || self.bytes + bytes > AHEAD_BYTES) {
+            let used = self.back.recv().ok()?;
+            self.take_back(used);
+        }
+        self.runs += 1;
+        self.bytes += bytes;
+        Some(self.spare.pop().unwrap_or_default())
     }
 
-    fn drain(
-        &self,
-        fields: &[Field],
-        visit: &mut impl FnMut(&Field, &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        for (at, field) in fields.iter().enumerate() {
-            let bytes = self.wait_for(at)?;
-            visit(field, &bytes)?;
-            let mut state = self.lock();
-            state.spare.push(bytes);
-            state.bytes -= field.bytes();
-            state.wanted = at + 1;
-            drop(state);
-            self.changed.notify_all();
-        }
-        Ok(())
+    fn take_back(&mut self, used: Vec<u8>) {
+        self.runs -= 1;
+        self.bytes -= used.len() as u64;
+        self.spare.push(used);
     }
-
-    fn wait_for(&self, at: usize) -> Result<Vec<u8>> {
-        let mut state = self.lock();
-        loop {
-            if let Some(bytes) = state.read.remove(&at) {
-                return bytes;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-fn read_into(field: &Field, mut buffer: Vec<u8>) -> Result<Vec<u8>> {
-    buffer.resize(usize::try_from(field.bytes()).unwrap_or(usize::MAX), 0);
-    field.read_at(0, &mut buffer)?;
-    Ok(buffer)
-}
-
-fn lost() -> Result<Vec<u8>> {
-    Err(Error::new(ErrorKind::Canceled, "a field was lost between threads"))
 }

@@ -1,0 +1,159 @@
+//! Pages of a listing: what they show of keys that come in their order.
+use crate::fault::Outcome;
+use dfs::Time;
+
+/// What a page shows.
+pub(crate) struct Wanted {
+    /// Only keys that begin with this.
+    pub(crate) prefix: String,
+    /// Keys with this after the prefix are shown as one.
+    pub(crate) delimiter: Option<String>,
+    /// Only keys after this one, and after those that it begins if it was shown for them.
+    pub(crate) after: String,
+    /// Most of them.
+    pub(crate) count: usize,
+}
+
+impl Wanted {
+    /// What a request asks for. An empty delimiter is none.
+    pub(crate) fn new(
+        prefix: Option<String>,
+        delimiter: Option<String>,
+        after: String,
+        count: usize,
+    ) -> Self {
+        let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty());
+        Self { prefix: prefix.unwrap_or_default(), delimiter, after, count }
+    }
+}
+
+/// One line of a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Object(Listed),
+    /// All keys that begin with this.
+    Prefix(String),
+}
+
+/// An object.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) key: String,
+    pub(crate) size: u64,
+    pub(crate) mtime: Time,
+    pub(crate) etag: String,
+}
+
+/// A page, and whether there is more.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) shown: Vec<Shown>,
+    pub(crate) is_truncated: bool,
+}
+
+impl Shown {
+    /// The key, or what they begin with: the next page is after it.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Object(listed) => &listed.key,
+            Self::Prefix(prefix) => prefix,
+        }
+    }
+}
+
+/// The lines of a page, as keys come one after the other.
+pub(crate) struct Lines<'a> {
+    wanted: &'a Wanted,
+    page: Page,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn new(wanted: &'a Wanted) -> Self {
+        Self { wanted, page: Page::default() }
+    }
+
+    pub(crate) fn page(self) -> Page {
+        self.page
+    }
+
+    /// True if there is more than the page shows.
+    pub(crate) fn is_full(&self) -> bool {
+        self.page.is_truncated
+    }
+
+    /// How many lines can be shown yet.
+    pub(crate) fn missing(&self) -> usize {
+        self.wanted.count.saturating_sub(self.page.shown.len())
+    }
+
+    /// Shows a line, or notes that there is one more.
+    pub(crate) fn show(&mut self, shown: Shown) {
+        match self.missing() {
+            0 => self.page.is_truncated = true,
+            _ => self.page.shown.push(shown),
+        }
+    }
+
+    /// Shows a key, or what it begins with, if that is wanted. What is `listed` of it is `None` if it is gone.
+    pub(crate) fn object(
+        &mut self,
+        key: &str,
+        listed: impl FnOnce(&str) -> Outcome<Option<Listed>>,
+    ) -> Outcome<()> {
+        if key <= self.wanted.after.as_str() || !key.starts_with(&self.wanted.prefix) {
+            return Ok(());
+        }
+        let begun = self.wanted.delimiter.as_deref().and_then(|delimiter| {
+            let start = self.wanted.prefix.len();
+            let at = key[start..].find(delimiter)?;
+            Some(&key[..start + at + delimiter.len()])
+        });
+        match begun {
+            None if self.missing() == 0 => self.page.is_truncated = true,
+            None => self.page.shown.extend(listed(key)?.map(Shown::Object)),
+            Some(begun) if begun == self.wanted.after => {}
+            Some(begun) if self.page.shown.last().is_some_and(|last| last.name() == begun) => {}
+            Some(begun) => self.show(Shown::Prefix(begun.to_owned())),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// All pages of a listing, each of `count` lines.
+    pub(crate) fn pages(
+        list: impl Fn(&Wanted) -> Outcome<Page>,
+        prefix: &str,
+        delimiter: Option<&str>,
+        count: usize,
+    ) -> Vec<String> {
+        let (mut lines, mut after) = (Vec::new(), String::new());
+        loop {
+            let delimiter = delimiter.map(str::to_owned);
+            let wanted = Wanted { prefix: prefix.to_owned(), delimiter, after, count };
+            let page = list(&wanted).unwrap_or_else(|_| panic!("a page"));
+            lines.extend(page.shown.iter().map(|shown| shown.name().to_owned()));
+            match page.shown.last().filter(|_| page.is_truncated) {
+                Some(last) => after = last.name().to_owned(),
+                None => return lines,
+            }
+        }
+    }
+
+    /// The same from all keys in their order.
+    pub(crate) fn model(keys: &[String], prefix: &str, delimiter: Option<&str>) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for key in keys.iter().filter(|key| key.starts_with(prefix)) {
+            let at = delimiter
+                .and_then(|delimiter| Some(key[prefix.len()..].find(delimiter)? + delimiter.len()));
+            let line = at.map_or(&key[..], |at| &key[..prefix.len() + at]);
+            if lines.last().is_none_or(|last| last != line) {
+                lines.push(line.to_owned());
+            }
+        }
+        lines
+    }
+}

@@ -1,0 +1,423 @@
+//! Buckets over containers without files: their objects, which S3 reads.
+//!
+//! The key of an Array is its object ID, its content the cells one after the other. The key of a value of a Key-Value is
+//! the ID, a slash and its own key; keys that are integers are written in decimal. Nothing else has a key: other objects have no
+//! content that is one string of bytes, and a name that is no UTF-8 cannot be asked for.
+use crate::fault::{Fault, Outcome};
+use crate::find::{Head, no_such};
+use crate::limits::LIST_WINDOW;
+use crate::page::{Lines, Listed, Page, Shown, Wanted};
+use crate::read::Content;
+use bytes::Bytes;
+use dfs::Time;
+use esker::types::ops::{Anchor, ListLimit, Sink};
+use esker::types::{Epoch, Error, ErrorKind, Extent, ObjectId, ObjectType, Result};
+use esker::{Access, Array, Container, Kv, Wait};
+use s3s::S3ErrorCode;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A container without files. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Plain(Arc<Container>);
+
+/// What a key leads to.
+#[derive(Debug, PartialEq, Eq)]
+enum Named<'a> {
+    Array(ObjectId),
+    /// A value of a Key-Value, by its key there.
+    Value(ObjectId, &'a str),
+}
+
+impl<'a> Named<'a> {
+    fn parse(key: &'a str) -> Option<Self> {
+        let (id, name) = key.split_once('/').map_or((key, ""), |(id, name)| (id, name));
+        let oid = ObjectId::parse(id)?;
+        let named = match oid.object_type()? {
+            ObjectType::Array => Self::Array(oid),
+            otype if otype.is_kv() && !name.is_empty() => Self::Value(oid, name),
+            _ => return None,
+        };
+        // An ID can be written in several ways, but each object has one key.
+        (named.key() == key).then_some(named)
+    }
+
+    fn key(&self) -> String {
+        match self {
+            Self::Array(oid) => oid.to_string(),
+            Self::Value(oid, name) => format!("{oid}/{name}"),
+        }
+    }
+}
+
+/// What the keys of an object begin with: all of the key of an Array. `None` for an object that has none.
+fn beginning(oid: ObjectId) -> Option<String> {
+    match oid.object_type()? {
+        ObjectType::Array => Some(oid.to_string()),
+        otype if otype.is_kv() => Some(format!("{oid}/")),
+        _ => None,
+    }
+}
+
+fn has_integers(kv: &Kv) -> bool {
+    kv.oid().object_type() == Some(ObjectType::KvInteger)
+}
+
+/// The key of a Key-Value that is written so.
+fn dkey(kv: &Kv, name: &str) -> Option<Vec<u8>> {
+    if !has_integers(kv) {
+        return Some(name.into());
+    }
+    let number: u64 = name.parse().ok()?;
+    (number.to_string() == name).then(|| number.to_ne_bytes().into())
+}
+
+/// How a key of a Key-Value is written; `None` if it cannot be.
+fn name(kv: &Kv, dkey: &[u8]) -> Option<String> {
+    match has_integers(kv) {
+        true => Some(u64::from_ne_bytes(dkey.try_into().ok()?).to_string()),
+        false => String::from_utf8(dkey.into()).ok(),
+    }
+}
+
+/// The cells of an Array, as bytes.
+pub(crate) struct Cells(Array);
+
+impl Cells {
+    fn cell_bytes(&self) -> u64 {
+        self.0.attributes().cell_size
+    }
+
+    fn size(&self) -> Result<u64> {
+        let cells = self.0.size(Access::Latest).wait()?;
+        let too_big =
+            || Error::new(ErrorKind::Overflow, "the Array has more bytes than S3 can count");
+        cells.checked_mul(self.cell_bytes()).ok_or_else(too_big)
+    }
+
+    /// The `len` bytes from `at` on, used in place if that is possible. Cells that do not exist are zeros.
+    pub(crate) fn bytes(&self, at: u64, len: u64) -> Result<Bytes> {
+        let cell = self.cell_bytes();
+        let first = at / cell;
+        let cells = Extent::new(first, (at + len).div_ceil(cell) - first);
+        let all = match self.0.view(cells, true, Access::Latest).wait() {
+            Err(error) if error.kind() == ErrorKind::Overflow => self.copy(cells)?,
+            view => view?.into_bytes(),
+        };
+        let start = (at - first * cell) as usize;
+        Ok(all.slice(start..start + len as usize))
+    }
+
+    /// For a process that has too many views.
+    fn copy(&self, cells: Extent) -> Result<Bytes> {
+        let mut bytes = vec![0; self.0.bytes_of(cells.count)?];
+        let sink = Sink::One(&mut bytes);
+        self.0.read_or_zero(&[cells], sink, Access::Latest).wait()?;
+        Ok(bytes.into())
+    }
+}
+
+/// What S3 tells of an object: there is nothing but its size and when it changed.
+fn head(changed: Epoch, size: u64) -> Head {
+    let since = changed.unix_time();
+    let mtime = Time { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
+    Head { etag: format!("{:x}", changed.0), mtime, size, ..Head::default() }
+}
+
+impl Plain {
+    pub(crate) fn new(container: Container) -> Self {
+        Self(Arc::new(container))
+    }
+
+    /// True if a request uses it.
+    pub(crate) fn is_used(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    /// Finds and opens the object of a key.
+    ///
+    /// # Errors
+    /// `NoSuchKey`; errors of the store.
+    pub(crate) fn open(&self, key: &str) -> Outcome<(Head, Content)> {
+        self.find(key)?.ok_or_else(|| no_such(key))
+    }
+
+    fn find(&self, key: &str) -> Result<Option<(Head, Content)>> {
+        let Some(named) = Named::parse(key) else { return Ok(None) };
+        let (Named::Array(oid) | Named::Value(oid, _)) = named;
+        // Of what changes meanwhile, the ETag is that of the state before, so no condition takes it for the same.
+        let changed = self.0.object(oid).epoch(Access::Latest).wait()?;
+        let found = match named {
+            Named::Array(oid) => self.array(oid)?,
+            Named::Value(oid, name) => self.value(oid, name)?,
+        };
+        Ok(found.map(|(size, content)| (head(changed, size), content)))
+    }
+
+    fn array(&self, oid: ObjectId) -> Result<Option<(u64, Content)>> {
+        match self.0.open_array(oid, Access::Latest).wait() {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            opened => {
+                let cells = Cells(opened?);
+                Ok(Some((cells.size()?, Content::Cells(cells))))
+            }
+        }
+    }
+
+    fn value(&self, oid: ObjectId, name: &str) -> Result<Option<(u64, Content)>> {
+        let kv = self.0.kv(oid)?;
+        let Some(dkey) = dkey(&kv, name) else { return Ok(None) };
+        let value = kv.get(&dkey, Access::Latest).wait()?;
+        Ok(value.map(|value| (value.len() as u64, Content::Bytes(value.into()))))
+    }
+
+    /// A page of the keys.
+    pub(crate) fn list(&self, wanted: &Wanted) -> Outcome<Page> {
+        let mut walk = Walk { plain: self, wanted, lines: Lines::new(wanted) };
+        if wanted.count > 0 {
+            walk.objects()?;
+        }
+        Ok(walk.lines.page())
+    }
+}
+
+/// That S3 does not change what is in a container without files.
+#[cold]
+pub(crate) fn only_read(name: &str) -> Fault {
+    let why = format!(
+        "container {name} holds no files, so S3 only reads its objects; a bucket to put into is a container of \
+         `esker cont create --type posix`"
+    );
+    Fault::new(S3ErrorCode::InvalidBucketState, why)
+}
+
+struct Walk<'a> {
+    plain: &'a Plain,
+    wanted: &'a Wanted,
+    lines: Lines<'a>,
+}
+
+/// The first so many entries after another one, in their order.
+struct First<T> {
+    after: String,
+    most: usize,
+    found: BTreeMap<String, T>,
+}
+
+impl<T> First<T> {
+    fn add(&mut self, name: String, value: T) {
+        if name > self.after {
+            self.found.insert(name, value);
+        }
+        if self.found.len() > self.most {
+            self.found.pop_last();
+        }
+    }
+
+    /// The last one, if there may be more.
+    fn last(&self) -> Option<String> {
+        let last = self.found.last_key_value().filter(|_| self.found.len() == self.most);
+        last.map(|(name, _)| name.clone())
+    }
+}
+
+impl Walk<'_> {
+    /// True if keys that begin with this may be wanted.
+    fn may_be_wanted(&self, beginning: &str) -> bool {
+        let Wanted { prefix, after, .. } = self.wanted;
+        let is_in = beginning.starts_with(prefix) || prefix.starts_with(beginning);
+        is_in && (beginning > after.as_str() || after.starts_with(beginning))
+    }
+
+    fn objects(&mut self) -> Outcome<()> {
+        let mut after = Some(String::new());
+        while let Some(name) = after.filter(|_| !self.lines.is_full()) {
+            let first = self.next_objects(name)?;
+            after = first.last();
+            for (beginning, oid) in first.found {
+                self.object(oid, &beginning)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn next_objects(&self, after: String) -> Outcome<First<ObjectId>> {
+        let mut first = First { after, most: self.lines.missing() + 1, found: BTreeMap::new() };
+        let mut anchor = Anchor::Start;
+        while !anchor.is_end() {
+            for oid in self.plain.0.list_objects(&mut anchor, LIST_WINDOW, Access::Latest).wait()? {
+                if let Some(name) = beginning(oid).filter(|name| self.may_be_wanted(name)) {
+                    first.add(name, oid);
+                }
+            }
+        }
+        Ok(first)
+    }
+
+    fn object(&mut self, oid: ObjectId, beginning: &str) -> Outcome<()> {
+        let Wanted { prefix, delimiter, after, .. } = self.wanted;
+        if oid.object_type() == Some(ObjectType::Array) {
+            return self.show(beginning);
+        }
+        let is_one = delimiter.as_deref() == Some("/")
+            && beginning.len() > prefix.len()
+            && beginning > after.as_str();
+        match is_one {
+            true => self.lines.show(Shown::Prefix(beginning.to_owned())),
+            false => self.values(&self.plain.0.kv(oid)?, beginning)?,
+        }
+        Ok(())
+    }
+
+    fn values(&mut self, kv: &Kv, beginning: &str) -> Outcome<()> {
+        let mut after = Some(String::new());
+        while let Some(name) = after.filter(|_| !self.lines.is_full()) {
+            let first = self.next_values(kv, beginning, name)?;
+            after = first.last();
+            first.found.keys().try_for_each(|key| self.show(key))?;
+        }
+        Ok(())
+    }
+
+    fn next_values(&self, kv: &Kv, beginning: &str, after: String) -> Outcome<First<()>> {
+        let mut first = First { after, most: self.lines.missing() + 1, found: BTreeMap::new() };
+        let (mut anchor, limit) = (Anchor::Start, ListLimit::entries(LIST_WINDOW));
+        while !anchor.is_end() {
+            for dkey in kv.list(&mut anchor, limit, Access::Latest).wait()?.iter() {
+                let key = name(kv, dkey).map(|name| format!("{beginning}{name}"));
+                let is_wanted =
+                    |key: &String| key.starts_with(&self.wanted.prefix) && *key > self.wanted.after;
+                if let Some(key) = key.filter(is_wanted) {
+                    first.add(key, ());
+                }
+            }
+        }
+        Ok(first)
+    }
+
+    /// Shows a key, unless its object is removed meanwhile.
+    fn show(&mut self, key: &str) -> Outcome<()> {
+        self.lines.object(key, |key| {
+            let found = self.plain.find(key)?.map(|(head, _)| head);
+            Ok(found.map(|Head { etag, mtime, size, .. }| Listed {
+                key: key.to_owned(),
+                size,
+                mtime,
+                etag,
+            }))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::tests::{model, pages};
+    use esker::Pool;
+    use esker::backend::NewContainer;
+    use esker::types::ArrayAttributes;
+    use esker::types::info::OpenMode;
+    use esker::types::ops::{Cond, Source, Update, Value};
+
+    fn container(pool: &str) -> Container {
+        let pool = Pool::connect(&format!("memory:{pool}"), OpenMode::ReadWrite).unwrap();
+        pool.create_container(&NewContainer::named("c")).wait().unwrap();
+        pool.open_container("c", OpenMode::ReadWrite).wait().unwrap()
+    }
+
+    fn array(container: &Container, number: u64, cell: u64, cells: Extent) -> ObjectId {
+        let oid = container.new_oid(ObjectType::Array).generate(number).unwrap();
+        let attributes = ArrayAttributes { cell_size: cell, chunk_size: 10 };
+        let array = container.create_array(oid, attributes, Access::Latest).wait().unwrap();
+        let bytes: Vec<u8> = (0..cells.count * cell).map(|n| (n * 31 + 1) as u8).collect();
+        array.write(&[cells], Source::One(&bytes), Access::Latest).wait().unwrap();
+        oid
+    }
+
+    fn kv(container: &Container, otype: ObjectType, keys: &[&[u8]]) -> ObjectId {
+        let oid = container.new_oid(otype).generate(7).unwrap();
+        let kv = container.kv(oid).unwrap();
+        for key in keys {
+            kv.put(key, b"value", Cond::NONE, Access::Latest).wait().unwrap();
+        }
+        oid
+    }
+
+    #[test]
+    fn listings_are_those_of_sorted_strings() {
+        let container = container("s3-plain-list");
+        let arrays = (0..40).map(|number| array(&container, number * 7, 1, Extent::new(0, 1)));
+        let mut keys: Vec<_> = arrays.map(|oid| oid.to_string()).collect();
+        let names: [&[u8]; 6] = [b"a", b"a/b", b"/", b"b-c", "\u{e9}".as_bytes(), b"no \xff text"];
+        let texts = kv(&container, ObjectType::KvHashed, &names);
+        let text = |name: &&[u8]| Some(format!("{texts}/{}", std::str::from_utf8(name).ok()?));
+        keys.extend(names.iter().filter_map(text));
+        let numbers = [1_u64, 20, 3].map(u64::to_ne_bytes);
+        let integers = kv(&container, ObjectType::KvInteger, &numbers.each_ref().map(|n| &n[..]));
+        keys.extend([1, 20, 3].map(|number| format!("{integers}/{number}")));
+        let other = container.new_oid(ObjectType::MultiHashed).generate(9).unwrap();
+        let one = Value::Single(Source::One(b"1"));
+        let update = Update { akey: b"a", value: one, cond: Cond::NONE };
+        container.object(other).update(b"d", Cond::NONE, &[update], Access::Latest).wait().unwrap();
+        keys.sort();
+
+        let plain = Plain::new(container);
+        let (texts, part) = (texts.to_string(), keys[0][..4].to_owned());
+        let below = [format!("{texts}/"), format!("{texts}/a"), format!("{texts}/a/")];
+        let prefixes = ["", "x", "1", &part, &texts].map(str::to_owned).into_iter().chain(below);
+        for prefix in prefixes {
+            for delimiter in [None, Some("/"), Some("."), Some("/a"), Some("7")] {
+                let all = model(&keys, &prefix, delimiter);
+                for count in [1, 2, 3, 1000] {
+                    let listed = pages(|wanted| plain.list(wanted), &prefix, delimiter, count);
+                    assert_eq!(listed, all, "{prefix:?} {delimiter:?} {count}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_range_of_an_array_is_read() {
+        let container = container("s3-plain-read");
+        let oid = array(&container, 1, 3, Extent::new(5, 20));
+        let whole = [vec![0; 15], (0..60_u64).map(|n| (n * 31 + 1) as u8).collect()].concat();
+        let opened = Plain::new(container).open(&oid.to_string());
+        let Ok((head, Content::Cells(cells))) = opened else { panic!("an Array") };
+        assert_eq!(head.size, 75);
+        for (start, end) in [(0, 75), (0, 1), (14, 16), (29, 31), (30, 60), (74, 75), (17, 71)] {
+            let bytes = cells.bytes(start, end - start).unwrap();
+            assert_eq!(bytes, whole[start as usize..end as usize], "{start}..{end}");
+        }
+    }
+
+    #[test]
+    fn an_object_has_one_key_and_a_new_etag_after_a_change() {
+        let container = container("s3-plain-keys");
+        let oid = array(&container, 1, 1, Extent::new(0, 4));
+        let texts = kv(&container, ObjectType::KvLexical, &[b"a"]);
+        let plain = Plain::new(container.clone());
+        let etag = |key: &str| plain.open(key).ok().map(|(head, _)| head.etag);
+        let before = etag(&oid.to_string());
+        assert!(before.is_some() && etag(&format!("{texts}/a")).is_some());
+        let hexadecimal = format!("{:#x}.{:#x}", oid.hi, oid.lo);
+        let wrong =
+            ["", "/", "a", "1", "1.2", &format!("{oid}/"), &format!("{oid}/a"), &hexadecimal];
+        for wrong in wrong.into_iter().chain([&texts.to_string()[..], &format!("{texts}/b")]) {
+            assert_eq!(etag(wrong), None, "{wrong:?}");
+        }
+        let array = container.open_array(oid, Access::Latest).wait().unwrap();
+        array.write(&[Extent::new(0, 1)], Source::One(b"x"), Access::Latest).wait().unwrap();
+        assert_ne!(etag(&oid.to_string()), before);
+    }
+
+    #[test]
+    fn fuzz_keys() {
+        let seeds = [b"576742238483139410.1".to_vec(), b"7.1/a/b".to_vec()];
+        esker_testing::fuzz("plain keys", &seeds, |bytes| {
+            let key = String::from_utf8_lossy(bytes);
+            if let Some(named) = Named::parse(&key) {
+                assert_eq!(named.key(), key);
+            }
+        });
+    }
+}
