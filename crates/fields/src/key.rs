@@ -3,7 +3,11 @@ use crate::limits::{KEY_BYTES_MAX, KEY_PAIRS_MAX, NAME_BYTES_MAX, VALUE_BYTES_MA
 use esker_types::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
+
+/// Room for the text of a usual key.
+const KEY_BYTES_EXPECTED: usize = 192;
 
 /// Ordered pairs of name and value, spelt `class=od,expver=0001`.
 ///
@@ -31,13 +35,16 @@ impl Key {
     pub fn from_pairs<N: AsRef<str>, V: AsRef<str>>(
         pairs: impl IntoIterator<Item = (N, V)>,
     ) -> Result<Self> {
-        let mut key = Self::new();
-        for (name, value) in pairs {
+        let mut key = Self::with_capacity(KEY_BYTES_EXPECTED);
+        let mut marks = 0;
+        for (count, (name, value)) in pairs.into_iter().enumerate() {
             let name = checked_name(name.as_ref())?;
-            if key.get(&name).is_some() {
+            let mark = mark_of(&name);
+            if marks & mark != 0 && key.get(&name).is_some() {
                 return Err(invalid(format!("{name} occurs twice in a key; give it once")));
             }
-            key.append(&name, checked_value(&name, value.as_ref())?)?;
+            marks |= mark;
+            key.append(count, &name, checked_value(&name, value.as_ref())?)?;
         }
         Ok(key)
     }
@@ -68,15 +75,23 @@ impl Key {
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let name = checked_name(name)?;
         let value = checked_value(&name, value)?;
-        if self.get(&name).is_none() {
-            return self.append(&name, value);
-        }
-        let mut changed = Self::new();
-        for (known, old) in self.iter() {
-            changed.append(known, if known == name { value } else { old })?;
-        }
-        *self = changed;
+        let Some(old) = self.place_of(&name) else { return self.append(self.len(), &name, value) };
+        Self::check_room(old.start + value.len() + self.text.len() - old.end, &name, value)?;
+        self.text.replace_range(old, value);
         Ok(())
+    }
+
+    /// Where the value of `name` is in the text.
+    fn place_of(&self, name: &str) -> Option<Range<usize>> {
+        let mut pairs = self.iter();
+        loop {
+            let start = self.text.len() - pairs.rest.len();
+            let (known, value) = pairs.next()?;
+            if known == name {
+                let start = start + known.len() + 1;
+                return Some(start..start + value.len());
+            }
+        }
     }
 
     /// The pairs in their order.
@@ -128,7 +143,8 @@ impl Key {
             }
         }
         let mut whole = Self::new();
-        pairs.into_iter().try_for_each(|(name, value)| whole.append(name, value))?;
+        let mut pairs = pairs.into_iter().enumerate();
+        pairs.try_for_each(|(count, (name, value))| whole.append(count, name, value))?;
         Ok(whole)
     }
 
@@ -137,21 +153,25 @@ impl Key {
         is_canonical(&text).then_some(Self { text })
     }
 
-    /// Adds a pair that was checked before and whose name is new.
-    fn append(&mut self, name: &str, value: &str) -> Result<()> {
+    /// Adds a pair that was checked before and whose name is new to a key of `count` pairs.
+    fn append(&mut self, count: usize, name: &str, value: &str) -> Result<()> {
         let comma = usize::from(!self.is_empty());
-        if self.text.len() + comma + name.len() + 1 + value.len() > KEY_BYTES_MAX {
-            return Err(too_big(format!(
-                "the key has over {KEY_BYTES_MAX} bytes at {name}={value}"
-            )));
-        }
-        if self.len() == KEY_PAIRS_MAX {
+        Self::check_room(self.text.len() + comma + name.len() + 1 + value.len(), name, value)?;
+        if count == KEY_PAIRS_MAX {
             return Err(too_big(format!(
                 "a key has at most {KEY_PAIRS_MAX} pairs; {name} exceeds that"
             )));
         }
         self.push(name, value);
         Ok(())
+    }
+
+    /// Refuses a text of so many bytes, which this pair makes of it.
+    fn check_room(bytes: usize, name: &str, value: &str) -> Result<()> {
+        if bytes <= KEY_BYTES_MAX {
+            return Ok(());
+        }
+        Err(too_big(format!("the key has over {KEY_BYTES_MAX} bytes at {name}={value}")))
     }
 
     /// Adds a pair without any check.
@@ -281,13 +301,19 @@ fn mark_of(name: &str) -> u64 {
 
 /// Whether a pair can stand in a key as it is.
 fn is_plain(name: &str, value: &str) -> bool {
-    let inside = |byte: u8| (b'!'..=b'~').contains(&byte) && byte != b',';
     let short = name.len() <= NAME_BYTES_MAX && value.len() <= VALUE_BYTES_MAX;
-    short && is_name(name) && value.bytes().all(inside)
+    short && is_name(name) && is_plain_value(value)
+}
+
+fn is_plain_value(value: &str) -> bool {
+    value.bytes().all(|byte| (b'!'..=b'~').contains(&byte) && byte != b',')
 }
 
 /// The value in the form of keys.
 pub(crate) fn checked_value<'a>(name: &str, value: &'a str) -> Result<&'a str> {
+    if value.len() <= VALUE_BYTES_MAX && is_plain_value(value) {
+        return Ok(value);
+    }
     let value = value.trim();
     if value.len() > VALUE_BYTES_MAX {
         return Err(too_big(format!("the value of {name} has over {VALUE_BYTES_MAX} bytes")));

@@ -17,6 +17,27 @@ fn pairs_keep_their_order() {
 }
 
 #[test]
+fn a_value_is_replaced_in_its_place() {
+    let values = ["", "x", "=", "two words", "aaaaaaaa", "\u{e9}"];
+    for (name, before, after) in [("a", "", ",b=2,c="), ("b", "a=1,", ",c="), ("c", "a=1,b=2", "")]
+    {
+        for value in values {
+            let mut key = Key::parse("a=1,b=2,c=").expect("a key");
+            key.set(name, value).expect("room");
+            let comma = if before.is_empty() || before.ends_with(',') { "" } else { "," };
+            assert_eq!(key.as_str(), format!("{before}{comma}{name}={value}{after}"));
+        }
+    }
+    let longest = "x".repeat(VALUE_BYTES_MAX);
+    let pairs = || (0..KEY_PAIRS_MAX).map(|number| (format!("n{number}"), "1"));
+    let mut key = Key::from_pairs(pairs()).expect("a key");
+    assert_eq!(key.set("one_more", "1").expect_err("too many").kind(), ErrorKind::KeyTooBig);
+    let refused = (0..KEY_PAIRS_MAX).find_map(|n| key.set(&format!("n{n}"), &longest).err());
+    assert_eq!(refused.expect("too long").kind(), ErrorKind::KeyTooBig);
+    assert!(key.as_str().len() <= KEY_BYTES_MAX && key.len() == KEY_PAIRS_MAX);
+}
+
+#[test]
 fn blanks_and_cases_are_tidied() {
     let key = Key::parse(" Class = od , grid=0.25/0.25,domain= ").expect("a key");
     assert_eq!(key.as_str(), "class=od,grid=0.25/0.25,domain=");

@@ -170,10 +170,15 @@ impl KeyType {
             && !matches!(self, ClimateDaily | ClimateMonthly | First3 | Ignore | YearMonth)
     }
 
+    /// Whether there are ranges of its values.
+    pub(crate) fn has_ranges(self) -> bool {
+        self == Self::Step
+    }
+
     /// The range of steps from the start up to a canonical step, `0-24` of `24`; none of 0, of a range, and of what
     /// is no step.
     pub(crate) fn range_to(self, value: &str) -> Option<String> {
-        if self == Self::Step { span::range_to(value) } else { None }
+        if self.has_ranges() { span::range_to(value) } else { None }
     }
 
     /// The order of two canonical values on an axis: numbers by number, steps by step, dates by date; texts

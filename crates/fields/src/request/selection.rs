@@ -166,9 +166,8 @@ impl Selection {
 
     /// The key of the range of steps that the step of a key may stand for.
     pub(crate) fn range_of(&self, key: &Key) -> Option<Key> {
-        let (name, range) = self
-            .wanted
-            .iter()
+        let mut ranged = self.wanted.iter().filter(|wanted| wanted.kind.has_ranges());
+        let (name, range) = ranged
             .find_map(|wanted| Some((&wanted.name, wanted.range_to(key.get(&wanted.name)?)?)))?;
         let mut key = key.clone();
         key.set(name, &range).ok()?;
