@@ -214,7 +214,7 @@ impl Service {
     fn look_up(&self, bucket: &str, key: &str) -> Outcome<Head> {
         match self.opened(bucket)? {
             Opened::Files(bucket) => find(&bucket, key)?.head(),
-            Opened::Plain(plain) => Ok(plain.open(key)?.0),
+            Opened::Plain(plain) => plain.head(key),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::read::Content;
 use bytes::Bytes;
 use dfs::Time;
 use esker::types::ops::{Anchor, ListLimit, Sink};
-use esker::types::{Epoch, Error, ErrorKind, Extent, ObjectId, ObjectType, Result};
+use esker::types::{Epoch, ErrorKind, Extent, ObjectId, ObjectType, Result};
 use esker::{Access, Array, Container, Kv, Wait};
 use s3s::S3ErrorCode;
 use std::collections::BTreeMap;
@@ -88,11 +88,10 @@ impl Cells {
         self.0.attributes().cell_size
     }
 
+    /// Their bytes, as far as S3 can count them.
     fn size(&self) -> Result<u64> {
         let cells = self.0.size(Access::Latest).wait()?;
-        let too_big =
-            || Error::new(ErrorKind::Overflow, "the Array has more bytes than S3 can count");
-        cells.checked_mul(self.cell_bytes()).ok_or_else(too_big)
+        Ok(cells.saturating_mul(self.cell_bytes()).min(i64::MAX as u64))
     }
 
     /// The `len` bytes from `at` on, used in place if that is possible. Cells that do not exist are zeros.
@@ -134,41 +133,75 @@ impl Plain {
         Arc::strong_count(&self.0) > 1
     }
 
-    /// Finds and opens the object of a key.
+    /// What S3 tells of the object of a key.
+    ///
+    /// # Errors
+    /// `NoSuchKey`; errors of the store.
+    pub(crate) fn head(&self, key: &str) -> Outcome<Head> {
+        self.find(key)?.ok_or_else(|| no_such(key))
+    }
+
+    /// The same, and its content.
     ///
     /// # Errors
     /// `NoSuchKey`; errors of the store.
     pub(crate) fn open(&self, key: &str) -> Outcome<(Head, Content)> {
-        self.find(key)?.ok_or_else(|| no_such(key))
+        let found = self.look_at(key, |named| match *named {
+            Named::Array(oid) => {
+                self.cells(oid)?.map(|cells| Ok((cells.size()?, Content::Cells(cells)))).transpose()
+            }
+            Named::Value(oid, name) => {
+                let value = self.value(oid, name, |kv, key| kv.get(key, Access::Latest).wait())?;
+                Ok(value.map(|value| (value.len() as u64, Content::Bytes(value.into()))))
+            }
+        })?;
+        let (changed, (size, content)) = found.ok_or_else(|| no_such(key))?;
+        Ok((head(changed, size), content))
     }
 
-    fn find(&self, key: &str) -> Result<Option<(Head, Content)>> {
+    fn find(&self, key: &str) -> Result<Option<Head>> {
+        let found = self.look_at(key, |named| match *named {
+            Named::Array(oid) => self.cells(oid)?.map(|cells| cells.size()).transpose(),
+            Named::Value(oid, name) => {
+                self.value(oid, name, |kv, key| kv.size(key, Access::Latest).wait())
+            }
+        })?;
+        Ok(found.map(|(changed, size)| head(changed, size)))
+    }
+
+    /// When the object of a key changed, and what `look` sees then. Of what changes meanwhile, the time is that of the
+    /// state before, so no condition takes the two for the same.
+    fn look_at<T>(
+        &self,
+        key: &str,
+        look: impl FnOnce(&Named<'_>) -> Result<Option<T>>,
+    ) -> Result<Option<(Epoch, T)>> {
         let Some(named) = Named::parse(key) else { return Ok(None) };
         let (Named::Array(oid) | Named::Value(oid, _)) = named;
-        // Of what changes meanwhile, the ETag is that of the state before, so no condition takes it for the same.
         let changed = self.0.object(oid).epoch(Access::Latest).wait()?;
-        let found = match named {
-            Named::Array(oid) => self.array(oid)?,
-            Named::Value(oid, name) => self.value(oid, name)?,
-        };
-        Ok(found.map(|(size, content)| (head(changed, size), content)))
+        Ok(look(&named)?.map(|seen| (changed, seen)))
     }
 
-    fn array(&self, oid: ObjectId) -> Result<Option<(u64, Content)>> {
+    fn cells(&self, oid: ObjectId) -> Result<Option<Cells>> {
         match self.0.open_array(oid, Access::Latest).wait() {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            opened => {
-                let cells = Cells(opened?);
-                Ok(Some((cells.size()?, Content::Cells(cells))))
+            // The latter if it was not made as an Array.
+            Err(error)
+                if [ErrorKind::NotFound, ErrorKind::NoPermission].contains(&error.kind()) =>
+            {
+                Ok(None)
             }
+            opened => Ok(Some(Cells(opened?))),
         }
     }
 
-    fn value(&self, oid: ObjectId, name: &str) -> Result<Option<(u64, Content)>> {
+    fn value<T>(
+        &self,
+        oid: ObjectId,
+        name: &str,
+        look: impl FnOnce(&Kv, &[u8]) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         let kv = self.0.kv(oid)?;
-        let Some(dkey) = dkey(&kv, name) else { return Ok(None) };
-        let value = kv.get(&dkey, Access::Latest).wait()?;
-        Ok(value.map(|value| (value.len() as u64, Content::Bytes(value.into()))))
+        dkey(&kv, name).map_or(Ok(None), |dkey| look(&kv, &dkey))
     }
 
     /// A page of the keys.
@@ -225,11 +258,14 @@ impl Walk<'_> {
     /// True if keys that begin with this may be wanted.
     fn may_be_wanted(&self, beginning: &str) -> bool {
         let Wanted { prefix, after, .. } = self.wanted;
-        let is_in = beginning.starts_with(prefix) || prefix.starts_with(beginning);
-        is_in && (beginning > after.as_str() || after.starts_with(beginning))
+        let is_later = beginning > after.as_str() || after.starts_with(beginning);
+        is_later && beginning.starts_with(prefix)
     }
 
     fn objects(&mut self) -> Outcome<()> {
+        if let Some((id, _)) = self.wanted.prefix.split_once('/') {
+            return self.only(id);
+        }
         let mut after = Some(String::new());
         while let Some(name) = after.filter(|_| !self.lines.is_full()) {
             let first = self.next_objects(name)?;
@@ -239,6 +275,17 @@ impl Walk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Shows the values of one Key-Value: the prefix leads there.
+    fn only(&mut self, id: &str) -> Outcome<()> {
+        let Some(oid) = ObjectId::parse(id) else { return Ok(()) };
+        match beginning(oid) {
+            Some(keys) if keys.strip_suffix('/') == Some(id) => {
+                self.values(&self.plain.0.kv(oid)?, &keys)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn next_objects(&self, after: String) -> Outcome<First<ObjectId>> {
@@ -298,13 +345,9 @@ impl Walk<'_> {
     /// Shows a key, unless its object is removed meanwhile.
     fn show(&mut self, key: &str) -> Outcome<()> {
         self.lines.object(key, |key| {
-            let found = self.plain.find(key)?.map(|(head, _)| head);
-            Ok(found.map(|Head { etag, mtime, size, .. }| Listed {
-                key: key.to_owned(),
-                size,
-                mtime,
-                etag,
-            }))
+            let listed =
+                |Head { etag, mtime, size, .. }| Listed { key: key.to_owned(), size, mtime, etag };
+            Ok(self.plain.find(key)?.map(listed))
         })
     }
 }
@@ -359,6 +402,14 @@ mod tests {
         let one = Value::Single(Source::One(b"1"));
         let update = Update { akey: b"a", value: one, cond: Cond::NONE };
         container.object(other).update(b"d", Cond::NONE, &[update], Access::Latest).wait().unwrap();
+        let no_array = container.new_oid(ObjectType::Array).generate(10).unwrap();
+        let update =
+            Update { akey: b"a", value: Value::Single(Source::One(b"1")), cond: Cond::NONE };
+        let no_array = container.object(no_array);
+        no_array
+            .update(&1_u64.to_ne_bytes(), Cond::NONE, &[update], Access::Latest)
+            .wait()
+            .unwrap();
         keys.sort();
 
         let plain = Plain::new(container);
