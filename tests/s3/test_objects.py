@@ -1,8 +1,8 @@
 """Objects: put, get, head, delete, conditions, copies, metadata and tags, as boto3 asks for them."""
 
 import hashlib
-import json
 import io
+import json
 import random
 import subprocess
 import urllib.request

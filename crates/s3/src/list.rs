@@ -5,12 +5,11 @@
 //! how many entries there are nor on where it is. A directory sorts as its name with a slash.
 use crate::bucket::Bucket;
 use crate::fault::Outcome;
-use crate::limits::{LIST_WINDOW, LIST_WINDOW_MIN};
 use crate::page::{Lines, Listed, Page, Shown, Wanted};
 use crate::place::{HIDDEN, is_name};
 use crate::record::{DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, directory_etag};
 use dfs::limits::LIST_BATCH;
-use dfs::{Attr, Follow, Inode, Kind, Node};
+use dfs::{Follow, Inode, Kind, Node};
 use esker::types::ErrorKind;
 use std::collections::BTreeSet;
 
@@ -89,11 +88,6 @@ impl From {
 }
 
 impl Walk<'_> {
-    /// How many names to look at next: as many as are missing, and one to know whether there are more.
-    fn window_len(&self) -> usize {
-        self.lines.missing().saturating_add(1).clamp(LIST_WINDOW_MIN, LIST_WINDOW)
-    }
-
     /// Shows what is below a directory, whose keys begin with `path`.
     fn directory(&mut self, dir: &Node, path: &str) -> Outcome<()> {
         let Some(mut from) = From::new(path, &self.wanted.after) else { return Ok(()) };
@@ -102,7 +96,7 @@ impl Walk<'_> {
             return self.only(dir, path, name);
         }
         loop {
-            let (entries, more) = window(dir, path, &from, &below, self.window_len())?;
+            let (entries, more) = window(dir, path, &from, &below, self.lines.window())?;
             for entry in entries {
                 self.entry(dir, path, entry)?;
                 if self.lines.is_full() {
@@ -188,28 +182,13 @@ fn listed(
     inode: &Inode,
     record: Option<&[u8]>,
 ) -> Outcome<Option<Listed>> {
-    let record = Record::read(record);
-    let attr = match record.holds(inode.mtime, None) {
-        true => Attr { size: record.size(), ..without_size(inode) },
-        false => bucket.fs().attr_of(inode)?,
-    };
-    let etag = record.etag(&attr);
-    Ok(Some(Listed { key: key.to_owned(), size: attr.size, mtime: attr.mtime, etag }))
-}
-
-fn without_size(inode: &Inode) -> Attr {
-    Attr {
-        oid: inode.oid,
-        kind: inode.kind,
-        mode: inode.mode,
-        nlink: 1,
-        uid: inode.uid,
-        gid: inode.gid,
-        size: 0,
-        block_size: inode.chunk_size,
-        mtime: inode.mtime,
-        ctime: inode.ctime,
+    let (key, record) = (key.to_owned(), Record::read(record));
+    if record.holds(inode.mtime, None) {
+        let (size, etag) = (record.size(), record.put_etag().to_owned());
+        return Ok(Some(Listed { key, size, mtime: inode.mtime, etag }));
     }
+    let attr = bucket.fs().attr_of(inode)?;
+    Ok(Some(Listed { key, size: attr.size, mtime: attr.mtime, etag: record.etag(&attr) }))
 }
 
 /// True for what keys can lead to.
@@ -274,6 +253,7 @@ fn names_before(order: &[u8], below: &str) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
     use crate::bucket::Buckets;
+    use crate::limits::LIST_WINDOW;
     use crate::page;
     use dfs::Create;
     use esker::Pool;

@@ -1,5 +1,6 @@
 //! Pages of a listing: what they show of keys that come in their order.
 use crate::fault::Outcome;
+use crate::limits::{LIST_WINDOW, LIST_WINDOW_MIN};
 use dfs::Time;
 
 /// What a page shows.
@@ -82,8 +83,13 @@ impl<'a> Lines<'a> {
     }
 
     /// How many lines can be shown yet.
-    pub(crate) fn missing(&self) -> usize {
+    fn missing(&self) -> usize {
         self.wanted.count.saturating_sub(self.page.shown.len())
+    }
+
+    /// How many names to look at next: as many as are missing, and one to know whether there are more.
+    pub(crate) fn window(&self) -> usize {
+        self.missing().saturating_add(1).clamp(LIST_WINDOW_MIN, LIST_WINDOW)
     }
 
     /// Shows a line, or notes that there is one more.

@@ -42,6 +42,11 @@ impl<'a> Named<'a> {
         (named.key() == key).then_some(named)
     }
 
+    fn oid(&self) -> ObjectId {
+        let (Self::Array(oid) | Self::Value(oid, _)) = *self;
+        oid
+    }
+
     fn key(&self) -> String {
         match self {
             Self::Array(oid) => oid.to_string(),
@@ -138,7 +143,8 @@ impl Plain {
     /// # Errors
     /// `NoSuchKey`; errors of the store.
     pub(crate) fn head(&self, key: &str) -> Outcome<Head> {
-        self.find(key)?.ok_or_else(|| no_such(key))
+        let named = Named::parse(key).ok_or_else(|| no_such(key))?;
+        self.find(&named, self.changed(named.oid())?)?.ok_or_else(|| no_such(key))
     }
 
     /// The same, and its content.
@@ -146,7 +152,30 @@ impl Plain {
     /// # Errors
     /// `NoSuchKey`; errors of the store.
     pub(crate) fn open(&self, key: &str) -> Outcome<(Head, Content)> {
-        let found = self.look_at(key, |named| match *named {
+        let named = Named::parse(key).ok_or_else(|| no_such(key))?;
+        let changed = self.changed(named.oid())?;
+        let (size, content) = self.content(&named)?.ok_or_else(|| no_such(key))?;
+        Ok((head(changed, size), content))
+    }
+
+    /// When an object changed: all its keys are looked at. To be asked before its content is, so that of what changes
+    /// meanwhile the time is that of the state before, and no condition takes the two for the same.
+    fn changed(&self, oid: ObjectId) -> Result<Epoch> {
+        self.0.object(oid).epoch(Access::Latest).wait()
+    }
+
+    fn find(&self, named: &Named<'_>, changed: Epoch) -> Result<Option<Head>> {
+        let size = match *named {
+            Named::Array(oid) => self.cells(oid)?.map(|cells| cells.size()).transpose(),
+            Named::Value(oid, name) => {
+                self.value(oid, name, |kv, key| kv.size(key, Access::Latest).wait())
+            }
+        };
+        Ok(size?.map(|size| head(changed, size)))
+    }
+
+    fn content(&self, named: &Named<'_>) -> Result<Option<(u64, Content)>> {
+        match *named {
             Named::Array(oid) => {
                 self.cells(oid)?.map(|cells| Ok((cells.size()?, Content::Cells(cells)))).transpose()
             }
@@ -154,32 +183,7 @@ impl Plain {
                 let value = self.value(oid, name, |kv, key| kv.get(key, Access::Latest).wait())?;
                 Ok(value.map(|value| (value.len() as u64, Content::Bytes(value.into()))))
             }
-        })?;
-        let (changed, (size, content)) = found.ok_or_else(|| no_such(key))?;
-        Ok((head(changed, size), content))
-    }
-
-    fn find(&self, key: &str) -> Result<Option<Head>> {
-        let found = self.look_at(key, |named| match *named {
-            Named::Array(oid) => self.cells(oid)?.map(|cells| cells.size()).transpose(),
-            Named::Value(oid, name) => {
-                self.value(oid, name, |kv, key| kv.size(key, Access::Latest).wait())
-            }
-        })?;
-        Ok(found.map(|(changed, size)| head(changed, size)))
-    }
-
-    /// When the object of a key changed, and what `look` sees then. Of what changes meanwhile, the time is that of the
-    /// state before, so no condition takes the two for the same.
-    fn look_at<T>(
-        &self,
-        key: &str,
-        look: impl FnOnce(&Named<'_>) -> Result<Option<T>>,
-    ) -> Result<Option<(Epoch, T)>> {
-        let Some(named) = Named::parse(key) else { return Ok(None) };
-        let (Named::Array(oid) | Named::Value(oid, _)) = named;
-        let changed = self.0.object(oid).epoch(Access::Latest).wait()?;
-        Ok(look(&named)?.map(|seen| (changed, seen)))
+        }
     }
 
     fn cells(&self, oid: ObjectId) -> Result<Option<Cells>> {
@@ -289,7 +293,7 @@ impl Walk<'_> {
     }
 
     fn next_objects(&self, after: String) -> Outcome<First<ObjectId>> {
-        let mut first = First { after, most: self.lines.missing() + 1, found: BTreeMap::new() };
+        let mut first = First { after, most: self.lines.window(), found: BTreeMap::new() };
         let mut anchor = Anchor::Start;
         while !anchor.is_end() {
             for oid in self.plain.0.list_objects(&mut anchor, LIST_WINDOW, Access::Latest).wait()? {
@@ -302,32 +306,34 @@ impl Walk<'_> {
     }
 
     fn object(&mut self, oid: ObjectId, beginning: &str) -> Outcome<()> {
-        let Wanted { prefix, delimiter, after, .. } = self.wanted;
+        let (plain, Wanted { prefix, delimiter, after, .. }) = (self.plain, self.wanted);
         if oid.object_type() == Some(ObjectType::Array) {
-            return self.show(beginning);
+            return self.show(beginning, || plain.changed(oid));
         }
         let is_one = delimiter.as_deref() == Some("/")
             && beginning.len() > prefix.len()
             && beginning > after.as_str();
         match is_one {
             true => self.lines.show(Shown::Prefix(beginning.to_owned())),
-            false => self.values(&self.plain.0.kv(oid)?, beginning)?,
+            false => self.values(&plain.0.kv(oid)?, beginning)?,
         }
         Ok(())
     }
 
     fn values(&mut self, kv: &Kv, beginning: &str) -> Outcome<()> {
+        // Once for all of them.
+        let changed = self.plain.changed(kv.oid())?;
         let mut after = Some(String::new());
         while let Some(name) = after.filter(|_| !self.lines.is_full()) {
             let first = self.next_values(kv, beginning, name)?;
             after = first.last();
-            first.found.keys().try_for_each(|key| self.show(key))?;
+            first.found.keys().try_for_each(|key| self.show(key, || Ok(changed)))?;
         }
         Ok(())
     }
 
     fn next_values(&self, kv: &Kv, beginning: &str, after: String) -> Outcome<First<()>> {
-        let mut first = First { after, most: self.lines.missing() + 1, found: BTreeMap::new() };
+        let mut first = First { after, most: self.lines.window(), found: BTreeMap::new() };
         let (mut anchor, limit) = (Anchor::Start, ListLimit::entries(LIST_WINDOW));
         while !anchor.is_end() {
             for dkey in kv.list(&mut anchor, limit, Access::Latest).wait()?.iter() {
@@ -343,11 +349,17 @@ impl Walk<'_> {
     }
 
     /// Shows a key, unless its object is removed meanwhile.
-    fn show(&mut self, key: &str) -> Outcome<()> {
+    fn show(&mut self, key: &str, changed: impl FnOnce() -> Result<Epoch>) -> Outcome<()> {
+        let plain = self.plain;
         self.lines.object(key, |key| {
-            let listed =
-                |Head { etag, mtime, size, .. }| Listed { key: key.to_owned(), size, mtime, etag };
-            Ok(self.plain.find(key)?.map(listed))
+            let Some(named) = Named::parse(key) else { return Ok(None) };
+            let found = plain.find(&named, changed()?)?;
+            Ok(found.map(|Head { etag, mtime, size, .. }| Listed {
+                key: key.to_owned(),
+                size,
+                mtime,
+                etag,
+            }))
         })
     }
 }

@@ -158,6 +158,11 @@ impl Record {
         self.size
     }
 
+    /// The ETag that the put gave it.
+    pub(crate) fn put_etag(&self) -> &str {
+        &self.etag
+    }
+
     /// The ETag of a file with these attributes: that of the put; or, if other programs wrote the file, one made of its
     /// object, time and size.
     pub(crate) fn etag(&self, attr: &Attr) -> String {

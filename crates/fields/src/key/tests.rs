@@ -19,13 +19,12 @@ fn pairs_keep_their_order() {
 #[test]
 fn a_value_is_replaced_in_its_place() {
     let values = ["", "x", "=", "two words", "aaaaaaaa", "\u{e9}"];
-    for (name, before, after) in [("a", "", ",b=2,c="), ("b", "a=1,", ",c="), ("c", "a=1,b=2", "")]
+    for (name, before, after) in [("a", "", ",b=2,c="), ("b", "a=1,", ",c="), ("c", "a=1,b=2,", "")]
     {
         for value in values {
             let mut key = Key::parse("a=1,b=2,c=").expect("a key");
             key.set(name, value).expect("room");
-            let comma = if before.is_empty() || before.ends_with(',') { "" } else { "," };
-            assert_eq!(key.as_str(), format!("{before}{comma}{name}={value}{after}"));
+            assert_eq!(key.as_str(), format!("{before}{name}={value}{after}"));
         }
     }
     let longest = "x".repeat(VALUE_BYTES_MAX);
