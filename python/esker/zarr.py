@@ -414,17 +414,18 @@ class Store(ZarrStore):
         """Remove what killed writers left, as each new session does. Returns the number of objects."""
         self._check_writable()
         self._open_index()
-        self._finish()
-        return Writers(self._latest).collect()
-
-    def _finish(self):
-        """Create the snapshot of the last commit if its process was killed before it could."""
-        history = self._latest.kv("zarr.history")
-        number = history.get(b"head")
-        text = number and history.get(number)
-        last = json.loads(text) if text else None
+        number, last = _last(self._latest)
         if last and last["epoch"] is None and is_dead(last["process"]):
             _keep_version(self._latest, number, last)
+        return Writers(self._latest).collect()
+
+
+def _last(index):
+    """The number of the last commit and its record; None if there is none."""
+    history = index.kv("zarr.history")
+    number = history.get(b"head", b"0")
+    text = history.get(number)
+    return number, text and json.loads(text)
 
 
 def _keep_version(index, number, record):
@@ -435,7 +436,7 @@ def _keep_version(index, number, record):
     except NotSupported:
         return record
     record = index.change(lambda inside: _enter_version(inside, number, {**record, "epoch": epoch}))
-    # Another process that found the commit's one dead may have created it at the same time.
+    # Another process that came to the same commit may have created it at the same time.
     for snapshot in _named(index, name):
         if snapshot.epoch != record["epoch"]:
             index.destroy_snapshot(snapshot)
@@ -582,11 +583,26 @@ class Session(Store):
         """
         self._check_writable()
         self._open_index()
+        done = None
+        while done is None:
+            self._keep_last()
+            done = self._latest.change(lambda index: self._apply(index, message, name, force))
+        self._end()
+        number, record = done
+        return _commit(int(number), _keep_version(self._latest, number, record))
+
+    def _keep_last(self):
+        """Create the snapshot of the last commit if it has none yet: it must not show this one."""
+        number, last = _last(self._latest)
+        if last and not self._is_kept(last):
+            _keep_version(self._latest, number, last)
+
+    def _is_kept(self, record):
+        return record["epoch"] is not None or self._base is None
+
+    def _check_name(self, name):
         if name is not None and (not name or name.startswith((BASE, VERSION)) or self._has_snapshot(name)):
             raise Exists(17, f"{name!r} is no name for a snapshot, or there is one: choose another name")
-        number, record = self._latest.change(lambda index: self._apply(index, message, name, force))
-        self._end()
-        return _commit(int(number), _keep_version(self._latest, number, record))
 
     def _has_snapshot(self, name):
         with contextlib.suppress(NotSupported):
@@ -594,17 +610,20 @@ class Session(Store):
         return False
 
     def _apply(self, index, message, name, force):
-        """Do all of a commit in a transaction."""
+        """Do all of a commit in a transaction. None if the last commit has no snapshot yet."""
         writers, own = Writers(index), index.session(self._number)
         if not writers.has(self._number):
             raise self._ended()
+        before, last = _last(index)
+        if last and not self._is_kept(last):
+            return None
+        self._check_name(name)
         keys = [key.decode() for key in own]
         self._check_conflicts(index, () if force else keys)
         for key in keys:
             self._move(index, writers, own, key)
         writers.remove(self._number)
-        history = index.kv("zarr.history")
-        number = b"%d" % (int(history.get(b"head", b"0")) + 1)
+        number = b"%d" % (int(before) + 1)
         record = {
             "message": message,
             "name": name,
@@ -612,6 +631,7 @@ class Session(Store):
             "epoch": None,
             "process": this_process(),
         }
+        history = index.kv("zarr.history")
         history[b"head"], history[number] = number, json.dumps(record).encode()
         return number, record
 

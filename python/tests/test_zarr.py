@@ -283,6 +283,30 @@ def test_sessions_end_side_by_side(url):
 
 
 @pytest.mark.usefixtures("keeps_snapshots")
+def test_a_version_shows_no_later_commit(container, monkeypatch):
+    """Another session commits just before the snapshot of the first one is created, under the same name."""
+    store = Store(container)
+    first, second, third = (store.writable_session() for _ in range(3))
+    for session, key in (first, "a"), (second, "b"), (third, "c"):
+        session.set_sync(key, data(b"1"))
+    keep = esker.zarr._keep_version
+
+    def keep_late(*arguments):
+        monkeypatch.undo()
+        with pytest.raises(FileExistsError, match="choose another name"):
+            second.commit(name="v1")
+        third.commit(name="v2")
+        return keep(*arguments)
+
+    monkeypatch.setattr(esker.zarr, "_keep_version", keep_late)
+    commits = [first.commit(name="v1"), second.commit(name="v3")]
+    seen = [sorted(Store(container, at=at)._keys("")) for at in (commits[0].epoch, "v1", "v2", "v3")]
+    assert seen == [["a"], ["a"], ["a", "c"], ["a", "b", "c"]]
+    assert [commit.name for commit in store.ancestry()] == ["v3", "v2", "v1"]
+    assert sorted(snapshot.name for snapshot in container.snapshots()) == ["v1", "v2", "v3"]
+
+
+@pytest.mark.usefixtures("keeps_snapshots")
 def test_a_session_that_has_ended_takes_no_writes(container):
     store = Store(container)
     session = store.writable_session()
