@@ -144,8 +144,14 @@ pub trait OpenContainer: Metadata {
         None
     }
 
-    /// The epoch of the object's last modification, as far as its existing keys tell; zero if it has none.
-    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch>;
+    /// The epoch of the last modification of an object, or of what it has under a dkey, as far as existing keys tell; zero if
+    /// there are none. DAOS does not know it for a dkey: `daos:` pools return that of the object.
+    fn last_epoch<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch>;
 
     /// Takes a snapshot of the container; `NotSupported` if the capabilities exclude it.
     fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch>;

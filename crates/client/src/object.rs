@@ -202,7 +202,16 @@ impl Object {
     /// Errors of the backend.
     pub async fn epoch(&self, access: Access<'_>) -> Result<Epoch> {
         let reading = access.reading(&self.container)?;
-        self.container.opened()?.object_epoch(self.oid, reading.at()).await
+        self.container.opened()?.last_epoch(self.oid, None, reading.at()).await
+    }
+
+    /// The same of what is under a dkey. On `daos:` pools it is that of the object.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub async fn dkey_epoch(&self, dkey: &[u8], access: Access<'_>) -> Result<Epoch> {
+        let reading = access.reading(&self.container)?;
+        self.container.opened()?.last_epoch(self.oid, Some(dkey), reading.at()).await
     }
 
     /// Reads akeys of several dkeys. Each dkey is read from one consistent state.

@@ -271,8 +271,8 @@ async fn answer_read(
             check("objects of a query", oids.len(), QUERIES_MAX)?;
             Reply::FoundEach(container.query_keys(&oids, query, proof.read_at(at)).await?)
         }
-        ContainerRequest::ObjectEpoch(oid, at) => {
-            let epoch = container.object_epoch(oid, proof.read_at(at)).await?;
+        ContainerRequest::LastEpoch(oid, dkey, at) => {
+            let epoch = container.last_epoch(oid, dkey, proof.read_at(at)).await?;
             Reply::Epoch(epoch)
         }
         ContainerRequest::Metadata(_)

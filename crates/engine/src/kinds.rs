@@ -92,7 +92,7 @@ impl RequestKind {
             Of::Write(_) | Of::WriteProved(_) => Self::Write,
             Of::Fetch(..) => Self::Fetch,
             Of::ListKeys(..) | Of::ListExtents(..) | Of::ListObjects(..) => Self::List,
-            Of::Query(..) | Of::QueryEach(..) | Of::ObjectEpoch(..) => Self::Query,
+            Of::Query(..) | Of::QueryEach(..) | Of::LastEpoch(..) => Self::Query,
             Of::CreateSnapshot(_) | Of::ListSnapshots | Of::DestroySnapshot(_) => Self::Snapshot,
             Of::Lease(_)
             | Of::LeaseEach(_)

@@ -42,11 +42,6 @@ impl<'a> Named<'a> {
         (named.key() == key).then_some(named)
     }
 
-    fn oid(&self) -> ObjectId {
-        let (Self::Array(oid) | Self::Value(oid, _)) = *self;
-        oid
-    }
-
     fn key(&self) -> String {
         match self {
             Self::Array(oid) => oid.to_string(),
@@ -144,7 +139,7 @@ impl Plain {
     /// `NoSuchKey`; errors of the store.
     pub(crate) fn head(&self, key: &str) -> Outcome<Head> {
         let named = Named::parse(key).ok_or_else(|| no_such(key))?;
-        self.find(&named, self.changed(named.oid())?)?.ok_or_else(|| no_such(key))
+        self.find(&named)?.ok_or_else(|| no_such(key))
     }
 
     /// The same, and its content.
@@ -153,18 +148,27 @@ impl Plain {
     /// `NoSuchKey`; errors of the store.
     pub(crate) fn open(&self, key: &str) -> Outcome<(Head, Content)> {
         let named = Named::parse(key).ok_or_else(|| no_such(key))?;
-        let changed = self.changed(named.oid())?;
+        let changed = self.changed(&named)?;
         let (size, content) = self.content(&named)?.ok_or_else(|| no_such(key))?;
         Ok((head(changed, size), content))
     }
 
-    /// When an object changed: all its keys are looked at. To be asked before its content is, so that of what changes
-    /// meanwhile the time is that of the state before, and no condition takes the two for the same.
-    fn changed(&self, oid: ObjectId) -> Result<Epoch> {
-        self.0.object(oid).epoch(Access::Latest).wait()
+    /// When it changed. To be asked before its content is, so that of what changes meanwhile the time is that of the
+    /// state before, and no condition takes the two for the same.
+    fn changed(&self, named: &Named<'_>) -> Result<Epoch> {
+        match *named {
+            Named::Array(oid) => self.0.object(oid).epoch(Access::Latest).wait(),
+            Named::Value(oid, name) => {
+                let epoch = |kv: &Kv, key: &[u8]| {
+                    self.0.object(kv.oid()).dkey_epoch(key, Access::Latest).wait().map(Some)
+                };
+                Ok(self.value(oid, name, epoch)?.unwrap_or_default())
+            }
+        }
     }
 
-    fn find(&self, named: &Named<'_>, changed: Epoch) -> Result<Option<Head>> {
+    fn find(&self, named: &Named<'_>) -> Result<Option<Head>> {
+        let changed = self.changed(named)?;
         let size = match *named {
             Named::Array(oid) => self.cells(oid)?.map(|cells| cells.size()).transpose(),
             Named::Value(oid, name) => {
@@ -308,7 +312,7 @@ impl Walk<'_> {
     fn object(&mut self, oid: ObjectId, beginning: &str) -> Outcome<()> {
         let (plain, Wanted { prefix, delimiter, after, .. }) = (self.plain, self.wanted);
         if oid.object_type() == Some(ObjectType::Array) {
-            return self.show(beginning, || plain.changed(oid));
+            return self.show(beginning);
         }
         let is_one = delimiter.as_deref() == Some("/")
             && beginning.len() > prefix.len()
@@ -321,13 +325,11 @@ impl Walk<'_> {
     }
 
     fn values(&mut self, kv: &Kv, beginning: &str) -> Outcome<()> {
-        // Once for all of them.
-        let changed = self.plain.changed(kv.oid())?;
         let mut after = Some(String::new());
         while let Some(name) = after.filter(|_| !self.lines.is_full()) {
             let first = self.next_values(kv, beginning, name)?;
             after = first.last();
-            first.found.keys().try_for_each(|key| self.show(key, || Ok(changed)))?;
+            first.found.keys().try_for_each(|key| self.show(key))?;
         }
         Ok(())
     }
@@ -349,11 +351,11 @@ impl Walk<'_> {
     }
 
     /// Shows a key, unless its object is removed meanwhile.
-    fn show(&mut self, key: &str, changed: impl FnOnce() -> Result<Epoch>) -> Outcome<()> {
+    fn show(&mut self, key: &str) -> Outcome<()> {
         let plain = self.plain;
         self.lines.object(key, |key| {
             let Some(named) = Named::parse(key) else { return Ok(None) };
-            let found = plain.find(&named, changed()?)?;
+            let found = plain.find(&named)?;
             Ok(found.map(|Head { etag, mtime, size, .. }| Listed {
                 key: key.to_owned(),
                 size,
@@ -461,7 +463,9 @@ mod tests {
         let plain = Plain::new(container.clone());
         let etag = |key: &str| plain.open(key).ok().map(|(head, _)| head.etag);
         let before = etag(&oid.to_string());
-        assert!(before.is_some() && etag(&format!("{texts}/a")).is_some());
+        let value = format!("{texts}/a");
+        let of_value = etag(&value);
+        assert!(before.is_some() && of_value.is_some());
         let hexadecimal = format!("{:#x}.{:#x}", oid.hi, oid.lo);
         let wrong =
             ["", "/", "a", "1", "1.2", &format!("{oid}/"), &format!("{oid}/a"), &hexadecimal];
@@ -471,6 +475,13 @@ mod tests {
         let array = container.open_array(oid, Access::Latest).wait().unwrap();
         array.write(&[Extent::new(0, 1)], Source::One(b"x"), Access::Latest).wait().unwrap();
         assert_ne!(etag(&oid.to_string()), before);
+        let put = |key: &[u8]| {
+            container.kv(texts).unwrap().put(key, b"2", Cond::NONE, Access::Latest).wait().unwrap()
+        };
+        put(b"b");
+        assert_eq!(etag(&value), of_value, "another value changed");
+        put(b"a");
+        assert_ne!(etag(&value), of_value);
     }
 
     #[test]

@@ -176,8 +176,13 @@ impl OpenContainer for ShownContainer {
         }
     }
 
-    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
-        self.inner.object_epoch(oid, at)
+    fn last_epoch<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
+        self.inner.last_epoch(oid, dkey, at)
     }
 
     fn create_snapshot<'a>(&'a self, _name: &'a str) -> Reply<'a, Epoch> {

@@ -277,9 +277,14 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
         self.inner.is_unchanged(reads)
     }
 
-    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+    fn last_epoch<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
         let at = self.way.at(at);
-        self.way.pass(move || self.inner.object_epoch(oid, at))
+        self.way.pass(move || self.inner.last_epoch(oid, dkey, at))
     }
 
     fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {

@@ -182,7 +182,7 @@ pub enum ContainerRequest<'a> {
     /// [`Reply::Found`].
     Query(ObjectId, #[serde(borrow)] KeyQuery<'a>, At),
     /// [`Reply::Epoch`].
-    ObjectEpoch(ObjectId, At),
+    LastEpoch(ObjectId, #[serde(borrow)] Option<&'a [u8]>, At),
     /// [`Reply::Epoch`].
     CreateSnapshot(&'a str),
     /// [`Reply::Snapshots`].

@@ -2,7 +2,7 @@
 use super::conflicts::{Conflicts, Watched};
 use super::overlay::missing;
 use super::records::{Records, Stored};
-use super::tree::{AkeyPath, Tree, encode_akey, encode_dkey};
+use super::tree::{AkeyPath, Seen, Tree, encode_akey, encode_dkey};
 use crate::check::{check_count, check_keys};
 use esker_types::info::ContainerId;
 use esker_types::limits::{AKEYS_PER_OP_MAX, EXTENTS_PER_OP_MAX};
@@ -41,11 +41,23 @@ impl<P> Reader<'_, P> {
         self.note(Watched::Dkey(self.oid, dkey.to_vec()));
     }
 
-    /// The epoch of the object's last modification.
-    pub fn epoch(&mut self) -> Epoch {
-        self.note(Watched::Object(self.oid));
-        self.tree.object(self.oid, self.at).map(|seen| seen.epoch).max().unwrap_or_default()
+    /// The epoch of the last modification of the object, or of what is under a dkey.
+    ///
+    /// # Errors
+    /// As [`crate::OpenContainer::last_epoch`].
+    pub fn epoch(&mut self, dkey: Option<&[u8]>) -> Result<Epoch> {
+        let Some(dkey) = dkey else {
+            self.note(Watched::Object(self.oid));
+            return Ok(last(self.tree.object(self.oid, self.at)));
+        };
+        let dkey = encode_dkey(self.oid, dkey)?;
+        self.note_dkey(&dkey);
+        Ok(last(self.tree.dkey(self.oid, &dkey, self.at)))
     }
+}
+
+fn last<'a, P: 'a>(seen: impl Iterator<Item = Seen<'a, P>>) -> Epoch {
+    seen.map(|seen| seen.epoch).max().unwrap_or_default()
 }
 
 impl Reader<'_> {

@@ -206,8 +206,13 @@ impl OpenContainer for Opened {
         pending(async move { self.reader(oid, at).await?.query(query).await })
     }
 
-    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
-        pending(async move { self.reader(oid, at).await?.epoch().await })
+    fn last_epoch<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
+        pending(async move { self.reader(oid, at).await?.epoch(dkey).await })
     }
 
     fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {

@@ -249,8 +249,13 @@ impl OpenContainer for Opened {
         self.pool.with(|state| state.reader(self.id, oid, at)?.query(query))
     }
 
-    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
-        self.pool.with(|state| Ok(state.reader(self.id, oid, at)?.epoch()))
+    fn last_epoch<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
+        self.pool.with(|state| state.reader(self.id, oid, at)?.epoch(dkey))
     }
 
     fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {

@@ -503,12 +503,17 @@ impl OpenContainer for Opened {
         Some(self.within(unchanged).wait().unwrap_or(false))
     }
 
-    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+    fn last_epoch<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
         self.viewing(at, |open| {
-            let shards = self.own_shards(oid);
+            let shards = self.shards(oid, dkey)?;
             let epochs = shards
                 .iter()
-                .map(|&shard| open.targets[shard as usize].object_epoch(self.id(), oid, at));
+                .map(|&shard| open.targets[shard as usize].last_epoch(self.id(), oid, dkey, at));
             epochs.collect::<Result<Vec<_>>>().map(|all| all.into_iter().max().unwrap_or_default())
         })
     }

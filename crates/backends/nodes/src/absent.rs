@@ -191,7 +191,12 @@ impl OpenContainer for AbsentContainer {
         self.part.lost()
     }
 
-    fn object_epoch<'a>(&'a self, _: ObjectId, _: ReadAt<'a>) -> Reply<'a, Epoch> {
+    fn last_epoch<'a>(
+        &'a self,
+        _: ObjectId,
+        _: Option<&'a [u8]>,
+        _: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
         self.part.lost()
     }
 

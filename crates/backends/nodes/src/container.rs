@@ -252,8 +252,13 @@ impl OpenContainer for Opened {
         Reply::Pending(Box::pin(self.ask_lease(reads)))
     }
 
-    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
-        self.read(ContainerRequest::ObjectEpoch(oid, at_of(at)), at, epoch)
+    fn last_epoch<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
+        self.read(ContainerRequest::LastEpoch(oid, dkey, at_of(at)), at, epoch)
     }
 
     fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {

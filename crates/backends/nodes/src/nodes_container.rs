@@ -417,8 +417,14 @@ impl NodesContainer {
         one_node!(self, node, part => part.lease_reads(reads))
     }
 
-    fn epoch_at<'a>(&'a self, node: usize, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
-        read_one!(self, node, part, at => part.object_epoch(oid, at))
+    fn epoch_at<'a>(
+        &'a self,
+        node: usize,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
+        read_one!(self, node, part, at => part.last_epoch(oid, dkey, at))
     }
 
     fn list_at<'a>(
@@ -703,10 +709,18 @@ impl OpenContainer for NodesContainer {
         Reply::Pending(Box::pin(self.lease_everywhere(reads)))
     }
 
-    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
+    fn last_epoch<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
+        if let Some(dkey) = dkey {
+            return self.epoch_at(self.index_of(oid, dkey), oid, Some(dkey), at);
+        }
         let nodes = self.nodes_of(oid);
         Reply::Pending(Box::pin(async move {
-            let epochs = self.on(nodes, |node| self.epoch_at(node, oid, at)).await?;
+            let epochs = self.on(nodes, |node| self.epoch_at(node, oid, None, at)).await?;
             Ok(epochs.into_iter().max().unwrap_or_default())
         }))
     }

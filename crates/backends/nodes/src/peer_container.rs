@@ -236,8 +236,13 @@ impl OpenContainer for PeerContainer {
         within!(self, container => container.lease_reads(reads).await)
     }
 
-    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
-        within!(self, container => container.object_epoch(oid, at).await)
+    fn last_epoch<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
+        within!(self, container => container.last_epoch(oid, dkey, at).await)
     }
 
     fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {

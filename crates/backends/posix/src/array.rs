@@ -374,9 +374,13 @@ impl Form for ArrayFiles<'_> {
         outermost(query.edge, answers.flatten()).transpose()
     }
 
-    fn epoch(&self) -> Result<Epoch> {
+    fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
         let of = |dkey: &u64| Ok(files::info(&self.path_of(*dkey))?.map(|info| epoch_of(&info)));
-        let epochs = self.dkeys()?.iter().map(of).collect::<Result<Vec<_>>>()?;
+        let dkeys = match dkey.map(key_to_u64).transpose()? {
+            Some(dkey) => Vec::from_iter(self.has(dkey)?.then_some(dkey)),
+            None => self.dkeys()?,
+        };
+        let epochs = dkeys.iter().map(of).collect::<Result<Vec<_>>>()?;
         Ok(epochs.into_iter().flatten().max().unwrap_or_default())
     }
 }

@@ -44,7 +44,7 @@ pub(super) trait Form {
         entries: usize,
     ) -> Result<Vec<StoredExtent>>;
     fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>>;
-    fn epoch(&self) -> Result<Epoch>;
+    fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch>;
 }
 
 /// The representation of an object, determined by its type.

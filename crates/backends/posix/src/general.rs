@@ -225,11 +225,14 @@ impl Form for General<'_> {
         outermost(query.edge, answers.flat_map(Option::into_iter)).transpose()
     }
 
-    fn epoch(&self) -> Result<Epoch> {
+    fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
+        if let Some(dkey) = dkey {
+            return self.reading(dkey, |reader| reader.epoch(Some(dkey)));
+        }
         let mut latest = Epoch::default();
         for dkey in self.dkeys()? {
             let dkey = self.decoded(&dkey)?;
-            latest = latest.max(self.reading(&dkey, |reader| Ok(reader.epoch()))?);
+            latest = latest.max(self.reading(&dkey, |reader| reader.epoch(None))?);
         }
         Ok(latest)
     }

@@ -311,11 +311,14 @@ impl Form for KvDirectory<'_> {
         Ok(dkey.map(|dkey| found(&query, dkey, None)))
     }
 
-    /// The modification time of its directory, which every put and removal changes.
-    fn epoch(&self) -> Result<Epoch> {
-        match files::info(&self.0.path)? {
-            Some(info) if !self.keys()?.is_empty() => Ok(epoch_of(&info)),
-            _ => Ok(Epoch::default()),
-        }
+    /// The modification time of the file of the key; that of the directory, which every put and removal changes, for all of them.
+    fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
+        let path = match dkey {
+            Some(dkey) if self.stored(dkey, false)?.is_none() => None,
+            Some(dkey) => Some(self.file_of(dkey)?.0),
+            None => (!self.keys()?.is_empty()).then(|| self.0.path.clone()),
+        };
+        let info = path.map(|path| files::info(&path)).transpose()?.flatten();
+        Ok(info.as_ref().map(epoch_of).unwrap_or_default())
     }
 }

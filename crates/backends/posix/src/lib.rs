@@ -291,8 +291,16 @@ impl OpenContainer for Opened {
         }))
     }
 
-    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
-        Reply::Ready(self.reading(oid, at, |form| form.epoch()))
+    fn last_epoch<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
+        Reply::Ready(self.reading(oid, at, |form| {
+            dkey.map_or(Ok(()), |dkey| check_keys(oid, dkey, None))?;
+            form.epoch(dkey)
+        }))
     }
 
     fn create_snapshot<'a>(&'a self, _: &'a str) -> Reply<'a, Epoch> {

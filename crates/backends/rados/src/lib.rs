@@ -306,8 +306,13 @@ impl OpenContainer for Opened {
         pending(async move { self.listing(oid, at)?.query(query).await })
     }
 
-    fn object_epoch<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Reply<'a, Epoch> {
-        pending(async move { self.listing(oid, at)?.epoch().await })
+    fn last_epoch<'a>(
+        &'a self,
+        oid: ObjectId,
+        dkey: Option<&'a [u8]>,
+        at: ReadAt<'a>,
+    ) -> Reply<'a, Epoch> {
+        pending(async move { self.listing(oid, at)?.epoch(dkey).await })
     }
 
     fn create_snapshot<'a>(&'a self, _: &'a str) -> Reply<'a, Epoch> {

@@ -250,9 +250,12 @@ impl Listing<'_> {
         Ok(found)
     }
 
-    pub(super) async fn epoch(&self) -> Result<Epoch> {
-        let loaded = self.whole().await?;
-        self.reading(&loaded, |reader| Ok(reader.epoch()))
+    pub(super) async fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
+        let loaded = match dkey {
+            Some(dkey) => self.dkey(dkey).await?,
+            None => self.whole().await?,
+        };
+        self.reading(&loaded, |reader| reader.epoch(dkey))
     }
 
     /// Loads everything under a dkey.

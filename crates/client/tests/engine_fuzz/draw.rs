@@ -196,7 +196,7 @@ impl Draw<'_> {
             3 => Of::AllocateOids(self.number()),
             4 => Of::NextOid,
             5 => Of::Query(self.oid(), self.query(), self.at()),
-            6 => Of::ObjectEpoch(self.oid(), self.at()),
+            6 => Of::LastEpoch(self.oid(), self.some(Self::key), self.at()),
             7 => Of::CreateSnapshot(self.pick(&NAMES)),
             8 => Of::ListSnapshots,
             9 => Of::DestroySnapshot(Epoch(self.number())),

@@ -40,16 +40,20 @@ impl Target {
         }
     }
 
-    /// Epoch of the last write to what exists of an object; zero if nothing exists.
-    pub fn object_epoch(
+    /// Epoch of the last write to what exists of an object, or under one of its dkeys; zero if nothing exists.
+    pub fn last_epoch(
         &self,
         container: ContainerId,
         oid: ObjectId,
+        dkey: Option<&[u8]>,
         at: ReadAt<'_>,
     ) -> Result<Epoch> {
         let txn = self.read()?;
-        self.note_read(at, &txn, container, oid, None);
-        let prefix = Key::object(Table::Data, container, oid);
+        self.note_read(at, &txn, container, oid, dkey);
+        let prefix = match dkey {
+            Some(dkey) => Key::dkey(Table::Data, container, oid, dkey)?,
+            None => Key::object(Table::Data, container, oid),
+        };
         let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
         let mut latest = Epoch(0);
         let mut next = scan.seek(&prefix)?;

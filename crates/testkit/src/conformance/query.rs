@@ -227,5 +227,8 @@ fn epochs_grow(store: &Store) -> Result<()> {
         "{first:?} {second:?} {third:?}"
     );
     assert!(first < third, "{third:?} is later than {first:?}");
+    let of_dkey = |dkey: u64| object.dkey_epoch(&dkey.to_ne_bytes(), Access::Latest).wait();
+    assert_eq!((of_dkey(1)?, of_dkey(3)?), (epoch()?, Epoch(0)));
+    assert!(Epoch(0) < of_dkey(2)? && of_dkey(2)? <= epoch()?);
     Ok(())
 }

@@ -49,6 +49,7 @@ pub(super) enum Read {
     },
     HasEpoch {
         oid: ObjectId,
+        dkey: Option<Vec<u8>>,
     },
 }
 
@@ -100,7 +101,10 @@ impl Read {
             }
             3 => Self::Objects { step },
             4 | 5 => Self::query(random, oid),
-            6 => Self::HasEpoch { oid },
+            6 => Self::HasEpoch {
+                oid,
+                dkey: Some(dkey(random, oid)).filter(|_| random.below(2) == 0),
+            },
             _ => Self::fetch(random, oid),
         }
     }
@@ -159,8 +163,8 @@ impl Read {
             }
             Self::Objects { step } => objects(container, *step, at),
             Self::Query { .. } => self.ask_query(container, at),
-            Self::HasEpoch { oid } => {
-                let epoch = container.object_epoch(*oid, at).wait();
+            Self::HasEpoch { oid, dkey } => {
+                let epoch = container.last_epoch(*oid, dkey.as_deref(), at).wait();
                 epoch.map(|epoch| Answer::HasEpoch(epoch.0 > 0))
             }
         };
