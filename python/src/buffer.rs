@@ -157,23 +157,6 @@ impl View {
     }
 }
 
-/// Size from which the allocator requests new memory from the system, page by page.
-const LARGE_MIN: usize = 4 << 20;
-const PAGE: usize = 4096;
-
-/// Requests large pages for new memory: page faults of small pages cost several times as much as the read itself.
-/// Best effort.
-///
-/// # Safety
-/// The `len` bytes at `start` are allocated.
-unsafe fn want_large_pages(start: *mut u8, len: usize) {
-    let skip = start.align_offset(PAGE);
-    if len >= LARGE_MIN && skip < len {
-        // SAFETY: the caller guarantees that the range is allocated; the call does not change its content.
-        unsafe { libc::madvise(start.add(skip).cast(), len - skip, libc::MADV_HUGEPAGE) };
-    }
-}
-
 /// New bytes of length `len`, all of which `fill` writes unless it fails.
 ///
 /// They are not zeroed first, which would cost as much as reading them.
@@ -197,9 +180,9 @@ pub(crate) fn filled<'py>(
         let object = ffi::PyBytes_FromStringAndSize(null(), size);
         let bytes = Bound::from_owned_ptr_or_err(py, object)?;
         let start = ffi::PyBytes_AsString(object).cast::<u8>();
-        want_large_pages(start, len);
         (bytes, slice::from_raw_parts_mut(start, len))
     };
+    esker_os::want_huge_pages(place);
     call(py, || fill(place))?;
     bytes.cast_into().map_err(PyErr::from)
 }

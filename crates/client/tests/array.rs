@@ -222,6 +222,28 @@ fn holes_of_a_byte_array_read_as_zeros_up_to_its_size() {
     assert_eq!(&past, b"..");
 }
 
+/// Such reads ask for huge pages.
+#[test]
+fn long_reads_fill_fresh_memory_up_to_the_end() {
+    let container = container();
+    let shape = ArrayAttributes { cell_size: 1, chunk_size: 1 << 20 };
+    let oid = oid(&container, ObjectType::ArrayByte);
+    let array = container.open_array_with_attributes(oid, shape).unwrap();
+    let data: Vec<u8> = (0..9_u32 << 20).map(|n| (n / 3) as u8).collect();
+    write(&array, 0, &data);
+    let mut one = vec![0; 24 << 20];
+    let read = read_into(&array, 1, &mut one);
+    assert_eq!((read.bytes, read.short_bytes), ((9 << 20) - 1, (15 << 20) + 1));
+    assert!(
+        one[..(9 << 20) - 1] == data[1..] && one[(9 << 20) - 1..].iter().all(|&byte| byte == 0)
+    );
+    let (mut first, mut second) = (vec![0; 5 << 20], vec![0; 6 << 20]);
+    let sink = Sink::Many(vec![&mut first, &mut second]);
+    let range = [Extent::new(0, 11 << 20)];
+    assert_eq!(array.read(&range, sink, Access::Latest).wait().unwrap().bytes, 9 << 20);
+    assert!(first == data[..5 << 20] && second[..4 << 20] == data[5 << 20..]);
+}
+
 #[test]
 fn short_reads_count_every_range() {
     let container = container();

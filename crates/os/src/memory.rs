@@ -1,5 +1,7 @@
-//! Memory of the C library's allocator.
+//! Memory of the process: what the C library's allocator keeps, and the pages of buffers that are about to be filled.
 #![allow(unsafe_code)]
+
+use std::ops::Range;
 
 /// Bytes of freed memory at the end of a heap that are kept for what is allocated next.
 const KEPT_BYTES: i32 = 32 << 20;
@@ -18,6 +20,38 @@ pub fn keep_freed() {
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
     }
+}
+
+/// Bytes of a huge page.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Asks the kernel for huge pages in a buffer that is about to be filled, if nothing is there yet. A fresh buffer costs a page
+/// fault for each page, and with small pages these take several times as long as filling it. Only whole huge pages inside the
+/// buffer are asked for, so no more memory is used. Best effort: contents stay as they are, and errors have no effect.
+pub fn want_huge_pages(buffer: &mut [u8]) {
+    if !lacks_huge_pages(buffer) {
+        return;
+    }
+    let whole = whole_pages(buffer);
+    let inner = &mut buffer[whole];
+    // SAFETY: the range is inside the buffer, and the call does not change its content.
+    unsafe { libc::madvise(inner.as_mut_ptr().cast(), inner.len(), libc::MADV_HUGEPAGE) };
+}
+
+/// True if [`want_huge_pages`] would ask for any: a look at one page of the buffer.
+#[must_use]
+pub fn lacks_huge_pages(buffer: &[u8]) -> bool {
+    let Some(last) = buffer[whole_pages(buffer)].rchunks(HUGE_PAGE).next() else { return false };
+    let mut present = 1;
+    // SAFETY: the address is aligned to a page, and the one byte of the answer is ours.
+    let told = unsafe { libc::mincore(last.as_ptr().cast_mut().cast(), 1, &raw mut present) };
+    told == 0 && present & 1 == 0
+}
+
+/// The huge pages that lie in a buffer with all of their bytes.
+fn whole_pages(buffer: &[u8]) -> Range<usize> {
+    let start = buffer.as_ptr().align_offset(HUGE_PAGE).min(buffer.len());
+    start..start + (buffer.len() - start) / HUGE_PAGE * HUGE_PAGE
 }
 
 #[cfg(test)]
@@ -45,5 +79,44 @@ mod tests {
             faults() - before
         });
         assert!(all.join().unwrap() < 50 * 100);
+    }
+
+    /// True if the mapping of an address is to have huge pages.
+    fn wants_huge_pages(place: &[u8]) -> bool {
+        let address = place.as_ptr() as usize;
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut inside = false;
+        for line in maps.lines() {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            if let Some((from, to)) = range
+                && let (Ok(from), Ok(to)) =
+                    (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16))
+            {
+                inside = (from..to).contains(&address);
+            } else if inside && let Some(flags) = line.strip_prefix("VmFlags:") {
+                return flags.split(' ').any(|flag| flag == "hg");
+            }
+        }
+        panic!("{address:x} is in no mapping")
+    }
+
+    #[test]
+    fn only_whole_huge_pages_that_were_never_used_are_asked_for() {
+        // Long enough for a mapping of its own.
+        let mut buffer = vec![0_u8; 40 << 20];
+        let aligned = buffer.as_ptr().align_offset(HUGE_PAGE);
+        buffer[aligned + 7 * HUGE_PAGE] = 1;
+        want_huge_pages(&mut buffer[aligned + 6 * HUGE_PAGE..aligned + 8 * HUGE_PAGE]);
+        assert!(!wants_huge_pages(&buffer[aligned + 6 * HUGE_PAGE..]), "it is in use");
+        want_huge_pages(&mut buffer[aligned + 1..aligned + 2 * HUGE_PAGE - 1]);
+        assert!(!wants_huge_pages(&buffer[aligned..]), "it is shorter");
+        want_huge_pages(&mut buffer[aligned + HUGE_PAGE - 1..aligned + 3 * HUGE_PAGE + 1]);
+        assert!(
+            !wants_huge_pages(&buffer[aligned..])
+                && !wants_huge_pages(&buffer[aligned + 3 * HUGE_PAGE..])
+        );
+        let has_any = std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists();
+        assert_eq!(wants_huge_pages(&buffer[aligned + HUGE_PAGE..]), has_any);
+        assert!(buffer.iter().map(|&byte| u64::from(byte)).sum::<u64>() == 1);
     }
 }

@@ -3,10 +3,14 @@ use super::cells::{Chunk, Part, Piece, chunks, holes};
 use super::{AKEY, Array};
 use crate::access::Access;
 use crate::view::View;
+use esker_os::{lacks_huge_pages, want_huge_pages};
 use esker_types::ops::{
     AkeyRef, Cond, DkeyFetch, Fetch, FetchReply, Sink, Source, Update, Value, Wanted,
 };
 use esker_types::{Error, ErrorKind, Extent, Result};
+
+/// Shorter sinks are not looked at: a look takes about a microsecond.
+const LONG_MIN: u64 = 2 << 20;
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,13 +182,31 @@ impl Array {
 }
 
 impl Read<'_> {
-    async fn ranges(&mut self, ranges: &[Extent], sink: Sink<'_>) -> Result<()> {
+    async fn ranges(&mut self, ranges: &[Extent], mut sink: Sink<'_>) -> Result<()> {
         let layout = self.array.layout;
         layout.check(ranges, sink.len())?;
+        self.want_pages(ranges, &mut sink).await?;
         match layout.only_piece(ranges) {
             Some(piece) => self.chunk(&piece.dkey.to_ne_bytes(), &[piece.extent], sink).await,
             None => self.pieces(&layout.pieces(ranges)?, sink).await,
         }
+    }
+
+    /// Asks for huge pages in a long sink that was never used, as far as there is something to read. A transaction would
+    /// depend on the size then, so it does without.
+    async fn want_pages(&self, ranges: &[Extent], sink: &mut Sink<'_>) -> Result<()> {
+        let (&[range], Access::Latest | Access::Snapshot(_)) = (ranges, self.access) else {
+            return Ok(());
+        };
+        if sink.len() < LONG_MIN || !any(sink, lacks_huge_pages) {
+            return Ok(());
+        }
+        let size = self.array.size(self.access).await?;
+        let cells = size.saturating_sub(range.start).min(range.count);
+        sink.visit(0, cells * self.array.layout.cell_size(), |part| {
+            want_huge_pages(part);
+            Ok(())
+        })
     }
 
     /// Reads several chunks by one fetch, so that the backend can read them in parallel.
@@ -271,6 +293,15 @@ impl Read<'_> {
         let below = |range: &Extent| size.saturating_sub(range.start).min(range.count);
         let read = ranges.iter().map(below).sum::<u64>() * self.array.layout.cell_size();
         ArrayRead { bytes: read, short_bytes: bytes - read }
+    }
+}
+
+/// True if `is` holds for any buffer of a sink.
+fn any(sink: &Sink<'_>, is: impl Fn(&[u8]) -> bool) -> bool {
+    match sink {
+        Sink::None => false,
+        Sink::One(buffer) => is(buffer),
+        Sink::Many(buffers) => buffers.iter().any(|buffer| is(buffer)),
     }
 }
 
