@@ -182,7 +182,6 @@ pub(crate) fn filled<'py>(
         let start = ffi::PyBytes_AsString(object).cast::<u8>();
         (bytes, slice::from_raw_parts_mut(start, len))
     };
-    esker_os::want_huge_pages(place);
     call(py, || fill(place))?;
     bytes.cast_into().map_err(PyErr::from)
 }
