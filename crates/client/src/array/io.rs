@@ -185,28 +185,28 @@ impl Read<'_> {
     async fn ranges(&mut self, ranges: &[Extent], mut sink: Sink<'_>) -> Result<()> {
         let layout = self.array.layout;
         layout.check(ranges, sink.len())?;
-        self.want_pages(ranges, &mut sink).await?;
+        self.want_pages(ranges, &mut sink).await;
         match layout.only_piece(ranges) {
             Some(piece) => self.chunk(&piece.dkey.to_ne_bytes(), &[piece.extent], sink).await,
             None => self.pieces(&layout.pieces(ranges)?, sink).await,
         }
     }
 
-    /// Asks for huge pages in a long sink that was never used, as far as there is something to read. A transaction would
-    /// depend on the size then, so it does without.
-    async fn want_pages(&self, ranges: &[Extent], sink: &mut Sink<'_>) -> Result<()> {
+    /// Asks for huge pages in a long sink that was never used, as far as there is something to read. Best effort. A
+    /// transaction would depend on the size then, so it does without.
+    async fn want_pages(&self, ranges: &[Extent], sink: &mut Sink<'_>) {
         let (&[range], Access::Latest | Access::Snapshot(_)) = (ranges, self.access) else {
-            return Ok(());
+            return;
         };
         if sink.len() < LONG_MIN || !any(sink, lacks_huge_pages) {
-            return Ok(());
+            return;
         }
-        let size = self.array.size(self.access).await?;
+        let size = self.array.size(self.access).await.unwrap_or(0);
         let cells = size.saturating_sub(range.start).min(range.count);
-        sink.visit(0, cells * self.array.layout.cell_size(), |part| {
+        let _ = sink.visit(0, cells * self.array.layout.cell_size(), |part| {
             want_huge_pages(part);
             Ok(())
-        })
+        });
     }
 
     /// Reads several chunks by one fetch, so that the backend can read them in parallel.
