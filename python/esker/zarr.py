@@ -414,9 +414,7 @@ class Store(ZarrStore):
         """Remove what killed writers left, as each new session does. Returns the number of objects."""
         self._check_writable()
         self._open_index()
-        number, last = _last(self._latest)
-        if last and last["epoch"] is None and is_dead(last["process"]):
-            _keep_version(self._latest, number, last)
+        _keep_last(self._latest, lambda last: is_dead(last["process"]))
         return Writers(self._latest).collect()
 
 
@@ -426,6 +424,13 @@ def _last(index):
     number = history.get(b"head", b"0")
     text = history.get(number)
     return number, text and json.loads(text)
+
+
+def _keep_last(index, where=lambda _last: True):
+    """Create the snapshot of the last commit if it has none yet, and `where` is true of its record."""
+    number, last = _last(index)
+    if last and last["epoch"] is None and where(last):
+        _keep_version(index, number, last)
 
 
 def _keep_version(index, number, record):
@@ -583,22 +588,11 @@ class Session(Store):
         """
         self._check_writable()
         self._open_index()
-        done = None
-        while done is None:
-            self._keep_last()
-            done = self._latest.change(lambda index: self._apply(index, message, name, force))
+        while (done := self._latest.change(lambda index: self._apply(index, message, name, force))) is None:
+            _keep_last(self._latest)
         self._end()
         number, record = done
         return _commit(int(number), _keep_version(self._latest, number, record))
-
-    def _keep_last(self):
-        """Create the snapshot of the last commit if it has none yet: it must not show this one."""
-        number, last = _last(self._latest)
-        if last and not self._is_kept(last):
-            _keep_version(self._latest, number, last)
-
-    def _is_kept(self, record):
-        return record["epoch"] is not None or self._base is None
 
     def _check_name(self, name):
         if name is not None and (not name or name.startswith((BASE, VERSION)) or self._has_snapshot(name)):
@@ -610,12 +604,12 @@ class Session(Store):
         return False
 
     def _apply(self, index, message, name, force):
-        """Do all of a commit in a transaction. None if the last commit has no snapshot yet."""
+        """Commit in a transaction. None if the last commit has no snapshot yet: it would show this one."""
         writers, own = Writers(index), index.session(self._number)
         if not writers.has(self._number):
             raise self._ended()
         before, last = _last(index)
-        if last and not self._is_kept(last):
+        if last and last["epoch"] is None and self._base is not None:
             return None
         self._check_name(name)
         keys = [key.decode() for key in own]

@@ -23,7 +23,7 @@ pub fn keep_freed() {
 }
 
 /// Bytes of a huge page.
-const HUGE_PAGE: usize = 2 << 20;
+pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Asks the kernel for huge pages in a buffer that is about to be filled, if nothing is there yet. A fresh buffer costs a page
 /// fault for each page, and with small pages these take several times as long as filling it. Only whole huge pages inside the

@@ -2,18 +2,8 @@
 use super::container::Opened;
 use super::proof::{Digest, Read};
 use esker_daos_binding::{Object, Tx};
-use esker_types::ops::{Edge, KeyQuery, ReadTokens, View};
+use esker_types::ops::{KeyQuery, ReadTokens, View};
 use esker_types::{Epoch, ObjectId, Result};
-
-/// Asks whether there is a key.
-const WHETHER_ANY: KeyQuery<'_> = KeyQuery {
-    edge: Edge::Min,
-    dkey: None,
-    after: None,
-    akey: None,
-    want_akey: false,
-    want_extent: false,
-};
 
 /// Reads an object.
 pub(super) struct Reader<'a> {
@@ -46,7 +36,8 @@ impl Reader<'_> {
     /// The epoch of the object's last modification; zero if it has no key, or not the dkey that is asked for: DAOS does not
     /// tell when that changed. In a snapshot it is no later than that.
     pub(super) async fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
-        if dkey.is_some() && self.query(KeyQuery { dkey, ..WHETHER_ANY }).await?.is_none() {
+        if dkey.is_some() && self.query(KeyQuery { dkey, ..KeyQuery::FIRST_DKEY }).await?.is_none()
+        {
             return Ok(Epoch::default());
         }
         let epoch = self.latest_epoch().await?;

@@ -18,8 +18,8 @@ use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, Commit, DkeyFetch, Edge, KeyFound, KeyQuery, KeyScope, ListLimit,
-    Outcome, Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, View, Wanted, Write,
+    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, Outcome,
+    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, View, Wanted, Write,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::BTreeSet;
@@ -211,16 +211,6 @@ fn elsewhere() -> Error {
 fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<ReadVersion>> {
     tokens.map_or(Ok(Vec::new()), |tokens| ReadVersion::of(tokens, open.superblock.targets))
 }
-
-/// Asks for the first dkey of an object.
-const FIRST_DKEY: KeyQuery<'_> = KeyQuery {
-    edge: Edge::Min,
-    dkey: None,
-    after: None,
-    akey: None,
-    want_akey: false,
-    want_extent: false,
-};
 
 /// From so many keys or objects on, a read has short tokens.
 const COMPACT_MIN: usize = 32;
@@ -492,7 +482,7 @@ impl OpenContainer for Opened {
             let tokens = ReadTokens::default();
             // A search among the keys of an object depends on all of them, with what they hold.
             let at = ReadAt { tokens: Some(&tokens), ..ReadAt::LATEST };
-            self.lister(open, oid, at).query(&self.own_shards(oid), FIRST_DKEY)?;
+            self.lister(open, oid, at).query(&self.own_shards(oid), KeyQuery::FIRST_DKEY)?;
             Ok(Some(tokens))
         })
     }

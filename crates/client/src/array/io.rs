@@ -3,14 +3,11 @@ use super::cells::{Chunk, Part, Piece, chunks, holes};
 use super::{AKEY, Array};
 use crate::access::Access;
 use crate::view::View;
-use esker_os::{lacks_huge_pages, want_huge_pages};
+use esker_os::{HUGE_PAGE, lacks_huge_pages, want_huge_pages};
 use esker_types::ops::{
     AkeyRef, Cond, DkeyFetch, Fetch, FetchReply, Sink, Source, Update, Value, Wanted,
 };
 use esker_types::{Error, ErrorKind, Extent, Result};
-
-/// Shorter sinks are not looked at: a look takes about a microsecond.
-const LONG_MIN: u64 = 2 << 20;
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -198,7 +195,7 @@ impl Read<'_> {
         let (&[range], Access::Latest | Access::Snapshot(_)) = (ranges, self.access) else {
             return;
         };
-        if sink.len() < LONG_MIN || !any(sink, lacks_huge_pages) {
+        if sink.len() < HUGE_PAGE as u64 || !any(sink, lacks_huge_pages) {
             return;
         }
         let size = self.array.size(self.access).await.unwrap_or(0);

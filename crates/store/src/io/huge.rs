@@ -15,9 +15,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Bytes of a huge page.
-pub(crate) const HUGE: u64 = 2 << 20;
+pub(crate) const HUGE: u64 = HUGE_LEN as u64;
 /// The same as a length in memory.
-pub(super) const HUGE_LEN: usize = HUGE as usize;
+pub(super) const HUGE_LEN: usize = esker_os::HUGE_PAGE;
 
 /// The huge pages that are entirely within a part of a file.
 fn inside(part: &Range<u64>) -> Range<u64> {

@@ -4,7 +4,7 @@ use crate::dtype::DataType;
 use crate::limits::NAME_BYTES_MAX;
 use crate::messages::{State, TensorRecord};
 use esker::{Access, Kv, Wait};
-use esker_types::ops::{Anchor, Cond, Edge, KeyQuery, ListLimit};
+use esker_types::ops::{Anchor, Cond, KeyQuery, ListLimit};
 use esker_types::{Error, ErrorKind, ObjectId, Result, Uuid};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -170,14 +170,7 @@ impl TensorStore {
     /// Errors of the backend.
     pub fn next_name(&self, after: &[u8]) -> Result<Option<String>> {
         let after = Some(after).filter(|after| !after.is_empty());
-        let query = KeyQuery {
-            edge: Edge::Min,
-            dkey: None,
-            after,
-            akey: None,
-            want_akey: false,
-            want_extent: false,
-        };
+        let query = KeyQuery { after, ..KeyQuery::FIRST_DKEY };
         let found = self.names.object().query_key(query, self.access()).wait()?;
         let name = found.map(|found| String::from_utf8(found.dkey)).transpose();
         name.map_err(|_| {

@@ -139,6 +139,16 @@ pub struct KeyQuery<'a> {
 }
 
 impl KeyQuery<'_> {
+    /// Asks for the first dkey of an object.
+    pub const FIRST_DKEY: KeyQuery<'static> = KeyQuery {
+        edge: Edge::Min,
+        dkey: None,
+        after: None,
+        akey: None,
+        want_akey: false,
+        want_extent: false,
+    };
+
     /// The dkey that others must be greater than, encoded; empty if all are considered.
     ///
     /// # Errors
