@@ -1,6 +1,6 @@
 //! One file, many writers.
 use super::{Arena, CHUNK, FILE, Part, WORKERS, read_file};
-use crate::common::Worker;
+use crate::common::{self, Worker};
 use dfs::{File, Open};
 use esker_torture::{Random, pause, scaled};
 use std::collections::BTreeSet;
@@ -38,23 +38,24 @@ fn shared(part: &Part) -> File {
     part.root.lookup(b"shared").and_then(|node| node.open(Open::BOTH)).expect("the shared file")
 }
 
-/// Continues after the last record that the worker noted, because it may have been killed.
-fn first_number(part: &Part) -> u64 {
-    let path = super::history_path(part_folder().as_ref(), part.worker);
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let last = text.lines().last().and_then(|line| line.split(' ').next()?.parse::<u64>().ok());
-    // The next record may be in the file without having been noted.
-    last.map_or(0, |last| last + 2)
-}
+/// What a process notes before its first record.
+const BEGIN: &str = "begin";
+/// The room of numbers of one process.
+const NUMBERS: u64 = 1 << 32;
 
-fn part_folder() -> String {
-    crate::common::arguments()[1].clone()
+/// The first number of this process. A killed process may have appended a record that it did not note, so no two
+/// processes share numbers.
+fn first_number(part: &mut Part) -> u64 {
+    let path = super::history_path(common::arguments()[1].as_ref(), part.worker);
+    let before = std::fs::read_to_string(path).expect("the history").matches(BEGIN).count();
+    part.note(BEGIN);
+    before as u64 * NUMBERS
 }
 
 pub(crate) fn append() {
     let mut part = Part::take();
     let file = shared(&part);
-    let first = first_number(&part);
+    let first = first_number(&mut part);
     for number in first..first + part.rounds {
         let offset = file.append(&record(part.worker, number)).expect("appending");
         part.note(&format!("{number} {offset}."));
@@ -64,12 +65,13 @@ pub(crate) fn append() {
 fn check_appends(arena: &Arena) {
     let file = arena.mount().root().lookup(b"shared").expect("the shared file");
     let found = records(&read_file(&file).expect("reading"));
-    let distinct: BTreeSet<_> = found.iter().copied().collect();
-    assert_eq!(distinct.len(), found.len(), "a record occurs twice");
+    let mut distinct = BTreeSet::new();
+    let twice: Vec<_> = found.iter().filter(|of| !distinct.insert(**of)).collect();
+    assert!(twice.is_empty(), "records that occur twice: {twice:?}");
     for worker in 0..WORKERS {
         let numbers: Vec<_> = found.iter().filter(|of| of.0 == worker).map(|of| of.1).collect();
         assert!(numbers.is_sorted(), "records of {worker} are out of order");
-        for line in arena.history(worker) {
+        for line in arena.history(worker).iter().filter(|line| *line != BEGIN) {
             let number = line.split(' ').next().and_then(|word| word.parse().ok());
             let number: u64 = number.expect("a number");
             assert!(distinct.contains(&(worker, number)), "record {number} of {worker} is lost");
