@@ -168,9 +168,9 @@ impl OpenPool {
     pub fn open_container(&self, name: ContainerRef<'_>, mode: OpenMode) -> Result<Container> {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = self.control.destroyed_containers().load(Ordering::Acquire);
-        let id = find(&*self.targets[0].read()?, name)?.id;
+        let id = find(&*self.targets[0].read_index()?, name)?.id;
         self.begin_use(&mut uses, id, mode)?;
-        match find(&*self.targets[0].read()?, name) {
+        match find(&*self.targets[0].read_index()?, name) {
             Ok(mut info) if info.id == id => {
                 info.handles = self.handles(&uses, id);
                 Ok(Container { info, seen: AtomicU64::new(seen) })
@@ -188,7 +188,7 @@ impl OpenPool {
     /// # Errors
     /// `Busy` if a process has it open, unless `force`.
     pub fn destroy_container(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
-        let info = find(&*self.targets[0].read()?, name)?;
+        let info = find(&*self.targets[0].read_index()?, name)?;
         {
             let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
             let free = || self.control.use_container(info.id, Some(OpenMode::Exclusive));
@@ -219,7 +219,7 @@ impl OpenPool {
     pub fn list_containers(&self) -> Result<Vec<ContainerInfo>> {
         let mut found = Vec::new();
         // No read transaction is kept: the owner of `uses` may wait for one who waits for readers to finish.
-        each(&*self.targets[0].read()?, &Key::table(Table::Container), |key, value| {
+        each(&*self.targets[0].read_index()?, &Key::table(Table::Container), |key, value| {
             found.push(decode(key, value)?);
             Ok(())
         })?;
@@ -368,7 +368,7 @@ impl OpenPool {
 
     /// The first object id that the next allocation would return.
     pub fn next_oid(&self, container: &Container) -> Result<u64> {
-        next_oid(&*self.targets[0].read()?, container.id())
+        next_oid(&*self.targets[0].read_index()?, container.id())
     }
 
     /// Value of a metadata entry of a container, or of the pool.
@@ -377,7 +377,7 @@ impl OpenPool {
         container: Option<ContainerId>,
         name: &str,
     ) -> Result<Option<Vec<u8>>> {
-        let txn = self.targets[0].read()?;
+        let txn = self.targets[0].read_index()?;
         Ok(txn.get(&metadata_key(container.unwrap_or(POOL), name))?.map(<[u8]>::to_vec))
     }
 
@@ -410,7 +410,7 @@ impl OpenPool {
         container: Option<ContainerId>,
         prefix: &str,
     ) -> Result<Vec<String>> {
-        let txn = self.targets[0].read()?;
+        let txn = self.targets[0].read_index()?;
         let scope = Key::container(Table::Attribute, container.unwrap_or(POOL));
         let mut names = Vec::new();
         each(&txn, &scope.clone().push(prefix.as_bytes()), |key, _| {

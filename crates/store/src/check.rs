@@ -303,7 +303,7 @@ fn unnamed(parts: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
 }
 
 fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {
-    let mut txn = target.index.write()?;
+    let mut txn = target.write_txn()?;
     for key in keys {
         txn.delete(key)?;
     }

@@ -12,6 +12,7 @@ use crate::io::map::SharedAtomics;
 use crate::io::own::Own;
 use crate::io::{lock, sys};
 use crate::leases::LEASE_TABLE_LEN;
+use crate::log::{LOG_LEN, Log, Put};
 use crate::superblock::Superblock;
 use crate::sync::AtomicU64;
 use crate::{double_open, leases};
@@ -157,15 +158,42 @@ fn leases_end(targets: usize, segments: usize) -> usize {
     targets_end(targets, segments) + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
 }
 
+/// Number of atomics in front of those of logs.
+fn logs_begin(targets: usize, segments: usize) -> usize {
+    leases_end(targets, segments) + targets * CONFLICT_SLOTS
+}
+
 /// Bytes of the control file of a pool.
-pub(crate) fn file_size(targets: usize, segments: usize) -> u64 {
-    ((leases_end(targets, segments) + targets * CONFLICT_SLOTS) * 8) as u64
+pub(crate) fn file_size(superblock: &Superblock) -> u64 {
+    let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
+    let logs = if superblock.has_log() { targets * LOG_LEN } else { 0 };
+    ((logs_begin(targets, segments) + logs) * 8) as u64
+}
+
+/// What the log of target `number` has that is later than commit `last` of its index, in a pool that nobody has open.
+/// Nothing if the control file cannot be read.
+pub(crate) fn left_in_log(
+    pool: &Folder,
+    superblock: &Superblock,
+    number: u32,
+    last: u64,
+) -> Vec<Put> {
+    let file = pool.file(NAME, Use::Read, superblock.file_permissions()).ok();
+    let count = (file_size(superblock) / 8) as usize;
+    let atomics = file.filter(|_| superblock.has_log());
+    let atomics = atomics.and_then(|file| SharedAtomics::copy_of(&file, count).ok());
+    let Some(atomics) = atomics else { return Vec::new() };
+    let begin = logs_begin(superblock.targets as usize, superblock.segments as usize);
+    let first = begin + number as usize * LOG_LEN;
+    let log = Log::of(&atomics[first..][..LOG_LEN]);
+    if log.base_number() >= last { log.puts() } else { Vec::new() }
 }
 
 /// Extends a control file of the first release, which has no atomics for processes and leases.
-fn lengthen(file: &File, targets: usize, segments: usize, path: &Path) -> Result<()> {
+fn lengthen(file: &File, superblock: &Superblock, path: &Path) -> Result<()> {
+    let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
     let size = file.metadata().map_err(failed("opening", path))?.len();
-    let (old, new) = ((targets_end(targets, segments) * 8) as u64, file_size(targets, segments));
+    let (old, new) = ((targets_end(targets, segments) * 8) as u64, file_size(superblock));
     if size < old {
         let message = format!("{} is truncated: run `esker pool check`", path.display());
         return Err(Error::new(ErrorKind::Corrupt, message));
@@ -235,13 +263,13 @@ impl Control {
         let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
         let file = pool.file(NAME, pool.most(), superblock.file_permissions())?;
         let path = &pool.path().join(NAME);
-        let count = (file_size(targets, segments) / 8) as usize;
+        let count = (file_size(superblock) / 8) as usize;
         let read_only = pool.is_read_only();
         let atomics = if read_only {
             refuse_beside_writers(&file, path)?;
             SharedAtomics::copy_of(&file, count)
         } else {
-            lengthen(&file, targets, segments, path)?;
+            lengthen(&file, superblock, path)?;
             SharedAtomics::new(&file, count)
         };
         let atomics = atomics.map_err(failed("mapping", path))?;
@@ -265,6 +293,9 @@ impl Control {
             control.join_namespaces()?;
             let slot = control.take_slot()?;
             leases::forget_predecessors(&control, slot);
+            (0..control.targets)
+                .filter_map(|number| control.log(number))
+                .for_each(|log| log.forget_owner(slot));
             Ok(slot)
         })?;
         double_open::enter(&control);
@@ -357,6 +388,13 @@ impl Control {
     pub(crate) fn read_leases(&self, number: u32) -> &[AtomicU64] {
         let first = leases_end(self.targets as usize, self.segments);
         &self.shared[first + number as usize * CONFLICT_SLOTS..][..CONFLICT_SLOTS]
+    }
+
+    /// The log of target `number`, if the pool has logs.
+    #[inline]
+    pub(crate) fn log(&self, number: u32) -> Option<Log<'_>> {
+        let first = logs_begin(self.targets as usize, self.segments) + number as usize * LOG_LEN;
+        self.shared.get(first..first + LOG_LEN).map(Log::of)
     }
 
     /// The atomics of target `number`.

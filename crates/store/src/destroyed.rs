@@ -22,7 +22,7 @@ pub(crate) fn purge_key(container: ContainerId) -> Key {
 pub(crate) fn empty_all(pool: &OpenPool) -> Result<()> {
     let prefix = Key::table(Table::Destroyed);
     let mut destroyed = Vec::new();
-    each(&*pool.targets[0].read()?, &prefix, |key, _| {
+    each(&*pool.targets[0].read_index()?, &prefix, |key, _| {
         if let Some((number, rest)) = key[prefix.len()..].split_first_chunk() {
             destroyed.push((ContainerId(u32::from_be_bytes(*number)), rest.is_empty()));
         }

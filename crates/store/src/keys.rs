@@ -11,6 +11,8 @@ use esker_types::{Epoch, KeyBuffer, ObjectId, Result, encoded_len};
 pub(crate) enum Table {
     /// Attributes and properties of the pool and its containers (target 0).
     Attribute = b'A',
+    /// Present if an object of a Key-Value's type has an array.
+    Arrays = b'K',
     /// Blocks of pages that the index does not use.
     Block = b'B',
     /// Containers by UUID (target 0).
@@ -47,8 +49,9 @@ pub(crate) enum Table {
 
 impl Table {
     /// All of them.
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Attribute,
+        Self::Arrays,
         Self::Block,
         Self::Container,
         Self::Data,

@@ -191,7 +191,7 @@ impl Target {
 
     /// Commits what `work` does; false if there is no room for it.
     fn change_space(&self, work: impl FnOnce(&mut WriteTxn) -> Result<()>) -> Result<bool> {
-        let mut txn = self.index.write()?;
+        let mut txn = self.txn_for_room()?;
         match work(&mut txn).and_then(|()| txn.commit()) {
             Ok(()) => Ok(true),
             Err(error) => {

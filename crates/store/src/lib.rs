@@ -19,6 +19,7 @@ mod io;
 mod keys;
 mod leases;
 mod lending;
+mod log;
 mod long_keys;
 mod pages;
 mod pool;

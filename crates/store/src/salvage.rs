@@ -142,7 +142,7 @@ impl Salvage {
         let mut done = 0;
         let Self { shards, catalog, losses, .. } = self;
         for shard in shards.iter() {
-            let overlay = catalog.overlay_of(shard.number());
+            let overlay = catalog.overlay_of(shard);
             let mut reader =
                 Reader { shard, overlay, catalog, losses, receive, buffer: Vec::new() };
             reader.read(&mut |step| {

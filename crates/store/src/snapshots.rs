@@ -91,7 +91,7 @@ impl OpenPool {
 
     /// Snapshots of a container, oldest first.
     pub fn list_snapshots(&self, container: &Container) -> Result<Vec<SnapshotInfo>> {
-        all(&*self.targets[0].read()?, container.id())
+        all(&*self.targets[0].read_index()?, container.id())
     }
 
     /// Destroys a snapshot and the history that no other snapshot shows.

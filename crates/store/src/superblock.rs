@@ -14,7 +14,9 @@ pub const FORMAT_VERSION: u32 = 2;
 /// The version of pools that are one node's part of a pool: only part of what they hold concerns whoever opens them
 /// alone.
 pub(crate) const PART_VERSION: u32 = 3;
-/// The previous version, which this release reads: index and data have fixed shares.
+/// The version of pools that have a log in front of each index.
+pub(crate) const LOG_VERSION: u32 = 4;
+/// The oldest version, which this release reads: index and data have fixed shares.
 const FIXED_SHARES: u32 = 1;
 
 /// Who may use a pool besides its owner.
@@ -112,6 +114,12 @@ impl Superblock {
         self.version > FIXED_SHARES
     }
 
+    /// True if small puts are stored in a log first.
+    #[must_use]
+    pub fn has_log(&self) -> bool {
+        self.version == LOG_VERSION
+    }
+
     /// Bytes reserved for data on each target.
     pub(crate) fn data_file_bytes(&self) -> u64 {
         u64::from(self.segments) * self.segment_bytes
@@ -169,9 +177,9 @@ impl Superblock {
     fn parse(text: &str) -> Result<Self> {
         let fields = Fields(text);
         let version: u32 = fields.number("format")?;
-        if !(FIXED_SHARES..=PART_VERSION).contains(&version) {
+        if !(FIXED_SHARES..=LOG_VERSION).contains(&version) {
             let message = format!(
-                "format version {version}, this release reads versions {FIXED_SHARES} to {PART_VERSION}: \
+                "format version {version}, this release reads versions {FIXED_SHARES} to {LOG_VERSION}: \
                  use the release that made the pool"
             );
             return Err(Error::new(ErrorKind::Incompatible, message));
@@ -218,6 +226,7 @@ impl Superblock {
             && (PAGE as u64..=self.segment_bytes).contains(&self.block_bytes)
             && self.blocks <= INDEX_BLOCKS_MAX
             && self.part.is_sound()
+            && (!self.has_log() || (self.durability == Durability::Process && !self.guarded))
             && (self.version == PART_VERSION) == (self.part != Part::WHOLE);
         if sound { Ok(()) } else { Err(bad("sizes")) }
     }
@@ -325,7 +334,7 @@ mod tests {
         let superblock = sample();
         let text = superblock.to_text();
         assert_eq!(Superblock::parse(&text), Ok(superblock));
-        let newer = text.replace("format = 2", "format = 4");
+        let newer = text.replace("format = 2", "format = 5");
         assert_eq!(Superblock::parse(&newer).unwrap_err().kind(), ErrorKind::Incompatible);
         for line in text.lines() {
             assert!(Superblock::parse(&text.replace(line, "")).is_err(), "without {line}");

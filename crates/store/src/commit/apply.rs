@@ -1,5 +1,6 @@
 //! Applies staged writes to the index.
 use super::change::Change;
+use super::logged;
 use super::stage::{Content, Piece, Staged, StagedAkey};
 use crate::catalog::Container;
 use crate::io::txn::{Entry, Inserted};
@@ -8,7 +9,7 @@ use crate::record::{Body, Record, RecordBytes};
 use esker_types::info::ContainerId;
 use esker_types::limits::INLINE_MAX;
 use esker_types::ops::{Cond, Update, Write, WriteOp};
-use esker_types::{Epoch, Error, ErrorKind, Extent, Result};
+use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 use smallvec::SmallVec;
 
 /// Keys removed per round, so that memory use is bounded.
@@ -99,7 +100,7 @@ impl Applier<'_, '_> {
                 let prefix = Key::dkey(table, self.container, oid, dkey)?;
                 self.check_conditions(&prefix, cond, updates, akeys)?;
                 self.change.touch(self.container, oid, dkey);
-                akeys.iter().try_for_each(|akey| self.update(akey))
+                akeys.iter().try_for_each(|akey| self.update(oid, akey))
             }
             WriteOp::PunchObject { cond } => {
                 self.change.touch_object(self.container, oid);
@@ -159,10 +160,11 @@ impl Applier<'_, '_> {
         }
     }
 
-    fn update(&mut self, akey: &StagedAkey) -> Result<()> {
+    fn update(&mut self, oid: ObjectId, akey: &StagedAkey) -> Result<()> {
         match &akey.content {
             Content::Single(piece) => self.put_single(akey, piece),
             Content::Array { record_size, pieces } => {
+                logged::note_array(self.change, oid)?;
                 pieces.iter().try_for_each(|piece| self.put_extent(akey, *record_size, piece))
             }
             Content::Punch(extents) => {

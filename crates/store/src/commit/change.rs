@@ -195,6 +195,26 @@ impl<'t> Change<'t> {
         ))
     }
 
+    /// Sets a key of the data table to an encoded record of this epoch, and retires the one that was there. One that is
+    /// not older stays.
+    pub(super) fn replace_encoded(
+        &mut self,
+        container: ContainerId,
+        key: &[u8],
+        record: &[u8],
+    ) -> Result<()> {
+        self.changed = true;
+        let Inserted::Existed(old) = self.txn.insert(key, record)? else { return Ok(()) };
+        let old = RecordBytes::from_slice(old);
+        match Record::decode(&key[1..], &old) {
+            Ok(old) if old.epoch >= self.epoch => return Ok(()),
+            Ok(old) => self.retire(container, key, &old)?,
+            // What is damaged cannot be told from what is older.
+            Err(_) => {}
+        }
+        self.txn.put(key, record)
+    }
+
     /// Retires a record: it moves to history if a snapshot shows it, else its bytes become dead. The caller removes
     /// or replaces the key itself.
     pub(crate) fn retire(
@@ -272,7 +292,8 @@ impl<'t> Change<'t> {
         Ok(std::mem::take(&mut self.touched).into_vec())
     }
 
-    fn settle_dead(&mut self) -> Result<()> {
+    /// Stores how many bytes have become dead.
+    pub(super) fn settle_dead(&mut self) -> Result<()> {
         for (segment, bytes) in std::mem::take(&mut self.dead) {
             let key = Key::table(Table::Segment).push(&segment.to_be_bytes());
             let before = self.txn.get(&key)?.map_or(0, crate::segment::collect::dead_bytes);

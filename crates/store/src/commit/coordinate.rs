@@ -53,7 +53,7 @@ fn attempt(
     work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
     targets.iter().try_for_each(|target| finish(pool, target))?;
-    let txns = targets.iter().map(|target| target.index.write());
+    let txns = targets.iter().map(|target| target.write_txn());
     let mut txns = txns.collect::<Result<Vec<_>>>()?;
     let epoch = pool.control.next_epoch();
     let journals = match record(targets, &mut txns, epoch, true, work)? {
@@ -119,7 +119,7 @@ fn begin_undoubted(targets: &[&Target]) -> Result<Vec<WriteTxn>> {
     loop {
         let begin = |target: &&Target| {
             target.await_turn()?;
-            target.index.write()
+            target.write_txn()
         };
         let txns = targets.iter().map(begin).collect::<Result<Vec<_>>>()?;
         let Some(target) = targets.iter().find(|target| target.is_in_doubt()) else {
@@ -144,7 +144,7 @@ pub(super) fn forget_intent(targets: &[&Target]) -> Result<()> {
     if targets.iter().any(|target| target.is_in_doubt()) {
         return Ok(());
     }
-    let mut txn = first.index.write()?;
+    let mut txn = first.write_txn()?;
     txn.delete(&intent_key())?;
     txn.commit()
 }
@@ -315,7 +315,7 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
         return Ok(());
     };
     target.with_room(|| {
-        let mut txn = target.index.write()?;
+        let mut txn = target.write_txn()?;
         if applied(&txn)? >= intent.epoch.0 {
             return Ok(());
         }
@@ -370,9 +370,10 @@ fn refuse_unfinished(targets: &[Arc<Target>]) -> Result<()> {
         for target in targets {
             let done = applied(&*target.index.read()?)?;
             target.control.pass_epoch(Epoch(done));
-            if intent.iter().any(|it| {
+            let is_unfinished = intent.iter().any(|it| {
                 it.epoch.0 > done && it.parts.iter().any(|part| part.0 == target.number())
-            }) {
+            });
+            if is_unfinished || target.logged()?.is_some() {
                 let message =
                     "a commit was left unfinished: open the pool once where it can be written";
                 return Err(Error::new(ErrorKind::Busy, message));

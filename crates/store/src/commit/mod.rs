@@ -9,6 +9,7 @@ mod decision;
 pub(crate) mod doubt;
 mod group;
 mod intent;
+mod logged;
 mod prepare;
 mod prepared;
 mod replies;
@@ -74,7 +75,7 @@ impl Target {
 
     /// Begins a write transaction, even if a commit that another node decides about is to follow it.
     fn begin_in_doubt(&self) -> Result<WriteTxn> {
-        let txn = self.index.write()?;
+        let txn = self.write_txn()?;
         self.note_writer(&txn);
         Ok(txn)
     }
@@ -125,6 +126,10 @@ impl Target {
     ) -> Result<()> {
         let atomics = self.shared();
         let stale = read_versions.iter().filter(|read| read.target == self.number()).any(|read| {
+            // What `own` takes along was put after the last commit.
+            if own != u64::MAX && self.logged_slot(read.slot) {
+                return true;
+            }
             let slot = &atomics.conflicts()[read.slot as usize];
             let version = slot.load(Ordering::Acquire);
             if version >= own {
@@ -175,6 +180,12 @@ impl OpenPool {
         let target: &Target = &self.targets[number as usize];
         if let Some(done) = self.find_done(id)? {
             return Ok(done);
+        }
+        if read_versions.is_empty()
+            && id.is_none()
+            && let Some(epoch) = self.put_in_log(container, number, writes)?
+        {
+            return Ok(epoch);
         }
         let mut repeated = false;
         let staged = target.with_segments(|| stage::stage(target, container, writes))?;

@@ -82,7 +82,7 @@ pub(super) fn find(txn: &Txn, id: Option<ChangeId>) -> Result<Option<Epoch>> {
 
 /// As [`find`], without the write lock: a change that is being done right now is not found.
 pub(super) fn find_early(target: &Target, id: ChangeId) -> Result<Option<Epoch>> {
-    find(&*target.read()?, Some(id))
+    find(&*target.read_index()?, Some(id))
 }
 
 /// Remembers that a change was done, if it has an id.

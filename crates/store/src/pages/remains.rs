@@ -55,6 +55,11 @@ impl Remains {
         self.trouble.as_deref()
     }
 
+    /// Number of the last commit of the index.
+    pub(crate) fn last_commit(&self) -> Option<u64> {
+        self.state.as_ref().map(|meta| meta.txn)
+    }
+
     /// Number of entries the index had.
     pub(crate) fn entries(&self) -> u64 {
         self.state.as_ref().map_or(0, |meta| meta.main.entries)

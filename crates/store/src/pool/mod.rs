@@ -285,6 +285,9 @@ impl Drop for OpenPool {
             return;
         }
         self.release_all();
+        if !self.control.read_only {
+            self.commit_logs();
+        }
         crate::double_open::leave(&self.control);
         setup::release_segments(&self.targets);
         self.record_clean();
@@ -293,5 +296,5 @@ impl Drop for OpenPool {
 
 /// Size in bytes of the control file of a pool.
 pub(crate) fn control_bytes(superblock: &Superblock) -> u64 {
-    control::file_size(superblock.targets as usize, superblock.segments as usize)
+    control::file_size(superblock)
 }

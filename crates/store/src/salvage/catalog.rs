@@ -113,9 +113,11 @@ impl Catalog {
         self.believed.contains(key)
     }
 
-    /// The decided edits of a target that have not been carried out.
-    pub(super) fn overlay_of(&self, shard: u32) -> Overlay {
+    /// What a target has in its log, and the decided edits that have not been carried out.
+    pub(super) fn overlay_of(&self, shard: &Shard) -> Overlay {
         let mut overlay = Overlay::default();
+        shard.logged().iter().for_each(|put| overlay.put(&put.key, &put.record));
+        let shard = shard.number();
         let Some(done) = self.applied.get(&shard) else { return overlay };
         for intent in self.intents.iter().filter(|intent| intent.epoch.0 > *done) {
             let parts = intent.parts.iter().filter(|(number, _)| *number == shard);
@@ -206,11 +208,13 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.entries.insert(key.to_vec(), Some(value.to_vec()));
+    }
+
     pub(super) fn add(&mut self, step: &IndexEdit) {
         match step {
-            IndexEdit::Put(key, value) => {
-                drop(self.entries.insert(key.clone(), Some(value.clone())))
-            }
+            IndexEdit::Put(key, value) => self.put(key, value),
             IndexEdit::Delete(key) => drop(self.entries.insert(key.clone(), None)),
             IndexEdit::DeleteAll(prefix) => {
                 self.entries.retain(|key, _| !key.starts_with(prefix));

@@ -1,8 +1,10 @@
 //! The files of one target of a damaged pool.
 use super::Losses;
+use crate::control::left_in_log;
 use crate::io::folder::{Folder, Use};
 use crate::io::index::DATA;
 use crate::keys::Table;
+use crate::log::Put;
 use crate::pages::{Finding, Remains};
 use crate::record::Location;
 use crate::superblock::Superblock;
@@ -16,6 +18,8 @@ use std::os::unix::fs::FileExt;
 pub(super) struct Shard {
     number: u32,
     index: Option<Remains>,
+    /// Puts that are not in the index yet.
+    logged: Vec<Put>,
     data: Option<File>,
     segments: u32,
     segment_bytes: u64,
@@ -41,9 +45,12 @@ impl Shard {
         let index = index.map(|file| or_lost(file, number, losses)).transpose()?.flatten();
         let data = data.map(|file| or_lost(file, number, losses)).transpose()?.flatten();
         let index = index.map(|file| Remains::of(file, bytes));
+        let last = index.as_ref().and_then(Remains::last_commit);
+        let logged = last.map(|last| left_in_log(pool, superblock, number, last));
         Ok(Self {
             number,
             index,
+            logged: logged.unwrap_or_default(),
             data,
             segments: superblock.segments,
             segment_bytes: superblock.segment_bytes,
@@ -52,6 +59,11 @@ impl Shard {
 
     pub(super) fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Puts that are not in its index yet.
+    pub(super) fn logged(&self) -> &[Put] {
+        &self.logged
     }
 
     pub(super) fn has_index(&self) -> bool {

@@ -80,7 +80,7 @@ impl Target {
     /// Recounts a segment. What its owner appended last is given back, unless it was committed, which shows by a larger
     /// count.
     fn count_again(&self, segment: u32) -> Result<SegmentCount> {
-        let txn = self.read()?;
+        let txn = self.read_index()?;
         let dead = all_dead(&txn)?.get(&segment).copied().unwrap_or(0);
         let live = match compact::live_bytes(self, &txn, segment) {
             // A damaged header hides all that follows: then the whole index is searched, which takes longer.
@@ -103,7 +103,7 @@ impl Target {
     /// Marks dead segments: among full ones, abandoned ones, and those that their owner has half filled.
     fn mark_dead_segments(&self) -> Result<()> {
         // No read transaction is kept open: the next one may need the pages that it holds back.
-        let dead = all_dead(&*self.read()?)?;
+        let dead = all_dead(&*self.read_index()?)?;
         let atomics = self.shared();
         for number in 0..self.segment_count() {
             let segment = atomics.segment(number);

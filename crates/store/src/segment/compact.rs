@@ -241,7 +241,7 @@ impl Target {
         let (mut moved, mut batch) = (0, Vec::new());
         for header in Headers::of(self, victim) {
             let (header, data_at) = header?;
-            batch.append(&mut pieces(&*self.read()?, &header, victim, data_at)?);
+            batch.append(&mut pieces(&*self.read_index()?, &header, victim, data_at)?);
             if batch.len() >= BATCH_PIECES || bytes_of(&batch)? >= BATCH_BYTES {
                 moved += self.move_pieces(&std::mem::take(&mut batch))?;
             }
@@ -335,7 +335,7 @@ impl Target {
     }
 
     fn victims(&self, tried: &[u32]) -> Result<Vec<Victim>> {
-        let dead = collect::all_dead(&*self.read()?)?;
+        let dead = collect::all_dead(&*self.read_index()?)?;
         let candidates = (0..self.segment_count())
             .filter(|number| !tried.contains(number))
             .filter_map(|number| self.as_victim(number, dead.get(&number).copied().unwrap_or(0)));
@@ -362,7 +362,7 @@ impl Target {
         let mut footprints = Vec::new();
         for header in Headers::of(self, segment) {
             let (header, data_at) = header?;
-            for piece in pieces(&*self.read()?, &header, segment, data_at)? {
+            for piece in pieces(&*self.read_index()?, &header, segment, data_at)? {
                 let (key, bytes) = (piece.checksummed_key()?.len(), piece.record()?.bytes());
                 footprints.push(header::footprint(key, bytes));
             }

@@ -27,7 +27,7 @@ impl Target {
         limit: ListLimit,
         at: ReadAt<'_>,
     ) -> Result<KeyBatch> {
-        let txn = self.read()?;
+        let txn = self.read_of(container, oid)?;
         let (prefix, dkey_read) = match scope {
             KeyScope::Dkeys => (Key::object(Table::Data, container, oid), None),
             KeyScope::Akeys(dkey) => (Key::dkey(Table::Data, container, oid, dkey)?, Some(dkey)),
@@ -71,7 +71,7 @@ impl Target {
         entries: usize,
         at: ReadAt<'_>,
     ) -> Result<Vec<StoredExtent>> {
-        let txn = self.read()?;
+        let txn = self.read_of(container, oid)?;
         self.note_read(at, &txn, container, oid, Some(key.dkey));
         let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;

@@ -203,6 +203,24 @@ impl Target {
 
     /// A consistent view, in which no commit over several targets is half done.
     pub(crate) fn read(&self) -> Result<ReadTxn<'_>> {
+        if self.logged()?.is_some() {
+            self.commit_log()?;
+        }
+        self.read_index()
+    }
+
+    /// A consistent view of one object.
+    pub(crate) fn read_of(&self, container: ContainerId, oid: ObjectId) -> Result<ReadTxn<'_>> {
+        if let Some(log) = self.logged()?
+            && log.may_have(object_slot(container, oid))
+        {
+            self.commit_log()?;
+        }
+        self.read_index()
+    }
+
+    /// A consistent view of what is not in the log.
+    pub(crate) fn read_index(&self) -> Result<ReadTxn<'_>> {
         loop {
             let settle = || crate::commit::settle(self);
             let txn = doubt::undoubted(self.in_doubt(), || self.index.read(), settle)?;

@@ -47,7 +47,18 @@ impl Target {
     ) -> Result<()> {
         let mut prefix = Key::object(Table::Data, container, oid);
         prefix.put_dkey(oid, dkey)?;
-        let txn = self.read()?;
+        let txn = match (self.logged()?, &mut *fetches) {
+            (Some(log), [fetch]) if cond == Cond::NONE && is_plain(fetch, at) => {
+                let key = prefix.akey(oid, fetch.request.akey)?.single();
+                if let Some(found) = log.find(&key, || self.index.last_commit())? {
+                    fetch.reply.reset();
+                    let record = Record::decode(&key[1..], &found)?;
+                    return self.deliver_single(&key, record, &mut fetch.reply);
+                }
+                self.read_index()?
+            }
+            _ => self.read_of(container, oid)?,
+        };
         self.note_read(at, &txn, container, oid, Some(dkey));
         if cond.has(Cond::DKEY_FETCH) && !exists(&txn, &prefix, at.view)? {
             return Err(missing("dkey"));
@@ -307,6 +318,14 @@ impl Target {
     }
 }
 
+/// True if the latest single value is wanted, outside any transaction.
+fn is_plain(fetch: &Fetch<'_>, at: ReadAt<'_>) -> bool {
+    let FetchRequest { wanted: Wanted::Single, cond: Cond::NONE, .. } = fetch.request else {
+        return false;
+    };
+    at.tokens.is_none() && at.view == View::Latest
+}
+
 fn check_record_size(wanted: u64, stored: u64) -> Result<()> {
     let kind = match wanted {
         0 => return Ok(()),
@@ -390,7 +409,7 @@ impl Target {
         }
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
         // Kept until the segment is pinned, so that it is not freed before.
-        let txn = self.read()?;
+        let txn = self.read_of(container, oid)?;
         self.note_read(at, &txn, container, oid, Some(key.dkey));
         let Some(found) = only_record(&txn, &akey, wanted, at.view)? else { return Ok(None) };
         let record = match wanted {

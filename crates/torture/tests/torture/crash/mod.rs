@@ -192,6 +192,11 @@ fn killed_in_memory() {
 }
 
 #[test]
+fn killed_with_a_log_of_puts() {
+    torture(Sort::Logged, 60);
+}
+
+#[test]
 fn killed_with_a_guarded_index() {
     torture(Sort::Guarded, 30);
 }
