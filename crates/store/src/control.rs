@@ -243,6 +243,14 @@ pub(crate) fn conflict_slot(container: ContainerId, oid: ObjectId, dkey: &[u8]) 
     hasher.finish() as u32 % CONFLICT_SLOTS as u32
 }
 
+/// Slots of a conflict table: of a container, of an object, of a dkey.
+pub(crate) type TouchedSlots = [u32; 3];
+
+/// Slots that a change of a dkey touches.
+pub(crate) fn touched_slots(container: ContainerId, oid: ObjectId, dkey: &[u8]) -> TouchedSlots {
+    [container_slot(container), object_slot(container, oid), conflict_slot(container, oid, dkey)]
+}
+
 fn failed(doing: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
     let what = format!("{doing} {}", path.display());
     move |error| Error::io(&what, &error)

@@ -13,7 +13,7 @@
 //!
 //! One process at a time changes the log, readers take no lock. They copy what they find, and look at the version of the
 //! log again. `docs/format.md` has the layout.
-use crate::control::{CONFLICT_SLOTS, ProcessSlot};
+use crate::control::{CONFLICT_SLOTS, ProcessSlot, TouchedSlots};
 use crate::record::RecordBytes;
 use crate::sync::{AtomicU64, fence, yield_now};
 use esker_types::{Result, StableHash};
@@ -31,9 +31,6 @@ const PUT_HEAD_LEN: usize = 3;
 /// Bits of a slot of the conflict table in an atomic.
 const SLOT_BITS: u32 = 16;
 
-/// Slots of the conflict table that a put changes: those of its container, its object and its dkey.
-pub(crate) type Slots = [u32; 3];
-
 /// The log of one target.
 #[derive(Clone, Copy)]
 pub(crate) struct Log<'c>(&'c [AtomicU64]);
@@ -44,7 +41,8 @@ pub(crate) struct Put {
     pub(crate) key: Vec<u8>,
     /// The record.
     pub(crate) record: RecordBytes,
-    pub(crate) slots: Slots,
+    /// Slots of the conflict table that it changes.
+    pub(crate) slots: TouchedSlots,
 }
 
 impl<'c> Log<'c> {
@@ -63,7 +61,6 @@ impl<'c> Log<'c> {
         &self.0[1]
     }
 
-    /// Number of the commit that it follows.
     fn base(self) -> &'c AtomicU64 {
         &self.0[2]
     }
@@ -79,8 +76,14 @@ impl<'c> Log<'c> {
     }
 
     /// Number of atomics that puts take.
-    fn end(self) -> &'c AtomicU64 {
+    fn len(self) -> &'c AtomicU64 {
         &self.0[4]
+    }
+
+    /// Where the puts end.
+    fn end(self) -> usize {
+        let len = self.len().load(Ordering::Acquire) as usize;
+        PUTS.saturating_add(len).min(self.0.len())
     }
 
     /// Number of puts.
@@ -107,69 +110,36 @@ impl<'c> Log<'c> {
         &self.0[HEAD_LEN + hash as usize % BUCKETS]
     }
 
-    /// True if it has puts that are not in the index.
+    /// What it has that is not in the index; `None` if that is nothing.
     #[inline]
-    pub(crate) fn has_puts(self, last_commit: impl Fn() -> Result<u64>) -> Result<bool> {
+    pub(crate) fn pending(
+        self,
+        last_commit: impl Fn() -> Result<u64>,
+    ) -> Result<Option<Pending<'c>>> {
         loop {
+            let version = self.version().load(Ordering::Acquire);
             // In this order: the base is stored before it is no longer kept, and last in a restart.
             let kept = self.kept().load(Ordering::Acquire);
-            let base = self.base().load(Ordering::Acquire);
-            if self.end().load(Ordering::Acquire) == 0 {
-                return Ok(false);
+            let base = self.base_number();
+            let end = self.end();
+            if end == PUTS {
+                return Ok(None);
             }
             let last = last_commit()?;
             if base == last || kept == last {
-                return Ok(true);
+                return Ok(Some(Pending { log: self, version, end }));
             }
+            fence(Ordering::Acquire);
             // A commit since then may keep the log.
-            if self.kept().load(Ordering::Acquire) == kept {
-                return Ok(false);
+            if self.kept().load(Ordering::Relaxed) == kept {
+                return Ok(None);
             }
         }
-    }
-
-    /// True if it may have puts to an object with this slot of the conflict table.
-    pub(crate) fn may_have(self, object_slot: u32) -> bool {
-        self.objects().load(Ordering::Acquire) & bit_of(object_slot) != 0
     }
 
     /// True if a put changes this slot of the conflict table. Call while a write transaction keeps the log closed.
     pub(crate) fn touches(self, slot: u32) -> bool {
         self.places().any(|place| place.slots(self).contains(&slot))
-    }
-
-    /// The record of a key, if the last put of it is in the log and not in the index.
-    pub(crate) fn find(
-        self,
-        key: &[u8],
-        last_commit: impl Fn() -> Result<u64>,
-    ) -> Result<Option<RecordBytes>> {
-        let version = self.version().load(Ordering::Acquire);
-        if !self.has_puts(last_commit)? {
-            return Ok(None);
-        }
-        let end = self.end().load(Ordering::Acquire) as usize;
-        let found = self.look_up(key, version, end);
-        fence(Ordering::Acquire);
-        // After a restart, all that the log had is in the index.
-        Ok(found.filter(|_| self.version().load(Ordering::Relaxed) == version))
-    }
-
-    fn look_up(self, key: &[u8], version: u64, end: usize) -> Option<RecordBytes> {
-        let hash = hash_of(key);
-        let mut at = newest(self.bucket(hash).load(Ordering::Acquire), version)?;
-        loop {
-            let place = self.place(at, PUTS + end);
-            if let Some(place) = place.filter(|place| place.has(self, hash, key)) {
-                return Some(place.record(self));
-            }
-            // What a process left that died is behind the end, and leads on to what was there before.
-            let before = (self.0.get(at)?.load(Ordering::Relaxed) & u64::from(u32::MAX)) as usize;
-            if before == 0 || before >= at {
-                return None;
-            }
-            at = before;
-        }
     }
 
     /// All puts, in order.
@@ -178,8 +148,7 @@ impl<'c> Log<'c> {
     }
 
     fn places(self) -> impl Iterator<Item = Place> {
-        let end = PUTS + self.end().load(Ordering::Acquire) as usize;
-        let mut at = PUTS;
+        let (mut at, end) = (PUTS, self.end());
         std::iter::from_fn(move || {
             let place = self.place(at, end)?;
             at = place.end();
@@ -192,7 +161,7 @@ impl<'c> Log<'c> {
         let lengths = self.0.get(at + 1)?.load(Ordering::Relaxed);
         let (key_len, record_len) = (lengths as u16 as usize, (lengths >> 16) as u16 as usize);
         let place = Place { at, key_len, record_len };
-        (at >= PUTS && key_len > 0 && place.end() <= end.min(self.0.len())).then_some(place)
+        (at >= PUTS && key_len > 0 && place.end() <= end).then_some(place)
     }
 
     /// Waits until no other process changes it. One that died while it did leaves the log closed.
@@ -214,9 +183,10 @@ impl<'c> Log<'c> {
                 ..SPINS => std::hint::spin_loop(),
                 _ => yield_now(),
             }
-            let is_dead = || owner != 0 && owner != own && !is_alive(ProcessSlot(owner as u32 - 1));
+            let is_dead =
+                || owner != 0 && owner != own && !is_alive(ProcessSlot((owner - 1) as u32));
             if round % ROUNDS == 0 && is_dead() && take(owner).is_none() {
-                self.close(self.base().load(Ordering::Relaxed) + 1);
+                self.close_behind_base();
                 break;
             }
         }
@@ -226,13 +196,58 @@ impl<'c> Log<'c> {
     /// Releases it from a process that had the slot before and died. Call before the slot is used.
     pub(crate) fn forget_owner(self, slot: ProcessSlot) {
         if self.owner().load(Ordering::Relaxed) == u64::from(slot.0) + 1 {
-            self.close(self.base().load(Ordering::Relaxed) + 1);
+            self.close_behind_base();
             self.owner().store(0, Ordering::Release);
         }
     }
 
     fn close(self, transaction: u64) {
         self.closed().store(transaction, Ordering::Release);
+    }
+
+    /// No more puts until the next commit: its buckets may lead to what a process left that died.
+    fn close_behind_base(self) {
+        self.close(self.base_number().wrapping_add(1));
+    }
+}
+
+/// What a log had at one moment that was not in the index.
+#[derive(Clone, Copy)]
+pub(crate) struct Pending<'c> {
+    log: Log<'c>,
+    version: u64,
+    end: usize,
+}
+
+impl Pending<'_> {
+    /// True if it may have puts to an object with this slot of the conflict table.
+    pub(crate) fn may_have(self, object_slot: u32) -> bool {
+        self.log.objects().load(Ordering::Acquire) & bit_of(object_slot) != 0
+    }
+
+    /// The record of a key, if the last put of it is here, and not in the index since.
+    pub(crate) fn find(self, key: &[u8]) -> Option<RecordBytes> {
+        let found = self.look_up(key);
+        fence(Ordering::Acquire);
+        // After a restart, all that the log had is in the index.
+        found.filter(|_| self.log.version().load(Ordering::Relaxed) == self.version)
+    }
+
+    fn look_up(self, key: &[u8]) -> Option<RecordBytes> {
+        let (log, hash) = (self.log, hash_of(key));
+        let mut at = newest(log.bucket(hash).load(Ordering::Acquire), self.version)?;
+        loop {
+            let place = log.place(at, self.end);
+            if let Some(place) = place.filter(|place| place.has(log, hash, key)) {
+                return Some(place.record(log));
+            }
+            // What is behind the end leads on to what was there before: put later, or left by a process that died.
+            let before = log.0.get(at)?.load(Ordering::Relaxed) as u32 as usize;
+            if before == 0 || before >= at {
+                return None;
+            }
+            at = before;
+        }
     }
 }
 
@@ -266,7 +281,7 @@ impl<'c> Held<'c> {
         version.store(version.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // Whoever sees what follows sees the version, too.
         fence(Ordering::Release);
-        self.0.end().store(0, Ordering::Relaxed);
+        self.0.len().store(0, Ordering::Relaxed);
         self.0.count().store(0, Ordering::Relaxed);
         self.0.objects().store(0, Ordering::Relaxed);
         self.0.count_max().store(count_max, Ordering::Relaxed);
@@ -288,19 +303,15 @@ impl<'c> Held<'c> {
 
     /// True if there is room for a put.
     pub(crate) fn has_room(&self, key_len: usize, record_len: usize) -> bool {
-        let place = Place { at: self.next(), key_len, record_len };
+        let place = Place { at: self.0.end(), key_len, record_len };
         place.end() <= self.0.0.len()
             && self.0.count().load(Ordering::Relaxed) < self.0.count_max().load(Ordering::Relaxed)
     }
 
-    fn next(&self) -> usize {
-        PUTS + self.0.end().load(Ordering::Relaxed) as usize
-    }
-
     /// Stores a put for which [`Held::has_room`] holds. Readers see it from now on.
-    pub(crate) fn put(&self, key: &[u8], record: &[u8], slots: Slots) {
+    pub(crate) fn put(&self, key: &[u8], record: &[u8], slots: TouchedSlots) {
         let log = self.0;
-        let (hash, at) = (hash_of(key), self.next());
+        let (hash, at) = (hash_of(key), log.end());
         let place = Place { at, key_len: key.len(), record_len: record.len() };
         let version = log.version().load(Ordering::Relaxed);
         let bucket = log.bucket(hash);
@@ -310,7 +321,7 @@ impl<'c> Held<'c> {
         bucket.store(version << 32 | at as u64, Ordering::Release);
         log.objects().fetch_or(bit_of(slots[1]), Ordering::Relaxed);
         log.count().fetch_add(1, Ordering::Relaxed);
-        log.end().store((place.end() - PUTS) as u64, Ordering::Release);
+        log.len().store((place.end() - PUTS) as u64, Ordering::Release);
     }
 }
 
@@ -349,7 +360,7 @@ impl Place {
         bytes.take(self.record_len).collect()
     }
 
-    fn slots(self, log: Log<'_>) -> Slots {
+    fn slots(self, log: Log<'_>) -> TouchedSlots {
         let packed = log.0[self.at + 2].load(Ordering::Relaxed);
         // A damaged word may have any bits.
         let slot = |number: u32| (packed >> (number * SLOT_BITS)) as u32 % CONFLICT_SLOTS as u32;
@@ -363,7 +374,7 @@ impl Place {
         Put { key, record: self.record(log), slots: self.slots(log) }
     }
 
-    fn write(self, log: Log<'_>, first: u64, key: &[u8], record: &[u8], slots: Slots) {
+    fn write(self, log: Log<'_>, first: u64, key: &[u8], record: &[u8], slots: TouchedSlots) {
         let lengths = (self.record_len as u64) << 16 | self.key_len as u64;
         let packed = (0..).zip(slots).map(|(number, slot)| u64::from(slot) << (number * SLOT_BITS));
         let head = [first, lengths, packed.sum()];

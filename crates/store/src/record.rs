@@ -135,6 +135,12 @@ impl<'r> Record<'r> {
         record.is_sound().then_some(record)
     }
 
+    /// The epoch of an encoded record, which may be damaged.
+    pub(crate) fn epoch_of(bytes: &[u8]) -> Option<Epoch> {
+        let (_flags, rest) = bytes.split_first()?;
+        rest.first_chunk().map(|epoch| Epoch(u64::from_le_bytes(*epoch)))
+    }
+
     /// True if sizes, locations and number of checksums are consistent. A valid checksum does not imply that: anyone
     /// who can write to the files can compute one.
     fn is_sound(&self) -> bool {

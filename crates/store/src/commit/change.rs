@@ -1,5 +1,5 @@
 //! A change of the index of one target.
-use crate::control::{conflict_slot, container_slot, object_slot, punch_slot};
+use crate::control::{container_slot, object_slot, punch_slot, touched_slots};
 use crate::io::txn::PAGE;
 use crate::io::txn::{Inserted, Txn, WriteTxn};
 use crate::keys::{Key, Table, history_key};
@@ -261,8 +261,7 @@ impl<'t> Change<'t> {
 
     /// Records for conflict detection that a dkey changes.
     pub(crate) fn touch(&mut self, container: ContainerId, oid: ObjectId, dkey: &[u8]) {
-        let (object, dkey) = (object_slot(container, oid), conflict_slot(container, oid, dkey));
-        self.touched.extend_from_slice(&[container_slot(container), object, dkey]);
+        self.touched.extend_from_slice(&touched_slots(container, oid, dkey));
     }
 
     /// Records for conflict detection that a whole object is removed, with all its dkeys.
@@ -279,7 +278,7 @@ impl<'t> Change<'t> {
         }
         self.check_growth()?;
         let touched = std::mem::take(&mut self.touched);
-        note_versions(self.target, self.txn, &touched);
+        note_versions(self.target, self.txn.id(), &touched);
         self.target.expect_no_leases(&touched)?;
         self.settle_dead()
     }
@@ -318,11 +317,11 @@ impl<'t> Change<'t> {
     }
 }
 
-/// Stores for conflict detection that slots change with a transaction. Call before its commit.
-pub(super) fn note_versions(target: &Target, txn: &Txn, slots: &[u32]) {
+/// Stores for conflict detection that slots change with transaction `version`. Call before its commit.
+pub(super) fn note_versions(target: &Target, version: u64, slots: &[u32]) {
     let atomics = target.shared();
     for slot in slots {
-        atomics.conflicts()[*slot as usize].store(txn.id(), Ordering::Release);
+        atomics.conflicts()[*slot as usize].store(version, Ordering::Release);
     }
 }
 

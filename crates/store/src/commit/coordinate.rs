@@ -370,10 +370,9 @@ fn refuse_unfinished(targets: &[Arc<Target>]) -> Result<()> {
         for target in targets {
             let done = applied(&*target.index.read()?)?;
             target.control.pass_epoch(Epoch(done));
-            let is_unfinished = intent.iter().any(|it| {
+            if intent.iter().any(|it| {
                 it.epoch.0 > done && it.parts.iter().any(|part| part.0 == target.number())
-            });
-            if is_unfinished || target.logged()?.is_some() {
+            }) {
                 let message =
                     "a commit was left unfinished: open the pool once where it can be written";
                 return Err(Error::new(ErrorKind::Busy, message));

@@ -1,18 +1,17 @@
 //! Puts that go into the log of a target, and write transactions that take them along (see [`crate::log`]).
 use super::change::{Change, headroom_pages, note_versions};
 use crate::catalog::Container;
-use crate::control::{conflict_slot, container_slot, object_slot};
+use crate::control::touched_slots;
 use crate::io::txn::WriteTxn;
 use crate::keys::{DataKey, Key, Table};
-use crate::log::{Held, Log, Put, Slots};
+use crate::log::{Held, Log, Pending, Put};
 use crate::long_keys::LeftOut;
 use crate::pool::OpenPool;
 use crate::record::{Body, Record, RecordBytes};
 use crate::target::Target;
 use esker_types::limits::INLINE_MAX;
 use esker_types::ops::{Cond, Source, Value, Write, WriteOp};
-use esker_types::{Epoch, ObjectId, Result};
-use std::sync::atomic::Ordering;
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 
 /// Most free pages of the index that a put may take when it is committed: those from the root to a leaf, another leaf for
 /// what a snapshot shows, and some that split.
@@ -58,11 +57,6 @@ impl<'w> Plain<'w> {
         record.encode(&key[1..], &mut bytes);
         bytes
     }
-
-    fn slots(&self, container: &Container) -> Slots {
-        let id = container.id();
-        [container_slot(id), object_slot(id, self.oid), conflict_slot(id, self.oid, self.dkey)]
-    }
 }
 
 /// Key of a value that exists if an object of a Key-Value's type has an array. A single value beside it must be refused,
@@ -93,7 +87,7 @@ impl OpenPool {
         let (Some(log), [write]) = (target.log(), writes) else { return Ok(None) };
         let Some(plain) = Plain::of(write) else { return Ok(None) };
         let Some(key) = plain.key(container) else { return Ok(None) };
-        let slots = plain.slots(container);
+        let slots = touched_slots(container.id(), plain.oid, plain.dkey);
         let held = log.lock(target.process(), |slot| target.is_alive(slot));
         let base = target.index.last_commit()?;
         if !target.open_log(&held, base)? || target.is_in_doubt() {
@@ -106,7 +100,7 @@ impl OpenPool {
             return Ok(None);
         }
         // As a commit does, so that whoever has read what the put changes finds out.
-        target.note_versions(base + 1, &slots);
+        note_versions(target, base + 1, &slots);
         if target.expect_no_leases(&slots).is_err() {
             return Ok(None);
         }
@@ -118,9 +112,7 @@ impl OpenPool {
     /// committed stays in the log.
     pub(crate) fn commit_logs(&self) {
         for target in self.targets.iter().filter(|target| !target.is_in_doubt()) {
-            if target.logged().is_ok_and(|log| log.is_some()) {
-                let _ = target.commit_log();
-            }
+            let _ = target.commit_log();
         }
     }
 }
@@ -186,7 +178,7 @@ impl Target {
         let mut change = Change::new(self, txn, Epoch(0));
         puts.iter().try_for_each(|put| change.put_logged(put))?;
         change.settle_dead()?;
-        puts.iter().for_each(|put| note_versions(self, txn, &put.slots));
+        puts.iter().for_each(|put| note_versions(self, txn.id(), &put.slots));
         Ok(())
     }
 
@@ -195,21 +187,29 @@ impl Target {
         self.log().is_some_and(|log| log.touches(slot))
     }
 
-    /// Commits what the log has.
+    /// Commits what the log has, if there is anything.
+    ///
+    /// # Errors
+    /// `Busy` if the pool can only be read.
+    #[inline]
     pub(crate) fn commit_log(&self) -> Result<()> {
+        if self.logged()?.is_some() { self.commit_pending() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn commit_pending(&self) -> Result<()> {
+        if self.control.read_only {
+            let message = "puts were left in a log: open the pool once where it can be written";
+            return Err(Error::new(ErrorKind::Busy, message));
+        }
         self.with_room(|| self.begin_write()?.commit())
     }
 
-    /// The log, if it has puts that are not in the index.
+    /// Puts that are not in the index.
     #[inline]
-    pub(crate) fn logged(&self) -> Result<Option<Log<'_>>> {
+    pub(crate) fn logged(&self) -> Result<Option<Pending<'_>>> {
         let Some(log) = self.log() else { return Ok(None) };
-        Ok(log.has_puts(|| self.index.last_commit())?.then_some(log))
-    }
-
-    fn note_versions(&self, version: u64, slots: &Slots) {
-        let conflicts = self.shared().conflicts();
-        slots.iter().for_each(|slot| conflicts[*slot as usize].store(version, Ordering::Release));
+        log.pending(|| self.index.last_commit())
     }
 }
 
@@ -218,10 +218,8 @@ impl Change<'_> {
     fn put_logged(&mut self, put: &Put) -> Result<()> {
         let is_data = Table::of(&put.key) == Some(Table::Data) && put.key.len() <= KEY_MAX;
         let Some(parts) = DataKey::parse(&put.key).ok().filter(|_| is_data) else { return Ok(()) };
-        let Some(epoch) = put.record.get(1..9).and_then(|bytes| bytes.try_into().ok()) else {
-            return Ok(());
-        };
-        self.epoch = Epoch(u64::from_le_bytes(epoch));
+        let Some(epoch) = Record::epoch_of(&put.record) else { return Ok(()) };
+        self.epoch = epoch;
         self.replace_encoded(parts.container(), &put.key, &put.record)
     }
 }
@@ -236,11 +234,12 @@ mod tests {
     use esker_types::ops::{
         Anchor, Fetch, KeyScope, ListLimit, ReadAt, ReadTokens, Sink, Update, View,
     };
-    use esker_types::{ErrorKind, Extent, ObjectClass, ObjectType};
+    use esker_types::{Extent, ObjectClass, ObjectType};
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
     use std::process::Command;
     use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
     struct Pool {
         scratch: Scratch,
@@ -328,7 +327,7 @@ mod tests {
 
         /// Puts that are only in the log.
         fn logged(&self) -> usize {
-            self.target().logged().unwrap().map_or(0, |log| log.puts().len())
+            self.target().logged().unwrap().map_or(0, |_| self.log().puts().len())
         }
     }
 
@@ -484,7 +483,8 @@ mod tests {
         assert_eq!(found, [b"key".to_vec(), b"other".to_vec()]);
         let reopened = crate::Pool::open(&copy).unwrap();
         let target = &reopened.opened().unwrap().targets[0];
-        assert_eq!(target.logged().unwrap().map(|log| log.puts().len()), Some(2));
+        assert!(target.logged().unwrap().is_some());
+        assert_eq!(target.log().unwrap().puts().len(), 2);
         drop(target.read().unwrap());
         assert!(target.logged().unwrap().is_none());
     }
@@ -499,7 +499,7 @@ mod tests {
                 word.store(random.draw() >> (random.draw() % 64), Ordering::Relaxed);
             }
             let commit = pool.log().base_number();
-            let _ = pool.log().find(b"D", || Ok(commit)).unwrap();
+            let _ = pool.log().pending(|| Ok(commit)).unwrap().map(|log| log.find(b"D"));
             assert!(pool.log().puts().len() <= words.len());
             words[0].store(0, Ordering::Relaxed);
             words[2].store(pool.last_commit(), Ordering::Relaxed);

@@ -256,7 +256,7 @@ impl Resolving<'_> {
         if let Verdict::Commit(_) = self.verdict {
             for ((target, part), txn) in self.targets.iter().zip(&self.found.parts).zip(&txns) {
                 // Nothing of it is leased: the doubt excludes that since it was prepared.
-                note_versions(target, txn, &part.touched);
+                note_versions(target, txn.id(), &part.touched);
                 if self.found.snapshot.is_some() {
                     target.shared().snapshots().store(1, Ordering::Release);
                 }

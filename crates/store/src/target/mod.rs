@@ -203,9 +203,7 @@ impl Target {
 
     /// A consistent view, in which no commit over several targets is half done.
     pub(crate) fn read(&self) -> Result<ReadTxn<'_>> {
-        if self.logged()?.is_some() {
-            self.commit_log()?;
-        }
+        self.commit_log()?;
         self.read_index()
     }
 

@@ -50,7 +50,7 @@ impl Target {
         let txn = match (self.logged()?, &mut *fetches) {
             (Some(log), [fetch]) if cond == Cond::NONE && is_plain(fetch, at) => {
                 let key = prefix.akey(oid, fetch.request.akey)?.single();
-                if let Some(found) = log.find(&key, || self.index.last_commit())? {
+                if let Some(found) = log.find(&key) {
                     fetch.reply.reset();
                     let record = Record::decode(&key[1..], &found)?;
                     return self.deliver_single(&key, record, &mut fetch.reply);
