@@ -416,3 +416,36 @@ impl<'c> Log<'c> {
         self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `docs/format.md` draws it.
+    #[test]
+    fn puts_are_stored_as_described() {
+        let words: Vec<AtomicU64> = (0..LOG_LEN).map(|_| AtomicU64::new(0)).collect();
+        let log = Log::of(&words);
+        let held = log.lock(ProcessSlot(6), |_| true);
+        held.restart(41, 9);
+        assert!(held.is_open(41) && held.has_room(9, 3));
+        held.put(b"123456789", b"abc", [1, 66, 3]);
+        held.keep(42);
+        let word = |at: usize| words[at].load(Ordering::Relaxed);
+        let (hash, length) = (hash_of(b"123456789"), 3 + 2 + 1);
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8].map(word), [7, 1, 41, 42, length, 1, 9, 1 << 2, 42]);
+        assert_eq!(word(16 + (hash % 512) as usize), 1 << 32 | 528);
+        assert_eq!(
+            [528, 529, 530].map(word),
+            [hash >> 32 << 32, 3 << 16 | 9, 3 << 32 | 66 << 16 | 1]
+        );
+        let bytes = |text: &[u8; 8]| u64::from_le_bytes(*text);
+        let stored = [b"12345678", b"9\0\0\0\0\0\0\0", b"abc\0\0\0\0\0"].map(bytes);
+        assert_eq!([531, 532, 533].map(word), stored);
+        drop(held);
+        for (last, is_there) in [(40, false), (41, true), (42, true), (43, false)] {
+            let found = log.pending(|| Ok(last)).unwrap().and_then(|it| it.find(b"123456789"));
+            assert_eq!(found.as_deref(), is_there.then_some(&b"abc"[..]), "after commit {last}");
+        }
+    }
+}

@@ -177,16 +177,26 @@ impl OpenPool {
         read_versions: &[ReadVersion],
         id: Option<ChangeId>,
     ) -> Result<Epoch> {
-        let target: &Target = &self.targets[number as usize];
-        if let Some(done) = self.find_done(id)? {
-            return Ok(done);
-        }
-        if read_versions.is_empty()
-            && id.is_none()
+        if let ([], None) = (read_versions, id)
             && let Some(epoch) = self.put_in_log(container, number, writes)?
         {
             return Ok(epoch);
         }
+        match self.find_done(id)? {
+            Some(done) => Ok(done),
+            None => self.commit_writes(container, number, writes, read_versions, id),
+        }
+    }
+
+    fn commit_writes(
+        &self,
+        container: &Container,
+        number: u32,
+        writes: &[Write<'_>],
+        read_versions: &[ReadVersion],
+        id: Option<ChangeId>,
+    ) -> Result<Epoch> {
+        let target: &Target = &self.targets[number as usize];
         let mut repeated = false;
         let staged = target.with_segments(|| stage::stage(target, container, writes))?;
         let sharing = if read_versions.is_empty() {
