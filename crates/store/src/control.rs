@@ -12,7 +12,7 @@ use crate::io::map::SharedAtomics;
 use crate::io::own::Own;
 use crate::io::{lock, sys};
 use crate::leases::LEASE_TABLE_LEN;
-use crate::log::{LOG_LEN, Log, Put};
+use crate::log::{LOG_LEN, Log, Puts};
 use crate::superblock::Superblock;
 use crate::sync::AtomicU64;
 use crate::{double_open, leases};
@@ -172,21 +172,16 @@ pub(crate) fn file_size(superblock: &Superblock) -> u64 {
 
 /// What the log of target `number` has that is later than commit `last` of its index, in a pool that nobody has open.
 /// Nothing if the control file cannot be read.
-pub(crate) fn left_in_log(
-    pool: &Folder,
-    superblock: &Superblock,
-    number: u32,
-    last: u64,
-) -> Vec<Put> {
+pub(crate) fn left_in_log(pool: &Folder, superblock: &Superblock, number: u32, last: u64) -> Puts {
     let file = pool.file(NAME, Use::Read, superblock.file_permissions()).ok();
     let count = (file_size(superblock) / 8) as usize;
     let atomics = file.filter(|_| superblock.has_log());
     let atomics = atomics.and_then(|file| SharedAtomics::copy_of(&file, count).ok());
-    let Some(atomics) = atomics else { return Vec::new() };
+    let Some(atomics) = atomics else { return Puts::default() };
     let begin = logs_begin(superblock.targets as usize, superblock.segments as usize);
     let first = begin + number as usize * LOG_LEN;
     let log = Log::of(&atomics[first..][..LOG_LEN]);
-    if log.base_number() >= last { log.puts() } else { Vec::new() }
+    if log.base_number() >= last { log.puts() } else { Puts::default() }
 }
 
 /// Extends a control file of the first release, which has no atomics for processes and leases.

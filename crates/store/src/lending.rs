@@ -113,7 +113,7 @@ impl Target {
             return Ok(false);
         }
         let (used, total) = self.pages(txn)?;
-        let wanted = (total / SPARE_SHARE).max(SPARE_PAGES_MIN);
+        let wanted = (total / SPARE_SHARE).max(SPARE_PAGES_MIN).max(self.pages_for_log(total));
         Ok(used + wanted > total && txn.id() >= lending.growth_pause.load(Ordering::Relaxed))
     }
 

@@ -36,13 +36,41 @@ const SLOT_BITS: u32 = 16;
 pub(crate) struct Log<'c>(&'c [AtomicU64]);
 
 /// A put that was found in the log.
-pub(crate) struct Put {
+pub(crate) struct Put<'p> {
     /// Key in the data table.
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: &'p [u8],
     /// The record.
-    pub(crate) record: RecordBytes,
+    pub(crate) record: &'p [u8],
     /// Slots of the conflict table that it changes.
     pub(crate) slots: TouchedSlots,
+}
+
+/// A copy of all puts of a log.
+#[derive(Default)]
+pub(crate) struct Puts {
+    /// What the log has from [`PUTS`] on.
+    bytes: Vec<u8>,
+    places: Vec<(Place, TouchedSlots)>,
+}
+
+impl Puts {
+    /// Neighbours one after the other; of one key, the first put first.
+    pub(crate) fn sort(&mut self) {
+        let bytes = &self.bytes;
+        self.places.sort_by(|(one, _), (other, _)| one.key_in(bytes).cmp(other.key_in(bytes)));
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Put<'_>> {
+        self.places.iter().map(|(place, slots)| Put {
+            key: place.key_in(&self.bytes),
+            record: place.record_in(&self.bytes),
+            slots: *slots,
+        })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
 }
 
 impl<'c> Log<'c> {
@@ -139,16 +167,24 @@ impl<'c> Log<'c> {
 
     /// True if a put changes this slot of the conflict table. Call while a write transaction keeps the log closed.
     pub(crate) fn touches(self, slot: u32) -> bool {
-        self.places().any(|place| place.slots(self).contains(&slot))
+        self.places(self.end()).any(|place| place.slots(self).contains(&slot))
     }
 
     /// All puts, in order.
-    pub(crate) fn puts(self) -> Vec<Put> {
-        self.places().map(|place| place.put(self)).collect()
+    pub(crate) fn puts(self) -> Puts {
+        let end = self.end();
+        let places = self.places(end).map(|place| (place, place.slots(self))).collect();
+        let words = &self.0[PUTS..end];
+        let mut bytes = Vec::with_capacity(words.len() * 8);
+        for word in words {
+            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        Puts { bytes, places }
     }
 
-    fn places(self) -> impl Iterator<Item = Place> {
-        let (mut at, end) = (PUTS, self.end());
+    /// The puts in front of `end`.
+    fn places(self, end: usize) -> impl Iterator<Item = Place> {
+        let mut at = PUTS;
         std::iter::from_fn(move || {
             let place = self.place(at, end)?;
             at = place.end();
@@ -355,9 +391,21 @@ impl Place {
     }
 
     fn record(self, log: Log<'_>) -> RecordBytes {
-        let words = &log.0[self.record_at()..self.end()];
-        let bytes = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
-        bytes.take(self.record_len).collect()
+        let mut bytes = RecordBytes::new();
+        for word in &log.0[self.record_at()..self.end()] {
+            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        bytes.truncate(self.record_len);
+        bytes
+    }
+
+    /// Its key, in a copy of all puts.
+    fn key_in(self, puts: &[u8]) -> &[u8] {
+        &puts[(self.key_at() - PUTS) * 8..][..self.key_len]
+    }
+
+    fn record_in(self, puts: &[u8]) -> &[u8] {
+        &puts[(self.record_at() - PUTS) * 8..][..self.record_len]
     }
 
     fn slots(self, log: Log<'_>) -> TouchedSlots {
@@ -365,13 +413,6 @@ impl Place {
         // A damaged word may have any bits.
         let slot = |number: u32| (packed >> (number * SLOT_BITS)) as u32 % CONFLICT_SLOTS as u32;
         [slot(0), slot(1), slot(2)]
-    }
-
-    fn put(self, log: Log<'_>) -> Put {
-        let words = &log.0[self.key_at()..self.record_at()];
-        let key = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
-        let key = key.take(self.key_len).collect();
-        Put { key, record: self.record(log), slots: self.slots(log) }
     }
 
     fn write(self, log: Log<'_>, first: u64, key: &[u8], record: &[u8], slots: TouchedSlots) {

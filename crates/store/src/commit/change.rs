@@ -148,7 +148,7 @@ impl<'t> Change<'t> {
         record.encode(&key[1..], &mut self.scratch);
         self.changed = true;
         self.has_large |= self.scratch.len() > PAGE;
-        let inserted = self.txn.insert(key, &self.scratch)?;
+        let inserted = self.txn.insert_between(key, &self.scratch)?;
         if let Inserted::Between(..) = inserted {
             note_put(&mut self.journal, key, &self.scratch);
         }
@@ -204,7 +204,7 @@ impl<'t> Change<'t> {
         record: &[u8],
     ) -> Result<()> {
         self.changed = true;
-        let Inserted::Existed(old) = self.txn.insert(key, record)? else { return Ok(()) };
+        let Some(old) = self.txn.insert(key, record)? else { return Ok(()) };
         let old = RecordBytes::from_slice(old);
         match Record::decode(&key[1..], &old) {
             Ok(old) if old.epoch >= self.epoch => return Ok(()),

@@ -17,6 +17,9 @@ use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 /// what a snapshot shows, and some that split.
 const PAGES_PER_PUT: u64 = 8;
 
+/// Puts of small values that a log has when it is full, about.
+const PUTS_MAX: u64 = 400;
+
 /// Longest key that is put into the log.
 const KEY_MAX: usize = 1024;
 
@@ -139,6 +142,14 @@ impl Target {
         Ok(txn.id() == last_commit && count_max > 0)
     }
 
+    /// Pages that should be free in an index of `total` pages, so that the log can become full: no more than a quarter.
+    pub(crate) fn pages_for_log(&self, total: u64) -> u64 {
+        match self.log() {
+            Some(_) => (headroom_pages(total) + 2 * PUTS_MAX * PAGES_PER_PUT).min(total / 4),
+            None => 0,
+        }
+    }
+
     /// Begins a write transaction, which takes the log along. All changes of an index begin here, but those that only make
     /// room.
     pub(crate) fn write_txn(&self) -> Result<WriteTxn> {
@@ -173,10 +184,9 @@ impl Target {
         if puts.is_empty() {
             return Ok(());
         }
-        // Neighbours one after the other; of one key, the first put first.
-        puts.sort_by(|one, other| one.key.cmp(&other.key));
+        puts.sort();
         let mut change = Change::new(self, txn, Epoch(0));
-        puts.iter().try_for_each(|put| change.put_logged(put))?;
+        puts.iter().try_for_each(|put| change.put_logged(&put))?;
         change.settle_dead()?;
         puts.iter().for_each(|put| note_versions(self, txn.id(), &put.slots));
         Ok(())
@@ -215,12 +225,12 @@ impl Target {
 
 impl Change<'_> {
     /// Makes a put that was in the log. A damaged record is left to whoever reads it; what has no key of a value is none.
-    fn put_logged(&mut self, put: &Put) -> Result<()> {
-        let is_data = Table::of(&put.key) == Some(Table::Data) && put.key.len() <= KEY_MAX;
-        let Some(parts) = DataKey::parse(&put.key).ok().filter(|_| is_data) else { return Ok(()) };
-        let Some(epoch) = Record::epoch_of(&put.record) else { return Ok(()) };
+    fn put_logged(&mut self, put: &Put<'_>) -> Result<()> {
+        let is_data = Table::of(put.key) == Some(Table::Data) && put.key.len() <= KEY_MAX;
+        let Some(parts) = DataKey::parse(put.key).ok().filter(|_| is_data) else { return Ok(()) };
+        let Some(epoch) = Record::epoch_of(put.record) else { return Ok(()) };
         self.epoch = epoch;
-        self.replace_encoded(parts.container(), &put.key, &put.record)
+        self.replace_encoded(parts.container(), put.key, put.record)
     }
 }
 
@@ -327,7 +337,7 @@ mod tests {
 
         /// Puts that are only in the log.
         fn logged(&self) -> usize {
-            self.target().logged().unwrap().map_or(0, |_| self.log().puts().len())
+            self.target().logged().unwrap().map_or(0, |_| self.log().puts().iter().count())
         }
     }
 
@@ -484,7 +494,7 @@ mod tests {
         let reopened = crate::Pool::open(&copy).unwrap();
         let target = &reopened.opened().unwrap().targets[0];
         assert!(target.logged().unwrap().is_some());
-        assert_eq!(target.log().unwrap().puts().len(), 2);
+        assert_eq!(target.log().unwrap().puts().iter().count(), 2);
         drop(target.read().unwrap());
         assert!(target.logged().unwrap().is_none());
     }
@@ -500,7 +510,7 @@ mod tests {
             }
             let commit = pool.log().base_number();
             let _ = pool.log().pending(|| Ok(commit)).unwrap().map(|log| log.find(b"D"));
-            assert!(pool.log().puts().len() <= words.len());
+            assert!(pool.log().puts().iter().count() <= words.len());
             words[0].store(0, Ordering::Relaxed);
             words[2].store(pool.last_commit(), Ordering::Relaxed);
             pool.target().write_txn().unwrap().commit().unwrap();

@@ -3,6 +3,7 @@ use super::index::{IdleTxn, Index, Pages};
 use esker_types::{Error, ErrorKind, Result};
 use lmdb_master_sys as lmdb;
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
@@ -299,6 +300,8 @@ impl Drop for ReadTxn<'_> {
 /// A write transaction. Dropped without [`WriteTxn::commit`], it changes nothing.
 pub(crate) struct WriteTxn {
     txn: Txn,
+    /// A cursor at the entry that was put last: the next one is often beside it, and needs no descent of the tree then.
+    put_cursor: Option<NonNull<lmdb::MDB_cursor>>,
     done: bool,
     /// Keeps what `txn` points to.
     _index: Arc<Index>,
@@ -315,32 +318,62 @@ impl WriteTxn {
         let code = unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), 0, &raw mut raw) };
         index.check(code, "writing")?;
         let txn = Txn { raw, index: NonNull::from(&**index), has_copies: !index.is_mapped() };
-        Ok(Self { txn, done: false, _index: Arc::clone(index) })
+        Ok(Self { txn, put_cursor: None, done: false, _index: Arc::clone(index) })
+    }
+
+    /// The cursor at the entry that was put last. LMDB moves it along with what other puts move.
+    fn put_cursor(&mut self) -> Result<*mut lmdb::MDB_cursor> {
+        if let Some(cursor) = self.put_cursor {
+            return Ok(cursor.as_ptr());
+        }
+        let mut raw = null_mut();
+        // SAFETY: `raw` is live; the cursor is closed before the transaction ends.
+        let code = unsafe { lmdb::mdb_cursor_open(self.raw, self.index().dbi, &raw mut raw) };
+        self.index().check(code, "writing")?;
+        self.put_cursor = NonNull::new(raw);
+        Ok(raw)
+    }
+
+    fn close_put_cursor(&mut self) {
+        if let Some(cursor) = self.put_cursor.take() {
+            // SAFETY: opened by `put_cursor`, closed once, before its transaction ends.
+            unsafe { lmdb::mdb_cursor_close(cursor.as_ptr()) };
+        }
     }
 
     /// Sets the value of a key.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let (mut key, mut value) = (val(key), val(value));
-        // SAFETY: the transaction is live; LMDB copies both.
-        let code = unsafe {
-            lmdb::mdb_put(self.txn.raw, self.txn.index().dbi, &raw mut key, &raw mut value, 0)
-        };
+        let cursor = self.put_cursor()?;
+        // SAFETY: the cursor is open; LMDB copies both.
+        let code = unsafe { lmdb::mdb_cursor_put(cursor, &raw mut key, &raw mut value, 0) };
         self.txn.index().check(code, "writing")
     }
 
-    /// Inserts a key that does not exist yet, and returns its neighbours: all in one descent of the tree.
-    pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<Inserted<'_>> {
+    /// Inserts a key that does not exist yet; else returns its value, which is unchanged.
+    pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<Option<&[u8]>> {
         let (mut key, mut value) = (val(key), val(value));
-        let mut cursor = self.txn.cursor()?;
+        let (cursor, flags) = (self.put_cursor()?, lmdb::MDB_NOOVERWRITE);
         // SAFETY: the cursor is open; LMDB copies both, or points `value` into its mapping.
-        let code = unsafe {
-            let flags = lmdb::MDB_NOOVERWRITE;
-            lmdb::mdb_cursor_put(cursor.raw, &raw mut key, &raw mut value, flags)
-        };
+        let code = unsafe { lmdb::mdb_cursor_put(cursor, &raw mut key, &raw mut value, flags) };
+        if code == lmdb::MDB_KEYEXIST {
+            return Ok(Some(self.txn.slice(value)?));
+        }
+        self.txn.index().check(code, "writing")?;
+        Ok(None)
+    }
+
+    /// Inserts a key that does not exist yet, and returns its neighbours: all in one descent of the tree.
+    pub(crate) fn insert_between(&mut self, key: &[u8], value: &[u8]) -> Result<Inserted<'_>> {
+        let (mut key, mut value) = (val(key), val(value));
+        let (raw, flags) = (self.put_cursor()?, lmdb::MDB_NOOVERWRITE);
+        // SAFETY: the cursor is open; LMDB copies both, or points `value` into its mapping.
+        let code = unsafe { lmdb::mdb_cursor_put(raw, &raw mut key, &raw mut value, flags) };
         if code == lmdb::MDB_KEYEXIST {
             return Ok(Inserted::Existed(self.txn.slice(value)?));
         }
         self.txn.index().check(code, "writing")?;
+        let mut cursor = ManuallyDrop::new(Cursor { raw, txn: &self.txn });
         // A step past the end leaves a cursor where it was; one before the beginning does not.
         let after = cursor.next()?;
         if after.is_some() {
@@ -351,6 +384,7 @@ impl WriteTxn {
 
     /// Sets a key to `len` unspecified bytes on overflow pages; returns the number of the first.
     pub(crate) fn reserve(&mut self, key: &[u8], len: usize) -> Result<u64> {
+        self.close_put_cursor();
         let (mut key, mut value) = (val(key), empty());
         value.mv_size = len;
         // SAFETY: the transaction is live; LMDB copies the key and makes room of that length, which
@@ -365,6 +399,7 @@ impl WriteTxn {
 
     /// Removes a key; false if it did not exist.
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
+        self.close_put_cursor();
         let mut key = val(key);
         // SAFETY: the transaction is live; LMDB reads the key.
         let code =
@@ -379,6 +414,7 @@ impl WriteTxn {
     /// Commits: all changes become visible at once.
     pub(crate) fn commit(mut self) -> Result<()> {
         self.done = true;
+        self.close_put_cursor();
         // SAFETY: the transaction is live and not used after this.
         let code = unsafe { lmdb::mdb_txn_commit(self.txn.raw) };
         self.txn.index().check(code, "committing")
@@ -396,6 +432,7 @@ impl Deref for WriteTxn {
 impl Drop for WriteTxn {
     fn drop(&mut self) {
         if !self.done {
+            self.close_put_cursor();
             // SAFETY: the transaction is live and not used after this.
             unsafe { lmdb::mdb_txn_abort(self.txn.raw) };
         }

@@ -4,7 +4,7 @@ use crate::control::left_in_log;
 use crate::io::folder::{Folder, Use};
 use crate::io::index::DATA;
 use crate::keys::Table;
-use crate::log::Put;
+use crate::log::{Put, Puts};
 use crate::pages::{Finding, Remains};
 use crate::record::Location;
 use crate::superblock::Superblock;
@@ -19,7 +19,7 @@ pub(super) struct Shard {
     number: u32,
     index: Option<Remains>,
     /// Puts that are not in the index yet.
-    logged: Vec<Put>,
+    logged: Puts,
     data: Option<File>,
     segments: u32,
     segment_bytes: u64,
@@ -62,8 +62,8 @@ impl Shard {
     }
 
     /// Puts that are not in its index yet.
-    pub(super) fn logged(&self) -> &[Put] {
-        &self.logged
+    pub(super) fn logged(&self) -> impl Iterator<Item = Put<'_>> {
+        self.logged.iter()
     }
 
     pub(super) fn has_index(&self) -> bool {
