@@ -91,10 +91,10 @@ pub(crate) struct Create {
     /// extra time]
     #[arg(long)]
     huge_pages: bool,
-    /// Store small puts of Key-Values in a log first: about twice as many per second. Not yet the
-    /// default, and earlier releases cannot open the pool (durability process only)
+    /// Commit each small put of a Key-Value to the index, not to a log first: slower, but whoever can
+    /// only read the pool sees all puts of a process that was killed
     #[arg(long)]
-    put_log: bool,
+    no_put_log: bool,
     /// Sync files and directories before each operation returns (posix: only)
     #[arg(long)]
     fsync: bool,
@@ -284,10 +284,6 @@ impl Create {
             let message = "a pool over nodes is for its owner only: leave out --group";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
-        if spec.put_log {
-            let message = "a pool over nodes has no log of puts: leave out --put-log";
-            return Err(Error::new(ErrorKind::NotSupported, message));
-        }
         check_label(&spec.label)?;
         Ok(PartSpec {
             label: spec.label,
@@ -313,7 +309,7 @@ impl Create {
             [self.size.is_some(), self.segment_size.is_some(), self.index_percent.is_some()];
         let others =
             [self.directory.dir.is_some(), self.targets.is_some(), self.durability.is_some()];
-        let switches = [self.guarded, self.group.is_some(), self.huge_pages, self.put_log];
+        let switches = [self.guarded, self.group.is_some(), self.huge_pages, self.no_put_log];
         [&sizes[..], &others, &switches].concat().contains(&true)
     }
 
@@ -333,7 +329,7 @@ impl Create {
             index_percent: self.index_percent,
             segment_bytes: self.segment_size.map(|size| size.0),
             huge_pages: self.huge_pages,
-            put_log: self.put_log,
+            put_log: self.no_put_log.then_some(false),
             ..PoolSpec::new(self.label(), size.0)
         })
     }

@@ -85,7 +85,7 @@ impl Shape {
         spec.targets = Some(self.targets);
         spec.segment_bytes = Some(self.segment_bytes);
         spec.guarded = sort == Sort::Guarded;
-        spec.put_log = sort == Sort::Logged;
+        spec.put_log = Some(sort == Sort::Logged);
         spec.huge_pages = sort == Sort::Memory;
         spec.durability = match sort {
             Sort::Memory | Sort::Logged | Sort::Guarded => None,
