@@ -46,7 +46,8 @@ def table_lines(columns, rows):
 def section_lines(table):
     """The text between the marks of a table on the page."""
     commands = ["    " + command for command in table["commands"]]
-    facts = [f"Ratios are to {table['ratio']}.", f"Measured on: {table['machine']}; {table['measured']}."]
+    shown = f"Ratios are to {table['ratio']}" if table.get("ratio") else table["shown"]
+    facts = [f"{shown}.", f"Measured on: {table['machine']}; {table['measured']}."]
     return ["", *commands, "", *facts, "", *table_lines(table["columns"], table["rows"]), ""]
 
 
@@ -268,6 +269,71 @@ def measure_huge_pages(machine):
     ]
 
 
+SMALL = ["--size", "8KiB"]
+
+
+def measure_small(machine):
+    """Small values, Arrays, fields and files, several times."""
+    options, rows = machine.options, []
+    repeats = 1 if options.quick else 5
+    short = ["--ops", 1000, "--rounds", 1] if options.quick else []
+    both = ["--procs", "1,2"]
+
+    def store(what, *arguments):
+        for where, place in (("tmpfs", ["--path", options.memory]), ("disk", ["--path", options.disk, "--durability", "process"])):
+            found = [runs_of(machine.bench(*arguments, *both, *place, *short)) for _ in range(repeats)]
+            for procs in (1, 2):
+                shares = ([runs[procs, phase]["ratio"] for phase in ("write", "read")] for runs in found)
+                rows.append([f"{what}, {where}", str(procs), *medians(shares), "pwrite, pread"])
+
+    def fields():
+        few = ["--steps", 1, "-i", 1] if options.quick else ["--steps", 64, "-i", 5]
+        shape = ["--size", "1KiB", "--params", 16, "--levels", 8, "--no-watch"]
+        found = [runs_of(machine.bench("fields", *shape, *both, "--path", options.memory, *few)) for _ in range(repeats)]
+        for procs in (1, 2):
+            for what, phases in (("field by field", ("archive", "retrieve")), ("by one request", ("archive", "retrieve-request"))):
+                shares = ([runs[procs, phase]["ratio_to"]["files"] for phase in phases] for runs in found)
+                rows.append([f"fields of 1 KiB, {what}, tmpfs", str(procs), *medians(shares), "plain files"])
+
+    def files():
+        few = ["--files", 1000, "--small", "4M", "--large", "16M", "-i", 1] if options.quick else ["--files", 10000, "--small", "64M", "--large", "64M"]
+        reports = [machine.bench("posix", *few, "--tmpfs", options.memory, "--disk", options.disk) for _ in range(repeats)]
+        found = [{(row["work"], row["unit"]): row for row in report["table"]} for report in reports]
+        for (work, unit), row in found[0].items():
+            if unit not in ("us", "ratio") and "1 MiB" not in work:
+                shares = ([table[work, unit]["sites"][site] for site in ("DFS", "run")] for table in found)
+                rows.append([work, "2", *medians(shares), "tmpfs: DFS, `esker run`"])
+
+    store("Key-Value, 64 bytes", "kv")
+    store("Arrays of 8 KiB", "array", *SMALL)
+    store("Arrays of 8 KiB, each noted in a Key-Value", "array", "--indexed", *SMALL)
+    fields()
+    files()
+    machine.commands = list(dict.fromkeys(machine.commands))
+    return rows
+
+
+def measure_latency(machine):
+    """How long single operations take: most of them, and the slowest."""
+    options = machine.options
+    short = ["--ops", 1000, "--rounds", 1] if options.quick else []
+    procs = (1, 2, 8)
+    counts = ["--procs", ",".join(map(str, procs)), "--path", options.memory, *short]
+    kv, arrays = runs_of(machine.bench("kv", *counts)), machine.bench("array", *SMALL, *counts)
+
+    def row(what, runs, phase):
+        times = [runs[n, phase]["latency_us"] for n in procs]
+        return [what, *(", ".join(f"{time[part]:.3g}" for part in ("p50", "p99", "p99_9")) for time in times)]
+
+    return [
+        row("put of 64 bytes", kv, "write"),
+        row("get of 64 bytes", kv, "read"),
+        row("write of 8 KiB", runs_of(arrays), "write"),
+        row("read of 8 KiB", runs_of(arrays), "read"),
+        row("pwrite of 8 KiB", runs_of(arrays, "medium"), "pwrite"),
+    ]
+
+
 def measure_compare(machine):
     """Native pools, pools of files and plain files."""
     short = ["--ops", 64, "--rounds", 1] if machine.options.quick else []
@@ -343,6 +409,8 @@ def measure_ceph(machine):
 
 FIGURES = {
     "store": measure_store,
+    "small": measure_small,
+    "latency": measure_latency,
     "huge_pages": measure_huge_pages,
     "compare": measure_compare,
     "files": measure_files,

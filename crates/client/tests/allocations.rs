@@ -30,7 +30,8 @@ fn local_calls_allocate_nothing() {
     });
     assert_eq!(count, 0, "{ROUNDS} reads of an array allocated");
     let count = allocations(|| kv.put(b"key", &small, Cond::NONE, Access::Latest));
-    assert_eq!(count, 0, "{ROUNDS} puts allocated");
+    // Each commit of the log costs a few allocations.
+    assert!(count < ROUNDS / 10, "{count} allocations of {ROUNDS} puts");
     let count = allocations(|| array.write(&range, Source::One(&large), Access::Latest));
     // Each new segment costs a few allocations.
     assert!(count < ROUNDS / 10, "{count} allocations of {ROUNDS} writes of an array");

@@ -362,10 +362,12 @@ mod tests {
         assert_eq!(left.count(), 1, "only that of the other slot");
     }
 
-    /// The first release made control files without leases.
+    /// The first release made control files without leases and logs.
     #[test]
     fn a_shorter_control_file_is_lengthened() {
-        let mut pool = pool();
+        let mut pool = Scratch::new(24 << 20, |spec| {
+            (spec.targets, spec.put_log) = (Some(2), Some(false));
+        });
         let read_leases =
             pool.opened().superblock.targets as usize * crate::control::CONFLICT_SLOTS;
         pool.close();

@@ -28,6 +28,8 @@ const HEAD_LEN: usize = 16;
 const PUTS: usize = HEAD_LEN + BUCKETS;
 /// Atomics in front of the key of a put.
 const PUT_HEAD_LEN: usize = 3;
+/// Fewest atomics of a put: its head, a word of key and one of the record.
+const PUT_LEN_MIN: usize = PUT_HEAD_LEN + 2;
 /// Bits of a slot of the conflict table in an atomic.
 const SLOT_BITS: u32 = 16;
 
@@ -57,7 +59,9 @@ impl Puts {
     /// Neighbours one after the other; of one key, the first put first.
     pub(crate) fn sort(&mut self) {
         let bytes = &self.bytes;
-        self.places.sort_by(|(one, _), (other, _)| one.key_in(bytes).cmp(other.key_in(bytes)));
+        self.places.sort_unstable_by(|(one, _), (other, _)| {
+            one.key_in(bytes).cmp(other.key_in(bytes)).then(one.at.cmp(&other.at))
+        });
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Put<'_>> {
@@ -173,8 +177,9 @@ impl<'c> Log<'c> {
     /// All puts, in order.
     pub(crate) fn puts(self) -> Puts {
         let end = self.end();
-        let places = self.places(end).map(|place| (place, place.slots(self))).collect();
         let words = &self.0[PUTS..end];
+        let mut places = Vec::with_capacity(words.len() / PUT_LEN_MIN);
+        places.extend(self.places(end).map(|place| (place, place.slots(self))));
         let mut bytes = Vec::with_capacity(words.len() * 8);
         for word in words {
             bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());

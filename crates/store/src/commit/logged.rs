@@ -18,7 +18,7 @@ use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 const PAGES_PER_PUT: u64 = 8;
 
 /// Puts of small values that a log has when it is full, about.
-const PUTS_MAX: u64 = 400;
+const PUTS_WHEN_FULL: u64 = 400;
 
 /// Longest key that is put into the log.
 const KEY_MAX: usize = 1024;
@@ -145,7 +145,7 @@ impl Target {
     /// Pages that should be free in an index of `total` pages, so that the log can become full: no more than a quarter.
     pub(crate) fn pages_for_log(&self, total: u64) -> u64 {
         match self.log() {
-            Some(_) => (headroom_pages(total) + 2 * PUTS_MAX * PAGES_PER_PUT).min(total / 4),
+            Some(_) => (headroom_pages(total) + 2 * PUTS_WHEN_FULL * PAGES_PER_PUT).min(total / 4),
             None => 0,
         }
     }

@@ -27,8 +27,8 @@ pub(crate) const ARGUMENTS: &str = "ESKER_TORTURE_ARGUMENTS";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     Memory,
-    /// In memory, with a log of puts in front of each index.
-    Logged,
+    /// In memory, without a log of puts in front of each index.
+    Unlogged,
     /// In memory, with the index written by system calls.
     Guarded,
     Disk,
@@ -43,7 +43,7 @@ impl Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let base = match sort {
-            Sort::Memory | Sort::Logged | Sort::Guarded => PathBuf::from("/dev/shm"),
+            Sort::Memory | Sort::Unlogged | Sort::Guarded => PathBuf::from("/dev/shm"),
             Sort::Disk | Sort::Durable => PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
         };
         let path = base.join(format!("esker-torture-{}-{number}", std::process::id()));
@@ -85,10 +85,10 @@ impl Shape {
         spec.targets = Some(self.targets);
         spec.segment_bytes = Some(self.segment_bytes);
         spec.guarded = sort == Sort::Guarded;
-        spec.put_log = Some(sort == Sort::Logged);
+        spec.put_log = (sort == Sort::Unlogged).then_some(false);
         spec.huge_pages = sort == Sort::Memory;
         spec.durability = match sort {
-            Sort::Memory | Sort::Logged | Sort::Guarded => None,
+            Sort::Memory | Sort::Unlogged | Sort::Guarded => None,
             Sort::Disk => Some(Durability::Process),
             Sort::Durable => Some(Durability::Commit),
         };

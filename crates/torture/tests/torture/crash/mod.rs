@@ -192,8 +192,8 @@ fn killed_in_memory() {
 }
 
 #[test]
-fn killed_with_a_log_of_puts() {
-    torture(Sort::Logged, 60);
+fn killed_without_a_log_of_puts() {
+    torture(Sort::Unlogged, 60);
 }
 
 #[test]

@@ -1,0 +1,222 @@
+//! `esker bench`: real processes, one shape of report, and nothing left behind.
+use crate::support::{Site, wait_for};
+use serde_json::{Value, json};
+use std::process::Stdio;
+
+/// Each with its workload, phase, processes and size.
+fn runs(report: &Value) -> Vec<(String, String, u64, u64)> {
+    let text = |run: &Value, name: &str| run[name].as_str().unwrap().to_owned();
+    let number = |run: &Value, name: &str| run[name].as_u64().unwrap();
+    let runs = report["runs"].as_array().unwrap().iter();
+    runs.map(|run| {
+        (text(run, "workload"), text(run, "phase"), number(run, "procs"), number(run, "size_bytes"))
+    })
+    .collect()
+}
+
+/// What every run of every report must have.
+fn check_shape(report: &Value) {
+    assert_eq!(report["schema"], json!(1));
+    for name in ["cpu", "kernel", "medium", "file_system"] {
+        assert!(report["host"][name].is_string(), "{name}");
+    }
+    assert!(report["host"]["memory_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(report["settings"]["version"], json!(env!("CARGO_PKG_VERSION")));
+    for run in report["runs"].as_array().unwrap() {
+        for name in ["ops_per_s", "bandwidth_mib_s"] {
+            assert!(run[name].as_f64().unwrap() > 0.0, "{run}");
+        }
+        let latency = |name: &str| run["latency_us"][name].as_f64().unwrap();
+        assert!(latency("p50") <= latency("p99") && latency("p99") <= latency("max"), "{run}");
+        let without = run["store"] == json!("medium") || run["phase"] == json!("open");
+        assert_eq!((run["limit_mib_s"].is_null(), run["ratio"].is_null()), (without, without));
+    }
+}
+
+fn assert_clean(site: &Site) {
+    let left: Vec<_> =
+        std::fs::read_dir(&site.dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let left: Vec<_> = left.iter().filter(|path| path.is_dir()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn the_limit_is_measured_by_size_and_processes() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let file = site.dir.join("report.json");
+    let wanted = ["--size", "4K,64KiB", "--procs", "1,2", "--total", "1M", "--seconds", "0.01"];
+    let json = ["--json", file.to_str().unwrap()];
+    let text = site.ok(&[&["bench", "limit", "--path", &dir][..], &wanted, &json].concat());
+    assert!(text.contains("pwrite") && text.contains("p99 us"), "{text}");
+    let report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    check_shape(&report);
+    let memcpy: Vec<_> = runs(&report).into_iter().filter(|run| run.1 == "memcpy").collect();
+    let of = |procs, size| ("limit".to_owned(), "memcpy".to_owned(), procs, size);
+    assert_eq!(memcpy, [of(1, 4096), of(1, 65536), of(2, 4096), of(2, 65536)]);
+    assert_clean(&site);
+}
+
+fn small<'a>(workload: &'a str, dir: &'a str) -> Vec<&'a str> {
+    let common = ["--procs", "2", "--ops", "40", "--rounds", "2", "--targets", "2", "--verify"];
+    [&["bench", workload, "--path", dir][..], &common, &["--json", "-"]].concat()
+}
+
+#[test]
+fn arrays_and_keys_are_measured_beside_the_limit() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    for (workload, name, more) in [
+        ("array", "array", &["--size", "8K"][..]),
+        ("array", "array+index", &["--size", "8K", "--indexed"]),
+        ("array", "array", &["--size", "8K", "--fresh"]),
+        ("array", "array+shared-index", &["--size", "8K", "--shared-index"]),
+        ("kv", "kv", &["--value", "64"]),
+    ] {
+        let report = site.ok(&[&small(workload, &dir), more].concat());
+        let report: Value = serde_json::from_str(&report).unwrap();
+        check_shape(&report);
+        let phases: Vec<_> = runs(&report).into_iter().map(|run| (run.0, run.1)).collect();
+        let expected =
+            ["pwrite", "write", "pread", "read"].map(|phase| (name.to_owned(), phase.to_owned()));
+        assert_eq!(phases, expected);
+        assert_eq!(report["runs"][1]["ops"], json!(2 * 40 * 2));
+        assert_eq!(report["settings"]["verified"], json!(true));
+        assert_clean(&site);
+    }
+}
+
+#[test]
+fn a_store_is_measured_while_it_grows() {
+    let site = Site::in_memory();
+    let (dir, page) = (site.dir.display().to_string(), site.dir.join("page.html"));
+    let file = site.dir.join("growth.json").display().to_string();
+    let wanted = ["--entries", "10,40", "--ops", "20", "--targets", "2", "--json", &file];
+    let table = site.ok(&[&["bench", "growth", "--path", &dir][..], &wanted].concat());
+    let report = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    check_shape(&report);
+    let found: Vec<_> = report["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| {
+            let text = |member: &str| run[member].as_str().unwrap().to_owned();
+            (
+                text("workload"),
+                run["entries"].as_u64().unwrap(),
+                text("phase"),
+                run["ops"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    let mut expected = Vec::new();
+    for workload in ["kv", "array"] {
+        for (entries, puts) in [(10, 5), (40, 15)] {
+            for (phase, ops) in
+                [("pwrite", puts), ("put", puts), ("pread", 20), ("get", 20), ("open", 5)]
+            {
+                expected.push((workload.to_owned(), entries, phase.to_owned(), ops));
+            }
+        }
+    }
+    assert_eq!(found, expected);
+    assert!(table.contains("entries"), "{table}");
+    site.ok(&["bench", "report", &file, "-o", &page.display().to_string()]);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert_eq!(
+        page.matches("as entries go from 10 to 40").count(),
+        6,
+        "puts, gets and opening of two kinds"
+    );
+}
+
+#[test]
+fn an_engine_is_measured_beside_raw_tcp() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let sizes = ["--size", "300K", "--value", "64", "--procs", "2", "--in-flight", "3"];
+    let short = ["--ops", "20", "--rounds", "2", "--targets", "2", "--verify", "--iperf3", "0"];
+    let place = ["bench", "engine", "--tls", "--path", &dir, "--json", "-"];
+    let report = site.ok(&[&place[..], &sizes, &short].concat());
+    let report: Value = serde_json::from_str(&report).unwrap();
+    check_shape(&report);
+    let phases: Vec<_> = runs(&report).into_iter().map(|run| (run.0, run.1)).collect();
+    let of =
+        |workload: &str, phases: [&str; 6]| phases.map(|phase| (workload.into(), phase.into()));
+    let arrays =
+        of("array x3", ["tcp send", "write", "tcp receive", "read", "tls write", "tls read"]);
+    let keys = of("kv x3", ["tcp echo", "write", "tcp echo", "read", "tls write", "tls read"]);
+    assert_eq!(phases, [arrays, keys].concat());
+    for run in report["runs"].as_array().unwrap() {
+        assert_eq!(run["ops"], json!(2 * 20 * 2), "{run}");
+    }
+    assert_eq!(report["settings"]["verified"], json!(true));
+    assert_clean(&site);
+}
+
+#[test]
+fn objects_by_s3_are_measured_beside_the_http_library() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let short = ["--size", "300K", "--clients", "2", "--ops", "3", "--rounds", "2", "--verify"];
+    let place = ["bench", "s3", "--targets", "2", "--path", &dir, "--json", "-"];
+    let report = site.ok(&[&place[..], &short].concat());
+    let report: Value = serde_json::from_str(&report).unwrap();
+    check_shape(&report);
+    let phases: Vec<_> = runs(&report).into_iter().map(|run| (run.0, run.1)).collect();
+    let of = |workload: &str, phases: &[&str]| {
+        phases.iter().map(|phase| (workload.into(), (*phase).into())).collect::<Vec<_>>()
+    };
+    let door = ["put", "put signed", "put trailer", "get"];
+    let expected = [of("memory", &["put", "get"]), of("md5", &door), of("xxh3", &door)];
+    assert_eq!(phases, expected.concat());
+    for run in report["runs"].as_array().unwrap() {
+        assert_eq!(run["ops"], json!(2 * 3 * 2), "{run}");
+    }
+    assert_clean(&site);
+}
+
+#[test]
+fn a_pool_of_the_user_s_is_left_as_it_was() {
+    let site = Site::new();
+    site.create_pool();
+    let wanted = ["--value", "64", "--ops", "5", "--rounds", "1"];
+    let envelope = site.json(&[&["bench", "kv", "--pool", "tank"][..], &wanted].concat());
+    check_shape(&envelope);
+    assert_eq!(envelope["settings"]["targets"], json!(2));
+    assert_eq!(site.json(&["cont", "list", "tank"]), json!([]));
+}
+
+#[test]
+fn nonsense_is_refused_and_leaves_nothing() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let path = ["--path", dir.as_str()];
+    let kind = |arguments: &[&str]| site.fails(&[arguments, &path].concat()).0;
+    assert_eq!(kind(&["bench", "limit", "--size", "0"]), "invalid");
+    assert_eq!(kind(&["bench", "kv", "--procs", "0"]), "invalid");
+    assert_eq!(kind(&["bench", "kv", "--ops", "0"]), "invalid");
+    assert_eq!(kind(&["bench", "kv", "--class", "ODD"]), "invalid");
+    assert_eq!(kind(&["bench", "engine", "--in-flight", "0"]), "invalid");
+    assert_eq!(kind(&["bench", "growth", "--entries", "20,10"]), "invalid");
+    assert_eq!(kind(&["bench", "growth", "--entries", "0"]), "invalid");
+    assert_eq!(kind(&["bench", "s3", "--clients", "0"]), "invalid");
+    assert_eq!(kind(&["bench", "s3", "--peer", "ftp://x"]), "invalid");
+    assert_eq!(kind(&["bench", "kv", "--ops", "5", "--targets", "2", "--class", "RP_2G1"]), "io");
+    assert_eq!(site.fails(&["bench", "limit", "--path", "/no/such"]).0, "not_found");
+    assert_clean(&site);
+}
+
+#[test]
+fn a_benchmark_that_is_killed_leaves_nothing() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let mut command =
+        site.command(&["bench", "kv", "--path", &dir, "--rounds", "1000", "--targets", "2"]);
+    let mut process = command.stdout(Stdio::null()).spawn().unwrap();
+    let made = site.dir.join(format!("esker-bench-{}", process.id()));
+    wait_for("a pool is made", || made.join("bench").join("pool").exists());
+    process.kill().unwrap();
+    process.wait().unwrap();
+    wait_for("the pool goes", || !made.exists());
+}

@@ -1,0 +1,190 @@
+//! The tool on pools of DAOS. Esker's own libdaos stands in for that of a DAOS system, on a pool of its own.
+use crate::support::{Site, noise, wait_for};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const POOL: &str = "daos:standin";
+
+/// Esker's libdaos beside the tool that is tested; none, with a message, where it was not built.
+fn library() -> Option<PathBuf> {
+    let library = Path::new(env!("CARGO_BIN_EXE_esker")).with_file_name("libdaos.so");
+    if library.is_file() {
+        return Some(library);
+    }
+    esker_testing::skip("libdaos.so is not built (cargo build -p esker-libdaos)");
+    None
+}
+
+/// A site with a pool that is reached through a library.
+struct Standin {
+    site: Site,
+    library: PathBuf,
+}
+
+impl Standin {
+    fn new(size: &str) -> Option<Self> {
+        let (library, site) = (library()?, Site::in_memory());
+        site.ok(&["pool", "create", "standin", "--size", size, "--targets", "2"]);
+        Some(Self { site, library })
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.site.command(arguments);
+        command.env("ESKER_LIBDAOS", &self.library).env("ESKER_LIBDAOS_OWN", "allow");
+        command
+    }
+
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a command that fails says.
+    fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    }
+
+    /// All objects of a container, with their ids, and the contents of its files.
+    fn content(&self, container: &str) -> (String, Vec<u8>) {
+        let objects = self.ok(&["object", "list", container]);
+        let back = self.site.dir.join("back").display().to_string();
+        self.ok(&["fs", "export", &format!("{container}:/"), &back]);
+        let mut files = Vec::new();
+        for number in 0..FILES {
+            files.extend(std::fs::read(format!("{back}/file{number}")).unwrap());
+        }
+        std::fs::remove_dir_all(&back).unwrap();
+        (objects, files)
+    }
+}
+
+const FILES: usize = 6;
+
+#[test]
+fn a_pool_of_daos_is_used_like_others() {
+    let Some(standin) = Standin::new("64M") else { return };
+    standin.ok(&["cont", "create", "daos:standin/run1", "--type", "posix"]);
+    standin.ok(&["kv", "put", POOL, "run1", "index", "t2m", "2.1"]);
+    assert_eq!(standin.ok(&["kv", "get", "daos:standin/run1", "index", "t2m"]), "2.1");
+    let field = standin.site.file("field", &noise(3_000_001));
+    let back = standin.site.dir.join("back").display().to_string();
+    standin.ok(&["fs", "import", &field, "daos:standin/run1:/field"]);
+    standin.ok(&["fs", "export", "daos:standin/run1:/field", &back]);
+    assert!(std::fs::read(&back).unwrap() == noise(3_000_001));
+    assert_eq!(standin.ok(&["fs", "ls", "daos:standin/run1?timeout=20:/"]).trim(), "field");
+    // The same pool without the detour: what Esker writes through DAOS is what DAOS has.
+    assert_eq!(standin.ok(&["kv", "get", "standin", "run1", "index", "t2m"]), "2.1");
+    assert_eq!(standin.ok(&["fs", "ls", "standin/run1:/"]).trim(), "field");
+    standin.ok(&["cont", "snapshot", "create", "daos:standin/run1", "monday"]);
+    assert!(standin.ok(&["cont", "snapshot", "list", "daos:standin/run1"]).contains("monday"));
+    standin.ok(&["cont", "destroy", "daos:standin/run1"]);
+}
+
+/// Copies to DAOS and back, and kills each copy on the way until it has nothing left to do.
+#[test]
+fn a_copy_that_is_killed_goes_on() {
+    let Some(standin) = Standin::new("256M") else { return };
+    standin.site.ok(&["pool", "create", "tank", "--size", "256M", "--targets", "3"]);
+    standin.ok(&["cont", "create", "tank/run1", "--type", "posix"]);
+    for number in 0..FILES {
+        let file = standin.site.file("file", &noise(3_000_000 + number));
+        standin.ok(&["fs", "import", &file, &format!("tank/run1:/file{number}")]);
+    }
+    let original = standin.content("tank/run1");
+    for (from, pool) in [("tank/run1", POOL), ("daos:standin/run1", "tank")] {
+        let label = if pool == POOL { "run1" } else { "back" };
+        let to = format!("{pool}/{label}");
+        let mut killed = standin.command(&["cont", "copy", from, &to]).spawn().unwrap();
+        wait_for("the copy to begin", || standin.ok(&["cont", "list", pool]).contains(label));
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        if !standin.ok(&["cont", "list", pool]).contains(&format!("{label}.copying")) {
+            standin.ok(&["cont", "destroy", &to]);
+        }
+        standin.ok(&["cont", "copy", from, &to]);
+        assert!(standin.content(&to) == original, "{from} to {to}");
+    }
+}
+
+#[test]
+fn a_full_pool_is_said() {
+    let Some(standin) = Standin::new("16M") else { return };
+    standin.ok(&["cont", "create", "daos:standin/run1", "--type", "posix"]);
+    let large = standin.site.file("large", &noise(20 << 20));
+    let said = standin.fails(&["fs", "import", &large, "daos:standin/run1:/large"]);
+    assert!(said.contains("the DAOS pool is full"), "{said}");
+}
+
+#[test]
+fn the_library_is_the_one_of_daos() {
+    let Some(standin) = Standin::new("16M") else { return };
+    let said = |command: &mut Command| {
+        let output = command.args(["cont", "list", POOL]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let own = said(standin.command(&[]).env_remove("ESKER_LIBDAOS_OWN"));
+    let file = standin.library.display().to_string();
+    assert!(own.contains("Esker's own libdaos") && own.contains(&file), "{own}");
+    assert!(own.contains("ESKER_LIBDAOS="), "{own}");
+    let missing = said(standin.command(&[]).env("ESKER_LIBDAOS", "/no/such/libdaos.so.2"));
+    assert!(missing.contains("/no/such/libdaos.so.2"), "{missing}");
+    assert!(missing.contains("ESKER_LIBDAOS") && missing.contains("daos-client"), "{missing}");
+    // Found by its name, as programs find it.
+    let directory = standin.site.dir.join("lib");
+    std::fs::create_dir(&directory).unwrap();
+    std::os::unix::fs::symlink(&standin.library, directory.join("libdaos.so.2")).unwrap();
+    let mut command = standin.command(&[]);
+    command.env_remove("ESKER_LIBDAOS").env_remove("ESKER_LIBDAOS_OWN");
+    let found = said(command.env("LD_LIBRARY_PATH", &directory));
+    assert!(found.contains("Esker's own libdaos") && found.contains("libdaos.so"), "{found}");
+}
+
+#[test]
+fn what_administrators_of_daos_do_is_said() {
+    let site = Site::new();
+    for command in ["create", "destroy", "check"] {
+        let error = &site.failure(&["pool", command, "daos:prod"])["error"];
+        assert_eq!(error["kind"], "not_supported", "{command}");
+        assert!(error["message"].as_str().unwrap().contains("DAOS"), "{error}");
+    }
+}
+
+/// A library with all functions of libdaos that Esker uses. All succeed and do nothing, so no call that was launched ever
+/// ends; but `daos_init` returns `init`.
+fn silent_library(site: &Site, init: i32) -> String {
+    let odd = ["daos_init", "daos_eq_poll"];
+    let rest = esker_daos_binding::SYMBOLS.iter().filter(|name| !odd.contains(name));
+    let rest: String = rest.map(|name| format!("int {name}(void) {{ return 0; }}\n")).collect();
+    let source = format!(
+        "#include <unistd.h>\nint daos_init(void) {{ return {init}; }}\n\
+         int daos_eq_poll(void) {{ usleep(1000); return 0; }}\n{rest}"
+    );
+    let source = site.file(&format!("silent{init}.c"), source.as_bytes());
+    let library = source.replace(".c", ".so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o", &library, &source]);
+    assert!(compiler.status().unwrap().success());
+    library
+}
+
+#[test]
+fn a_system_that_does_not_answer_is_given_up() {
+    let site = Site::new();
+    let said = |library: &str| {
+        let mut command = site.command(&["--json", "cont", "list", "daos:prod?timeout=1"]);
+        let output = command.env("ESKER_LIBDAOS", library).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let envelope: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let error = &envelope["error"];
+        assert_eq!(error["kind"], "timed_out", "{error}");
+        error["message"].as_str().unwrap().to_owned()
+    };
+    let late = said(&silent_library(&site, 0));
+    assert!(late.contains("did not answer within 1 s") && late.contains("prod"), "{late}");
+    let alone = said(&silent_library(&site, -2034));
+    assert!(alone.contains("daos_agent"), "{alone}");
+}

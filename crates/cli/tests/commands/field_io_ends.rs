@@ -1,0 +1,168 @@
+//! How `esker bench field-io` ends when it cannot go on: a clear message, no orphans, no half results.
+use crate::support::{Site, left, nodes, wait_for};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+#[test]
+fn a_node_that_fails_ends_the_others() {
+    let site = Site::in_memory();
+    site.create_pool();
+    let meet = site.dir.join("meet").display().to_string();
+    let wanted = ["bench", "field-io", "--pool", "tank", "--rendezvous", &meet, "--ops", "1000000"];
+    let in_place = ["--size", "1K", "--pattern", "B", "--mode", "no-index"];
+    let nodes = nodes(&site, &[&wanted[..], &in_place].concat(), 2);
+    // One that has just been forked still has its parent's command line.
+    let field_workers = || -> Vec<u32> {
+        let workers = workers_of(nodes[1].id()).into_iter();
+        workers.filter(|pid| command_line(*pid).contains("field-worker")).collect()
+    };
+    wait_for("both work", || field_workers().len() == 2);
+    signal("KILL", field_workers()[0]);
+    for node in nodes {
+        let output = node.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains("it has ended unexpectedly"), "{said}");
+    }
+    assert_eq!(site.json(&["cont", "list", "tank"]), json!([]));
+}
+
+fn signal(name: &str, pid: u32) {
+    assert!(
+        Command::new("kill")
+            .args([format!("-{name}"), pid.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// Processes that a benchmark has started, the janitor left out.
+fn workers_of(parent: u32) -> Vec<u32> {
+    children_of(parent).into_iter().filter(|pid| !command_line(*pid).contains("janitor")).collect()
+}
+
+fn command_line(pid: u32) -> String {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ")
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+/// A benchmark that goes on for long, with two processes at work on the store.
+fn long_one(site: &Site) -> (Child, Vec<u32>) {
+    let dir = site.dir.display().to_string();
+    let file = site.dir.join("never.json").display().to_string();
+    let wanted = [
+        "bench",
+        "field-io",
+        "--path",
+        &dir,
+        "--targets",
+        "2",
+        "--size",
+        "1K",
+        "--ops",
+        "200000",
+        "--repeat",
+        "200",
+        "--json",
+        &file,
+    ];
+    let mut command = site.command(&wanted);
+    let process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = process.id();
+    let at_work = |pid: &u32| command_line(*pid).contains("field-worker") && is_alive(*pid);
+    wait_for("processes at work", || workers_of(id).iter().filter(|pid| at_work(pid)).count() == 2);
+    let workers = children_of(id);
+    (process, workers)
+}
+
+#[test]
+fn interrupted_it_says_so_and_leaves_nothing() {
+    for name in ["INT", "TERM"] {
+        let site = Site::in_memory();
+        let (process, children) = long_one(&site);
+        signal(name, process.id());
+        let output = process.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains("interrupted"), "{said}");
+        wait_for("no orphans", || !children.iter().any(|pid| is_alive(*pid)));
+        assert_eq!(left(&site, &[]), [] as [PathBuf; 0]);
+    }
+}
+
+#[test]
+fn killed_it_leaves_no_process_and_no_result() {
+    let site = Site::in_memory();
+    let (mut process, children) = long_one(&site);
+    process.kill().unwrap();
+    process.wait().unwrap();
+    wait_for("no orphans", || !children.iter().any(|pid| is_alive(*pid)));
+    let whole = |name| site.dir.join(name).exists();
+    assert!(!whole("never.json") && !whole("never.traces.csv"));
+    let folders = || left(&site, &[]).into_iter().filter(|path| path.is_dir()).count();
+    wait_for("the pool is gone", || folders() == 0);
+}
+
+#[test]
+fn a_worker_that_is_killed_is_named() {
+    let site = Site::in_memory();
+    let (process, children) = long_one(&site);
+    let victim = children.iter().find(|pid| command_line(**pid).contains("field-worker")).unwrap();
+    signal("KILL", *victim);
+    let output = process.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("process") && said.contains("it has ended unexpectedly"), "{said}");
+    wait_for("no orphans", || !children.iter().any(|pid| is_alive(*pid)));
+    assert_eq!(left(&site, &[]), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_full_pool_is_told_of_and_left_clean() {
+    let site = Site::in_memory();
+    site.create_pool();
+    let file = site.dir.join("full.json").display().to_string();
+    let wanted = ["bench", "field-io", "--pool", "tank", "--ops", "200", "--size", "1MiB"];
+    let (kind, _) = site.fails(&[&wanted[..], &["--json", "-"]].concat());
+    assert_eq!(kind, "io");
+    let output = site.run(&[&wanted[..], &["--json", &file]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("no segment with room") && said.contains("larger pool"), "{said}");
+    assert_eq!(site.json(&["cont", "list", "tank"]), json!([]));
+    assert_eq!(left(&site, &["tank"]), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn what_cannot_be_written_is_found_out_before_anything_is_measured() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let kind =
+        |more: &[&str]| site.fails(&[&["bench", "field-io", "--path", &dir], more].concat()).0;
+    assert_eq!(kind(&["--json", "/no/such/a.json"]), "not_found");
+    assert_eq!(kind(&["--traces", "/no/such/a.csv", "--ops", "1"]), "not_found");
+    let small = ["--targets", "2", "--ops", "2", "--size", "1K"];
+    assert_eq!(kind(&[&small[..], &["--traces", "/dev/full"]].concat()), "no_space");
+    assert_eq!(site.fails(&["bench", "field-io", "--path", "/no/such"]).0, "not_found");
+    for nonsense in [
+        &["--procs", "3", "--pattern", "B"][..],
+        &["--procs", "0"],
+        &["--ops", "0"],
+        &["--repeat", "0"],
+        &["--class-kv", "ODD"],
+        &["--rank", "2", "--ranks", "2"],
+        &["--rank", "0", "--ranks", "2"],
+    ] {
+        assert_eq!(kind(nonsense), "invalid", "{nonsense:?}");
+    }
+    assert_eq!(left(&site, &[]), [] as [PathBuf; 0]);
+}

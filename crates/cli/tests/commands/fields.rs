@@ -1,0 +1,280 @@
+//! `esker fields`: what a user archives, lists, reads and removes.
+use crate::support::Site;
+use esker_fields::grib::EcCodes;
+use serde_json::{Value, json};
+use std::process::Command;
+
+const DATABASE: &str = "class=od,expver=0001,stream=oper,date=20240610,time=0000";
+
+fn key(step: u32) -> String {
+    format!("{DATABASE},type=fc,levtype=sfc,step={step},param=167")
+}
+
+/// A site with a pool, and steps archived in tank/fields, each of a file that holds its number.
+fn site(steps: &[u32]) -> Site {
+    let site = Site::in_memory();
+    site.ok(&["pool", "create", "tank", "--size", "64M"]);
+    for step in steps {
+        archive(&site, *step, &format!("step {step}"));
+    }
+    site
+}
+
+fn archive(site: &Site, step: u32, text: &str) {
+    let file = site.dir.join("field");
+    std::fs::write(&file, text).unwrap();
+    fields(site, &["archive", "--key", &key(step), file.to_str().unwrap()]);
+}
+
+fn fields(site: &Site, arguments: &[&str]) -> String {
+    let (command, rest) = arguments.split_first().unwrap();
+    site.ok(&[&["fields", command, "--store", "tank/fields"][..], rest].concat())
+}
+
+/// What standard error says of a command that fails.
+fn refused(site: &Site, arguments: &[&str]) -> String {
+    let output = site.run(arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn answer(site: &Site, arguments: &[&str]) -> Value {
+    let text = fields(site, &[arguments, &["--json"]].concat());
+    serde_json::from_str::<Value>(&text).unwrap()["response"].clone()
+}
+
+#[test]
+fn fields_are_archived_in_an_empty_container() {
+    let site = site(&[]);
+    site.ok(&["cont", "create", "tank/fields"]);
+    archive(&site, 3, "step 3");
+    assert!(fields(&site, &["list"]).contains("step=3"));
+    site.ok(&["cont", "create", "tank/used"]);
+    site.ok(&["kv", "put", "tank/used", "a", "b", "c"]);
+    let file = site.dir.join("field");
+    let command = ["fields", "archive", "--store", "tank/used", "--key", &key(3)];
+    let said = refused(&site, &[&command[..], &[file.to_str().unwrap()]].concat());
+    assert!(said.contains("container used holds no fields: name an empty container"), "{said}");
+}
+
+#[test]
+fn what_is_archived_is_listed_and_comes_back_in_order() {
+    let site = site(&[0, 6, 12]);
+    let listed = fields(&site, &["list", "step=6/12"]);
+    assert_eq!(listed.lines().count(), 2);
+    assert!(listed.contains("step=6,param=167"), "{listed}");
+    assert!(fields(&site, &["axes"]).contains("step=0/6/12\n"));
+    let out = site.dir.join("out");
+    fields(&site, &["retrieve", "step=12/0/6", "param=167", "-o", out.to_str().unwrap()]);
+    assert_eq!(std::fs::read(&out).unwrap(), b"step 12step 0step 6");
+    assert!(fields(&site, &["status"]).contains("3 fields"));
+    assert!(fields(&site, &["where"]).contains("tank"));
+    assert!(
+        fields(&site, &["list", "--long"])
+            .lines()
+            .all(|line| line.contains("  6  ") || line.contains("  7  "))
+    );
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_named() {
+    let site = site(&[0]);
+    let store = ["--store", "tank/fields"];
+    let error = |arguments: &[&str]| refused(&site, &[&["fields"][..], arguments, &store].concat());
+    let missing = error(&[
+        "retrieve",
+        &format!("{},step=0/24", key(0).replace(",step=0", "")),
+        "-o",
+        "/dev/null",
+    ]);
+    assert!(missing.contains("1 of 2") && missing.contains("step=24"), "{missing}");
+    assert!(error(&["list", "date=notadate"]).contains("date=notadate"));
+    assert!(error(&["list", "parm=167"]).contains("param"));
+    assert!(error(&["retrieve", "-o", "/dev/null"]).contains("request"));
+    assert!(error(&["wipe", "step=0", "--doit"]).contains("class=od"));
+    let moved = ["move", "class=od,expver=0001,stream=oper", "--to", "tank/other"];
+    let open = error(&moved);
+    assert!(
+        open.contains("to move fields of") && open.contains("add date=20240610,time=0000"),
+        "{open}"
+    );
+    assert!(!open.contains("wipe"), "{open}");
+    fields(&site, &[&moved[..], &["--keep"]].concat());
+    let none = refused(&site, &["fields", "list", "--store", "tank/nothing"]);
+    assert!(none.contains("nothing"), "{none}");
+    let inspected = error(&["inspect", &key(0).replace("step=0", "step=0/3")]);
+    assert!(inspected.contains("1 field found, 1 missing"), "{inspected}");
+}
+
+#[test]
+fn archiving_again_masks_until_the_purge() {
+    let site = site(&[0, 6]);
+    archive(&site, 0, "step 0 anew");
+    assert_eq!(answer(&site, &["stats"])["stats"][0]["masked"], json!(1));
+    assert_eq!(fields(&site, &["dump"]).matches("masked").count(), 1);
+    let two = site.file("two", b"step=0\nstep=6\n");
+    let states = fields(&site, &["dump", "--from", &two]);
+    let states: Vec<_> = states.lines().map(|line| line.split_once(' ').unwrap().0).collect();
+    assert_eq!(states, ["current", "current", "masked"]);
+    assert_eq!(answer(&site, &["purge"])["masked"], json!(1));
+    assert_eq!(answer(&site, &["purge", "--doit"])["masked"], json!(1));
+    assert_eq!(answer(&site, &["purge"])["masked"], json!(0));
+    let out = site.dir.join("out");
+    fields(&site, &["retrieve", "step=0", "-o", out.to_str().unwrap()]);
+    assert_eq!(std::fs::read(&out).unwrap(), b"step 0 anew");
+}
+
+#[test]
+fn wiping_and_moving_are_dry_without_doit() {
+    let site = site(&[0, 6]);
+    assert!(fields(&site, &["wipe", DATABASE]).contains("nothing was changed"));
+    assert_eq!(fields(&site, &["wipe", DATABASE, "--porcelain"]).lines().count(), 2);
+    assert_eq!(fields(&site, &["list"]).lines().count(), 2);
+    let part = format!("{DATABASE},step=0");
+    assert!(fields(&site, &["move", &part, "--to", "tank/other"]).contains("nothing was changed"));
+    fields(&site, &["move", &part, "--to", "tank/other", "--doit"]);
+    assert_eq!(fields(&site, &["list"]).lines().count(), 1);
+    let other = site.ok(&["fields", "list", "--store", "tank/other"]);
+    assert!(other.contains("step=0,"), "{other}");
+    fields(&site, &["wipe", DATABASE, "--doit"]);
+    assert_eq!(fields(&site, &["list"]), "");
+}
+
+#[test]
+fn going_on_leaves_alone_what_is_there() {
+    let site = site(&[0]);
+    let file = site.dir.join("field");
+    std::fs::write(&file, "step 0").unwrap();
+    let resumed = answer(&site, &["archive", "--resume", "--key", &key(0), file.to_str().unwrap()]);
+    assert_eq!((&resumed["fields"], &resumed["there"]), (&json!(0), &json!(1)));
+    std::fs::write(&file, "step X").unwrap();
+    let resumed = answer(&site, &["archive", "--resume", "--key", &key(0), file.to_str().unwrap()]);
+    assert_eq!(resumed["fields"], json!(1));
+}
+
+/// Files under one key: what counts in the end is the last in their order, whichever is read first.
+#[test]
+fn many_files_at_once_are_as_one_after_the_other() {
+    let site = site(&[]);
+    let dir = site.dir.join("files");
+    std::fs::create_dir(&dir).unwrap();
+    let content = |number: usize| {
+        format!("file {number}").repeat(1 + 200_000 * usize::from(number.is_multiple_of(7)))
+    };
+    for number in 0..40 {
+        std::fs::write(dir.join(format!("{number:02}")), content(number)).unwrap();
+    }
+    let last = content(39);
+    for round in 0..3 {
+        let mut answers = Vec::new();
+        for jobs in ["1", "8"] {
+            let (store, out) = (format!("tank/jobs-{jobs}"), site.dir.join("out"));
+            let (key, dir) = (key(0), dir.to_str().unwrap());
+            let mut archive =
+                vec!["fields", "archive", "--store", &store, "--jobs", jobs, "--json"];
+            archive.extend(["--key", &key, dir]);
+            // Nothing is there when its turn comes: the file before it was another one.
+            archive.extend((round > 0).then_some("--resume"));
+            answers.push(site.ok(&archive));
+            site.ok(&[
+                "fields",
+                "retrieve",
+                "--store",
+                &store,
+                "step=0",
+                "-o",
+                out.to_str().unwrap(),
+            ]);
+            assert_eq!(std::fs::read_to_string(&out).unwrap(), last);
+            site.ok(&["fields", "purge", "--store", &store, "--doit"]);
+        }
+        assert_eq!(answers[0], answers[1]);
+        let response = &serde_json::from_str::<Value>(&answers[1]).unwrap()["response"];
+        let counted = [&response["fields"], &response["duplicates"], &response["there"]];
+        assert_eq!(counted, [&json!(40), &json!(39), &json!(0)], "round {round}");
+    }
+}
+
+#[test]
+fn a_watch_tells_each_field() {
+    let site = site(&[0, 6]);
+    let seen = fields(&site, &["watch", "--existing", "--count", "2"]);
+    assert_eq!(seen.lines().count(), 2, "{seen}");
+    assert_eq!(fields(&site, &["watch", "--timeout", "0"]), "");
+}
+
+#[test]
+fn a_schema_is_printed_checked_and_explained() {
+    let site = Site::in_memory();
+    let schema = ["fields", "schema"];
+    let file = site.dir.join("schema");
+    std::fs::write(&file, site.ok(&schema)).unwrap();
+    let file = file.to_str().unwrap();
+    site.ok(&[&schema[..], &[file]].concat());
+
+    let explained = site.ok(&[&schema[..], &["--explain", &key(6), file]].concat());
+    assert!(explained.contains(&format!("database  {DATABASE},domain=g\n")), "{explained}");
+    assert!(explained.contains("\n          step=6 (Step)\n"), "{explained}");
+    let json = site.ok(&[&schema[..], &["--explain", &key(6), "--json"]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["response"]["datum"], json!({"step": "6", "param": "167"}));
+
+    let error = refused(&site, &[&schema[..], &["--explain", "class=od"]].concat());
+    assert!(error.contains("expver is missing") && error.contains("Nearest rule"), "{error}");
+    std::fs::write(file, "date: Date;\n[a [b]]").unwrap();
+    let error = refused(&site, &[&schema[..], &[file]].concat());
+    assert!(error.contains("schema:2: the rule ends at level 2 of three"), "{error}");
+}
+
+/// A message of a centre that gives no MARS labels, or none with a line that says why.
+fn message() -> Option<Vec<u8>> {
+    if let Err(error) = EcCodes::new() {
+        esker_testing::skip(error);
+        return None;
+    }
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/samples.sh");
+    let paths = String::from_utf8(Command::new(samples).output().unwrap().stdout).unwrap();
+    let path = paths.lines().find(|path| path.ends_with("/regular_ll_pl_grib2.tmpl"));
+    if path.is_none() {
+        esker_testing::skip("ecCodes' samples are not installed");
+    }
+    path.map(|path| std::fs::read(path).unwrap())
+}
+
+#[test]
+fn other_files_in_a_directory_are_skipped_and_counted() {
+    let Some(message) = message() else { return };
+    let site = site(&[]);
+    let dir = site.dir.join("run");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("README"), "what was run").unwrap();
+    std::fs::write(dir.join("empty"), "").unwrap();
+    let (run, readme) = (dir.display().to_string(), dir.join("README").display().to_string());
+    let fails = |paths: &[&str]| {
+        refused(&site, &[&["fields", "archive", "--store", "tank/fields"], paths].concat())
+    };
+    assert!(fails(&[&run]).contains("no file contains a GRIB message"));
+    std::fs::write(dir.join("t.grib"), message).unwrap();
+    let found = answer(&site, &["archive", &run]);
+    let counted = [&found["files"], &found["fields"], &found["skipped"], &found["troubles"]];
+    assert_eq!(counted, [&json!(1), &json!(1), &json!(2), &json!(0)]);
+    assert!(fields(&site, &["archive", &run]).contains("skipped, without a GRIB message: 2 files"));
+    let named = fails(&[&run, &readme]);
+    assert!(named.contains("README: the file contains no GRIB message"), "{named}");
+    std::fs::write(dir.join("cut.grib"), "GRIB and no more").unwrap();
+    assert!(fails(&[&run]).contains("cut.grib: damaged GRIB message 1"));
+}
+
+#[test]
+fn fields_without_labels_are_explained() {
+    let Some(message) = message() else { return };
+    let site = site(&[]);
+    let file = site.file("message", &message);
+    let told = fields(&site, &["archive", &file]);
+    assert!(told.contains("1 field") && told.contains("--set class="), "{told}");
+    assert!(fields(&site, &["list"]).contains("class=unknown"));
+    let labels = "class=rd,stream=oper,type=an";
+    let found = answer(&site, &["archive", "--set", labels, &file]);
+    assert_eq!(found["unlabelled"], json!(0));
+    assert!(fields(&site, &["list", "class=rd"]).contains("type=an"));
+}

@@ -1,0 +1,365 @@
+//! `esker fs`: a tree in a container, looked at, changed, brought in and out.
+use crate::support::{self, Site};
+use crate::tree::{make_odd_tree, same_trees};
+use serde_json::{Value, json};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+fn site() -> Site {
+    let site = Site::in_memory();
+    site.ok(&["pool", "create", "tank", "--size", "256M", "--targets", "2"]);
+    site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
+    site
+}
+
+/// What is below a path, sorted.
+fn listed(site: &Site, path: &str) -> Vec<String> {
+    let mut lines: Vec<_> =
+        site.ok(&["fs", "ls", "-aR", path]).lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn containers_for_files_are_made_as_daos_makes_them() {
+    let site = Site::in_memory();
+    site.create_pool();
+    let made = site.ok(&[
+        "container",
+        "create",
+        "tank",
+        "home",
+        "--type=POSIX",
+        "--properties",
+        "rd_fac:0,ec_cell_sz:128KiB",
+        "--oclass",
+        "SX",
+        "--dir-oclass",
+        "S1",
+        "--file-oclass",
+        "SX",
+        "--chunk-size",
+        "64KiB",
+        "--mode",
+        "1777",
+    ]);
+    let line = made.lines().find(|line| line.contains("UUID")).unwrap();
+    let uuid = line.split_whitespace().nth(3).unwrap();
+    assert_eq!(site.json(&["cont", "query", "tank", uuid])["label"], json!("home"));
+    let root = &site.json(&["fs", "stat", "tank/home:/"])[0];
+    assert_eq!((&root["mode"], &root["kind"]), (&json!("1777"), &json!("directory")));
+    assert_eq!((&root["class"], &root["chunk_size_bytes"]), (&json!("S1"), &json!(65536)));
+    site.ok(&["cont", "create", "tank", "--type", "posix", "--properties", "label:named"]);
+    assert_eq!(site.ok(&["fs", "ls", "tank/named"]), "");
+    let fails = |arguments: &[&str]| site.fails(arguments).0;
+    assert_eq!(fails(&["cont", "create", "tank", "x", "--chunk-size", "64K"]), "invalid");
+    let with = |property| ["cont", "create", "tank", "x", "--properties", property];
+    assert_eq!(fails(&with("rd_fac:1")), "not_supported");
+    assert_eq!(fails(&with("colour:red")), "not_supported");
+    site.ok(&["cont", "create", "tank", "plain"]);
+    assert_eq!(fails(&["fs", "ls", "tank/plain:/"]), "invalid");
+    assert_eq!(site.run(&["fs", "ls", "nothing"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_tree_is_made_listed_moved_and_removed() {
+    let site = site();
+    site.ok(&["fs", "mkdir", "-p", "tank/home:/a/b/c", "tank/home:/a/b"]);
+    site.feed(&["fs", "cp", "-", "tank/home:/a/file"], b"some bytes");
+    site.ok(&["fs", "ln", "-s", "../file", "tank/home:/a/b/link"]);
+    site.ok(&["fs", "touch", "tank/home:/a/.hidden"]);
+    assert_eq!(
+        listed(&site, "tank/home:"),
+        ["a", "a/.hidden", "a/b", "a/b/c", "a/b/link", "a/file"]
+    );
+    assert_eq!(site.ok(&["fs", "ls", "daos://tank/home/a/b/c"]), "");
+    assert!(!site.ok(&["fs", "ls", "tank/home:/a"]).contains("hidden"));
+    let long = site.ok(&["fs", "ls", "-l", "tank/home:/a/b"]);
+    assert!(long.contains("lrwxrwxrwx") && long.contains("link -> ../file"), "{long}");
+    assert_eq!(site.ok(&["fs", "cat", "tank/home:/a/b/link"]), "some bytes");
+    let part = ["fs", "cat", "--offset", "5", "--length", "3", "tank/home:/a/file"];
+    assert_eq!(site.ok(&part), "byt");
+    site.ok(&["fs", "mv", "tank/home:/a/file", "tank/home:/a/b/c"]);
+    site.ok(&["fs", "mv", "-T", "tank/home:/a/b/c/file", "tank/home:/moved"]);
+    assert_eq!(site.ok(&["fs", "cat", "tank/home:/moved"]), "some bytes");
+    let fails = |arguments: &[&str]| site.fails(arguments).0;
+    assert_eq!(fails(&["fs", "mv", "-n", "tank/home:/moved", "tank/home:/a/.hidden"]), "exists");
+    assert_eq!(fails(&["fs", "ls", "tank/home:/a/b/link"]), "not_found");
+    assert_eq!(fails(&["fs", "rm", "tank/home:/a"]), "is_directory");
+    assert_eq!(fails(&["fs", "rm", "-d", "tank/home:/a"]), "not_empty");
+    assert_eq!(fails(&["fs", "ln", "a", "tank/home:/hard"]), "not_supported");
+    assert_eq!(fails(&["fs", "mkdir", "tank/home:/a"]), "exists");
+    assert_eq!(fails(&["fs", "mkdir", "-p", "tank/home:/moved/x"]), "not_directory");
+    site.ok(&["fs", "rm", "-r", "tank/home:/a"]);
+    assert_eq!(fails(&["fs", "rm", "tank/home:/a"]), "not_found");
+    site.ok(&["fs", "rm", "-f", "tank/home:/a", "tank/home:/moved"]);
+    assert_eq!(listed(&site, "tank/home:/"), Vec::<String>::new());
+    assert_eq!(site.json(&["fs", "check", "tank/home"])["leftovers"]["files"], json!(0));
+}
+
+#[test]
+fn check_says_whether_it_read_the_data() {
+    let site = site();
+    let bytes = support::noise(100_000);
+    site.feed(&["fs", "cp", "-", "tank/home:/file"], &bytes);
+    for target in ["target-0", "target-1"] {
+        let data = site.dir.join("tank").join(target).join("data");
+        let stored = std::fs::read(&data).unwrap();
+        let found = stored.windows(64).position(|found| *found == bytes[..64]);
+        if let Some(at) = found {
+            let file = std::fs::File::options().write(true).open(data).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, &[0xee], at as u64).unwrap();
+        }
+    }
+    let said = site.ok(&["fs", "check", "tank/home"]);
+    assert!(said.contains("file data was not read"), "{said}");
+    assert_eq!(site.json(&["fs", "check", "tank/home"])["data_read"], json!(false));
+    assert_eq!(site.fails(&["fs", "check", "tank/home", "--data"]).0, "corrupt");
+    site.ok(&["fs", "rm", "tank/home:/file"]);
+    let said = site.ok(&["fs", "check", "tank/home", "--data"]);
+    assert!(said.contains("no damage; all data was read"), "{said}");
+}
+
+#[test]
+fn modes_and_sizes_are_shown_and_summed_up() {
+    let site = site();
+    site.ok(&["fs", "mkdir", "-m", "700", "tank/home:/d"]);
+    site.feed(&["fs", "cp", "-", "tank/home:/d/large"], &support::noise(3 << 20));
+    site.feed(&["fs", "cp", "-", "tank/home:/d/small"], b"12345");
+    site.ok(&["fs", "chmod", "640", "tank/home:/d/small"]);
+    site.ok(&["fs", "chmod", "-R", "go+rX", "tank/home:/d"]);
+    let stat = |path: &str| site.json(&["fs", "stat", path])[0].clone();
+    assert_eq!(stat("tank/home:/d")["mode"], json!("0755"));
+    let small = stat("tank/home:/d/small");
+    assert_eq!((&small["mode"], &small["size_bytes"]), (&json!("0644"), &json!(5)));
+    let sum = &site.json(&["fs", "du", "-s", "tank/home:/"])[0];
+    assert_eq!((&sum["size_bytes"], &sum["files"]), (&json!((3 << 20) + 5), &json!(2)));
+    let text = site.ok(&["fs", "du", "-ah", "tank/home:/"]);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(lines[3].starts_with("3.00 MiB") && lines[3].ends_with("tank/home:/"), "{text}");
+    let df = &site.json(&["fs", "df", "tank/home"])[0];
+    assert!(df["free_bytes"].as_u64() < df["total_bytes"].as_u64(), "{df}");
+}
+
+#[test]
+fn find_finds() {
+    let site = site();
+    site.ok(&["fs", "mkdir", "-p", "tank/home:/out/2026", "tank/home:/empty"]);
+    for (name, len) in [("a.grib", 2000), ("b.GRIB", 10), ("c.txt", 0)] {
+        let path = format!("tank/home:/out/2026/{name}");
+        site.feed(&["fs", "cp", "-", &path], &support::noise(len));
+    }
+    let find = |tests: &[&str]| {
+        let text = site.ok(&[&["fs", "find", "tank/home:/"], tests].concat());
+        let mut names: Vec<_> =
+            text.lines().map(|line| line.rsplit('/').next().unwrap().to_owned()).collect();
+        names.sort();
+        names.join(" ")
+    };
+    assert_eq!(find(&["-name", "*.grib"]), "a.grib");
+    assert_eq!(find(&["--iname", "*.grib"]), "a.grib b.GRIB");
+    assert_eq!(find(&["-type", "f", "!", "-name", "*.txt"]), "a.grib b.GRIB");
+    assert_eq!(find(&["-size", "+1k"]), "a.grib");
+    assert_eq!(find(&["-size", "-2"]), " 2026 b.GRIB c.txt empty out");
+    assert_eq!(find(&["-empty"]), "c.txt empty");
+    assert_eq!(find(&["-maxdepth", "1", "-mindepth", "1", "-type", "d"]), "empty out");
+    assert_eq!(find(&["-path", "/out/*6/*t"]), "c.txt");
+    assert_eq!(find(&["-newer", "tank/home:/out/2026/a.grib", "-name", "b*"]), "b.GRIB");
+    assert_eq!(find(&["-mmin", "-5", "-type", "d"]), " 2026 empty out");
+    let zeros = site.ok(&["fs", "find", "tank/home:/", "-name", "?.txt", "-print0"]);
+    assert_eq!(zeros, "tank/home:/out/2026/c.txt\0");
+    let found = site.json(&["fs", "find", "tank/home:/out", "-name", "a*"]);
+    assert_eq!(found[0]["path"], json!({"text": "/out/2026/a.grib"}));
+    assert_eq!(site.fails(&["fs", "find", "tank/home:/", "-colour", "red"]).0, "invalid");
+}
+
+#[test]
+fn cp_copies_within_and_between() {
+    let site = site();
+    site.ok(&["cont", "create", "tank", "other", "--type", "posix"]);
+    let host = site.file("host file", b"from the host");
+    site.ok(&["fs", "cp", &host, "tank/home:/"]);
+    site.ok(&["fs", "mkdir", "tank/home:/d"]);
+    site.ok(&["fs", "cp", "tank/home:/host file", &host, "tank/home:/d"]);
+    site.ok(&["fs", "cp", "tank/home:/host file", "tank/home:/d/second"]);
+    site.ok(&["fs", "cp", "-r", "tank/home:/d", "tank/other:/new"]);
+    site.ok(&["fs", "cp", "-r", "tank/home:/d", "tank/other:/new"]);
+    assert_eq!(
+        listed(&site, "tank/other:/"),
+        ["new", "new/d", "new/d/host file", "new/d/second", "new/host file", "new/second"]
+    );
+    let back = site.dir.join("back");
+    site.ok(&["fs", "cp", "-r", "tank/other:/new", back.to_str().unwrap()]);
+    assert_eq!(std::fs::read(back.join("d/second")).unwrap(), b"from the host");
+    let fails = |arguments: &[&str]| site.fails(arguments).0;
+    assert_eq!(fails(&["fs", "cp", "tank/home:/d", "tank/home:/e"]), "is_directory");
+    assert_eq!(fails(&["fs", "cp", "-r", "tank/home:/d", "tank/home:/d/e"]), "invalid");
+    assert_eq!(fails(&["fs", "cp", "tank/home:/d/second", "tank/home:/d/second"]), "invalid");
+    assert_eq!(fails(&["fs", "cp", &host, &host]), "invalid");
+    assert_eq!(fails(&["fs", "cp", &host, &host, "tank/home:/none"]), "not_directory");
+    assert_eq!(site.ok(&["fs", "cat", "tank/home:/d/second"]), "from the host");
+}
+
+#[test]
+fn odd_trees_come_in_and_out_as_they_were() {
+    let site = site();
+    let (from, to) = (site.dir.join("from"), site.dir.join("to"));
+    make_odd_tree(&from);
+    let import = ["fs", "import", from.to_str().unwrap(), "tank/home:/in/side", "--verify"];
+    let first = site.json(&import);
+    assert_eq!(first["failed"], json!(0), "{first}");
+    let export = ["fs", "export", "tank/home:/in/side", to.to_str().unwrap(), "--verify"];
+    let out = site.json(&export);
+    assert_eq!((&out["failed"], &out["files"]), (&json!(0), &first["files"]), "{out}");
+    same_trees(&from, &to);
+    let sparse = to.join("sparse").metadata().unwrap();
+    assert!(sparse.blocks() * 512 < sparse.len() / 2, "{} blocks", sparse.blocks());
+    // All of it is there already.
+    for again in [&import[..4], &import, &export[..4], &export] {
+        let again = site.json(again);
+        assert_eq!((&again["files"], &again["failed"]), (&json!(0), &json!(0)), "{again}");
+        let skipped = first["files"].as_u64().unwrap() + first["links"].as_u64().unwrap();
+        assert_eq!(again["skipped"], json!(skipped));
+    }
+    same_trees(&from, &to);
+    assert_eq!(site.json(&["fs", "check", "tank/home", "--data"])["damaged"], json!(0));
+}
+
+#[test]
+fn what_changed_on_either_side_is_done_again() {
+    let site = site();
+    let from = site.dir.join("from");
+    std::fs::create_dir(&from).unwrap();
+    for name in ["stays", "grows", "is cut there"] {
+        std::fs::write(from.join(name), name).unwrap();
+    }
+    let import = ["fs", "import", from.to_str().unwrap(), "tank/home:/"];
+    assert_eq!(site.json(&import)["files"], json!(3));
+    std::fs::write(from.join("grows"), "longer than it was").unwrap();
+    site.feed(&["fs", "cp", "-", "tank/home:/is cut there"], b"is");
+    let again = site.json(&import);
+    assert_eq!((&again["files"], &again["skipped"]), (&json!(2), &json!(1)));
+    assert_eq!(site.ok(&["fs", "cat", "tank/home:/is cut there"]), "is cut there");
+    assert_eq!(site.ok(&["fs", "cat", "tank/home:/grows"]), "longer than it was");
+    assert_eq!(site.json(&[&import[..], &["--again"]].concat())["files"], json!(3));
+}
+
+#[test]
+fn what_cannot_be_brought_in_is_listed_and_the_rest_comes() {
+    let site = site();
+    let from = site.dir.join("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("fine"), "fine").unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let pipe = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, from.join("pipe"), pipe, mode, 0).unwrap();
+    let output = site.run(&["fs", "import", from.to_str().unwrap(), "tank/home:/x"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("pipe: is a device"));
+    let envelope = site.failure(&["fs", "import", from.to_str().unwrap(), "tank/home:/x"]);
+    let response = &envelope["response"];
+    assert_eq!((&response["failed"], &response["skipped"]), (&json!(1), &json!(1)));
+    assert_eq!(site.ok(&["fs", "cat", "tank/home:/x/fine"]), "fine");
+    assert_eq!(site.fails(&["fs", "import", "/no/such/place", "tank/home:/y"]).0, "not_found");
+}
+
+#[test]
+fn what_does_not_fit_stops_the_import_and_more_room_lets_it_go_on() {
+    let site = Site::in_memory();
+    site.create_pool();
+    site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
+    let from = site.dir.join("from");
+    std::fs::create_dir(&from).unwrap();
+    for number in 0..8 {
+        std::fs::write(from.join(format!("file {number}")), support::noise(8 << 20)).unwrap();
+    }
+    let envelope = site.failure(&["fs", "import", from.to_str().unwrap(), "tank/home:/x"]);
+    assert_eq!(envelope["error"]["kind"], json!("no_space"), "{envelope}");
+    assert_eq!(site.json(&["fs", "check", "tank/home", "--data"])["damaged"], json!(0));
+}
+
+#[test]
+fn an_import_that_is_killed_goes_on() {
+    let site = site();
+    let (from, to) = (site.dir.join("from"), site.dir.join("to"));
+    for dir in 0..20 {
+        let dir = from.join(format!("dir {dir}"));
+        std::fs::create_dir_all(&dir).unwrap();
+        for file in 0..100usize {
+            std::fs::write(dir.join(format!("{file}")), support::noise(file * 100)).unwrap();
+        }
+    }
+    std::fs::write(from.join("large"), support::noise(40 << 20)).unwrap();
+    let import = ["fs", "import", from.to_str().unwrap(), "tank/home:/x"];
+    let mut left = 2001;
+    for delay_ms in [5, 20, 40, 60, 80, 100] {
+        let mut process = site.command(&import).spawn().unwrap();
+        esker_testing::pause(delay_ms * 1000);
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let check = site.json(&["fs", "check", "tank/home", "--data"]);
+        assert_eq!(check["damaged"], json!(0), "{check}");
+    }
+    let last = site.json(&import);
+    left -= last["skipped"].as_u64().unwrap();
+    assert_eq!((&last["files"], &last["failed"]), (&json!(left), &json!(0)), "{last}");
+    site.ok(&["fs", "export", "tank/home:/x", to.to_str().unwrap(), "--verify"]);
+    same_trees(&from, &to);
+    site.ok(&["fs", "check", "tank/home", "--repair"]);
+    let check = site.json(&["fs", "check", "tank/home"]);
+    assert_eq!(check["leftovers"]["files"], json!(0), "{check}");
+}
+
+#[test]
+fn an_export_that_is_killed_goes_on() {
+    let site = site();
+    let (from, to) = (site.dir.join("from"), site.dir.join("to"));
+    make_odd_tree(&from);
+    std::fs::write(from.join("large"), support::noise(60 << 20)).unwrap();
+    site.ok(&["fs", "import", from.to_str().unwrap(), "tank/home:/x"]);
+    let export = ["fs", "export", "tank/home:/x", to.to_str().unwrap()];
+    for megabytes in [0, 1, 15, 40] {
+        let mut process = site.command(&export).spawn().unwrap();
+        support::kill_at(&mut process, &to, megabytes << 20);
+    }
+    site.ok(&export);
+    same_trees(&from, &to);
+}
+
+#[test]
+fn names_that_are_no_text_are_named_as_bytes() {
+    let site = site();
+    let odd = std::ffi::OsStr::from_bytes(b"tank/home:/odd\n\xff");
+    let mut command = site.command(&["fs", "mkdir"]);
+    assert!(command.arg(odd).status().unwrap().success());
+    let listed = site.run(&["fs", "ls", "tank/home:/"]);
+    assert_eq!(listed.stdout, b"odd\n\xff\n");
+    let found = site.json(&["fs", "ls", "tank/home:/"]);
+    assert_eq!(found[0]["path"], json!({"hex": "2f6f64640aff"}));
+}
+
+/// Permission bits of a file of the host.
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn cp_keeps_what_it_is_told_to_keep() {
+    let site = site();
+    let host = site.file("host", b"x");
+    std::fs::set_permissions(&host, PermissionsExt::from_mode(0o640)).unwrap();
+    let old = Path::new(&host);
+    let times = std::fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+    std::fs::File::options().write(true).open(old).unwrap().set_times(times).unwrap();
+    site.ok(&["fs", "cp", &host, "tank/home:/plain"]);
+    site.ok(&["fs", "cp", "-p", &host, "tank/home:/kept"]);
+    let mtime = |path: &str| site.json(&["fs", "stat", path])[0]["mtime"].clone();
+    assert_eq!(mtime("tank/home:/kept"), json!("1970-01-01T00:00:00.000000000Z"));
+    assert_ne!(mtime("tank/home:/plain"), mtime("tank/home:/kept"));
+    let out = site.dir.join("out");
+    site.ok(&["fs", "cp", "-a", "tank/home:/kept", out.to_str().unwrap()]);
+    assert_eq!((mode(&out), out.metadata().unwrap().mtime()), (0o640, 0));
+    assert_ne!(site.json(&["fs", "stat", "tank/home:/kept"])[0], Value::Null);
+}

@@ -1,0 +1,175 @@
+//! `esker kv`, `esker array`, `esker object`.
+use crate::support::{Site, noise};
+use serde_json::json;
+
+#[test]
+fn values_come_back_as_they_were_put() {
+    let site = Site::with_container();
+    let binary = noise(3000);
+    let file = site.file("binary", &binary);
+    let put = |key: &str, value: &str| site.ok(&["kv", "put", "tank", "run1", "index", key, value]);
+    put("text", "step 0");
+    put("empty", "");
+    put("negative", "-5");
+    put("at", "@@home");
+    put("file", &format!("@{file}"));
+    site.feed(&["kv", "put", "tank", "run1", "index", "input"], &binary);
+    let get = |key: &str| site.run(&["kv", "get", "tank", "run1", "index", key]).stdout;
+    assert_eq!((get("text"), get("empty")), (b"step 0".to_vec(), Vec::new()));
+    assert_eq!((get("negative"), get("at")), (b"-5".to_vec(), b"@home".to_vec()));
+    assert_eq!((get("file"), get("input")), (binary.clone(), binary));
+    let mut keys: Vec<_> =
+        site.ok(&["kv", "list", "tank", "run1", "index"]).lines().map(str::to_owned).collect();
+    keys.sort();
+    assert_eq!(keys, ["at", "empty", "file", "input", "negative", "text"]);
+}
+
+#[test]
+fn values_are_shown_in_json() {
+    let site = Site::with_container();
+    site.ok(&["kv", "put", "tank", "run1", "index", "text", "step 0"]);
+    site.feed(&["kv", "put", "tank", "run1", "index", "bytes", "-"], &[0xff, 0]);
+    let value =
+        |key: &str| site.json(&["kv", "get", "tank", "run1", "index", key])["value"].clone();
+    assert_eq!(
+        (value("text"), value("bytes")),
+        (json!({"text": "step 0"}), json!({"hex": "ff00"}))
+    );
+    let within = site.ok(&["kv", "list", "--json", "tank", "run1", "index"]);
+    assert!(within.contains("\"keys\""), "{within}");
+}
+
+#[test]
+fn conditions_and_missing_keys_fail() {
+    let site = Site::with_container();
+    let put = ["kv", "put", "tank", "run1", "index", "key", "value"];
+    let with = |flag| [&put[..], &[flag]].concat();
+    assert_eq!(site.fails(&with("--update")), ("not_found".to_owned(), -1005));
+    site.ok(&with("--insert"));
+    assert_eq!(site.fails(&with("--insert")), ("exists".to_owned(), -1004));
+    site.ok(&with("--update"));
+    site.ok(&["kv", "rm", "tank", "run1", "index", "key"]);
+    assert_eq!(site.fails(&["kv", "get", "tank", "run1", "index", "key"]).0, "not_found");
+    assert_eq!(site.fails(&["kv", "rm", "tank", "run1", "index", "key"]).0, "not_found");
+    site.ok(&put);
+    site.ok(&["kv", "rm", "tank", "run1", "index", "--all"]);
+    assert_eq!(site.ok(&["kv", "list", "tank", "run1", "index"]), "");
+}
+
+#[test]
+fn a_name_and_its_id_are_one_object() {
+    let site = Site::with_container();
+    let put = site.json(&["kv", "put", "tank", "run1", "abc", "key", "value"]);
+    let oid = put["oid"].as_str().unwrap();
+    assert_eq!(site.ok(&["kv", "get", "tank", "run1", oid, "key"]), "value");
+    // The user bits of sha256("abc"), as any other program would find them.
+    let bits = "0xba7816bf.0x8f01cfea414140de";
+    assert_eq!(site.ok(&["kv", "get", "tank", "run1", bits, "key"]), "value");
+    let other = ["kv", "get", "tank", "run1", "abc", "key", "--class", "S1"];
+    let message = site.message(&other);
+    assert!(message.contains("no Key-Value \"abc\" of class S1"), "{message}");
+    assert_eq!(
+        site.run(&["kv", "list", "tank", "run1", "abc", "--class", "ODD"]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
+fn a_name_is_found_whatever_its_class() {
+    let site = Site::with_container();
+    site.ok(&["kv", "put", "tank", "run1", "index", "a", "1", "--class", "S1"]);
+    site.ok(&["kv", "put", "tank", "run1", "index", "b", "2"]);
+    assert_eq!(site.ok(&["kv", "list", "tank", "run1", "index", "--class", "S1"]), "a\nb\n");
+    let field = site.file("field", b"field");
+    site.ok(&["array", "put", "tank", "run1", "field", "--class", "S1", &field]);
+    site.ok(&["array", "put", "tank", "run1", "field", &field]);
+    assert_eq!(site.json(&["object", "list", "tank", "run1"]).as_array().unwrap().len(), 2);
+    assert_eq!(site.ok(&["array", "get", "tank", "run1", "field"]), "field");
+    site.ok(&["kv", "rm", "tank", "run1", "index", "--all"]);
+    let message = site.message(&["kv", "get", "tank", "run1", "index", "a"]);
+    assert!(message.contains("no Key-Value") && message.contains("esker object list"), "{message}");
+}
+
+#[test]
+fn files_come_back_from_arrays() {
+    let site = Site::with_container();
+    let output = site.dir.join("output").display().to_string();
+    for len in [0, 1, 1000, 5_000_000] {
+        let bytes = noise(len);
+        let file = site.file("input", &bytes);
+        let put = site.json(&["array", "put", "tank", "run1", "field", &file]);
+        assert_eq!(put["size_bytes"], json!(len));
+        let get = site.json(&["array", "get", "tank", "run1", "field", "-o", &output]);
+        assert_eq!(get["size_bytes"], json!(len));
+        assert_eq!(std::fs::read(&output).unwrap(), bytes);
+        assert_eq!(site.run(&["array", "get", "tank", "run1", "field"]).stdout, bytes);
+    }
+    let shorter = noise(77);
+    site.feed(&["array", "put", "tank", "run1", "field", "-"], &shorter);
+    assert_eq!(site.run(&["array", "get", "tank", "run1", "field"]).stdout, shorter);
+}
+
+#[test]
+fn a_file_that_does_not_fit_leaves_no_half_of_it() {
+    let site = Site::with_container();
+    site.ok(&["pool", "create", "small", "--size", "24M", "--targets", "1"]);
+    site.ok(&["cont", "create", "small", "c"]);
+    let (large, little) = (site.file("large", &noise(30 << 20)), site.file("little", b"little"));
+    let put = |file: &str| site.failure(&["array", "put", "small", "c", "a", file]);
+    let said = put(&large)["error"]["message"].as_str().unwrap().to_owned();
+    assert!(said.contains("the pool is full"), "{said}");
+    assert_eq!(site.json(&["object", "list", "small", "c"]), json!([]));
+    site.ok(&["array", "put", "small", "c", "a", &little]);
+    let said = put(&large)["error"]["message"].as_str().unwrap().to_owned();
+    assert!(said.contains("\"a\" is incomplete"), "{said}");
+}
+
+#[test]
+fn an_array_says_what_it_is() {
+    let site = Site::with_container();
+    let file = site.file("input", &noise(1000));
+    let sizes = ["--cell-size", "8", "--chunk-size", "64K", "--class", "S1"];
+    site.ok(&[&["array", "put", "tank", "run1", "field", &file][..], &sizes].concat());
+    let stat = site.json(&["array", "stat", "tank", "run1", "field", "--class", "S1"]);
+    assert_eq!((&stat["cells"], &stat["cell_bytes"]), (&json!(125), &json!(8)));
+    assert_eq!((&stat["chunk_cells"], &stat["class"]), (&json!(8192), &json!("S1")));
+    assert!(stat["changed"].as_str().unwrap().starts_with("20"));
+    let odd = site.file("odd", &noise(1001));
+    let put = ["array", "put", "tank", "run1", "field", &odd, "--class", "S1"];
+    assert_eq!(site.fails(&put).0, "invalid");
+}
+
+#[test]
+fn what_an_array_cannot_do_is_refused() {
+    let site = Site::with_container();
+    let output = site.dir.join("output").display().to_string();
+    assert_eq!(site.fails(&["array", "stat", "tank", "run1", "field"]).0, "not_found");
+    assert_eq!(
+        site.fails(&["array", "get", "tank", "run1", "field", "-o", &output]).0,
+        "not_found"
+    );
+    assert_eq!(
+        site.fails(&["array", "put", "tank", "run1", "field", "/no/such/file"]).0,
+        "not_found"
+    );
+    let file = site.file("input", b"x");
+    site.ok(&["array", "put", "tank", "run1", "field", &file]);
+    let envelope = site.failure(&["array", "get", "tank", "run1", "field"]);
+    assert_eq!(envelope["error"]["kind"], json!("invalid"));
+}
+
+#[test]
+fn objects_are_listed_and_shown() {
+    let site = Site::with_container();
+    assert_eq!(site.json(&["object", "list", "tank", "run1"]), json!([]));
+    let kv = site.json(&["kv", "put", "tank", "run1", "index", "key", "value"])["oid"].clone();
+    let file = site.file("input", b"x");
+    site.ok(&["array", "put", "tank", "run1", "field", &file]);
+    let objects = site.json(&["obj", "list", "tank", "run1"]);
+    let types: Vec<_> = objects.as_array().unwrap().iter().map(|object| &object["type"]).collect();
+    assert_eq!(types, [&json!("KvHashed"), &json!("Array")]);
+    let shown = site.json(&["object", "query", "tank", "run1", kv.as_str().unwrap()]);
+    assert_eq!((&shown["oid"], &shown["dkeys"]), (&kv, &json!(1)));
+    assert_eq!(site.fails(&["object", "query", "tank", "run1", "1.2"]).0, "not_found");
+    assert_eq!(site.fails(&["object", "query", "tank", "run1", "index"]).0, "invalid");
+}

@@ -1,0 +1,69 @@
+//! Pools of files on the command line.
+use crate::support::{self, Site};
+use serde_json::json;
+
+#[test]
+fn a_pool_of_files_is_made_used_and_removed() {
+    let site = Site::new();
+    let url = format!("posix:{}/files", site.dir.display());
+    let made = site.json(&["pool", "create", &url]);
+    assert_eq!((&made["url"], &made["label"]), (&json!(url), &json!("files")));
+    assert_eq!((&made["durability"], &made["size_bytes"]), (&json!("process"), &json!(null)));
+    assert_eq!(site.json(&["pool", "list"]), json!([made]));
+    for name in ["files", made["uuid"].as_str().unwrap(), &url] {
+        assert_eq!(site.json(&["pool", "query", name])["uuid"], made["uuid"]);
+    }
+    site.ok(&["cont", "create", "files", "run1"]);
+    site.ok(&["kv", "put", "files", "run1", "index", "../t2m", "2.1"]);
+    assert_eq!(site.ok(&["kv", "get", "files", "run1", "index", "../t2m"]), "2.1");
+    assert_eq!(site.json(&["pool", "check", &url])["problems"], json!([]));
+    assert_eq!(site.json(&["pool", "destroy", "files"]), json!({"url": url}));
+    assert_eq!(site.json(&["pool", "list"]), json!([]));
+}
+
+#[test]
+fn an_array_of_files_comes_back() {
+    let site = Site::new();
+    let url = format!("posix:{}/files", site.dir.display());
+    site.ok(&["pool", "create", &url, "--fsync"]);
+    assert_eq!(site.json(&["pool", "query", &url])["durability"], json!("commit"));
+    site.ok(&["cont", "create", &url, "run1"]);
+    let (from, to) = (site.dir.join("from"), site.dir.join("to"));
+    std::fs::write(&from, support::noise(3_000_001)).unwrap();
+    site.ok(&["array", "put", &url, "run1", "field", from.to_str().unwrap()]);
+    site.ok(&["array", "get", &url, "run1", "field", "-o", to.to_str().unwrap()]);
+    assert!(std::fs::read(from).unwrap() == std::fs::read(to).unwrap());
+    assert_eq!(site.json(&["array", "stat", &url, "run1", "field"])["cells"], json!(3_000_001));
+}
+
+#[test]
+fn what_files_cannot_do_is_refused_with_a_reason() {
+    let site = Site::new();
+    let url = format!("posix:{}/files", site.dir.display());
+    let kind = |arguments: &[&str]| site.fails(arguments).0;
+    assert_eq!(kind(&["pool", "create", &url, "--size", "1G"]), "invalid");
+    site.ok(&["pool", "create", &url]);
+    assert_eq!(kind(&["pool", "create", &url]), "exists");
+    site.ok(&["cont", "create", &url, "run1"]);
+    assert_eq!(kind(&["cont", "snapshot", "create", &url, "run1", "s"]), "not_supported");
+    for command in ["scrub", "compact"] {
+        assert_eq!(kind(&["pool", command, &url]), "not_supported");
+    }
+    assert_eq!(kind(&["pool", "check", &url, "--repair"]), "not_supported");
+    assert_eq!(kind(&["pool", "query", "posix:/dev/null/none"]), "not_found");
+    assert_eq!(kind(&["pool", "create", "tank"]), "invalid");
+}
+
+#[test]
+fn damage_is_found_by_a_check() {
+    let site = Site::new();
+    let url = format!("posix:{}/files", site.dir.display());
+    site.ok(&["pool", "create", &url]);
+    site.ok(&["cont", "create", &url, "run1"]);
+    let uuid = site.json(&["cont", "query", &url, "run1"])["uuid"].as_str().unwrap().to_owned();
+    let meta = site.dir.join("files/containers").join(uuid).join("meta");
+    let mut bytes = std::fs::read(&meta).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(&meta, bytes).unwrap();
+    assert_eq!(site.fails(&["pool", "check", &url]).0, "corrupt");
+}

@@ -1,0 +1,307 @@
+//! `esker run`: real programs on a file system that only they see.
+use crate::support::Site;
+use crate::support::mounts::read_only_with;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// The interception library, built when the first test asks for it: a library of C is no dependency of a
+/// program, so cargo does not build it by itself.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let mut build = Command::new(cargo);
+        build.args(["build-for-tests", "--quiet"]);
+        // What cargo tells a test of its package would make it compile `ring` again, and all that depends on it.
+        let of_package = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if of_package.iter().any(|prefix| name.starts_with(prefix)) {
+                build.env_remove(&*name);
+            }
+        }
+        assert!(build.status().unwrap().success());
+        let program = Path::new(env!("CARGO_BIN_EXE_esker"));
+        let debug = program.parent().unwrap().parent().unwrap().join("debug");
+        debug.join("libesker_preload.so")
+    })
+}
+
+/// A file system in memory.
+fn site() -> Site {
+    let site = Site::in_memory();
+    site.ok(&["pool", "create", "tank", "--size", "64M", "--targets", "2"]);
+    let made = run(&site, &["--create"], &["true"]);
+    assert!(made.status.success(), "{made:?}");
+    site
+}
+
+fn run(site: &Site, options: &[&str], program: &[&str]) -> Output {
+    let base = ["run", "tank/home"];
+    let arguments = [&base, options, &["--"], program].concat();
+    site.command(&arguments).env("ESKER_PRELOAD", library()).output().unwrap()
+}
+
+/// Standard output of a script of the shell that succeeds.
+fn shell(site: &Site, script: &str) -> String {
+    let output = run(site, &[], &["bash", "-euc", script]);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_shell_writes_and_reads() {
+    let site = site();
+    assert_eq!(shell(&site, "echo hi >/esker/a; cat /esker/a; ls /esker"), "hi\na\n");
+    assert_eq!(shell(&site, "cat /esker/a"), "hi\n", "another run");
+    assert!(!Path::new("/esker/a").exists(), "only programs that are run see it");
+}
+
+/// The dashes before the program may be left out, and its options are its own.
+#[test]
+fn a_program_follows_the_container() {
+    let site = site();
+    shell(&site, "echo hi >/esker/a");
+    let run = |arguments: &[&str]| {
+        let mut command = site.command(&[&["run"], arguments].concat());
+        let output = command.env("ESKER_PRELOAD", library()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(run(&["tank/home", "ls", "-A", "/esker"]), "a\n");
+    assert_eq!(run(&["tank/home", "--mount", "/scratch", "ls", "--", "/scratch"]), "a\n");
+    assert_eq!(run(&["--read-only", "tank/home", "--", "ls", "-A", "/esker"]), "a\n");
+}
+
+/// Without a copy, and for reading only: each has the bytes of an export, also for programs that inherit it open.
+#[test]
+fn tensors_are_files_of_hdf5() {
+    let site = site();
+    let mut header = String::from("{'descr': '<u2', 'fortran_order': False, 'shape': (40, 30), }");
+    header.push_str(&" ".repeat(118 - 1 - header.len()));
+    header.push('\n');
+    let elements: Vec<u8> = (0..2400).map(|at: u32| (at ^ at >> 8) as u8).collect();
+    let npy = [b"\x93NUMPY\x01\0v\0", header.as_bytes(), &elements].concat();
+    for (name, chunks) in [("rows", "40,30"), ("run/1/boxes", "16,7")] {
+        site.feed(&["tensor", "put", "tank/t", "-", "--name", name, "--chunks", chunks], &npy);
+        let file = site.dir.join(name.replace('/', "-")).display().to_string();
+        site.ok(&["tensor", "export", "tank/t", name, &file]);
+    }
+    let script = "cd /esker; find . | sort; cmp rows.h5 $0/rows; cmp run/1/boxes.h5 $0/run-1-boxes
+                  exec 3<rows.h5; (head -c 100 >/dev/null) <&3; cat <&3 | wc -c
+                  ! touch new; ! rm rows.h5; test ! -e none.h5";
+    let dir = site.dir.display().to_string();
+    let arguments = ["run", "tank/t", "--", "bash", "-euc", script, &dir];
+    let output = site.command(&arguments).env("ESKER_PRELOAD", library()).output().unwrap();
+    let bytes = std::fs::metadata(site.dir.join("rows")).unwrap().len();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let (listed, left) = said.trim_end().rsplit_once('\n').unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(listed, ".\n./rows.h5\n./run\n./run/1\n./run/1/boxes.h5");
+    // The programs share the offset; head may have read more than it wrote.
+    assert!(left.parse::<u64>().unwrap() <= bytes - 100, "{left} of {bytes}");
+}
+
+#[test]
+fn descriptors_are_shared_over_fork_and_exec() {
+    let script =
+        "exec 3<>/esker/log; echo one >&3; (echo two >&3); /bin/echo three >&3; rm /esker/log
+                  /bin/echo four >&3; cat /proc/self/fd/3";
+    assert_eq!(shell(&site(), script), "one\ntwo\nthree\nfour\n");
+}
+
+/// Their files have the same ids, as they were made by the same steps.
+#[test]
+fn a_descriptor_is_of_its_container_alone() {
+    let site = site();
+    let esker = env!("CARGO_BIN_EXE_esker");
+    shell(&site, "echo home >/esker/file");
+    let other = format!("{esker} run --create tank/other -- bash -c");
+    shell(&site, &format!("cd /; {other} 'echo other >/esker/file'"));
+    let said = format!("exec 5<>/esker/file; cd /; {other} 'cat <&5; ! echo overwritten >&5'");
+    assert_eq!(shell(&site, &said), "");
+    assert_eq!(
+        shell(&site, &format!("cd /; {other} 'cat /esker/file'; cat /esker/file")),
+        "other\nhome\n"
+    );
+}
+
+#[test]
+fn names_and_directories_work() {
+    let script =
+        "cd /esker; mkdir -p d/e; echo x >d/e/f; mv d/e d/g; mv d/g/f d/g/h; ln -s g/h d/l; cat d/l
+                  cd d/g; pwd; cat ../g/h; cd ../../..; pwd; rm -r /esker/d; ls /esker";
+    assert_eq!(shell(&site(), script), "x\n/esker/d/g\nx\n/\n");
+}
+
+#[test]
+fn tools_edit_and_pack() {
+    let script =
+        "cd /esker; printf 'a\\nb\\n' >t; sed -i s/b/c/ t; tail -n 1 t; tar cf x.tar t; mkdir y
+                  tar xf x.tar -C y; cmp t y/t; cp t u; mv -f u t; stat -c %s t";
+    assert_eq!(shell(&site(), script), "c\n4\n");
+}
+
+#[test]
+fn locks_exclude_between_processes() {
+    let script = "cd /esker; : >lock; exec 9>lock; flock 9; flock -n lock true && echo taken
+                  flock -u 9; flock -n lock echo free
+                  exec 9<.; flock 9; flock -n . true && echo taken
+                  flock -u 9; flock -n . echo free too";
+    assert_eq!(shell(&site(), script), "free\nfree too\n");
+}
+
+#[test]
+fn nothing_stays_of_locks() {
+    let site = site();
+    let script = "cd /esker; exec 8>one 9>two; flock 8; for n in 1 2 3; do (echo $n >&9); done
+                  exec 8>&-; (exec 7>three; flock 7); flock four true; ls $ESKER_LOCKS";
+    let during = shell(&site, script);
+    let list = site.json(&["cont", "list", "tank"]);
+    let uuid = list[0]["uuid"].as_str().unwrap();
+    assert_eq!(during.matches(uuid).count(), 1, "two is open:\n{during}");
+    assert_eq!(shell(&site, "ls $ESKER_LOCKS").matches(uuid).count(), 0);
+    // Those that a process keeps, too, and those of files that are open at its end.
+    shell(&site, "perl -e 'for (1..40) { open F, \">/esker/f$_\"; flock F, 2; close F } exit 0'");
+    shell(&site, "perl -e 'open F, \">/esker/f\"; flock F, 2; use POSIX; POSIX::_exit(0)'");
+    assert_eq!(shell(&site, "ls $ESKER_LOCKS").matches(uuid).count(), 0);
+}
+
+#[test]
+fn what_is_removed_and_open_at_the_end_is_freed() {
+    let site = site();
+    for end in ["exit 0", "use POSIX; POSIX::_exit(0)"] {
+        let script =
+            format!("open F, '>/esker/gone'; print F 'text' x 1000; unlink '/esker/gone'; {end}");
+        shell(&site, &format!("perl -e \"{script}\""));
+        let checked = site.json(&["fs", "check", "tank/home"]);
+        assert_eq!(checked["leftovers"]["files"], 0, "{end}: {checked}");
+    }
+}
+
+/// Permissions of the folder for locks, and of a lock file in it that is in use.
+fn lock_permissions(site: &Site, pool: &str) -> String {
+    let script = "exec 9>/esker/f; flock 9; stat -c %a $ESKER_LOCKS $ESKER_LOCKS/*";
+    let arguments = ["run", "--create", &format!("{pool}/locked"), "--", "bash", "-euc", script];
+    let output = site.command(&arguments).env("ESKER_PRELOAD", library()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn who_may_use_the_pool_may_lock_and_nobody_else() {
+    let site = site();
+    assert_eq!(lock_permissions(&site, "tank"), "700\n600\n");
+    assert!(std::fs::remove_dir(site.dir.join("tank/locks")).is_ok(), "nothing stays");
+    assert_eq!(lock_permissions(&site, "tank"), "700\n600\n", "a pool of the first release");
+    let group = Command::new("id").arg("-gn").output().unwrap().stdout;
+    let group = String::from_utf8(group).unwrap();
+    site.ok(&[
+        "pool",
+        "create",
+        "team",
+        "--size",
+        "32M",
+        "--targets",
+        "1",
+        "--group",
+        group.trim(),
+    ]);
+    assert_eq!(lock_permissions(&site, "team"), "2770\n660\n");
+    std::fs::remove_dir(site.dir.join("team/locks")).unwrap();
+    assert_eq!(lock_permissions(&site, "team"), "2770\n660\n", "a pool of the first release");
+    site.ok(&["pool", "destroy", "team"]);
+}
+
+/// The pool has its folder, in which nothing can be made there.
+#[test]
+fn locks_stand_elsewhere_where_the_pool_cannot_be_written() {
+    let site = site();
+    shell(&site, "echo hi >/esker/a");
+    let folder = site.dir.join("tank/locks");
+    assert!(folder.is_dir());
+    let script = "exec 9</esker/a; flock 9; cat /esker/a; echo in $ESKER_LOCKS";
+    let command = format!("run --read-only tank/home -- bash -euc '{script}'");
+    let ran = read_only_with(&site, &command, |command| {
+        command.env("ESKER_PRELOAD", library());
+    });
+    let Some((fine, said)) = ran else { return };
+    assert!(fine && said.starts_with("hi\nin /"), "{said}");
+    assert!(!said.contains(&*folder.to_string_lossy()), "{said}");
+}
+
+#[test]
+fn children_that_close_everything_leave_the_store_alone() {
+    let script =
+        "exec 5>/esker/f; for fd in $(seq 3 1023); do eval \"exec $fd>&-\" 2>/dev/null || :; done
+                  echo fine >/esker/f; cat /esker/f";
+    assert_eq!(shell(&site(), script), "fine\n");
+}
+
+#[test]
+fn nothing_is_changed_read_only() {
+    let site = site();
+    shell(&site, "echo hi >/esker/a");
+    let refused = run(&site, &["--read-only"], &["bash", "-c", "echo no >/esker/a"]);
+    assert!(!refused.status.success());
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("Read-only file system"), "{said}");
+    assert_eq!(shell(&site, "cat /esker/a"), "hi\n");
+}
+
+#[test]
+fn the_status_is_that_of_the_program() {
+    let site = site();
+    assert_eq!(run(&site, &[], &["bash", "-c", "exit 7"]).status.code(), Some(7));
+    let killed = &["bash", "-c", "kill -9 $$"];
+    assert_eq!(run(&site, &[], killed).status.signal(), Some(9));
+    assert_eq!(run(&site, &["--report"], killed).status.code(), Some(137));
+    assert_eq!(run(&site, &[], &["/no/such/program"]).status.code(), Some(127));
+}
+
+#[test]
+fn the_report_counts_what_was_served() {
+    let output = run(&site(), &["--report"], &["bash", "-c", "echo hi >/esker/a; cat /esker/a"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("calls that were served") && said.contains("open"), "{said}");
+}
+
+/// A program without a loader cannot be run here, but it is looked at before.
+#[test]
+fn programs_that_a_shell_starts_are_warned_of() {
+    let site = site();
+    let program = site.dir.join("static");
+    let mut bytes = [0; 64];
+    bytes[..4].copy_from_slice(b"\x7fELF");
+    std::fs::write(&program, bytes).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let script =
+        format!("{0}; env {0}; PATH={1}:$PATH; static", program.display(), site.dir.display());
+    let output = run(&site, &["--report"], &["bash", "-c", &script]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let (warned, report) = said.split_once("calls that were served").unwrap();
+    assert_eq!(warned.matches("esker: warning").count(), 1, "{said}");
+    assert!(warned.contains("static is statically linked"), "{said}");
+    assert!(report.contains("static is statically linked"), "{said}");
+}
+
+#[test]
+fn the_report_names_libraries_that_cannot_be_copied() {
+    let script = ": >$ESKER_RUN_DIR/libraries; echo text >/esker/it.so
+                  enable -f /esker/it.so it || enable -f /esker/missing.so it || enable -f /no/where.so it || true";
+    let output = run(&site(), &["--report"], &["bash", "-c", script]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.matches("was not loaded").count(), 1, "{said}");
+    assert!(said.contains("the library /esker/it.so was not loaded"), "{said}");
+}
+
+#[test]
+fn another_mount_point_serves_as_well() {
+    let output =
+        run(&site(), &["--mount", "/data/set/"], &["bash", "-c", "cd /data/set; pwd; ls -d ."]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "/data/set\n.\n");
+    let refused = run(&site(), &["--mount", "here"], &["true"]);
+    assert_eq!(refused.status.code(), Some(1));
+}

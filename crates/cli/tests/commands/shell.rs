@@ -1,0 +1,126 @@
+//! What surrounds the commands: help, usage errors, completions, man pages, doctor.
+use crate::support::Site;
+use serde_json::{Value, json};
+use std::process::Stdio;
+
+#[test]
+fn what_is_not_understood_has_a_status_of_its_own() {
+    let site = Site::new();
+    for arguments in [&["pool"][..], &["pool", "create"], &["nonsense"], &["pool", "list", "--odd"]]
+    {
+        assert_eq!(site.run(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+    // Pools of files have no size, so it is not the syntax that is wrong.
+    assert_eq!(site.fails(&["pool", "create", "tank"]).0, "invalid");
+    let output = site.run(&["--json", "pool", "create", "tank", "--size", "lots"]);
+    assert_eq!(output.status.code(), Some(2));
+    let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&envelope["status"], &envelope["response"]), (&json!(-1003), &Value::Null));
+    assert!(envelope["error"]["message"].as_str().unwrap().contains("lots"));
+}
+
+#[test]
+fn help_explains_names_and_exit_status() {
+    let site = Site::new();
+    let help = site.ok(&["--help"]);
+    for word in ["ESKER_POOLS", "Exit status", "Examples", "doctor", "bench"] {
+        assert!(help.contains(word), "{word}");
+    }
+    assert!(!help.contains("worker"));
+    assert!(site.ok(&["kv", "put", "--help"]).contains("SHA-256"));
+    assert!(site.ok(&["bench", "array", "--help"]).contains("ten times slower"));
+    assert!(site.ok(&["--version"]).starts_with("esker "));
+}
+
+#[test]
+fn the_tool_alone_shows_the_first_commands() {
+    let site = Site::new();
+    let said = site.ok(&[]);
+    assert_eq!(said.lines().filter(|line| line.starts_with("  esker ")).count(), 5, "{said}");
+    assert!(said.contains("`esker --help` lists all commands"), "{said}");
+    let output = site.run(&["--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(envelope["error"]["kind"], json!("invalid"));
+}
+
+/// Each command has a line of its own in the list, and a group says what it is for.
+#[test]
+fn the_list_says_what_each_command_is_for() {
+    let help = Site::new().ok(&["-h"]);
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+    let purposes: Vec<_> = lines.iter().filter_map(|line| line.trim().split_once("  ")).collect();
+    assert!(purposes.len() > 12, "{help}");
+    for (name, purpose) in &purposes {
+        let same = purposes.iter().filter(|(_, other)| other == purpose).count();
+        assert_eq!(same, 1, "{name}: {purpose}");
+    }
+}
+
+#[test]
+fn shells_complete_the_commands() {
+    let site = Site::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = site.ok(&["completions", shell]);
+        assert!(script.contains("scrub"), "{shell}");
+    }
+}
+
+#[test]
+fn every_command_has_a_man_page() {
+    let site = Site::new();
+    let out = site.dir.join("man");
+    site.ok(&["man", "--out", out.to_str().unwrap()]);
+    for page in
+        ["esker.1", "esker-pool-create.1", "esker-cont-snapshot-create.1", "esker-bench-array.1"]
+    {
+        let text = std::fs::read_to_string(out.join(page)).unwrap();
+        assert!(text.contains(".TH"), "{page}");
+    }
+    assert!(!out.join("esker-man.1").exists());
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    let site = Site::new();
+    let mut process =
+        site.command(&["completions", "bash"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(process.stdout.take());
+    assert!(process.wait().unwrap().success());
+}
+
+fn finding(findings: &Value, check: &str) -> Value {
+    let all = findings.as_array().unwrap();
+    all.iter().find(|finding| finding["check"] == check).cloned().unwrap_or_default()
+}
+
+#[test]
+fn the_doctor_finds_nothing_wrong_where_all_is_well() {
+    let site = Site::new();
+    site.create_pool();
+    let findings = site.json(&["doctor"]);
+    assert_eq!(finding(&findings, "directory")["status"], json!("ok"));
+    assert_eq!(finding(&findings, "pool")["status"], json!("ok"));
+    for check in ["/dev/shm", "limits", "kernel", "processes", "libdaos"] {
+        assert_ne!(finding(&findings, check), Value::Null, "{check}");
+    }
+}
+
+#[test]
+fn the_doctor_says_what_is_wrong_and_how_to_mend_it() {
+    let site = Site::new();
+    site.create_pool();
+    std::fs::write(site.dir.join("tank").join("pool"), "format = 99\n").unwrap();
+    std::fs::create_dir_all(site.dir.join("half").join("target-0")).unwrap();
+    let envelope = site.failure(&["doctor"]);
+    let pool = finding(&envelope["response"], "pool");
+    assert_eq!(pool["status"], json!("wrong"));
+    assert!(pool["remedy"].as_str().unwrap().contains("release"));
+    assert_eq!(finding(&envelope["response"], "left behind")["status"], json!("warning"));
+
+    let file = site.file("a file", b"");
+    let output = site.command(&["doctor"]).env("ESKER_POOLS", &file).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("remedy:"));
+}

@@ -1,8 +1,0 @@
-//! File systems mounted through FUSE. Without /dev/fuse and fusermount3 these tests say so and pass.
-mod files;
-mod life;
-mod mount_point;
-mod pages;
-#[path = "../support/mod.rs"]
-mod support;
-mod tensors;
