@@ -188,6 +188,11 @@ def quantity(number, unit=""):
     return f"{number:.3g} {unit}".strip()
 
 
+def microseconds(number):
+    """Three digits, but never fewer than the whole ones."""
+    return f"{number:.3g}" if number < 1000 else f"{number:.0f}"
+
+
 def ratio(number):
     """A ratio with two decimals, or none."""
     return "-" if number is None else f"{number:.2f}" if number < 10 else f"{number:.0f}"
@@ -323,7 +328,7 @@ def measure_latency(machine):
 
     def row(what, runs, phase):
         times = [runs[n, phase]["latency_us"] for n in procs]
-        return [what, *(", ".join(f"{time[part]:.3g}" for part in ("p50", "p99", "p99_9")) for time in times)]
+        return [what, *(", ".join(microseconds(time[part]) for part in ("p50", "p99", "p99_9")) for time in times)]
 
     return [
         row("put of 64 bytes", kv, "write"),
