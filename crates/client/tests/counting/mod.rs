@@ -60,9 +60,14 @@ pub(crate) struct Tank {
 
 impl Tank {
     pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(shape: impl FnOnce(&mut PoolSpec)) -> Self {
         let folder = PathBuf::from(format!("/dev/shm/esker-allocations-{}", std::process::id()));
         let mut spec = PoolSpec::new("tank", 128 << 20);
         spec.targets = Some(2);
+        shape(&mut spec);
         esker_store::Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
         let url = format!("esker:{}/tank", folder.display());
         let pool = Pool::connect(&url, OpenMode::ReadWrite).unwrap();
