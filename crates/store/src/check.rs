@@ -145,7 +145,12 @@ impl OpenPool {
     /// Reads all data and verifies its checksums.
     pub fn scrub(&self, progress: Progress<'_>) -> Result<ScrubReport> {
         let mut report = ScrubReport::default();
-        let used = |target: &Arc<Target>| walk::usage(target, &[]).map(|usage| live(&usage));
+        let used = |target: &Arc<Target>| {
+            if !self.control.read_only {
+                target.commit_log()?;
+            }
+            walk::usage(target, &[]).map(|usage| live(&usage))
+        };
         let total = self.targets.iter().map(used).sum::<Result<u64>>()?;
         for target in &self.targets {
             scrub_target(target, total, progress, &mut report)?;
@@ -257,7 +262,7 @@ fn collect(target: &Target) -> Result<()> {
     if target.is_prepared() {
         return Ok(());
     }
-    match target.collect() {
+    match target.commit_log().and_then(|()| target.collect()) {
         Err(error) if error.kind() == ErrorKind::InDoubt => Ok(()),
         collected => collected,
     }

@@ -183,9 +183,14 @@ impl Key {
         self.clone().push(&[SINGLE])
     }
 
+    /// What the keys of all extents of an array begin with; `self` is the prefix of its akey.
+    pub(crate) fn array(&self) -> Self {
+        self.clone().push(&[ARRAY])
+    }
+
     /// Key of the extent that begins at record `start`; `self` is the prefix of its akey.
     pub(crate) fn extent(&self, start: u64) -> Self {
-        self.clone().push(&[ARRAY]).push(&start.to_be_bytes())
+        self.array().push(&start.to_be_bytes())
     }
 
     /// The same with more bytes appended.
@@ -333,6 +338,11 @@ impl<'k> DataKey<'k> {
     /// The part of the key up to and with the dkey.
     pub(crate) fn dkey_prefix(&self) -> &'k [u8] {
         &self.whole[..self.dkey_end]
+    }
+
+    /// The same in the data table, as a key.
+    pub(crate) fn akey_in_data(&self) -> Key {
+        Key::table(Table::Data).push(&self.akey_prefix()[TABLE_LEN..])
     }
 
     /// The part of the key up to and with the akey.

@@ -1,6 +1,6 @@
 //! The log of a target: puts that the next commit of its index takes along.
 //!
-//! A commit of the index copies pages, whatever it changes. A put of one small value is less than that: it is stored in the
+//! A commit of the index copies pages, whatever it changes. A put of one record is less than that: it is stored in the
 //! log, in memory that all processes share and that outlives them, and is acknowledged then (decision 0053).
 //!
 //! The log belongs to the commit of the index that it follows, its base. Whoever begins a write transaction closes the log
@@ -16,7 +16,7 @@
 use crate::control::{CONFLICT_SLOTS, ProcessSlot, TouchedSlots};
 use crate::record::RecordBytes;
 use crate::sync::{AtomicU64, fence, yield_now};
-use esker_types::{Result, StableHash};
+use esker_types::{Extent, Result, StableHash};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
 
@@ -32,17 +32,21 @@ const PUT_HEAD_LEN: usize = 3;
 const PUT_LEN_MIN: usize = PUT_HEAD_LEN + 2;
 /// Bits of a slot of the conflict table in an atomic.
 const SLOT_BITS: u32 = 16;
+/// Bytes at the end of the key of an extent: its first record.
+const START_LEN: usize = 8;
 
 /// The log of one target.
 #[derive(Clone, Copy)]
 pub(crate) struct Log<'c>(&'c [AtomicU64]);
 
-/// A put that was found in the log.
+/// A put into the log.
 pub(crate) struct Put<'p> {
     /// Key in the data table.
     pub(crate) key: &'p [u8],
     /// The record.
     pub(crate) record: &'p [u8],
+    /// Records of an array that it has, zero for a single value.
+    pub(crate) count: u32,
     /// Slots of the conflict table that it changes.
     pub(crate) slots: TouchedSlots,
 }
@@ -68,6 +72,7 @@ impl Puts {
         self.places.iter().map(|(place, slots)| Put {
             key: place.key_in(&self.bytes),
             record: place.record_in(&self.bytes),
+            count: place.count,
             slots: *slots,
         })
     }
@@ -201,8 +206,8 @@ impl<'c> Log<'c> {
     fn place(self, at: usize, end: usize) -> Option<Place> {
         let lengths = self.0.get(at + 1)?.load(Ordering::Relaxed);
         let (key_len, record_len) = (lengths as u16 as usize, (lengths >> 16) as u16 as usize);
-        let place = Place { at, key_len, record_len };
-        (at >= PUTS && key_len > 0 && place.end() <= end).then_some(place)
+        let place = Place { at, key_len, record_len, count: (lengths >> 32) as u32 };
+        (at >= PUTS && place.name_len() > 0 && place.end() <= end).then_some(place)
     }
 
     /// Waits until no other process changes it. One that died while it did leaves the log closed.
@@ -231,7 +236,7 @@ impl<'c> Log<'c> {
                 break;
             }
         }
-        Held(self)
+        Held { log: self, owner: own }
     }
 
     /// Releases it from a process that had the slot before and died. Call before the slot is used.
@@ -260,107 +265,159 @@ pub(crate) struct Pending<'c> {
     end: usize,
 }
 
-impl Pending<'_> {
+impl<'c> Pending<'c> {
     /// True if it may have puts to an object with this slot of the conflict table.
     pub(crate) fn may_have(self, object_slot: u32) -> bool {
         self.log.objects().load(Ordering::Acquire) & bit_of(object_slot) != 0
     }
 
-    /// The record of a key, if the last put of it is here, and not in the index since.
-    pub(crate) fn find(self, key: &[u8]) -> Option<RecordBytes> {
-        let found = self.look_up(key);
-        fence(Ordering::Acquire);
-        // After a restart, all that the log had is in the index.
-        found.filter(|_| self.log.version().load(Ordering::Relaxed) == self.version)
+    /// The record of a single value, if the last put of it is here, and not in the index since.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<RecordBytes> {
+        let found = self.named(key).next().map(|place| place.record(self.log));
+        found.filter(|_| self.is_as_found())
     }
 
-    fn look_up(self, key: &[u8]) -> Option<RecordBytes> {
-        let (log, hash) = (self.log, hash_of(key));
-        let mut at = newest(log.bucket(hash).load(Ordering::Acquire), self.version)?;
-        loop {
-            let place = log.place(at, self.end);
-            if let Some(place) = place.filter(|place| place.has(log, hash, key)) {
-                return Some(place.record(log));
-            }
+    /// An extent of an array that overlaps `wanted`, and its record, if there is one here, and not in the index since. `name`
+    /// is what the keys of the extents begin with.
+    pub(crate) fn find_extent(&self, name: &[u8], wanted: Extent) -> Option<(Extent, RecordBytes)> {
+        let found = self.extents(name).find(|found| found.extent.intersect(wanted).is_some());
+        found.map(|found| (found.extent, found.record())).filter(|_| self.is_as_found())
+    }
+
+    /// Extents of an array, the last put first.
+    pub(crate) fn extents(&self, name: &[u8]) -> impl Iterator<Item = LoggedExtent<'c>> {
+        let log = self.log;
+        self.named(name).map(move |place| LoggedExtent { extent: place.extent(log), place, log })
+    }
+
+    /// True if what was found is in no commit that a transaction sees which sees this one last.
+    pub(crate) fn is_behind(&self, commit: u64) -> bool {
+        let log = self.log;
+        let follows = log.base_number() == commit || log.kept().load(Ordering::Acquire) == commit;
+        follows && self.is_as_found()
+    }
+
+    /// False after a restart: then all that the log had is in the index.
+    fn is_as_found(&self) -> bool {
+        fence(Ordering::Acquire);
+        self.log.version().load(Ordering::Relaxed) == self.version
+    }
+
+    /// Puts with this name, the last one first.
+    fn named(&self, name: &[u8]) -> impl Iterator<Item = Place> {
+        let (log, hash, end) = (self.log, hash_of(name), self.end);
+        let mut next = newest(log.bucket(hash).load(Ordering::Acquire), self.version);
+        let chain = std::iter::from_fn(move || {
+            let at = next?;
             // What is behind the end leads on to what was there before: put later, or left by a process that died.
             let before = log.0.get(at)?.load(Ordering::Relaxed) as u32 as usize;
-            if before == 0 || before >= at {
-                return None;
-            }
-            at = before;
-        }
+            next = (before != 0 && before < at).then_some(before);
+            Some(log.place(at, end))
+        });
+        chain.flatten().filter(move |place| place.has(log, hash, name))
+    }
+}
+
+/// An extent of an array in the log.
+pub(crate) struct LoggedExtent<'c> {
+    pub(crate) extent: Extent,
+    place: Place,
+    log: Log<'c>,
+}
+
+impl LoggedExtent<'_> {
+    /// Its record, encoded.
+    pub(crate) fn record(&self) -> RecordBytes {
+        self.place.record(self.log)
     }
 }
 
 /// A log that nobody else changes.
-pub(crate) struct Held<'c>(Log<'c>);
+pub(crate) struct Held<'c> {
+    log: Log<'c>,
+    owner: u64,
+}
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.0.owner().store(0, Ordering::Release);
+        let (owner, order) = (self.log.owner(), (Ordering::Release, Ordering::Relaxed));
+        let _ = owner.compare_exchange(self.owner, 0, order.0, order.1);
     }
 }
 
 impl<'c> Held<'c> {
     /// True if it follows this commit, and no write transaction has taken it along.
     pub(crate) fn is_open(&self, last_commit: u64) -> bool {
-        self.0.base().load(Ordering::Relaxed) == last_commit
-            && self.0.closed().load(Ordering::Relaxed) != last_commit + 1
+        self.log.base().load(Ordering::Relaxed) == last_commit
+            && self.log.closed().load(Ordering::Relaxed) != last_commit + 1
     }
 
     /// True if it follows this commit, or was kept by it.
     pub(crate) fn follows(&self, commit: u64) -> bool {
-        if self.0.kept().load(Ordering::Relaxed) == commit {
-            self.0.base().store(commit, Ordering::Release);
+        if self.log.kept().load(Ordering::Relaxed) == commit {
+            self.log.base().store(commit, Ordering::Release);
         }
-        self.0.base().load(Ordering::Relaxed) == commit
+        self.log.base().load(Ordering::Relaxed) == commit
     }
 
     /// Empties it. It follows this commit from now on, and takes so many puts.
     pub(crate) fn restart(&self, base: u64, count_max: u64) {
-        let version = self.0.version();
+        let version = self.log.version();
         version.store(version.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // Whoever sees what follows sees the version, too.
         fence(Ordering::Release);
-        self.0.len().store(0, Ordering::Relaxed);
-        self.0.count().store(0, Ordering::Relaxed);
-        self.0.objects().store(0, Ordering::Relaxed);
-        self.0.count_max().store(count_max, Ordering::Relaxed);
-        self.0.kept().store(0, Ordering::Relaxed);
-        self.0.base().store(base, Ordering::Release);
+        self.log.len().store(0, Ordering::Relaxed);
+        self.log.count().store(0, Ordering::Relaxed);
+        self.log.objects().store(0, Ordering::Relaxed);
+        self.log.count_max().store(count_max, Ordering::Relaxed);
+        self.log.kept().store(0, Ordering::Relaxed);
+        self.log.base().store(base, Ordering::Release);
     }
 
     /// No more puts until this write transaction is committed, which takes along what there is.
     pub(crate) fn close(&self, transaction: u64) {
-        self.0.close(transaction);
-        self.0.kept().store(0, Ordering::Release);
+        self.log.close(transaction);
+        self.log.kept().store(0, Ordering::Release);
     }
 
     /// No more puts until this write transaction is committed, which keeps what there is.
     pub(crate) fn keep(&self, transaction: u64) {
-        self.0.close(transaction);
-        self.0.kept().store(transaction, Ordering::Release);
+        self.log.close(transaction);
+        self.log.kept().store(transaction, Ordering::Release);
+    }
+
+    /// True if nobody has taken it, as from a process that was believed dead.
+    pub(crate) fn is_mine(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.log.owner().load(Ordering::Relaxed) == self.owner
+    }
+
+    /// What it has.
+    pub(crate) fn content(&self) -> Pending<'c> {
+        let version = self.log.version().load(Ordering::Relaxed);
+        Pending { log: self.log, version, end: self.log.end() }
     }
 
     /// True if there is room for a put.
-    pub(crate) fn has_room(&self, key_len: usize, record_len: usize) -> bool {
-        let place = Place { at: self.0.end(), key_len, record_len };
-        place.end() <= self.0.0.len()
-            && self.0.count().load(Ordering::Relaxed) < self.0.count_max().load(Ordering::Relaxed)
+    pub(crate) fn has_room(&self, put: &Put<'_>) -> bool {
+        let place = Place::of(put, self.log.end());
+        place.end() <= self.log.0.len()
+            && self.log.count().load(Ordering::Relaxed)
+                < self.log.count_max().load(Ordering::Relaxed)
     }
 
     /// Stores a put for which [`Held::has_room`] holds. Readers see it from now on.
-    pub(crate) fn put(&self, key: &[u8], record: &[u8], slots: TouchedSlots) {
-        let log = self.0;
-        let (hash, at) = (hash_of(key), log.end());
-        let place = Place { at, key_len: key.len(), record_len: record.len() };
+    pub(crate) fn put(&self, put: &Put<'_>) {
+        let log = self.log;
+        let place = Place::of(put, log.end());
+        let hash = hash_of(&put.key[..place.name_len()]);
         let version = log.version().load(Ordering::Relaxed);
         let bucket = log.bucket(hash);
         let before = newest(bucket.load(Ordering::Relaxed), version).unwrap_or(0);
-        place.write(log, hash & !u64::from(u32::MAX) | before as u64, key, record, slots);
+        place.write(log, hash & !u64::from(u32::MAX) | before as u64, put);
         // A reader who finds it before the end is stored goes on to what was there before.
-        bucket.store(version << 32 | at as u64, Ordering::Release);
-        log.objects().fetch_or(bit_of(slots[1]), Ordering::Relaxed);
+        bucket.store(version << 32 | place.at as u64, Ordering::Release);
+        log.objects().fetch_or(bit_of(put.slots[1]), Ordering::Relaxed);
         log.count().fetch_add(1, Ordering::Relaxed);
         log.len().store((place.end() - PUTS) as u64, Ordering::Release);
     }
@@ -372,9 +429,19 @@ struct Place {
     at: usize,
     key_len: usize,
     record_len: usize,
+    count: u32,
 }
 
 impl Place {
+    fn of(put: &Put<'_>, at: usize) -> Self {
+        Self { at, key_len: put.key.len(), record_len: put.record.len(), count: put.count }
+    }
+
+    /// Bytes of the key by which it is found: those of an array have one name.
+    fn name_len(self) -> usize {
+        self.key_len.saturating_sub(if self.count > 0 { START_LEN } else { 0 })
+    }
+
     fn key_at(self) -> usize {
         self.at + PUT_HEAD_LEN
     }
@@ -387,12 +454,23 @@ impl Place {
         self.record_at() + self.record_len.div_ceil(8)
     }
 
-    fn has(self, log: Log<'_>, hash: u64, key: &[u8]) -> bool {
+    fn has(self, log: Log<'_>, hash: u64, name: &[u8]) -> bool {
+        let (whole, rest) = name.as_chunks();
+        let mut words = log.0[self.key_at()..].iter().map(|word| word.load(Ordering::Relaxed));
         log.0[self.at].load(Ordering::Relaxed) >> 32 == hash >> 32
-            && self.key_len == key.len()
-            && words_of(key)
-                .zip(&log.0[self.key_at()..])
-                .all(|(word, atomic)| atomic.load(Ordering::Relaxed) == word)
+            && self.name_len() == name.len()
+            && whole.iter().all(|bytes| words.next() == Some(u64::from_le_bytes(*bytes)))
+            && (rest.is_empty()
+                || words.next().is_some_and(|word| word.to_le_bytes().starts_with(rest)))
+    }
+
+    /// The records of an array that it has.
+    fn extent(self, log: Log<'_>) -> Extent {
+        let (at, shift) = (self.key_at() + self.name_len() / 8, self.name_len() % 8 * 8);
+        let word = |at: usize| log.0.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
+        let (low, high) = (word(at), word(at + 1));
+        let start = (u128::from(high) << 64 | u128::from(low)) >> shift;
+        Extent::new((start as u64).swap_bytes(), u64::from(self.count))
     }
 
     fn record(self, log: Log<'_>) -> RecordBytes {
@@ -420,11 +498,12 @@ impl Place {
         [slot(0), slot(1), slot(2)]
     }
 
-    fn write(self, log: Log<'_>, first: u64, key: &[u8], record: &[u8], slots: TouchedSlots) {
-        let lengths = (self.record_len as u64) << 16 | self.key_len as u64;
-        let packed = (0..).zip(slots).map(|(number, slot)| u64::from(slot) << (number * SLOT_BITS));
-        let head = [first, lengths, packed.sum()];
-        let words = head.into_iter().chain(words_of(key)).chain(words_of(record));
+    fn write(self, log: Log<'_>, first: u64, put: &Put<'_>) {
+        let sizes = (self.record_len as u64) << 16 | self.key_len as u64;
+        let slots = (0..).zip(put.slots);
+        let packed = slots.map(|(number, slot)| u64::from(slot) << (number * SLOT_BITS)).sum();
+        let head = [first, u64::from(self.count) << 32 | sizes, packed];
+        let words = head.into_iter().chain(words_of(put.key)).chain(words_of(put.record));
         for (atomic, word) in log.0[self.at..self.end()].iter().zip(words) {
             atomic.store(word, Ordering::Relaxed);
         }
@@ -474,8 +553,9 @@ mod tests {
         let log = Log::of(&words);
         let held = log.lock(ProcessSlot(6), |_| true);
         held.restart(41, 9);
-        assert!(held.is_open(41) && held.has_room(9, 3));
-        held.put(b"123456789", b"abc", [1, 66, 3]);
+        let put = Put { key: b"123456789", record: b"abc", count: 0, slots: [1, 66, 3] };
+        assert!(held.is_open(41) && held.has_room(&put) && held.is_mine());
+        held.put(&put);
         held.keep(42);
         let word = |at: usize| words[at].load(Ordering::Relaxed);
         let (hash, length) = (hash_of(b"123456789"), 3 + 2 + 1);
@@ -488,6 +568,14 @@ mod tests {
         let bytes = |text: &[u8; 8]| u64::from_le_bytes(*text);
         let stored = [b"12345678", b"9\0\0\0\0\0\0\0", b"abc\0\0\0\0\0"].map(bytes);
         assert_eq!([531, 532, 533].map(word), stored);
+        let put = Put { key: b"name of\0\0\0\0\0\0\x01\x02", record: b"r", count: 5, ..put };
+        held.put(&put);
+        assert_eq!([2, 535].map(word), [41, 5 << 32 | 1 << 16 | 15]);
+        assert_eq!(word(16 + (hash_of(b"name of") % 512) as usize), 1 << 32 | 534);
+        let found = held.content().find_extent(b"name of", Extent::new(0x106, 9)).unwrap();
+        assert_eq!((found.0, &found.1[..]), (Extent::new(0x102, 5), &b"r"[..]));
+        assert!(held.content().find_extent(b"name of", Extent::new(0x107, 9)).is_none());
+        assert!(held.content().find_extent(b"name o", Extent::new(0x106, 9)).is_none());
         drop(held);
         for (last, is_there) in [(40, false), (41, true), (42, true), (43, false)] {
             let found = log.pending(|| Ok(last)).unwrap().and_then(|it| it.find(b"123456789"));

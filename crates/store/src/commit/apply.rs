@@ -3,7 +3,7 @@ use super::change::Change;
 use super::logged;
 use super::stage::{Content, Piece, Staged, StagedAkey};
 use crate::catalog::Container;
-use crate::io::txn::{Entry, Inserted};
+use crate::io::txn::{Entry, Inserted, Txn};
 use crate::keys::{ARRAY, DataKey, Key, Table};
 use crate::record::{Body, Record, RecordBytes};
 use esker_types::info::ContainerId;
@@ -175,13 +175,7 @@ impl Applier<'_, '_> {
 
     fn put_single(&mut self, akey: &StagedAkey<'_>, piece: &Piece<'_>) -> Result<()> {
         let (prefix, left_out, epoch) = (&akey.prefix, akey.left_out, self.change.epoch);
-        let key = prefix.single();
-        let body = piece.body();
-        let size = match body {
-            Body::Inline(data) => data.len() as u32,
-            Body::Segment(place) => place.covered,
-        };
-        let record = Record { epoch, record_size: size, count: 1, left_out, body };
+        let (key, record) = (prefix.single(), piece.record(epoch, None, left_out));
         match self.change.insert_record(&key, &record)? {
             Inserted::Between(_, Some((after, _))) if after.starts_with(prefix) => Err(mixed()),
             Inserted::Between(..) => Ok(()),
@@ -200,7 +194,7 @@ impl Applier<'_, '_> {
     ) -> Result<()> {
         let (prefix, left_out, epoch) = (&akey.prefix, akey.left_out, self.change.epoch);
         let (key, count) = (prefix.extent(piece.extent.start), piece.extent.count);
-        let record = Record { epoch, record_size, count, left_out, body: piece.body() };
+        let record = piece.record(epoch, Some(record_size), left_out);
         match self.change.insert_record(&key, &record)? {
             Inserted::Between(before, after) => {
                 if let Some(around) = Neighbours::of(prefix, record_size, before, after)
@@ -220,12 +214,18 @@ impl Applier<'_, '_> {
             }
         }
         self.clear(prefix, piece.extent, Some(record_size))?;
-        let Inserted::Between(before, after) = self.change.insert_record(&key, &record)? else {
-            return self.change.put_record(&key, &record);
+        self.insert_extent(prefix, piece.extent, &record)
+    }
+
+    /// Inserts an extent where there is none, joined with adjacent ones.
+    fn insert_extent(&mut self, prefix: &Key, extent: Extent, record: &Record<'_>) -> Result<()> {
+        let key = prefix.extent(extent.start);
+        let Inserted::Between(before, after) = self.change.insert_record(&key, record)? else {
+            return self.change.put_record(&key, record);
         };
-        let joined = Neighbours::of(prefix, record_size, before, after)
-            .and_then(|around| around.join(piece.extent, &record));
-        self.put_joined(prefix, joined, &record)
+        let joined = Neighbours::of(prefix, record.record_size, before, after)
+            .and_then(|around| around.join(extent, record));
+        self.put_joined(prefix, joined, record)
     }
 
     /// Replaces adjacent records by one, unless a snapshot shows only some of them.
@@ -284,15 +284,10 @@ impl Applier<'_, '_> {
     ) -> Result<Vec<OwnedRecord>> {
         let mut found = Vec::new();
         let mut cursor = self.change.txn().cursor()?;
-        let end = prefix.extent(extent.end());
-        let behind = cursor.seek(&end)?;
+        let (mut entry, behind) = cursor.around(&prefix.extent(extent.end()))?;
         if let Some((key, value)) = behind {
             check_neighbour(prefix, key, value, record_size)?;
         }
-        let mut entry = match behind {
-            Some(_) => cursor.previous()?,
-            None => cursor.seek_before(&end)?,
-        };
         while let Some((key, value)) = entry {
             if !check_neighbour(prefix, key, value, record_size)? {
                 break;
@@ -338,6 +333,30 @@ impl Applier<'_, '_> {
         }
         Ok(batch)
     }
+}
+
+/// Inserts an extent where there is none.
+pub(super) fn insert_extent(
+    change: &mut Change<'_>,
+    container: ContainerId,
+    prefix: &Key,
+    extent: Extent,
+    record: &Record<'_>,
+) -> Result<()> {
+    Applier { change, container, part: false }.insert_extent(prefix, extent, record)
+}
+
+/// True if an index has nothing where an extent of records of this size is to be put, nor anything that must not be
+/// beside it.
+pub(super) fn has_place_for(
+    txn: &Txn,
+    prefix: &Key,
+    extent: Extent,
+    record_size: u32,
+) -> Result<bool> {
+    let (before, after) = txn.cursor()?.around(&prefix.extent(extent.end()))?;
+    let around = Neighbours::of(prefix, record_size, before, after);
+    Ok(around.is_some_and(|around| around.leave_free(extent)))
 }
 
 /// True if `key` is an extent of the akey; fails if a new extent must not be stored beside it.

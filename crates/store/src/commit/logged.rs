@@ -1,17 +1,17 @@
 //! Puts that go into the log of a target, and write transactions that take them along (see [`crate::log`]).
+use super::apply::{has_place_for, insert_extent};
 use super::change::{Change, headroom_pages, note_versions};
+use super::stage::{Content, Piece, Staged, StagedAkey, StagedAkeys};
 use crate::catalog::Container;
 use crate::control::touched_slots;
 use crate::io::txn::WriteTxn;
 use crate::keys::{DataKey, Key, Table};
 use crate::log::{Held, Log, Pending, Put};
-use crate::long_keys::LeftOut;
 use crate::pool::OpenPool;
-use crate::record::{Body, Record, RecordBytes};
+use crate::record::{Record, RecordBytes};
 use crate::target::Target;
-use esker_types::limits::INLINE_MAX;
-use esker_types::ops::{Cond, Source, Value, Write, WriteOp};
-use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
+use esker_types::ops::{Cond, Write, WriteOp};
+use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 
 /// Most free pages of the index that a put may take when it is committed: those from the root to a leaf, another leaf for
 /// what a snapshot shows, and some that split.
@@ -20,45 +20,82 @@ const PAGES_PER_PUT: u64 = 8;
 /// Puts of small values that a log has when it is full, about.
 const PUTS_WHEN_FULL: u64 = 400;
 
-/// Longest key that is put into the log.
+/// Longest key and record that are put into the log.
 const KEY_MAX: usize = 1024;
+const RECORD_MAX: usize = 2048;
 
-/// A write that may go into the log: one small value of a Key-Value, whatever was there before.
-struct Plain<'w> {
+/// A write that may go into the log: a single value of a Key-Value, whatever was there before, or an extent of another
+/// object, where there was none.
+struct Plain<'w, 's> {
     oid: ObjectId,
     dkey: &'w [u8],
-    akey: &'w [u8],
-    value: Source<'w>,
+    akey: &'w StagedAkey<'s>,
+    piece: &'w Piece<'s>,
+    /// Bytes of a record of an array; `None` for a single value.
+    record_size: Option<u32>,
 }
 
-impl<'w> Plain<'w> {
-    fn of(write: &Write<'w>) -> Option<Self> {
+impl<'w, 's> Plain<'w, 's> {
+    fn of(write: &Write<'w>, staged: &'w StagedAkeys<'s>) -> Option<Self> {
         let WriteOp::Update { dkey, cond: Cond::NONE, updates: [update] } = write.op else {
             return None;
         };
-        let Value::Single(value) = update.value else { return None };
-        let is_plain = update.cond == Cond::NONE
-            && value.len() <= INLINE_MAX as u64
-            && write.oid.object_type().is_some_and(|kind| kind.is_kv());
-        is_plain.then_some(Self { oid: write.oid, dkey, akey: update.akey, value })
+        let is_kv = write.oid.object_type().is_some_and(|kind| kind.is_kv());
+        let [akey] = &staged[..] else { return None };
+        let (piece, record_size) = match &akey.content {
+            Content::Single(piece) if is_kv => (piece, None),
+            Content::Array { record_size, pieces } if !is_kv => match &pieces[..] {
+                [piece] => (piece, Some(*record_size)),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let is_plain = update.cond == Cond::NONE && akey.left_out.is_empty();
+        is_plain.then_some(Self { oid: write.oid, dkey, akey, piece, record_size })
     }
 
-    /// Key of the value in the data table; `None` if it is too long for the log, or not valid.
-    fn key(&self, container: &Container) -> Option<Key> {
-        let dkey = Key::dkey(Table::Data, container.id(), self.oid, self.dkey).ok()?;
-        let key = dkey.akey(self.oid, self.akey).ok()?.single();
-        let is_whole = dkey.left_out(self.oid, self.dkey, self.akey).is_empty();
-        (is_whole && key.len() <= KEY_MAX).then_some(key)
+    /// Its key in the data table.
+    fn key(&self) -> Key {
+        match self.record_size {
+            None => self.akey.prefix.single(),
+            Some(_) => self.akey.prefix.extent(self.piece.extent.start),
+        }
     }
 
-    /// The value as a record, encoded.
+    /// Its record, encoded.
     fn record(&self, key: &Key, epoch: Epoch) -> RecordBytes {
-        let value = self.value.part(0, self.value.len());
-        let (record_size, body) = (value.len() as u32, Body::Inline(&value));
-        let record = Record { epoch, record_size, count: 1, left_out: LeftOut::default(), body };
         let mut bytes = RecordBytes::new();
-        record.encode(&key[1..], &mut bytes);
+        self.piece
+            .record(epoch, self.record_size, self.akey.left_out)
+            .encode(&key[1..], &mut bytes);
         bytes
+    }
+
+    /// Records of an array that it has, zero for a single value.
+    fn count(&self) -> u32 {
+        self.record_size.map_or(0, |_| self.piece.extent.count as u32)
+    }
+
+    /// True if neither the last commit nor the log has anything in its place, or beside it what must not be there.
+    fn has_place(&self, target: &Target, log: &Held<'_>, last_commit: u64) -> Result<bool> {
+        let (Some(record_size), extent) = (self.record_size, self.piece.extent) else {
+            return Ok(true);
+        };
+        let (prefix, content) = (&self.akey.prefix, log.content());
+        let name = prefix.array();
+        let mut others = content.extents(&name).peekable();
+        if let Some(last) = others.peek() {
+            let (key, record) = (prefix.extent(last.extent.start), last.record());
+            let record = Record::decode(&key[1..], &record);
+            if record.is_ok_and(|record| record.record_size != record_size) {
+                return Ok(false);
+            }
+        }
+        if !others.all(|other| other.extent.intersect(extent).is_none()) {
+            return Ok(false);
+        }
+        let txn = target.index.read()?;
+        Ok(txn.id() == last_commit && has_place_for(&txn, prefix, extent, record_size)?)
     }
 }
 
@@ -79,17 +116,19 @@ pub(super) fn note_array(change: &mut Change<'_>, oid: ObjectId) -> Result<()> {
 }
 
 impl OpenPool {
-    /// Puts a value into the log of target `number`. `None` if that cannot be done: then it must be committed.
+    /// Puts what is staged into the log of a target. `None` if that cannot be done: then it must be committed.
     pub(super) fn put_in_log(
         &self,
         container: &Container,
-        number: u32,
+        target: &Target,
         writes: &[Write<'_>],
+        staged: &Staged<'_>,
     ) -> Result<Option<Epoch>> {
-        let target = &self.targets[number as usize];
-        let (Some(log), [write]) = (target.log(), writes) else { return Ok(None) };
-        let Some(plain) = Plain::of(write) else { return Ok(None) };
-        let Some(key) = plain.key(container) else { return Ok(None) };
+        let (Some(log), [write], [akeys]) = (target.log(), writes, &staged.writes[..]) else {
+            return Ok(None);
+        };
+        let Some(plain) = Plain::of(write, akeys) else { return Ok(None) };
+        let key = plain.key();
         let slots = touched_slots(container.id(), plain.oid, plain.dkey);
         let held = log.lock(target.process(), |slot| target.is_alive(slot));
         let base = target.index.last_commit()?;
@@ -97,9 +136,12 @@ impl OpenPool {
             return Ok(None);
         }
         container.check_alive(self)?;
+        staged.check_held()?;
         let epoch = self.control.next_epoch();
         let record = plain.record(&key, epoch);
-        if !held.has_room(key.len(), record.len()) {
+        let put = Put { key: &key, record: &record, count: plain.count(), slots };
+        let fits = key.len() <= KEY_MAX && record.len() <= RECORD_MAX && held.has_room(&put);
+        if !fits || !plain.has_place(target, &held, base)? {
             return Ok(None);
         }
         // As a commit does, so that whoever has read what the put changes finds out.
@@ -107,8 +149,9 @@ impl OpenPool {
         if target.expect_no_leases(&slots).is_err() {
             return Ok(None);
         }
-        held.put(&key, &record, slots);
-        Ok(Some(epoch))
+        held.put(&put);
+        // Else it may be too late for the next commit.
+        Ok(held.is_mine().then_some(epoch))
     }
 
     /// Commits what the logs have, before the pool is closed: so whoever can only read it sees all of it. What cannot be
@@ -197,6 +240,11 @@ impl Target {
         self.log().is_some_and(|log| log.touches(slot))
     }
 
+    /// Commits what the log has, if there is room for it. To be called where room is being made.
+    pub(crate) fn commit_log_if_fits(&self) -> Result<()> {
+        if self.logged()?.is_some() { self.begin_write()?.commit() } else { Ok(()) }
+    }
+
     /// Commits what the log has, if there is anything.
     ///
     /// # Errors
@@ -230,7 +278,13 @@ impl Change<'_> {
         let Some(parts) = DataKey::parse(put.key).ok().filter(|_| is_data) else { return Ok(()) };
         let Some(epoch) = Record::epoch_of(put.record) else { return Ok(()) };
         self.epoch = epoch;
-        self.replace_encoded(parts.container(), put.key, put.record)
+        match (parts.start, Record::decode(parts.body(), put.record)) {
+            (Some(start), Ok(record)) => {
+                let (prefix, extent) = (parts.akey_in_data(), Extent::new(start, record.count));
+                insert_extent(self, parts.container(), &prefix, extent, &record)
+            }
+            _ => self.replace_encoded(parts.container(), put.key, put.record),
+        }
     }
 }
 
@@ -238,11 +292,12 @@ impl Change<'_> {
 mod tests {
     use super::*;
     use crate::control::ProcessSlot;
+    use crate::segment::SegmentState;
     use crate::tests::{Random, Scratch};
     use crate::{ContainerSpec, ReadVersion};
     use esker_types::info::{ContainerRef, OpenMode};
     use esker_types::ops::{
-        Anchor, Fetch, KeyScope, ListLimit, ReadAt, ReadTokens, Sink, Update, View,
+        Anchor, Fetch, KeyScope, ListLimit, ReadAt, ReadTokens, Sink, Source, Update, Value, View,
     };
     use esker_types::{Extent, ObjectClass, ObjectType};
     use std::collections::BTreeMap;
@@ -259,6 +314,11 @@ mod tests {
 
     fn oid(lo: u64) -> ObjectId {
         ObjectId::generate(0, lo, ObjectType::KvHashed, ObjectClass::S1)
+    }
+
+    /// An object that is no Key-Value.
+    fn array() -> ObjectId {
+        ObjectId::generate(0, 2, ObjectType::ArrayByte, ObjectClass::S1)
     }
 
     impl Pool {
@@ -283,8 +343,40 @@ mod tests {
         }
 
         fn change(&self, op: WriteOp<'_>, reads: &[ReadVersion]) -> Result<Epoch> {
-            let write = Write { oid: oid(1), op };
-            self.pool.write(&self.container, 0, &[write], reads, None)
+            self.pool.write(&self.container, 0, &[Write { oid: oid(1), op }], reads, None)
+        }
+
+        /// Writes records of `size` bytes to the array, from record `start` on.
+        fn store(&self, start: u64, size: u64, data: &[u8]) -> Result<Epoch> {
+            let (extents, data) =
+                ([Extent::new(start, data.len() as u64 / size)], Source::One(data));
+            let value = Value::Array { record_size: size, extents: &extents, data };
+            let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+            let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+            self.pool.write(&self.container, 0, &[Write { oid: array(), op }], &[], None)
+        }
+
+        fn clear(&self, extent: Extent) {
+            let value = Value::PunchExtents(&[extent]);
+            let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+            let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+            let write = Write { oid: array(), op };
+            self.pool.write(&self.container, 0, &[write], &[], None).unwrap();
+        }
+
+        /// Some bytes of the array, with dots where there are none, and the size of its records.
+        fn load_at(&self, extent: Extent, at: ReadAt<'_>) -> (Vec<u8>, u64) {
+            let mut bytes = vec![b'.'; extent.count as usize];
+            let extents = [extent];
+            let mut fetches = [Fetch::array(b"a", 0, &extents, Sink::One(&mut bytes))];
+            let id = self.container.id();
+            self.target().fetch(id, array(), b"d", Cond::NONE, &mut fetches, at).unwrap();
+            let size = fetches[0].reply.size;
+            (bytes, size)
+        }
+
+        fn load(&self, start: u64, count: u64) -> Vec<u8> {
+            self.load_at(Extent::new(start, count), ReadAt::LATEST).0
         }
 
         fn put_if(&self, dkey: &[u8], value: &[u8], reads: &[ReadVersion]) -> Result<Epoch> {
@@ -437,6 +529,108 @@ mod tests {
         assert_eq!((pool.get(b"single"), pool.logged()), (b"last".to_vec(), 0));
     }
 
+    #[test]
+    fn an_extent_is_seen_before_it_is_committed_and_after() {
+        let pool = Pool::new();
+        let (commits, long) = (pool.last_commit(), vec![b'l'; 5000]);
+        pool.store(10, 1, b"short").unwrap();
+        pool.store(100, 1, &long).unwrap();
+        assert_eq!((pool.logged(), pool.last_commit()), (2, commits));
+        assert_eq!((pool.load(10, 5), pool.load(11, 3)), (b"short".to_vec(), b"hor".to_vec()));
+        assert_eq!(pool.load(4000, 1100), long[..1100]);
+        assert_eq!((pool.logged(), pool.last_commit()), (2, commits), "nothing else is needed");
+        assert_eq!(pool.load(8, 9), b"..short..");
+        assert_eq!((pool.logged(), pool.last_commit()), (0, commits + 1), "it is only a part");
+        pool.store(15, 1, b"er").unwrap();
+        assert_eq!((pool.load(100, 5000), pool.load(15, 2)), (long, b"er".to_vec()));
+        assert_eq!((pool.logged(), pool.load_at(Extent::new(50, 1), ReadAt::LATEST).1), (1, 1));
+        assert_eq!(pool.load(10, 7), b"shorter");
+    }
+
+    /// What the index or the log has already is changed by a commit.
+    #[test]
+    fn an_extent_that_overlaps_another_does_not_go_into_the_log() {
+        let pool = Pool::new();
+        pool.store(10, 1, b"first").unwrap();
+        pool.store(20, 1, b"other").unwrap();
+        assert_eq!(pool.logged(), 2);
+        pool.store(14, 1, b"second").unwrap();
+        assert_eq!((pool.logged(), pool.load(10, 15)), (0, b"firssecondother".to_vec()));
+        pool.store(0, 1, b"third").unwrap();
+        pool.store(24, 1, b"R").unwrap();
+        assert_eq!((pool.logged(), pool.load(20, 5)), (0, b"otheR".to_vec()));
+    }
+
+    /// Whether the records beside it are in the log or in the index.
+    #[test]
+    fn records_of_another_size_are_refused() {
+        let pool = Pool::new();
+        pool.store(0, 4, b"12345678").unwrap();
+        for _ in 0..2 {
+            assert_eq!(pool.store(5, 2, b"12").unwrap_err().kind(), ErrorKind::Invalid);
+            pool.store(7, 4, b"next").unwrap();
+            pool.clear(Extent::new(7, 1));
+        }
+        assert_eq!(pool.load_at(Extent::new(100, 1), ReadAt::LATEST).1, 4);
+    }
+
+    /// Whatever other changes and reads come between.
+    #[test]
+    fn extents_come_out_as_they_went_in() {
+        const LEN: u64 = 40_000;
+        let (pool, mut random) = (Pool::new(), Random::new(33));
+        let mut model = vec![b'.'; LEN as usize];
+        let mut most = 0;
+        for round in 0..esker_testing::rounds(10_000) {
+            let start = (random.draw() >> 20) % LEN;
+            let longest = [20, 3000][usize::from(random.draw() >> 60 == 0)];
+            let count = ((random.draw() >> 20) % longest + 1).min(LEN - start);
+            let place = start as usize..(start + count) as usize;
+            match random.draw() >> 20 & 15 {
+                0..8 => {
+                    let data = vec![b'a' + (round % 26) as u8; count as usize];
+                    pool.store(start, 1, &data).unwrap();
+                    model[place].copy_from_slice(&data);
+                }
+                8 => {
+                    pool.clear(Extent::new(start, LEN));
+                    model[start as usize..].fill(b'.');
+                }
+                9 => drop(pool.target().write_txn().unwrap()),
+                10 => pool.target().compact_all().unwrap(),
+                11 => {
+                    let at = ReadAt { view: View::Latest, tokens: Some(&ReadTokens::default()) };
+                    assert_eq!(pool.load_at(Extent::new(start, count), at).0, model[place]);
+                }
+                _ => assert_eq!(pool.load(start, count), model[place]),
+            }
+            most = most.max(pool.logged());
+        }
+        assert_eq!(pool.load(0, LEN), model);
+        assert!(most > 3, "{most} extents were in the log at most");
+    }
+
+    /// A process that dies after a put into the log and before it has counted what it appended.
+    #[test]
+    fn what_only_the_log_refers_to_is_live() {
+        let pool = Pool::new();
+        let (target, data) = (pool.target(), vec![b'x'; 5000]);
+        let extents = [Extent::new(0, 5000)];
+        let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(&data) };
+        let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+        let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+        let writes = [Write { oid: array(), op }];
+        let staged = super::super::stage::stage(target, &pool.container, &writes).unwrap();
+        let segment = staged.appended().next().unwrap().segment;
+        pool.pool.put_in_log(&pool.container, target, &writes, &staged).unwrap().unwrap();
+        std::mem::forget(staged);
+        let atomics = target.shared();
+        atomics.segment(segment).store(SegmentState::Busy(ProcessSlot::NOBODY));
+        target.collect().unwrap();
+        assert_eq!(atomics.segment(segment).live(0), 5000);
+        assert_eq!(pool.load(0, 5000), data);
+    }
+
     /// A process that dies while it changes the log leaves it to others, with all that was acknowledged.
     #[test]
     fn a_log_whose_owner_died_is_committed() {
@@ -483,6 +677,7 @@ mod tests {
         pool.keys();
         pool.put(b"key", b"two");
         pool.put(b"other", b"three");
+        pool.store(7, 1, &[b'x'; 2000]).unwrap();
         let copy = copy_of(&pool.scratch.path());
         let mut found = Vec::new();
         let mut hear = |value: crate::Salvaged<'_>| {
@@ -490,11 +685,11 @@ mod tests {
             Ok(())
         };
         crate::Salvage::open(&copy).unwrap().visit(&mut hear, &mut |_, _| {}).unwrap();
-        assert_eq!(found, [b"key".to_vec(), b"other".to_vec()]);
+        assert_eq!(found, [b"key".to_vec(), b"other".to_vec(), b"d".to_vec()]);
         let reopened = crate::Pool::open(&copy).unwrap();
         let target = &reopened.opened().unwrap().targets[0];
         assert!(target.logged().unwrap().is_some());
-        assert_eq!(target.log().unwrap().puts().iter().count(), 2);
+        assert_eq!(target.log().unwrap().puts().iter().count(), 3);
         drop(target.read().unwrap());
         assert!(target.logged().unwrap().is_none());
     }

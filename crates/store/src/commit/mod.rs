@@ -177,11 +177,6 @@ impl OpenPool {
         read_versions: &[ReadVersion],
         id: Option<ChangeId>,
     ) -> Result<Epoch> {
-        if let ([], None) = (read_versions, id)
-            && let Some(epoch) = self.put_in_log(container, number, writes)?
-        {
-            return Ok(epoch);
-        }
         match self.find_done(id)? {
             Some(done) => Ok(done),
             None => self.commit_writes(container, number, writes, read_versions, id),
@@ -199,6 +194,12 @@ impl OpenPool {
         let target: &Target = &self.targets[number as usize];
         let mut repeated = false;
         let staged = target.with_segments(|| stage::stage(target, container, writes))?;
+        if let ([], None) = (read_versions, id)
+            && let Some(epoch) = self.put_in_log(container, target, writes, &staged)?
+        {
+            staged.publish();
+            return Ok(epoch);
+        }
         let sharing = if read_versions.is_empty() {
             group::Sharing::Allowed
         } else {

@@ -2,7 +2,7 @@
 use crate::catalog::Container;
 use crate::keys::{ARRAY, Key, SINGLE, Table};
 use crate::long_keys::LeftOut;
-use crate::record::Body;
+use crate::record::{Body, Record};
 use crate::segment::header::HEADER_MAX;
 use crate::segment::{Append, Appended, Placed, Writer};
 use crate::target::Target;
@@ -11,7 +11,7 @@ use esker_types::limits::{
     KEY_WHOLE_MAX, RECORD_SIZE_MAX, SINGLE_VALUE_MAX,
 };
 use esker_types::ops::{Source, Update, Value, Write, WriteOp, check_array_len};
-use esker_types::{Error, ErrorKind, Extent, Result};
+use esker_types::{Epoch, Error, ErrorKind, Extent, Result};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -60,6 +60,22 @@ impl Piece<'_> {
             PieceData::Inline(bytes) => Body::Inline(bytes),
             PieceData::Segment(placed) => placed.body(),
         }
+    }
+
+    /// As a record: an extent of array records of this size, or a single value.
+    pub(crate) fn record<'r>(
+        &'r self,
+        epoch: Epoch,
+        record_size: Option<u32>,
+        left_out: LeftOut<'r>,
+    ) -> Record<'r> {
+        let body = self.body();
+        let whole = match body {
+            Body::Inline(data) => data.len() as u32,
+            Body::Segment(place) => place.covered,
+        };
+        let (record_size, count) = (record_size.unwrap_or(whole), self.extent.count);
+        Record { epoch, record_size, count, left_out, body }
     }
 }
 

@@ -189,10 +189,17 @@ impl<'t> Cursor<'t> {
 
     /// Last entry whose key comes before `key`.
     pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<Option<Entry<'t>>> {
-        match self.seek(key)? {
-            Some(_) => self.previous(),
-            None => self.step(empty(), lmdb::MDB_LAST),
-        }
+        self.around(key).map(|(before, _)| before)
+    }
+
+    /// Last entry whose key comes before `key`, and the first one whose key does not.
+    pub(crate) fn around(&mut self, key: &[u8]) -> Result<(Option<Entry<'t>>, Option<Entry<'t>>)> {
+        let after = self.seek(key)?;
+        let before = match after {
+            Some(_) => self.previous()?,
+            None => self.step(empty(), lmdb::MDB_LAST)?,
+        };
+        Ok((before, after))
     }
 
     /// The entry after the last one returned.

@@ -48,6 +48,8 @@ impl Target {
 
     /// Finds dead segments, and frees those that no reader can still read.
     pub(crate) fn recycle(&self) -> Result<()> {
+        // What it replaces is dead after that. If there is no room for it, that is found out later.
+        let _ = self.commit_log_if_fits();
         self.mark_dead_segments()?;
         self.free_dead_segments()
     }
@@ -67,8 +69,9 @@ impl Target {
             // It will be found dead by its counts.
             Ok(counted) if counted.live == 0 && counted.published > 0 => SegmentState::Sealed,
             Ok(counted) if counted.tail == 0 => SegmentState::Free,
-            // Counted once it is known what becomes of the data that a prepared commit names.
-            Err(error) if error.kind() == ErrorKind::InDoubt => {
+            // Counted once it is known what becomes of the data that a prepared commit names, or once the log can be
+            // committed.
+            Err(error) if [ErrorKind::InDoubt, ErrorKind::NoSpace].contains(&error.kind()) => {
                 SegmentState::Busy(ProcessSlot::NOBODY)
             }
             // However little room there is: a compaction that was in progress may need it.
@@ -80,6 +83,8 @@ impl Target {
     /// Recounts a segment. What its owner appended last is given back, unless it was committed, which shows by a larger
     /// count.
     fn count_again(&self, segment: u32) -> Result<SegmentCount> {
+        // The owner may have put into the log what it appended.
+        self.commit_log_if_fits()?;
         let txn = self.read_index()?;
         let dead = all_dead(&txn)?.get(&segment).copied().unwrap_or(0);
         let live = match compact::live_bytes(self, &txn, segment) {

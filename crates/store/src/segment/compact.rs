@@ -359,6 +359,8 @@ impl Target {
     /// Bytes that each piece of a segment takes when moved: an extent that was overwritten in part becomes several
     /// pieces with a header each.
     fn weigh(&self, segment: u32) -> Result<Vec<u64>> {
+        // From now on nobody else puts anything into the log that refers to the segment.
+        self.commit_log_if_fits()?;
         let mut footprints = Vec::new();
         for header in Headers::of(self, segment) {
             let (header, data_at) = header?;

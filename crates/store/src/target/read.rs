@@ -3,7 +3,8 @@ use super::{Target, scan};
 use crate::io::pin::{Mapped, Pin};
 use crate::io::txn::ReadTxn;
 use crate::keys::{Key, SINGLE, Table};
-use crate::record::{Body, Location, Record};
+use crate::log::Pending;
+use crate::record::{Body, Location, Record, RecordBytes};
 use esker_types::info::ContainerId;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::{
@@ -47,18 +48,14 @@ impl Target {
     ) -> Result<()> {
         let mut prefix = Key::object(Table::Data, container, oid);
         prefix.put_dkey(oid, dkey)?;
-        let txn = match (self.logged()?, &mut *fetches) {
-            (Some(log), [fetch]) if cond == Cond::NONE && is_plain(fetch, at) => {
-                let key = prefix.akey(oid, fetch.request.akey)?.single();
-                if let Some(found) = log.find(&key) {
-                    fetch.reply.reset();
-                    let record = Record::decode(&key[1..], &found)?;
-                    return self.deliver_single(&key, record, &mut fetch.reply);
-                }
-                self.read_index()?
-            }
-            _ => self.read_of(container, oid)?,
-        };
+        if let [fetch] = &mut *fetches
+            && cond == Cond::NONE
+            && is_plain(fetch, at)
+            && self.fetch_plain(&prefix, oid, fetch)?
+        {
+            return Ok(());
+        }
+        let txn = self.read_of(container, oid)?;
         self.note_read(at, &txn, container, oid, Some(dkey));
         if cond.has(Cond::DKEY_FETCH) && !exists(&txn, &prefix, at.view)? {
             return Err(missing("dkey"));
@@ -69,6 +66,47 @@ impl Target {
             outcome = outcome.and(self.fetch_akey(&txn, &prefix, oid, fetch, at.view));
         }
         outcome
+    }
+
+    /// Reads what may be in the log, and needs no other part of it. False if all of the log is needed.
+    fn fetch_plain(&self, dkey: &Key, oid: ObjectId, fetch: &mut Fetch<'_>) -> Result<bool> {
+        if self.logged()?.is_some()
+            && self.fetch_logged(&dkey.akey(oid, fetch.request.akey)?, fetch)?
+        {
+            return Ok(true);
+        }
+        let txn = self.read_index()?;
+        self.fetch_akey(&txn, dkey, oid, fetch, View::Latest)?;
+        // The size of records is asked for, even if all that is wanted is a hole.
+        let is_hole = fetch.reply.size == 0 && matches!(fetch.request.wanted, Wanted::Array(_));
+        Ok(!is_hole || self.logged()?.is_none())
+    }
+
+    /// Reads from the log. False if what is wanted is in the index, or nowhere.
+    fn fetch_logged(&self, akey: &Key, Fetch { request, reply }: &mut Fetch<'_>) -> Result<bool> {
+        while let Some(log) = self.logged()? {
+            let Some((key, found, bytes)) = find_logged(&log, akey, request.wanted) else { break };
+            let record = Record::decode(&key[1..], &bytes)?;
+            // Bytes in a segment stay there as long as a reader sees the commit that the log follows.
+            let txn = match record.body {
+                Body::Inline(_) => None,
+                Body::Segment(_) => Some(self.index.read()?),
+            };
+            if txn.as_ref().is_some_and(|txn| !log.is_behind(txn.id())) {
+                continue;
+            }
+            reply.reset();
+            return match request.wanted {
+                Wanted::Single => self.deliver_single(&key, record, reply).map(|()| true),
+                Wanted::Array(&[extent]) if found.intersect(extent) == Some(extent) => {
+                    let mut run = Run { request, reply, extent, before: 0 };
+                    self.deliver_extent(&key, &record, found, &mut run).map(|()| true)
+                }
+                // The rest of it may be anywhere.
+                Wanted::Array(_) => self.commit_log().map(|()| false),
+            };
+        }
+        Ok(false)
     }
 
     fn fetch_akey(
@@ -318,12 +356,31 @@ impl Target {
     }
 }
 
-/// True if the latest single value is wanted, outside any transaction.
+/// True if the latest single value, or one extent, is wanted, outside any transaction.
 fn is_plain(fetch: &Fetch<'_>, at: ReadAt<'_>) -> bool {
-    let FetchRequest { wanted: Wanted::Single, cond: Cond::NONE, .. } = fetch.request else {
-        return false;
+    let is_one = match fetch.request.wanted {
+        Wanted::Single => true,
+        Wanted::Array(extents) => matches!(extents, [extent] if !extent.is_empty()),
     };
-    at.tokens.is_none() && at.view == View::Latest
+    is_one && fetch.request.cond == Cond::NONE && at.tokens.is_none() && at.view == View::Latest
+}
+
+/// A single value in the log, or an extent that overlaps the wanted one: its key, its extent and its record.
+fn find_logged(
+    log: &Pending<'_>,
+    akey: &Key,
+    wanted: Wanted<'_>,
+) -> Option<(Key, Extent, RecordBytes)> {
+    let extent = match wanted {
+        Wanted::Single => {
+            let key = akey.single();
+            let found = log.find(&key);
+            return found.map(|record| (key, Extent::default(), record));
+        }
+        Wanted::Array(extents) => *extents.first()?,
+    };
+    let (found, record) = log.find_extent(&akey.array(), extent)?;
+    Some((akey.extent(found.start), found, record))
 }
 
 fn check_record_size(wanted: u64, stored: u64) -> Result<()> {

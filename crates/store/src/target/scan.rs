@@ -140,11 +140,10 @@ pub(crate) fn extents(
 fn first_overlap(txn: &Txn, akey: &Key, prefix: &[u8], start: u64) -> Result<Vec<u8>> {
     let exact = akey.extent(start);
     let mut cursor = txn.cursor()?;
-    let before = match cursor.seek(&exact)? {
-        Some((key, _)) if *key == *exact => return Ok(exact.to_vec()),
-        Some(_) => cursor.previous()?,
-        None => cursor.seek_before(&exact)?,
-    };
+    let (before, from) = cursor.around(&exact)?;
+    if from.is_some_and(|(key, _)| *key == *exact) {
+        return Ok(exact.to_vec());
+    }
     let covering = before.filter(|(key, _)| key.starts_with(prefix));
     Ok(covering.map_or_else(|| exact.to_vec(), |(key, _)| key.to_vec()))
 }
