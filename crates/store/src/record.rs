@@ -85,10 +85,11 @@ impl<'r> Record<'r> {
             Body::Segment(place) => IN_SEGMENT | (place.checksum as u8) << CHECKSUM_SHIFT,
         };
         let cut = if self.left_out.is_empty() { 0 } else { KEY_CUT };
-        out.push(flags | cut);
-        out.extend_from_slice(&self.epoch.0.to_le_bytes());
-        out.extend_from_slice(&self.record_size.to_le_bytes());
-        out.extend_from_slice(&self.count.to_le_bytes());
+        let mut fixed = [flags | cut; 1 + 8 + 4 + 8];
+        fixed[1..9].copy_from_slice(&self.epoch.0.to_le_bytes());
+        fixed[9..13].copy_from_slice(&self.record_size.to_le_bytes());
+        fixed[13..].copy_from_slice(&self.count.to_le_bytes());
+        out.extend_from_slice(&fixed);
         if cut != 0 {
             self.left_out.encode(out);
         }
@@ -135,6 +136,11 @@ impl<'r> Record<'r> {
         record.is_sound().then_some(record)
     }
 
+    /// True if an encoded record, which may be damaged, has its data in it.
+    pub(crate) fn is_inline(bytes: &[u8]) -> bool {
+        bytes.first().is_some_and(|flags| flags & IN_SEGMENT == 0)
+    }
+
     /// The epoch of an encoded record, which may be damaged.
     pub(crate) fn epoch_of(bytes: &[u8]) -> Option<Epoch> {
         let (_flags, rest) = bytes.split_first()?;
@@ -176,9 +182,8 @@ impl<'r> Record<'r> {
 
 impl<'r> Location<'r> {
     fn encode(&self, out: &mut RecordBytes) {
-        for word in [self.segment, self.offset, self.base, self.covered] {
-            out.extend_from_slice(&word.to_le_bytes());
-        }
+        let words = [self.segment, self.offset, self.base, self.covered].map(u32::to_le_bytes);
+        out.extend_from_slice(words.as_flattened());
         out.extend_from_slice(self.sums);
     }
 

@@ -91,8 +91,8 @@ pub(crate) struct Create {
     /// extra time]
     #[arg(long)]
     huge_pages: bool,
-    /// Commit each small put of a Key-Value to the index, not to a log first: slower, but whoever can
-    /// only read the pool sees all puts of a process that was killed
+    /// Commit each put and each new extent to the index, not to a log first: slower where they are
+    /// small, but whoever can only read the pool sees all that a killed process has written
     #[arg(long)]
     no_put_log: bool,
     /// Sync files and directories before each operation returns (posix: only)

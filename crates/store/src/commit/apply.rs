@@ -54,15 +54,16 @@ fn check_punch(changes: &[Change<'_>], container: &Container, write: &Write<'_>)
     }
     let prefix = Key::object(Table::Data, container.id(), write.oid);
     for change in changes {
-        if exists(change, &prefix)? {
+        if exists(change.txn(), &prefix)? {
             return Ok(());
         }
     }
     Err(missing("object"))
 }
 
-fn exists(change: &Change<'_>, prefix: &Key) -> Result<bool> {
-    let first = change.txn().cursor()?.seek(prefix)?;
+/// True if an index has anything under a prefix.
+pub(super) fn exists(txn: &Txn, prefix: &Key) -> Result<bool> {
+    let first = txn.cursor()?.seek(prefix)?;
     Ok(first.is_some_and(|(key, _)| key.starts_with(prefix)))
 }
 
@@ -150,11 +151,11 @@ impl Applier<'_, '_> {
     }
 
     fn must_exist(&self, prefix: &Key, what: &str) -> Result<()> {
-        if exists(self.change, prefix)? { Ok(()) } else { Err(missing(what)) }
+        if exists(self.change.txn(), prefix)? { Ok(()) } else { Err(missing(what)) }
     }
 
     fn must_not_exist(&self, prefix: &Key, what: &str) -> Result<()> {
-        match exists(self.change, prefix)? {
+        match exists(self.change.txn(), prefix)? {
             false => Ok(()),
             true => Err(Error::new(ErrorKind::Exists, format!("the {what} already exists"))),
         }
@@ -335,15 +336,15 @@ impl Applier<'_, '_> {
     }
 }
 
-/// Inserts an extent where there is none.
+/// Inserts an extent where there is none, joined with adjacent ones.
 pub(super) fn insert_extent(
     change: &mut Change<'_>,
-    container: ContainerId,
-    prefix: &Key,
-    extent: Extent,
+    (akey, start): (&DataKey<'_>, u64),
     record: &Record<'_>,
 ) -> Result<()> {
-    Applier { change, container, part: false }.insert_extent(prefix, extent, record)
+    let extent = Extent::new(start, record.count);
+    let mut applier = Applier { change, container: akey.container(), part: false };
+    applier.insert_extent(&akey.akey_in_data(), extent, record)
 }
 
 /// True if an index has nothing where an extent of records of this size is to be put, nor anything that must not be

@@ -155,7 +155,7 @@ impl<'t> Change<'t> {
         Ok(inserted)
     }
 
-    /// Sets a key to the record that [`Change::insert_record`] encoded last.
+    /// Sets a key to the record that was to be inserted last.
     pub(crate) fn put_inserted(&mut self, key: &[u8]) -> Result<()> {
         note_put(&mut self.journal, key, &self.scratch);
         self.txn.put(key, &self.scratch)

@@ -1,17 +1,18 @@
 //! Puts that go into the log of a target, and write transactions that take them along (see [`crate::log`]).
-use super::apply::{has_place_for, insert_extent};
+use super::apply::{exists, has_place_for, insert_extent};
 use super::change::{Change, headroom_pages, note_versions};
 use super::stage::{Content, Piece, Staged, StagedAkey, StagedAkeys};
 use crate::catalog::Container;
-use crate::control::touched_slots;
-use crate::io::txn::WriteTxn;
+use crate::control::{TouchedSlots, touched_slots};
+use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{DataKey, Key, Table};
-use crate::log::{Held, Log, Pending, Put};
+use crate::log::{Held, Log, LoggedExtent, Pending, Put};
 use crate::pool::OpenPool;
 use crate::record::{Record, RecordBytes};
 use crate::target::Target;
+use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Write, WriteOp};
-use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 
 /// Most free pages of the index that a put may take when it is committed: those from the root to a leaf, another leaf for
 /// what a snapshot shows, and some that split.
@@ -24,78 +25,122 @@ const PUTS_WHEN_FULL: u64 = 400;
 const KEY_MAX: usize = 1024;
 const RECORD_MAX: usize = 2048;
 
-/// A write that may go into the log: a single value of a Key-Value, whatever was there before, or an extent of another
-/// object, where there was none.
+/// A write that may go into the log.
 struct Plain<'w, 's> {
-    oid: ObjectId,
-    dkey: &'w [u8],
+    /// Prefix of the keys of its dkey in the data table.
+    dkey: Key,
+    /// Slots of the conflict table that it changes.
+    slots: TouchedSlots,
     akey: &'w StagedAkey<'s>,
     piece: &'w Piece<'s>,
-    /// Bytes of a record of an array; `None` for a single value.
-    record_size: Option<u32>,
+    kind: Kind,
+}
+
+/// What is written, and what must not be there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A single value of a Key-Value, whatever was there before.
+    Value,
+    /// A single value of another object, where the dkey did not exist.
+    First,
+    /// An extent with records of so many bytes, where the array had none.
+    Extent(u32),
+}
+
+impl Kind {
+    fn of(is_kv: bool, cond: Cond, update: Cond, content: &Content<'_>) -> Option<Self> {
+        let is_free = cond == Cond::NONE && update == Cond::NONE;
+        let is_first =
+            cond == Cond::DKEY_INSERT && [Cond::NONE, Cond::AKEY_INSERT].contains(&update);
+        match content {
+            Content::Single(_) if is_kv && is_free => Some(Self::Value),
+            Content::Single(_) if !is_kv && is_first => Some(Self::First),
+            Content::Array { record_size, .. } if !is_kv && is_free => {
+                Some(Self::Extent(*record_size))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl<'w, 's> Plain<'w, 's> {
-    fn of(write: &Write<'w>, staged: &'w StagedAkeys<'s>) -> Option<Self> {
-        let WriteOp::Update { dkey, cond: Cond::NONE, updates: [update] } = write.op else {
-            return None;
-        };
-        let is_kv = write.oid.object_type().is_some_and(|kind| kind.is_kv());
-        let [akey] = &staged[..] else { return None };
-        let (piece, record_size) = match &akey.content {
-            Content::Single(piece) if is_kv => (piece, None),
-            Content::Array { record_size, pieces } if !is_kv => match &pieces[..] {
-                [piece] => (piece, Some(*record_size)),
-                _ => return None,
-            },
-            _ => return None,
-        };
-        let is_plain = update.cond == Cond::NONE && akey.left_out.is_empty();
-        is_plain.then_some(Self { oid: write.oid, dkey, akey, piece, record_size })
+    fn of(container: ContainerId, write: &Write<'w>, staged: &'w StagedAkeys<'s>) -> Option<Self> {
+        let WriteOp::Update { dkey, cond, updates: [update] } = write.op else { return None };
+        let ([akey], oid) = (&staged[..], write.oid) else { return None };
+        let is_kv = oid.object_type().is_some_and(|kind| kind.is_kv());
+        let kind = Kind::of(is_kv, cond, update.cond, &akey.content)?;
+        let [piece] = akey.content.pieces() else { return None };
+        let slots = touched_slots(container, oid, dkey);
+        let dkey = Key::dkey(Table::Data, container, oid, dkey).ok()?;
+        akey.left_out.is_empty().then_some(Self { dkey, slots, akey, piece, kind })
     }
 
     /// Its key in the data table.
     fn key(&self) -> Key {
-        match self.record_size {
-            None => self.akey.prefix.single(),
-            Some(_) => self.akey.prefix.extent(self.piece.extent.start),
+        match self.kind {
+            Kind::Value | Kind::First => self.akey.prefix.single(),
+            Kind::Extent(_) => self.akey.prefix.extent(self.piece.extent.start),
         }
     }
 
     /// Its record, encoded.
     fn record(&self, key: &Key, epoch: Epoch) -> RecordBytes {
+        let record_size = match self.kind {
+            Kind::Value | Kind::First => None,
+            Kind::Extent(record_size) => Some(record_size),
+        };
+        let record = self.piece.record(epoch, record_size, self.akey.left_out);
         let mut bytes = RecordBytes::new();
-        self.piece
-            .record(epoch, self.record_size, self.akey.left_out)
-            .encode(&key[1..], &mut bytes);
+        record.encode(&key[1..], &mut bytes);
         bytes
     }
 
     /// Records of an array that it has, zero for a single value.
     fn count(&self) -> u32 {
-        self.record_size.map_or(0, |_| self.piece.extent.count as u32)
+        match self.kind {
+            Kind::Value | Kind::First => 0,
+            Kind::Extent(_) => self.piece.extent.count as u32,
+        }
     }
 
-    /// True if neither the last commit nor the log has anything in its place, or beside it what must not be there.
-    fn has_place(&self, target: &Target, log: &Held<'_>, last_commit: u64) -> Result<bool> {
-        let (Some(record_size), extent) = (self.record_size, self.piece.extent) else {
-            return Ok(true);
-        };
-        let (prefix, content) = (&self.akey.prefix, log.content());
-        let name = prefix.array();
-        let mut others = content.extents(&name).peekable();
-        if let Some(last) = others.peek() {
-            let (key, record) = (prefix.extent(last.extent.start), last.record());
-            let record = Record::decode(&key[1..], &record);
-            if record.is_ok_and(|record| record.record_size != record_size) {
-                return Ok(false);
+    /// True if nothing in the log is in its way.
+    fn has_place_in_log(&self, log: &Pending<'_>) -> bool {
+        let (prefix, extent) = (&self.akey.prefix, self.piece.extent);
+        match self.kind {
+            Kind::Value => true,
+            Kind::First => !log.may_have(self.slots[1]),
+            Kind::Extent(record_size) => {
+                let name = prefix.array();
+                let is_alike = |last: LoggedExtent<'_>| {
+                    let (key, record) = (prefix.extent(last.extent.start), last.record());
+                    Record::decode(&key[1..], &record).is_ok_and(|it| it.record_size == record_size)
+                };
+                log.extents(&name).next().is_none_or(is_alike)
+                    && log.extents(&name).all(|it| it.extent.intersect(extent).is_none())
+                    && log.find(&prefix.single()).is_none()
             }
         }
-        if !others.all(|other| other.extent.intersect(extent).is_none()) {
+    }
+
+    /// True if nothing in the index, as this commit left it, is in its way.
+    fn has_place_in_index(&self, txn: &Txn) -> Result<bool> {
+        match self.kind {
+            Kind::Value => Ok(true),
+            Kind::First => exists(txn, &self.dkey).map(|exists| !exists),
+            Kind::Extent(size) => has_place_for(txn, &self.akey.prefix, self.piece.extent, size),
+        }
+    }
+
+    /// True if nothing is in its way, neither in the log nor in the index, as this commit left it.
+    fn has_place(&self, target: &Target, log: &Pending<'_>, last_commit: u64) -> Result<bool> {
+        if self.kind == Kind::Value {
+            return Ok(true);
+        }
+        if !self.has_place_in_log(log) {
             return Ok(false);
         }
         let txn = target.index.read()?;
-        Ok(txn.id() == last_commit && has_place_for(&txn, prefix, extent, record_size)?)
+        Ok(txn.id() == last_commit && self.has_place_in_index(&txn)?)
     }
 }
 
@@ -103,6 +148,12 @@ impl<'w, 's> Plain<'w, 's> {
 /// which takes a look into the index: then there is no log.
 fn arrays_key() -> Key {
     Key::table(Table::Arrays)
+}
+
+#[cold]
+fn taken() -> Error {
+    let message = "the log was taken from this process, and may have what it wrote or not: has it closed the pool's files?";
+    Error::new(ErrorKind::Again, message)
 }
 
 /// Notes that an object of a Key-Value's type has an array, if there is a log.
@@ -122,14 +173,13 @@ impl OpenPool {
         container: &Container,
         target: &Target,
         writes: &[Write<'_>],
-        staged: &Staged<'_>,
+        staged: &mut Staged<'_>,
     ) -> Result<Option<Epoch>> {
         let (Some(log), [write], [akeys]) = (target.log(), writes, &staged.writes[..]) else {
             return Ok(None);
         };
-        let Some(plain) = Plain::of(write, akeys) else { return Ok(None) };
-        let key = plain.key();
-        let slots = touched_slots(container.id(), plain.oid, plain.dkey);
+        let Some(plain) = Plain::of(container.id(), write, akeys) else { return Ok(None) };
+        let (key, slots) = (plain.key(), plain.slots);
         let held = log.lock(target.process(), |slot| target.is_alive(slot));
         let base = target.index.last_commit()?;
         if !target.open_log(&held, base)? || target.is_in_doubt() {
@@ -141,7 +191,7 @@ impl OpenPool {
         let record = plain.record(&key, epoch);
         let put = Put { key: &key, record: &record, count: plain.count(), slots };
         let fits = key.len() <= KEY_MAX && record.len() <= RECORD_MAX && held.has_room(&put);
-        if !fits || !plain.has_place(target, &held, base)? {
+        if !fits || !plain.has_place(target, &held.content(), base)? {
             return Ok(None);
         }
         // As a commit does, so that whoever has read what the put changes finds out.
@@ -150,8 +200,10 @@ impl OpenPool {
             return Ok(None);
         }
         held.put(&put);
-        // Else it may be too late for the next commit.
-        Ok(held.is_mine().then_some(epoch))
+        let is_mine = held.is_mine();
+        drop(held);
+        staged.publish();
+        if is_mine { Ok(Some(epoch)) } else { Err(taken()) }
     }
 
     /// Commits what the logs have, before the pool is closed: so whoever can only read it sees all of it. What cannot be
@@ -278,13 +330,14 @@ impl Change<'_> {
         let Some(parts) = DataKey::parse(put.key).ok().filter(|_| is_data) else { return Ok(()) };
         let Some(epoch) = Record::epoch_of(put.record) else { return Ok(()) };
         self.epoch = epoch;
-        match (parts.start, Record::decode(parts.body(), put.record)) {
-            (Some(start), Ok(record)) => {
-                let (prefix, extent) = (parts.akey_in_data(), Extent::new(start, record.count));
-                insert_extent(self, parts.container(), &prefix, extent, &record)
-            }
-            _ => self.replace_encoded(parts.container(), put.key, put.record),
+        // What is in the index is joined with what is beside it.
+        if let Some(start) = parts.start
+            && Record::is_inline(put.record)
+            && let Ok(record) = Record::decode(parts.body(), put.record)
+        {
+            return insert_extent(self, (&parts, start), &record);
         }
+        self.replace_encoded(parts.container(), put.key, put.record)
     }
 }
 
@@ -318,7 +371,7 @@ mod tests {
 
     /// An object that is no Key-Value.
     fn array() -> ObjectId {
-        ObjectId::generate(0, 2, ObjectType::ArrayByte, ObjectClass::S1)
+        ObjectId::generate(0, 2, ObjectType::MultiHashed, ObjectClass::S1)
     }
 
     impl Pool {
@@ -533,8 +586,8 @@ mod tests {
     fn an_extent_is_seen_before_it_is_committed_and_after() {
         let pool = Pool::new();
         let (commits, long) = (pool.last_commit(), vec![b'l'; 5000]);
-        pool.store(10, 1, b"short").unwrap();
         pool.store(100, 1, &long).unwrap();
+        pool.store(10, 1, b"short").unwrap();
         assert_eq!((pool.logged(), pool.last_commit()), (2, commits));
         assert_eq!((pool.load(10, 5), pool.load(11, 3)), (b"short".to_vec(), b"hor".to_vec()));
         assert_eq!(pool.load(4000, 1100), long[..1100]);
@@ -559,6 +612,28 @@ mod tests {
         pool.store(0, 1, b"third").unwrap();
         pool.store(24, 1, b"R").unwrap();
         assert_eq!((pool.logged(), pool.load(20, 5)), (0, b"otheR".to_vec()));
+    }
+
+    /// What must not exist is looked for in both.
+    #[test]
+    fn the_first_value_under_a_dkey_goes_into_the_log() {
+        let pool = Pool::new();
+        let create = |dkey: &[u8]| {
+            let value = Value::Single(Source::One(b"value"));
+            let updates = [Update { akey: b"a", value, cond: Cond::AKEY_INSERT }];
+            let op = WriteOp::Update { dkey, cond: Cond::DKEY_INSERT, updates: &updates };
+            let written =
+                pool.pool.write(&pool.container, 0, &[Write { oid: array(), op }], &[], None);
+            written.map_err(|error| error.kind())
+        };
+        create(b"d").unwrap();
+        assert_eq!((pool.logged(), create(b"d").unwrap_err()), (1, ErrorKind::Exists));
+        assert_eq!(pool.store(0, 1, b"x").unwrap_err().kind(), ErrorKind::NoPermission);
+        create(b"e").unwrap();
+        assert_eq!(create(b"d").unwrap_err(), ErrorKind::Exists);
+        let at = ReadAt { view: View::Latest, tokens: Some(&ReadTokens::default()) };
+        assert_eq!(pool.load_at(Extent::new(0, 1), at).1, 0);
+        assert_eq!(create(b"e").unwrap_err(), ErrorKind::Exists);
     }
 
     /// Whether the records beside it are in the log or in the index.
@@ -620,11 +695,12 @@ mod tests {
         let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
         let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
         let writes = [Write { oid: array(), op }];
-        let staged = super::super::stage::stage(target, &pool.container, &writes).unwrap();
+        let mut staged = super::super::stage::stage(target, &pool.container, &writes).unwrap();
         let segment = staged.appended().next().unwrap().segment;
-        pool.pool.put_in_log(&pool.container, target, &writes, &staged).unwrap().unwrap();
-        std::mem::forget(staged);
+        pool.pool.put_in_log(&pool.container, target, &writes, &mut staged).unwrap().unwrap();
         let atomics = target.shared();
+        atomics.segment(segment).published.store(0, Ordering::Relaxed);
+        atomics.segment(segment).stamp.store(0, Ordering::Relaxed);
         atomics.segment(segment).store(SegmentState::Busy(ProcessSlot::NOBODY));
         target.collect().unwrap();
         assert_eq!(atomics.segment(segment).live(0), 5000);
@@ -674,6 +750,7 @@ mod tests {
     fn what_was_killed_leaves_its_puts_to_the_next_and_to_salvage() {
         let pool = Pool::new();
         pool.put(b"key", b"one");
+        pool.store(5000, 1, &[b'y'; 2000]).unwrap();
         pool.keys();
         pool.put(b"key", b"two");
         pool.put(b"other", b"three");
@@ -685,7 +762,8 @@ mod tests {
             Ok(())
         };
         crate::Salvage::open(&copy).unwrap().visit(&mut hear, &mut |_, _| {}).unwrap();
-        assert_eq!(found, [b"key".to_vec(), b"other".to_vec(), b"d".to_vec()]);
+        found.sort();
+        assert_eq!(found, [&b"d"[..], b"d", b"key", b"other"]);
         let reopened = crate::Pool::open(&copy).unwrap();
         let target = &reopened.opened().unwrap().targets[0];
         assert!(target.logged().unwrap().is_some());

@@ -193,11 +193,10 @@ impl OpenPool {
     ) -> Result<Epoch> {
         let target: &Target = &self.targets[number as usize];
         let mut repeated = false;
-        let staged = target.with_segments(|| stage::stage(target, container, writes))?;
+        let mut staged = target.with_segments(|| stage::stage(target, container, writes))?;
         if let ([], None) = (read_versions, id)
-            && let Some(epoch) = self.put_in_log(container, target, writes, &staged)?
+            && let Some(epoch) = self.put_in_log(container, target, writes, &mut staged)?
         {
-            staged.publish();
             return Ok(epoch);
         }
         let sharing = if read_versions.is_empty() {
@@ -280,7 +279,7 @@ impl OpenPool {
             _ => coordinated(self, &targets, work)?,
         };
         if repeated.is_none() {
-            parts.drain(..).for_each(stage::Staged::publish);
+            parts.iter_mut().for_each(stage::Staged::publish);
         }
         Ok(repeated.unwrap_or(epoch))
     }

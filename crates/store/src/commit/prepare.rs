@@ -167,7 +167,7 @@ impl<'p> Preparing<'p> {
                     return Ok(epoch);
                 }
                 let epoch = with_room(&self.targets, || self.attempt(&parts, work))?;
-                parts.drain(..).for_each(Staged::publish);
+                parts.iter_mut().for_each(Staged::publish);
                 Ok(epoch)
             })
         })

@@ -41,6 +41,17 @@ pub(crate) enum Content<'t> {
     Punch(Vec<Extent>),
 }
 
+impl<'t> Content<'t> {
+    /// Pieces that get an index entry each.
+    pub(crate) fn pieces(&self) -> &[Piece<'t>] {
+        match self {
+            Self::Single(piece) => std::slice::from_ref(piece),
+            Self::Array { pieces, .. } => pieces,
+            Self::Punch(_) => &[],
+        }
+    }
+}
+
 /// A piece that gets one index entry.
 pub(crate) struct Piece<'t> {
     /// Array records; `0..1` for a single value.
@@ -96,8 +107,8 @@ impl Staged<'_> {
     }
 
     /// Counts the data as live, after the commit.
-    pub(crate) fn publish(self) {
-        if let Some(writer) = self.writer {
+    pub(crate) fn publish(&mut self) {
+        if let Some(writer) = self.writer.take() {
             writer.publish();
         }
     }
@@ -116,8 +127,11 @@ pub(crate) fn stage<'t>(
     writes: &[Write<'t>],
 ) -> Result<Staged<'t>> {
     let mut stager = Stager { target, container, writer: None };
-    let writes = writes.iter().map(|write| stager.write(write)).collect::<Result<_>>()?;
-    Ok(Staged { writer: stager.writer, writes })
+    let mut staged = SmallVec::with_capacity(writes.len());
+    for write in writes {
+        staged.push(stager.write(write)?);
+    }
+    Ok(Staged { writer: stager.writer, writes: staged })
 }
 
 /// Stages the data of those among `writes` that belong to `target`; the others get empty entries.
@@ -142,16 +156,15 @@ impl<'t> Stager<'t, '_> {
         };
         limit(updates.len(), AKEYS_PER_OP_MAX, "akeys", "AKEYS_PER_OP_MAX")?;
         let key = Key::dkey(Table::Data, self.container.id(), write.oid, dkey)?;
-        updates
-            .iter()
-            .map(|update| {
-                let prefix = key.akey(write.oid, update.akey)?;
-                let left_out = key.left_out(write.oid, dkey, update.akey);
-                self.check_keys(left_out)?;
-                let content = self.content(&prefix, update)?;
-                Ok(StagedAkey { prefix, left_out, content })
-            })
-            .collect()
+        let mut staged = StagedAkeys::with_capacity(updates.len());
+        for update in updates {
+            let prefix = key.akey(write.oid, update.akey)?;
+            let left_out = key.left_out(write.oid, dkey, update.akey);
+            self.check_keys(left_out)?;
+            let content = self.content(&prefix, update)?;
+            staged.push(StagedAkey { prefix, left_out, content });
+        }
+        Ok(staged)
     }
 
     /// Refuses long keys in pools of the previous format version.
