@@ -36,6 +36,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod writing;
 
 pub use catalog::{Container, ContainerSpec};
 pub use check::{CheckReport, Progress, ScrubReport};

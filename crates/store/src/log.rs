@@ -16,6 +16,7 @@
 use crate::control::{CONFLICT_SLOTS, ProcessSlot, TouchedSlots};
 use crate::record::RecordBytes;
 use crate::sync::{AtomicU64, fence, yield_now};
+use crate::writing::Writing;
 use esker_types::{Extent, Result, StableHash};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
@@ -186,9 +187,7 @@ impl<'c> Log<'c> {
         let mut places = Vec::with_capacity(words.len() / PUT_LEN_MIN);
         places.extend(self.places(end).map(|place| (place, place.slots(self))));
         let mut bytes = Vec::with_capacity(words.len() * 8);
-        for word in words {
-            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
-        }
+        bytes_of(words).for_each(|word| bytes.extend_from_slice(&word));
         Puts { bytes, places }
     }
 
@@ -222,7 +221,7 @@ impl<'c> Log<'c> {
                 self.owner().compare_exchange(from, own, Ordering::Acquire, Ordering::Relaxed);
             taken.err()
         };
-        let mut round = 0;
+        let (mut round, _writing) = (0, Writing::begin());
         while let Some(owner) = take(0) {
             round += 1;
             match round {
@@ -236,7 +235,7 @@ impl<'c> Log<'c> {
                 break;
             }
         }
-        Held { log: self, owner: own }
+        Held { log: self, owner: own, _writing }
     }
 
     /// Releases it from a process that had the slot before and died. Call before the slot is used.
@@ -336,6 +335,7 @@ impl LoggedExtent<'_> {
 pub(crate) struct Held<'c> {
     log: Log<'c>,
     owner: u64,
+    _writing: Writing,
 }
 
 impl Drop for Held<'_> {
@@ -475,9 +475,8 @@ impl Place {
 
     fn record(self, log: Log<'_>) -> RecordBytes {
         let mut bytes = RecordBytes::new();
-        for word in &log.0[self.record_at()..self.end()] {
-            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
-        }
+        let words = &log.0[self.record_at()..self.end()];
+        bytes_of(words).for_each(|word| bytes.extend_from_slice(&word));
         bytes.truncate(self.record_len);
         bytes
     }
@@ -517,6 +516,10 @@ fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
     last[..rest.len()].copy_from_slice(rest);
     let last = (!rest.is_empty()).then(|| u64::from_le_bytes(last));
     whole.iter().map(|word| u64::from_le_bytes(*word)).chain(last)
+}
+
+fn bytes_of(words: &[AtomicU64]) -> impl Iterator<Item = [u8; 8]> {
+    words.iter().map(|word| word.load(Ordering::Relaxed).to_le_bytes())
 }
 
 fn hash_of(key: &[u8]) -> u64 {

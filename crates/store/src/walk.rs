@@ -2,7 +2,7 @@
 use crate::commit::Prepared;
 use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
-use crate::record::{Body, Found, parse_entry};
+use crate::record::{Body, Found, Record, parse_entry};
 use crate::segment::header::ALIGN;
 use crate::target::Target;
 use esker_types::{Epoch, Result};
@@ -24,6 +24,18 @@ pub(crate) struct Usage {
     pub(crate) dead: HashMap<u32, u64>,
     pub(crate) last_epoch: Epoch,
     pub(crate) has_snapshots: bool,
+}
+
+impl Usage {
+    fn count(&mut self, record: &Record<'_>) {
+        self.last_epoch = self.last_epoch.max(record.epoch);
+        if let Body::Segment(place) = record.body {
+            let used = self.segments.entry(place.segment).or_default();
+            used.live += record.bytes();
+            let end = u64::from(place.base) + u64::from(place.covered);
+            used.end = used.end.max(end.next_multiple_of(ALIGN));
+        }
+    }
 }
 
 /// Visits every record: its key (with table), its parts, and the record or its error.
@@ -72,7 +84,7 @@ pub(crate) fn segment_of(key: &[u8]) -> Option<u32> {
     number.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Counts the data of each segment: that of records, and of commits that are prepared on the pool.
+/// Counts the data of each segment: that of records, also in the log, and of commits that are prepared on the pool.
 pub(crate) fn usage(target: &Target, prepared: &[Prepared]) -> Result<Usage> {
     let txn = target.index.read()?;
     let mut usage = Usage {
@@ -82,17 +94,13 @@ pub(crate) fn usage(target: &Target, prepared: &[Prepared]) -> Result<Usage> {
         ..Usage::default()
     };
     records(&txn, |_, found| {
-        if let Ok((_, record)) = found {
-            usage.last_epoch = usage.last_epoch.max(record.epoch);
-            if let Body::Segment(place) = record.body {
-                let used = usage.segments.entry(place.segment).or_default();
-                used.live += record.bytes();
-                let end = u64::from(place.base) + u64::from(place.covered);
-                used.end = used.end.max(end.next_multiple_of(ALIGN));
-            }
-        }
+        found.iter().for_each(|(_, record)| usage.count(record));
         Ok(())
     })?;
+    for put in target.logged_puts()?.iter() {
+        let found = parse_entry(Table::Data, put.key, put.record);
+        found.iter().for_each(|(_, record)| usage.count(record));
+    }
     for staged in crate::commit::staged_on(prepared, target.number()) {
         let used = usage.segments.entry(staged.segment).or_default();
         used.live += staged.bytes;

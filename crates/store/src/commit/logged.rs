@@ -6,7 +6,7 @@ use crate::catalog::Container;
 use crate::control::{TouchedSlots, touched_slots};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{DataKey, Key, Table};
-use crate::log::{Held, Log, LoggedExtent, Pending, Put};
+use crate::log::{Held, Log, LoggedExtent, Pending, Put, Puts};
 use crate::pool::OpenPool;
 use crate::record::{Record, RecordBytes};
 use crate::target::Target;
@@ -209,6 +209,9 @@ impl OpenPool {
     /// Commits what the logs have, before the pool is closed: so whoever can only read it sees all of it. What cannot be
     /// committed stays in the log.
     pub(crate) fn commit_logs(&self) {
+        if self.control.read_only {
+            return;
+        }
         for target in self.targets.iter().filter(|target| !target.is_in_doubt()) {
             let _ = target.commit_log();
         }
@@ -313,6 +316,12 @@ impl Target {
             return Err(Error::new(ErrorKind::Busy, message));
         }
         self.with_room(|| self.begin_write()?.commit())
+    }
+
+    /// A copy of the puts that are not in the index.
+    pub(crate) fn logged_puts(&self) -> Result<Puts> {
+        let log = self.logged()?.and(self.log());
+        Ok(log.map(Log::puts).unwrap_or_default())
     }
 
     /// Puts that are not in the index.
@@ -482,7 +491,7 @@ mod tests {
 
         /// Puts that are only in the log.
         fn logged(&self) -> usize {
-            self.target().logged().unwrap().map_or(0, |_| self.log().puts().iter().count())
+            self.target().logged_puts().unwrap().iter().count()
         }
     }
 
@@ -767,9 +776,13 @@ mod tests {
         let reopened = crate::Pool::open(&copy).unwrap();
         let target = &reopened.opened().unwrap().targets[0];
         assert!(target.logged().unwrap().is_some());
-        assert_eq!(target.log().unwrap().puts().iter().count(), 3);
+        assert_eq!(target.log().unwrap().puts().iter().count(), 4);
+        let count =
+            |usage: crate::walk::Usage| usage.segments.values().map(|it| it.live).sum::<u64>();
+        assert_eq!(count(crate::walk::usage(target, &[]).unwrap()), 4000);
         drop(target.read().unwrap());
         assert!(target.logged().unwrap().is_none());
+        assert_eq!(count(crate::walk::usage(target, &[]).unwrap()), 4000);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Transactions and cursors of an index.
 use super::index::{IdleTxn, Index, Pages};
+use crate::writing::Writing;
 use esker_types::{Error, ErrorKind, Result};
 use lmdb_master_sys as lmdb;
 use std::ffi::c_void;
@@ -312,6 +313,7 @@ pub(crate) struct WriteTxn {
     done: bool,
     /// Keeps what `txn` points to.
     _index: Arc<Index>,
+    _writing: Writing,
 }
 
 // SAFETY: LMDB binds a writer to its thread only through the mutex it holds. The group commit hands
@@ -320,12 +322,12 @@ unsafe impl Send for WriteTxn {}
 
 impl WriteTxn {
     pub(super) fn begin(index: &Arc<Index>) -> Result<Self> {
-        let mut raw = null_mut();
+        let (mut raw, _writing) = (null_mut(), Writing::begin());
         // SAFETY: the environment is open; `raw` receives the transaction.
         let code = unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), 0, &raw mut raw) };
         index.check(code, "writing")?;
         let txn = Txn { raw, index: NonNull::from(&**index), has_copies: !index.is_mapped() };
-        Ok(Self { txn, put_cursor: None, done: false, _index: Arc::clone(index) })
+        Ok(Self { txn, put_cursor: None, done: false, _index: Arc::clone(index), _writing })
     }
 
     /// The cursor at the entry that was put last. LMDB moves it along with what other puts move.
@@ -333,10 +335,8 @@ impl WriteTxn {
         if let Some(cursor) = self.put_cursor {
             return Ok(cursor.as_ptr());
         }
-        let mut raw = null_mut();
-        // SAFETY: `raw` is live; the cursor is closed before the transaction ends.
-        let code = unsafe { lmdb::mdb_cursor_open(self.raw, self.index().dbi, &raw mut raw) };
-        self.index().check(code, "writing")?;
+        // Closed before the transaction ends.
+        let raw = ManuallyDrop::new(self.txn.cursor()?).raw;
         self.put_cursor = NonNull::new(raw);
         Ok(raw)
     }
@@ -348,38 +348,38 @@ impl WriteTxn {
         }
     }
 
+    /// Puts a value at its key. False if the key must not exist, and does: then `value` is what it has.
+    fn put_by(&mut self, key: &[u8], value: &mut lmdb::MDB_val, flags: u32) -> Result<bool> {
+        let (mut key, cursor) = (val(key), self.put_cursor()?);
+        // SAFETY: the cursor is open; LMDB copies both, or points `value` into its mapping.
+        let code = unsafe { lmdb::mdb_cursor_put(cursor, &raw mut key, value, flags) };
+        if code == lmdb::MDB_KEYEXIST {
+            return Ok(false);
+        }
+        self.txn.index().check(code, "writing").map(|()| true)
+    }
+
     /// Sets the value of a key.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let (mut key, mut value) = (val(key), val(value));
-        let cursor = self.put_cursor()?;
-        // SAFETY: the cursor is open; LMDB copies both.
-        let code = unsafe { lmdb::mdb_cursor_put(cursor, &raw mut key, &raw mut value, 0) };
-        self.txn.index().check(code, "writing")
+        self.put_by(key, &mut val(value), 0).map(drop)
     }
 
     /// Inserts a key that does not exist yet; else returns its value, which is unchanged.
     pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<Option<&[u8]>> {
-        let (mut key, mut value) = (val(key), val(value));
-        let (cursor, flags) = (self.put_cursor()?, lmdb::MDB_NOOVERWRITE);
-        // SAFETY: the cursor is open; LMDB copies both, or points `value` into its mapping.
-        let code = unsafe { lmdb::mdb_cursor_put(cursor, &raw mut key, &raw mut value, flags) };
-        if code == lmdb::MDB_KEYEXIST {
-            return Ok(Some(self.txn.slice(value)?));
+        let mut value = val(value);
+        match self.put_by(key, &mut value, lmdb::MDB_NOOVERWRITE)? {
+            true => Ok(None),
+            false => self.txn.slice(value).map(Some),
         }
-        self.txn.index().check(code, "writing")?;
-        Ok(None)
     }
 
     /// Inserts a key that does not exist yet, and returns its neighbours: all in one descent of the tree.
     pub(crate) fn insert_between(&mut self, key: &[u8], value: &[u8]) -> Result<Inserted<'_>> {
-        let (mut key, mut value) = (val(key), val(value));
-        let (raw, flags) = (self.put_cursor()?, lmdb::MDB_NOOVERWRITE);
-        // SAFETY: the cursor is open; LMDB copies both, or points `value` into its mapping.
-        let code = unsafe { lmdb::mdb_cursor_put(raw, &raw mut key, &raw mut value, flags) };
-        if code == lmdb::MDB_KEYEXIST {
+        let mut value = val(value);
+        if !self.put_by(key, &mut value, lmdb::MDB_NOOVERWRITE)? {
             return Ok(Inserted::Existed(self.txn.slice(value)?));
         }
-        self.txn.index().check(code, "writing")?;
+        let raw = self.put_cursor()?;
         let mut cursor = ManuallyDrop::new(Cursor { raw, txn: &self.txn });
         // A step past the end leaves a cursor where it was; one before the beginning does not.
         let after = cursor.next()?;

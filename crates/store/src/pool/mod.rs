@@ -19,6 +19,7 @@ use crate::io::sys;
 use crate::leases::Leases;
 use crate::superblock::Superblock;
 use crate::target::Target;
+use crate::writing::Writing;
 use esker_os::{self as fork, ForkLock, PerProcess};
 use esker_types::info::{OpenMode, PoolInfo, Space};
 use esker_types::{Error, ErrorKind, Result};
@@ -97,14 +98,20 @@ extern "C" fn ending() {
     record_clean_exit();
 }
 
-/// Records for the pools that this process still has open that their indexes are sound, so that the next process need
-/// not verify them. For programs that end without closing anything.
+/// Commits what is in the logs of the pools that this process still has open, and records that their indexes are sound, so that
+/// the next process need not verify them. For programs that end without closing anything.
 pub fn record_clean_exit() {
     // A pool that another thread is opening right now has nothing to record yet.
     let Some(open) = OPEN.try_lock() else { return };
     let states: Vec<_> = open.values().filter_map(|entry| entry.state.upgrade()).collect();
     drop(open);
-    states.iter().for_each(|state| state.record_clean());
+    states.iter().for_each(|state| {
+        // What a signal handler interrupted will never be done.
+        if !Writing::is_here() {
+            state.commit_logs();
+        }
+        state.record_clean();
+    });
 }
 
 #[cold]
@@ -285,9 +292,7 @@ impl Drop for OpenPool {
             return;
         }
         self.release_all();
-        if !self.control.read_only {
-            self.commit_logs();
-        }
+        self.commit_logs();
         crate::double_open::leave(&self.control);
         setup::release_segments(&self.targets);
         self.record_clean();

@@ -117,7 +117,6 @@ fn rebuild_all(targets: &[Arc<Target>]) -> Result<()> {
 
 /// Rebuilds the shared atomics of a target from its index, and from the commits that are prepared on the pool.
 pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
-    target.commit_log()?;
     let usage = walk::usage(target, prepared)?;
     let atomics = target.shared();
     for number in 0..target.segment_count() {

@@ -90,7 +90,9 @@ mod tests {
     use super::*;
     use crate::Pool;
     use crate::tests::Scratch;
-    use esker_types::ErrorKind;
+    use esker_types::info::{ContainerRef, OpenMode};
+    use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
+    use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType};
     use std::fs::File;
     use std::os::unix::fs::FileExt;
     use std::sync::Arc;
@@ -109,12 +111,20 @@ mod tests {
     /// In a process of its own: the pool to write to and leave open.
     const LEFT_OPEN: &str = "ESKER_TEST_LEFT_OPEN";
 
-    /// Opens a container of a pool and never closes what it opened.
+    /// Writes to a container of a pool and never closes what it opened.
     fn leave_open(path: &Path) {
         let pool = Pool::open(path).unwrap();
         let state = Arc::clone(pool.opened().unwrap());
-        state.create_container(&Default::default()).unwrap();
-        std::mem::forget((pool, state));
+        let uuid = state.create_container(&Default::default()).unwrap().uuid;
+        let container =
+            state.open_container(ContainerRef::Uuid(uuid), OpenMode::ReadWrite).unwrap();
+        let value = Value::Single(Source::One(b"value"));
+        let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+        let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+        let oid = ObjectId::generate(0, 1, ObjectType::KvHashed, ObjectClass::S1);
+        state.write(&container, 0, &[Write { oid, op }], &[], None).unwrap();
+        assert!(state.targets[0].logged().unwrap().is_some());
+        std::mem::forget((pool, state, container));
     }
 
     #[test]
@@ -130,6 +140,9 @@ mod tests {
         let ended = program.args(["--exact", name]).env(LEFT_OPEN, pool.path()).status().unwrap();
         assert!(ended.success());
         assert!(known(&pool, |_| ()), "left in good order");
+        pool.reopen();
+        let state = pool.opened();
+        assert!(state.targets[0].logged().unwrap().is_none(), "all of it is in the index");
     }
 
     /// Writes to a file until its times show it.

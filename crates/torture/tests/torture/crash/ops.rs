@@ -71,14 +71,15 @@ impl Op {
                 Self::Write { bytes: cells(random, total), ranges }
             }
             60..64 => Self::PunchCells { range: range(random) },
-            64 => Self::PunchArray,
-            65..72 => {
+            // Often, so that many writes find holes: those go into the log.
+            64..68 => Self::PunchArray,
+            68..75 => {
                 let puts = (0..1 + random.below(3)).map(|_| (random.below(KEYS), value(random)));
                 let (puts, range) = (puts.collect(), range(random));
                 let remove = random.below(KEYS);
                 Self::Together { puts, remove, bytes: cells(random, range.count), range }
             }
-            72..88 => {
+            75..88 => {
                 let from = random.below(ACCOUNTS);
                 let to = (from + 1 + random.below(ACCOUNTS - 1)) % ACCOUNTS;
                 Self::Transfer { from, to, amount: random.below(20) }
