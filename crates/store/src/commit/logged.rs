@@ -263,6 +263,8 @@ impl Target {
         let txn = self.index.write()?;
         if let Some(log) = self.log() {
             self.hold_behind(log, &txn).keep(txn.id());
+            // They come after its commit, and whoever reads what that shows finds out.
+            log.puts().iter().for_each(|put| note_versions(self, txn.id() + 1, &put.slots));
         }
         Ok(txn)
     }
@@ -575,6 +577,32 @@ mod tests {
             assert_eq!(refused.kind(), ErrorKind::TxRestart);
         }
         assert_eq!(pool.get(b"key"), b"two");
+    }
+
+    /// A transaction that has read something else is not refused for ever, where that has the same slot.
+    #[test]
+    fn a_transaction_is_not_refused_for_what_the_log_had_before() {
+        let pool = Pool::new();
+        let id = pool.container.id();
+        let read = |dkey: &[u8]| {
+            let (mut bytes, tokens) = ([0; 8], ReadTokens::default());
+            let mut fetches = [Fetch::single(b"a", Sink::One(&mut bytes))];
+            let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
+            pool.target().fetch(id, oid(9), dkey, Cond::NONE, &mut fetches, at).unwrap();
+            ReadVersion::of(&tokens, 1).unwrap()
+        };
+        let slot = touched_slots(id, oid(1), b"key")[2];
+        let twin = (0..1 << 20_u32).map(u32::to_le_bytes);
+        let twin =
+            twin.into_iter().find(|dkey| touched_slots(id, oid(9), dkey)[2] == slot).unwrap();
+        let makers: [&dyn Fn(); 2] =
+            [&|| (), &|| pool.target().txn_for_room().unwrap().commit().unwrap()];
+        for make_room in makers {
+            pool.put(b"key", b"value");
+            make_room();
+            assert_eq!(pool.logged(), 1);
+            pool.put_if(b"other", b"value", &read(&twin)).unwrap();
+        }
     }
 
     /// Where single values have to be told from arrays, nothing goes into the log.

@@ -27,12 +27,11 @@ impl Target {
         limit: ListLimit,
         at: ReadAt<'_>,
     ) -> Result<KeyBatch> {
-        let txn = self.read_of(container, oid)?;
         let (prefix, dkey_read) = match scope {
             KeyScope::Dkeys => (Key::object(Table::Data, container, oid), None),
             KeyScope::Akeys(dkey) => (Key::dkey(Table::Data, container, oid, dkey)?, Some(dkey)),
         };
-        self.note_read(at, &txn, container, oid, dkey_read);
+        let txn = self.read_of(at, container, oid, dkey_read)?;
         let position = resume(anchor, self.number).ok_or_else(Anchor::foreign)?;
         let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
         let mut keys = KeyBatch::default();
@@ -71,8 +70,7 @@ impl Target {
         entries: usize,
         at: ReadAt<'_>,
     ) -> Result<Vec<StoredExtent>> {
-        let txn = self.read_of(container, oid)?;
-        self.note_read(at, &txn, container, oid, Some(key.dkey));
+        let txn = self.read_of(at, container, oid, Some(key.dkey))?;
         let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
         let mut found = Vec::new();

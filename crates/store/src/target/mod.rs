@@ -207,14 +207,43 @@ impl Target {
         self.read_index()
     }
 
-    /// A consistent view of one object.
-    pub(crate) fn read_of(&self, container: ContainerId, oid: ObjectId) -> Result<ReadTxn<'_>> {
+    /// A consistent view of one object. For a transaction, it is recorded that it read a dkey of that, or all of it.
+    pub(crate) fn read_of(
+        &self,
+        at: ReadAt<'_>,
+        container: ContainerId,
+        oid: ObjectId,
+        dkey: Option<&[u8]>,
+    ) -> Result<ReadTxn<'_>> {
         if let Some(log) = self.logged()?
             && log.may_have(object_slot(container, oid))
         {
             self.commit_log()?;
         }
-        self.read_index()
+        if at.tokens.is_none() {
+            return self.read_index();
+        }
+        let slot = match dkey {
+            Some(dkey) => conflict_slot(container, oid, dkey),
+            None => object_slot(container, oid),
+        };
+        let slots = [slot, punch_slot(container, oid)];
+        let txn = self.read_unchanged(&slots)?;
+        slots.into_iter().for_each(|slot| self.note_slot_read(at, &txn, slot));
+        Ok(txn)
+    }
+
+    /// A view in which these slots of the conflict table have their last versions, as far as they come from the log. Else whoever
+    /// depends on it would be refused, however often it reads again.
+    fn read_unchanged(&self, slots: &[u32]) -> Result<ReadTxn<'_>> {
+        let txn = self.read_index()?;
+        let versions = self.shared().conflicts();
+        let is_newer = |slot: &u32| versions[*slot as usize].load(Ordering::Acquire) > txn.id();
+        if !slots.iter().any(is_newer) || self.logged()?.is_none() {
+            return Ok(txn);
+        }
+        drop(txn);
+        self.read()
     }
 
     /// A consistent view of what is not in the log.
@@ -242,26 +271,6 @@ impl Target {
             drop(txn);
             drop(self.index.write()?);
         }
-    }
-
-    /// Records for a transaction that it read a dkey, or a whole object, in the version that `txn` shows.
-    pub(crate) fn note_read(
-        &self,
-        at: ReadAt<'_>,
-        txn: &ReadTxn,
-        container: ContainerId,
-        oid: ObjectId,
-        dkey: Option<&[u8]>,
-    ) {
-        if at.tokens.is_none() {
-            return;
-        }
-        let slot = match dkey {
-            Some(dkey) => conflict_slot(container, oid, dkey),
-            None => object_slot(container, oid),
-        };
-        self.note_slot_read(at, txn, slot);
-        self.note_slot_read(at, txn, punch_slot(container, oid));
     }
 
     /// Records for a transaction that it read a slot of the conflict table in the version that `txn` shows.

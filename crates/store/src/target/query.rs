@@ -29,8 +29,7 @@ impl Target {
         if query.want_extent && query.akey.is_none() && !query.want_akey {
             return Err(Error::new(ErrorKind::Invalid, "an extent is asked for, but of no akey"));
         }
-        let txn = self.read_of(container, oid)?;
-        self.note_read(at, &txn, container, oid, query.dkey);
+        let txn = self.read_of(at, container, oid, query.dkey)?;
         let key = |dkey| Key::dkey(Table::Data, container, oid, dkey);
         let after = query.after.map(key).transpose()?;
         let search = Search { txn: &txn, view: at.view, query, after, oid };
@@ -48,8 +47,7 @@ impl Target {
         dkey: Option<&[u8]>,
         at: ReadAt<'_>,
     ) -> Result<Epoch> {
-        let txn = self.read_of(container, oid)?;
-        self.note_read(at, &txn, container, oid, dkey);
+        let txn = self.read_of(at, container, oid, dkey)?;
         let prefix = match dkey {
             Some(dkey) => Key::dkey(Table::Data, container, oid, dkey)?,
             None => Key::object(Table::Data, container, oid),

@@ -55,8 +55,7 @@ impl Target {
         {
             return Ok(());
         }
-        let txn = self.read_of(container, oid)?;
-        self.note_read(at, &txn, container, oid, Some(dkey));
+        let txn = self.read_of(at, container, oid, Some(dkey))?;
         if cond.has(Cond::DKEY_FETCH) && !exists(&txn, &prefix, at.view)? {
             return Err(missing("dkey"));
         }
@@ -466,8 +465,7 @@ impl Target {
         }
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
         // Kept until the segment is pinned, so that it is not freed before.
-        let txn = self.read_of(container, oid)?;
-        self.note_read(at, &txn, container, oid, Some(key.dkey));
+        let txn = self.read_of(at, container, oid, Some(key.dkey))?;
         let Some(found) = only_record(&txn, &akey, wanted, at.view)? else { return Ok(None) };
         let record = match wanted {
             Wanted::Array(&[extent]) => found.record()?.cut(found.start(), extent),
