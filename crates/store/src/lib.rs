@@ -36,7 +36,6 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod walk;
-mod writing;
 
 pub use catalog::{Container, ContainerSpec};
 pub use check::{CheckReport, Progress, ScrubReport};
@@ -45,7 +44,7 @@ pub use inherited::{PRESENCE, lock_file};
 pub use io::huge::has_huge_pages;
 pub use io::pin::Mapped;
 pub use io::sys::group_id;
-pub use pool::{OpenPool, Pool, PoolSpec, record_clean_exit};
+pub use pool::{OpenPool, Pool, PoolSpec, record_clean_exit, will_record_exit};
 pub use read_leases::READ_LEASE;
 pub use read_version::{ReadVersion, compact_reads};
 pub use salvage::{Losses, Salvage, Salvaged, SalvagedContainer, SalvagedValue};

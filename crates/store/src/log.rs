@@ -14,9 +14,9 @@
 //! One process at a time changes the log, readers take no lock. They copy what they find, and look at the version of the
 //! log again. `docs/format.md` has the layout.
 use crate::control::{CONFLICT_SLOTS, ProcessSlot, TouchedSlots};
+use crate::io::writing::Writing;
 use crate::record::RecordBytes;
 use crate::sync::{AtomicU64, fence, yield_now};
-use crate::writing::Writing;
 use esker_types::{Extent, Result, StableHash};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;

@@ -26,6 +26,8 @@ extern "C" fn start() {
     if !config::load() {
         return;
     }
+    // What the store does at the end is done by `before_end`: elsewhere, calls to the C library are those of the program.
+    esker::will_record_exit();
     keeper::run_if_asked();
     open::learn_umask();
     if config::get().report.is_some() {

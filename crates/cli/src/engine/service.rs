@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::net::TcpListener as StdListener;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -61,12 +62,17 @@ struct Process {
     end: Notify,
     checking: Mutex<Option<JoinHandle<Result<CheckReport>>>>,
     upkeep: Upkeep,
+    /// A client has the part removed, and is still to hear of it.
+    removing: AtomicBool,
 }
 
 impl Host for Process {
     fn shut_down(&self, remove: bool) -> Result<()> {
         if remove {
-            self.remove()?;
+            self.removing.store(true, Ordering::Relaxed);
+            let removed = self.remove();
+            self.removing.store(removed.is_ok(), Ordering::Relaxed);
+            removed?;
         }
         self.end.notify_one();
         Ok(())
@@ -120,9 +126,9 @@ impl Process {
         }
     }
 
-    /// Returns when the part is gone.
+    /// Returns when somebody else has removed the part.
     async fn part_gone(&self) {
-        while self.has_part() {
+        while self.has_part() || self.removing.load(Ordering::Relaxed) {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
@@ -140,7 +146,8 @@ impl Service {
         let superblock = Superblock::read(&part)?;
         let _claim = claim(&part)?;
         let (end, checking, upkeep) = (Notify::new(), Mutex::default(), Upkeep::default());
-        let process = Arc::new(Process { part, superblock, end, checking, upkeep });
+        let removing = AtomicBool::new(false);
+        let process = Arc::new(Process { part, superblock, end, checking, upkeep, removing });
         let threads = Arc::new(self.threads()?);
         Self::runtime()?.block_on(self.serve(&process, threads, ready))
     }

@@ -139,7 +139,8 @@ impl<'w, 's> Plain<'w, 's> {
         if !self.has_place_in_log(log) {
             return Ok(false);
         }
-        let txn = target.index.read()?;
+        // A commit needs no reader slot, of which there may be none left.
+        let Ok(txn) = target.index.read() else { return Ok(false) };
         Ok(txn.id() == last_commit && self.has_place_in_index(&txn)?)
     }
 }
@@ -230,7 +231,7 @@ impl Target {
         if log.follows(last_commit) {
             return Ok(log.is_open(last_commit));
         }
-        let txn = self.index.read()?;
+        let Ok(txn) = self.index.read() else { return Ok(false) };
         let (used, total) = self.pages(&txn)?;
         // Half of them: those that were freed last may not be used yet.
         let free = total.saturating_sub(used + headroom_pages(total)) / 2;

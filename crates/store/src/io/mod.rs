@@ -17,3 +17,4 @@ pub(crate) mod pin;
 mod summed;
 pub(crate) mod sys;
 pub(crate) mod txn;
+pub(crate) mod writing;

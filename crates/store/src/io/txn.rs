@@ -1,6 +1,6 @@
 //! Transactions and cursors of an index.
 use super::index::{IdleTxn, Index, Pages};
-use crate::writing::Writing;
+use super::writing::Writing;
 use esker_types::{Error, ErrorKind, Result};
 use lmdb_master_sys as lmdb;
 use std::ffi::c_void;

@@ -16,10 +16,10 @@ use crate::control::{self, Control};
 use crate::io::folder::Folder;
 use crate::io::index::read_only;
 use crate::io::sys;
+use crate::io::writing::Writing;
 use crate::leases::Leases;
 use crate::superblock::Superblock;
 use crate::target::Target;
-use crate::writing::Writing;
 use esker_os::{self as fork, ForkLock, PerProcess};
 use esker_types::info::{OpenMode, PoolInfo, Space};
 use esker_types::{Error, ErrorKind, Result};
@@ -96,6 +96,11 @@ static AT_EXIT: Once = Once::new();
 
 extern "C" fn ending() {
     record_clean_exit();
+}
+
+/// Says that the caller calls [`record_clean_exit`] itself before the process ends. Call it before any pool is opened.
+pub fn will_record_exit() {
+    AT_EXIT.call_once(|| ());
 }
 
 /// Commits what is in the logs of the pools that this process still has open, and records that their indexes are sound, so that
