@@ -146,9 +146,7 @@ impl OpenPool {
     pub fn scrub(&self, progress: Progress<'_>) -> Result<ScrubReport> {
         let mut report = ScrubReport::default();
         let used = |target: &Arc<Target>| {
-            if !self.control.read_only {
-                target.commit_log()?;
-            }
+            target.commit_log()?;
             walk::usage(target, &[]).map(|usage| live(&usage))
         };
         let total = self.targets.iter().map(used).sum::<Result<u64>>()?;
@@ -181,6 +179,7 @@ impl OpenPool {
         let mut freed = 0;
         for (number, target) in self.targets.iter().enumerate() {
             let before = target.whole_free_bytes();
+            target.commit_log()?;
             target.compact_all()?;
             freed += target.whole_free_bytes().saturating_sub(before);
             progress(number as u64 + 1, self.targets.len() as u64);

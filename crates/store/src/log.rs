@@ -240,9 +240,12 @@ impl<'c> Log<'c> {
 
     /// Releases it from a process that had the slot before and died. Call before the slot is used.
     pub(crate) fn forget_owner(self, slot: ProcessSlot) {
-        if self.owner().load(Ordering::Relaxed) == u64::from(slot.0) + 1 {
+        let dead = u64::from(slot.0) + 1;
+        if self.owner().load(Ordering::Relaxed) == dead {
             self.close_behind_base();
-            self.owner().store(0, Ordering::Release);
+            let (released, order) = (0, (Ordering::Release, Ordering::Relaxed));
+            // Somebody else may have taken it from the dead meanwhile.
+            let _ = self.owner().compare_exchange(dead, released, order.0, order.1);
         }
     }
 

@@ -88,8 +88,9 @@ impl Target {
     /// True if a read transaction misses a commit whose process died in it: the commit is on the medium, but LMDB,
     /// which stores the number of the last one in its lock file, shows it only after somebody takes the write lock.
     pub(crate) fn misses_commit_of_dead(&self, txn: &ReadTxn) -> Result<bool> {
-        if !self.is_durable() {
-            return Ok(false); // What is not synced is told at once.
+        if !self.is_durable() && self.log().is_none() {
+            // What is not synced is told at once, or nobody has been told of it. A commit of a log has what others put.
+            return Ok(false);
         }
         let newest = self.index.last_commit()?;
         if newest <= txn.id() {
@@ -97,6 +98,15 @@ impl Target {
         }
         let (number, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
         Ok(number == newest && !self.is_alive(process))
+    }
+
+    /// Shows the last commit, if it is of a process that had this slot before, and may have died in it.
+    pub(crate) fn show_commit_of(&self, slot: ProcessSlot) -> Result<()> {
+        let (_, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
+        match process == slot && !self.control.read_only {
+            true => self.index.write().map(drop),
+            false => Ok(()),
+        }
     }
 
     /// Spins for the writer before for about as long as a short change takes: being woken from LMDB's lock takes
@@ -323,6 +333,7 @@ mod tests {
     use super::*;
     use crate::Pool;
     use crate::tests::Scratch;
+    use esker_types::info::Durability;
 
     /// What a dead or failed writer leaves in its word delays others, and no more.
     #[test]
@@ -364,9 +375,15 @@ mod tests {
         if let Some(pool) = std::env::var_os(DIE_IN) {
             die_in_a_commit(pool.as_ref());
         }
+        for durability in [Durability::Commit, Durability::Process] {
+            expect_commit_of_dead(durability);
+        }
+    }
+
+    fn expect_commit_of_dead(durability: Durability) {
         let pool = Scratch::new(24 << 20, |spec| {
             spec.targets = Some(2);
-            spec.durability = Some(esker_types::info::Durability::Commit);
+            spec.durability = Some(durability);
         });
         let state = pool.opened();
         let target = &state.targets[0];

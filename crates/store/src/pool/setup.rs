@@ -40,7 +40,7 @@ pub(super) fn set_up(
             |number| Target::open(pool, superblock, Arc::clone(control), number).map(Arc::new);
         let targets = (0..superblock.targets).map(open).collect::<Result<Vec<_>>>()?;
         if current {
-            targets.iter().for_each(|target| forget_predecessor(target, control.slot));
+            targets.iter().try_for_each(|target| forget_predecessor(target, control.slot))?;
         } else if purpose == Purpose::Use {
             control.forget();
             crate::commit::recover(&targets)?;
@@ -94,8 +94,8 @@ pub(crate) fn declare_sound(control: &Control, targets: &[Arc<Target>]) -> Resul
     control.set_current()
 }
 
-/// Releases the segments of a dead process that had this slot before.
-fn forget_predecessor(target: &Target, slot: ProcessSlot) {
+/// Releases the segments of a dead process that had this slot before, and shows its last commit, in case it died in that.
+fn forget_predecessor(target: &Target, slot: ProcessSlot) -> Result<()> {
     let atomics = target.shared();
     for number in 0..target.segment_count() {
         let segment = atomics.segment(number);
@@ -107,6 +107,7 @@ fn forget_predecessor(target: &Target, slot: ProcessSlot) {
             segment.change(state, SegmentState::Busy(ProcessSlot::NOBODY));
         }
     }
+    target.show_commit_of(slot)
 }
 
 fn rebuild_all(targets: &[Arc<Target>]) -> Result<()> {

@@ -42,7 +42,13 @@ impl Target {
             drop(self.begin_write()?);
         }
         let counted: Vec<_> = orphans.into_iter().map(|segment| self.recount(segment)).collect();
-        counted.into_iter().collect::<Result<()>>()?;
+        for counted in counted {
+            // Where the log cannot be committed yet, the next collection counts.
+            counted.or_else(|error| match error.kind() {
+                ErrorKind::NoSpace => Ok(()),
+                _ => Err(error),
+            })?;
+        }
         self.recycle()
     }
 

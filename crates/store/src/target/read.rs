@@ -89,7 +89,7 @@ impl Target {
             // Bytes in a segment stay there as long as a reader sees the commit that the log follows.
             let txn = match record.body {
                 Body::Inline(_) => None,
-                Body::Segment(_) => Some(self.index.read()?),
+                Body::Segment(_) => Some(self.read_index()?),
             };
             if txn.as_ref().is_some_and(|txn| !log.is_behind(txn.id())) {
                 continue;
