@@ -362,7 +362,8 @@ mod tests {
     use crate::{ContainerSpec, ReadVersion};
     use esker_types::info::{ContainerRef, OpenMode};
     use esker_types::ops::{
-        Anchor, Fetch, KeyScope, ListLimit, ReadAt, ReadTokens, Sink, Source, Update, Value, View,
+        AkeyRef, Anchor, Fetch, KeyScope, ListLimit, ReadAt, ReadTokens, Sink, Source, Update,
+        Value, View, Wanted,
     };
     use esker_types::{Extent, ObjectClass, ObjectType};
     use std::collections::BTreeMap;
@@ -636,6 +637,29 @@ mod tests {
         assert_eq!((pool.load(100, 5000), pool.load(15, 2)), (long, b"er".to_vec()));
         assert_eq!((pool.logged(), pool.load_at(Extent::new(50, 1), ReadAt::LATEST).1), (1, 1));
         assert_eq!(pool.load(10, 7), b"shorter");
+    }
+
+    /// Readers of values that are just being put must not commit each.
+    #[test]
+    fn a_view_of_what_is_in_the_log_commits_nothing() {
+        let pool = Pool::new();
+        pool.store(0, 1, &[b'a'; 3000]).unwrap();
+        pool.put(b"key", &[b'v'; 2000]);
+        pool.put(b"short", b"value");
+        let commits = pool.last_commit();
+        let view = |oid, dkey: &[u8], wanted: Wanted<'_>| {
+            let (id, key) = (pool.container.id(), AkeyRef { dkey, akey: b"a" });
+            let view = pool.target().view(id, oid, key, wanted, ReadAt::LATEST).unwrap();
+            view.map(|view| view.as_ref().to_vec())
+        };
+        assert_eq!(view(oid(1), b"key", Wanted::Single), Some(vec![b'v'; 2000]));
+        assert_eq!(view(oid(1), b"short", Wanted::Single), None, "it must be fetched");
+        assert_eq!(view(oid(1), b"none", Wanted::Single), None);
+        for (extent, is_there) in [((500, 2500), true), ((500, 2501), false), ((3000, 1), false)] {
+            let found = view(array(), b"d", Wanted::Array(&[Extent::new(extent.0, extent.1)]));
+            assert_eq!(found, is_there.then(|| vec![b'a'; extent.1 as usize]));
+        }
+        assert_eq!((pool.logged(), pool.last_commit()), (3, commits));
     }
 
     /// What the index or the log has already is changed by a commit.

@@ -50,7 +50,8 @@ impl Target {
         prefix.put_dkey(oid, dkey)?;
         if let [fetch] = &mut *fetches
             && cond == Cond::NONE
-            && is_plain(fetch, at)
+            && fetch.request.cond == Cond::NONE
+            && is_plain(fetch.request.wanted, at)
             && self.fetch_plain(&prefix, oid, fetch)?
         {
             return Ok(());
@@ -83,29 +84,33 @@ impl Target {
 
     /// Reads from the log. False if what is wanted is in the index, or nowhere.
     fn fetch_logged(&self, akey: &Key, Fetch { request, reply }: &mut Fetch<'_>) -> Result<bool> {
-        while let Some(log) = self.logged()? {
-            let Some((key, found, bytes)) = find_logged(&log, akey, request.wanted) else { break };
-            let record = Record::decode(&key[1..], &bytes)?;
-            // Bytes in a segment stay there as long as a reader sees the commit that the log follows.
-            let txn = match record.body {
-                Body::Inline(_) => None,
-                Body::Segment(_) => Some(self.read_index()?),
-            };
-            if txn.as_ref().is_some_and(|txn| !log.is_behind(txn.id())) {
-                continue;
+        let Some(found) = self.find_logged(akey, request.wanted)? else { return Ok(false) };
+        let (key, record) = (&found.key, found.record()?);
+        reply.reset();
+        match request.wanted {
+            Wanted::Single => self.deliver_single(key, record, reply).map(|()| true),
+            Wanted::Array(&[extent]) if found.has_all(extent) => {
+                let mut run = Run { request, reply, extent, before: 0 };
+                self.deliver_extent(key, &record, found.extent, &mut run).map(|()| true)
             }
-            reply.reset();
-            return match request.wanted {
-                Wanted::Single => self.deliver_single(&key, record, reply).map(|()| true),
-                Wanted::Array(&[extent]) if found.intersect(extent) == Some(extent) => {
-                    let mut run = Run { request, reply, extent, before: 0 };
-                    self.deliver_extent(&key, &record, found, &mut run).map(|()| true)
-                }
-                // The rest of it may be anywhere.
-                Wanted::Array(_) => self.commit_log().map(|()| false),
-            };
+            // The rest of it may be anywhere.
+            Wanted::Array(_) => self.commit_log().map(|()| false),
         }
-        Ok(false)
+    }
+
+    /// What the log has of a single value, or of an extent of an array.
+    fn find_logged(&self, akey: &Key, wanted: Wanted<'_>) -> Result<Option<Logged<'_>>> {
+        while let Some(log) = self.logged()? {
+            let Some((key, extent, bytes)) = look_up(&log, akey, wanted) else { break };
+            let txn = match Record::is_inline(&bytes) {
+                true => None,
+                false => Some(self.read_index()?),
+            };
+            if txn.as_ref().is_none_or(|txn| log.is_behind(txn.id())) {
+                return Ok(Some(Logged { key, extent, bytes, _txn: txn }));
+            }
+        }
+        Ok(None)
     }
 
     fn fetch_akey(
@@ -355,17 +360,37 @@ impl Target {
     }
 }
 
+/// A record in the log.
+struct Logged<'t> {
+    key: Key,
+    /// The records of an array that it has.
+    extent: Extent,
+    bytes: RecordBytes,
+    /// Bytes in a segment stay there as long as a reader sees the commit that the log follows.
+    _txn: Option<ReadTxn<'t>>,
+}
+
+impl Logged<'_> {
+    fn record(&self) -> Result<Record<'_>> {
+        Record::decode(&self.key[1..], &self.bytes)
+    }
+
+    fn has_all(&self, extent: Extent) -> bool {
+        self.extent.intersect(extent) == Some(extent)
+    }
+}
+
 /// True if the latest single value, or one extent, is wanted, outside any transaction.
-fn is_plain(fetch: &Fetch<'_>, at: ReadAt<'_>) -> bool {
-    let is_one = match fetch.request.wanted {
+fn is_plain(wanted: Wanted<'_>, at: ReadAt<'_>) -> bool {
+    let is_one = match wanted {
         Wanted::Single => true,
         Wanted::Array(extents) => matches!(extents, [extent] if !extent.is_empty()),
     };
-    is_one && fetch.request.cond == Cond::NONE && at.tokens.is_none() && at.view == View::Latest
+    is_one && at.tokens.is_none() && at.view == View::Latest
 }
 
 /// A single value in the log, or an extent that overlaps the wanted one: its key, its extent and its record.
-fn find_logged(
+fn look_up(
     log: &Pending<'_>,
     akey: &Key,
     wanted: Wanted<'_>,
@@ -464,25 +489,37 @@ impl Target {
             return Ok(None);
         }
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
+        let is_plain = is_plain(wanted, at);
+        if is_plain && let Some(found) = self.find_logged(&akey, wanted)? {
+            return self.view_logged(&found, wanted);
+        }
         // Kept until the segment is pinned, so that it is not freed before.
-        let txn = self.read_of(at, container, oid, Some(key.dkey))?;
+        let txn = match is_plain {
+            true => self.read_index()?,
+            false => self.read_of(at, container, oid, Some(key.dkey))?,
+        };
         let Some(found) = only_record(&txn, &akey, wanted, at.view)? else { return Ok(None) };
         let record = match wanted {
             Wanted::Array(&[extent]) => found.record()?.cut(found.start(), extent),
             _ => found.record()?,
         };
-        match record.body {
-            Body::Inline(_) => Ok(None),
-            Body::Segment(location) => self.map(&found.key, &record, &location),
-        }
+        self.map(&found.key, &record)
     }
 
-    fn map(
-        &self,
-        key: &[u8],
-        record: &Record<'_>,
-        location: &Location<'_>,
-    ) -> Result<Option<Mapped>> {
+    /// A view of what is in the log. What that has only a part of must be fetched.
+    fn view_logged(&self, found: &Logged<'_>, wanted: Wanted<'_>) -> Result<Option<Mapped>> {
+        let record = match (wanted, found.record()?) {
+            (Wanted::Single, record) => record,
+            (Wanted::Array(&[extent]), record) if found.has_all(extent) => {
+                record.cut(found.extent.start, extent)
+            }
+            _ => return Ok(None),
+        };
+        self.map(&found.key, &record)
+    }
+
+    fn map(&self, key: &[u8], record: &Record<'_>) -> Result<Option<Mapped>> {
+        let Body::Segment(location) = record.body else { return Ok(None) };
         let begin = self.segment_offset(location.segment);
         let pin = || self.data.pin(begin, self.segment_bytes());
         let Some(pin) = self.pins.share(location.segment, pin)? else { return Ok(None) };
@@ -492,7 +529,7 @@ impl Target {
         let bytes =
             pin.bytes(summed.clone()).filter(|_| own.start >= base && own.end <= summed.end);
         let bytes = bytes.ok_or_else(|| self.damaged(key, "the place"))?;
-        self.verify(key, location, 0, bytes)?;
+        self.verify(key, &location, 0, bytes)?;
         Mapped::new(pin, own).map(Some)
     }
 
