@@ -76,6 +76,11 @@ impl Table {
     }
 }
 
+/// True for an object of a Key-Value's type.
+pub(crate) fn is_kv(oid: ObjectId) -> bool {
+    oid.object_type().is_some_and(|kind| kind.is_kv())
+}
+
 /// Number of the container that a key belongs to, if its table has one; 0 for the pool itself.
 pub(crate) fn container_of(key: &[u8]) -> Option<u32> {
     let number = key.get(TABLE_LEN..)?.first_chunk()?;

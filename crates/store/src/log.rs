@@ -221,7 +221,8 @@ impl<'c> Log<'c> {
                 self.owner().compare_exchange(from, own, Ordering::Acquire, Ordering::Relaxed);
             taken.err()
         };
-        let (mut round, _writing) = (0, Writing::begin());
+        let _writing = Writing::begin();
+        let mut round = 0;
         while let Some(owner) = take(0) {
             round += 1;
             match round {
@@ -292,7 +293,7 @@ impl<'c> Pending<'c> {
         self.named(name).map(move |place| LoggedExtent { extent: place.extent(log), place, log })
     }
 
-    /// True if what was found is in no commit that a transaction sees which sees this one last.
+    /// True if what was found is still in the log, and that follows this commit.
     pub(crate) fn is_behind(&self, commit: u64) -> bool {
         let log = self.log;
         let follows = log.base_number() == commit || log.kept().load(Ordering::Acquire) == commit;

@@ -62,7 +62,7 @@ fn check_punch(changes: &[Change<'_>], container: &Container, write: &Write<'_>)
 }
 
 /// True if an index has anything under a prefix.
-pub(super) fn exists(txn: &Txn, prefix: &Key) -> Result<bool> {
+pub(super) fn exists(txn: &Txn, prefix: &[u8]) -> Result<bool> {
     let first = txn.cursor()?.seek(prefix)?;
     Ok(first.is_some_and(|(key, _)| key.starts_with(prefix)))
 }

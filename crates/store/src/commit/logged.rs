@@ -5,7 +5,7 @@ use super::stage::{Content, Piece, Staged, StagedAkey, StagedAkeys};
 use crate::catalog::Container;
 use crate::control::{TouchedSlots, touched_slots};
 use crate::io::txn::{Txn, WriteTxn};
-use crate::keys::{DataKey, Key, Table};
+use crate::keys::{DataKey, Key, Table, is_kv};
 use crate::log::{Held, Log, LoggedExtent, Pending, Put, Puts};
 use crate::pool::OpenPool;
 use crate::record::{Record, RecordBytes};
@@ -27,8 +27,6 @@ const RECORD_MAX: usize = 2048;
 
 /// A write that may go into the log.
 struct Plain<'w, 's> {
-    /// Prefix of the keys of its dkey in the data table.
-    dkey: Key,
     /// Slots of the conflict table that it changes.
     slots: TouchedSlots,
     akey: &'w StagedAkey<'s>,
@@ -37,7 +35,7 @@ struct Plain<'w, 's> {
 }
 
 /// What is written, and what must not be there.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Kind {
     /// A single value of a Key-Value, whatever was there before.
     Value,
@@ -67,12 +65,10 @@ impl<'w, 's> Plain<'w, 's> {
     fn of(container: ContainerId, write: &Write<'w>, staged: &'w StagedAkeys<'s>) -> Option<Self> {
         let WriteOp::Update { dkey, cond, updates: [update] } = write.op else { return None };
         let ([akey], oid) = (&staged[..], write.oid) else { return None };
-        let is_kv = oid.object_type().is_some_and(|kind| kind.is_kv());
-        let kind = Kind::of(is_kv, cond, update.cond, &akey.content)?;
+        let kind = Kind::of(is_kv(oid), cond, update.cond, &akey.content)?;
         let [piece] = akey.content.pieces() else { return None };
         let slots = touched_slots(container, oid, dkey);
-        let dkey = Key::dkey(Table::Data, container, oid, dkey).ok()?;
-        akey.left_out.is_empty().then_some(Self { dkey, slots, akey, piece, kind })
+        akey.left_out.is_empty().then_some(Self { slots, akey, piece, kind })
     }
 
     /// Its key in the data table.
@@ -83,13 +79,17 @@ impl<'w, 's> Plain<'w, 's> {
         }
     }
 
-    /// Its record, encoded.
-    fn record(&self, key: &Key, epoch: Epoch) -> RecordBytes {
-        let record_size = match self.kind {
+    /// Bytes of a record of an array; `None` for a single value.
+    fn record_size(&self) -> Option<u32> {
+        match self.kind {
             Kind::Value | Kind::First => None,
             Kind::Extent(record_size) => Some(record_size),
-        };
-        let record = self.piece.record(epoch, record_size, self.akey.left_out);
+        }
+    }
+
+    /// Its record, encoded.
+    fn record(&self, key: &Key, epoch: Epoch) -> RecordBytes {
+        let record = self.piece.record(epoch, self.record_size(), self.akey.left_out);
         let mut bytes = RecordBytes::new();
         record.encode(&key[1..], &mut bytes);
         bytes
@@ -97,51 +97,46 @@ impl<'w, 's> Plain<'w, 's> {
 
     /// Records of an array that it has, zero for a single value.
     fn count(&self) -> u32 {
-        match self.kind {
-            Kind::Value | Kind::First => 0,
-            Kind::Extent(_) => self.piece.extent.count as u32,
-        }
-    }
-
-    /// True if nothing in the log is in its way.
-    fn has_place_in_log(&self, log: &Pending<'_>) -> bool {
-        let (prefix, extent) = (&self.akey.prefix, self.piece.extent);
-        match self.kind {
-            Kind::Value => true,
-            Kind::First => !log.may_have(self.slots[1]),
-            Kind::Extent(record_size) => {
-                let name = prefix.array();
-                let is_alike = |last: LoggedExtent<'_>| {
-                    let (key, record) = (prefix.extent(last.extent.start), last.record());
-                    Record::decode(&key[1..], &record).is_ok_and(|it| it.record_size == record_size)
-                };
-                log.extents(&name).next().is_none_or(is_alike)
-                    && log.extents(&name).all(|it| it.extent.intersect(extent).is_none())
-                    && log.find(&prefix.single()).is_none()
-            }
-        }
-    }
-
-    /// True if nothing in the index, as this commit left it, is in its way.
-    fn has_place_in_index(&self, txn: &Txn) -> Result<bool> {
-        match self.kind {
-            Kind::Value => Ok(true),
-            Kind::First => exists(txn, &self.dkey).map(|exists| !exists),
-            Kind::Extent(size) => has_place_for(txn, &self.akey.prefix, self.piece.extent, size),
-        }
+        self.record_size().map_or(0, |_| self.piece.extent.count as u32)
     }
 
     /// True if nothing is in its way, neither in the log nor in the index, as this commit left it.
     fn has_place(&self, target: &Target, log: &Pending<'_>, last_commit: u64) -> Result<bool> {
-        if self.kind == Kind::Value {
-            return Ok(true);
-        }
-        if !self.has_place_in_log(log) {
+        let has_place_in_log = match self.kind {
+            Kind::Value => return Ok(true),
+            Kind::First => !log.may_have(self.slots[1]),
+            Kind::Extent(record_size) => self.has_place_beside(log, record_size),
+        };
+        if !has_place_in_log {
             return Ok(false);
         }
         // A commit needs no reader slot, of which there may be none left.
         let Ok(txn) = target.index.read() else { return Ok(false) };
         Ok(txn.id() == last_commit && self.has_place_in_index(&txn)?)
+    }
+
+    /// True if an extent overlaps none in the log, and nothing is there that must not be beside it.
+    fn has_place_beside(&self, log: &Pending<'_>, record_size: u32) -> bool {
+        let (prefix, extent) = (&self.akey.prefix, self.piece.extent);
+        let name = prefix.array();
+        let is_alike = |last: LoggedExtent<'_>| {
+            let (key, record) = (prefix.extent(last.extent.start), last.record());
+            Record::decode(&key[1..], &record).is_ok_and(|it| it.record_size == record_size)
+        };
+        log.extents(&name).next().is_none_or(is_alike)
+            && log.extents(&name).all(|it| it.extent.intersect(extent).is_none())
+            && log.find(&prefix.single()).is_none()
+    }
+
+    fn has_place_in_index(&self, txn: &Txn) -> Result<bool> {
+        let prefix = &self.akey.prefix;
+        match self.record_size() {
+            Some(record_size) => has_place_for(txn, prefix, self.piece.extent, record_size),
+            None => {
+                let key = prefix.single();
+                exists(txn, DataKey::parse(&key)?.dkey_prefix()).map(|exists| !exists)
+            }
+        }
     }
 }
 
@@ -159,8 +154,7 @@ fn taken() -> Error {
 
 /// Notes that an object of a Key-Value's type has an array, if there is a log.
 pub(super) fn note_array(change: &mut Change<'_>, oid: ObjectId) -> Result<()> {
-    let is_kv = || oid.object_type().is_some_and(|kind| kind.is_kv());
-    let concerns = change.target().log().is_some() && is_kv();
+    let concerns = change.target().log().is_some() && is_kv(oid);
     match concerns && change.txn().get(&arrays_key())?.is_none() {
         true => change.put(&arrays_key(), &[]),
         false => Ok(()),
@@ -641,7 +635,7 @@ mod tests {
 
     /// Readers of values that are just being put must not commit each.
     #[test]
-    fn a_view_of_what_is_in_the_log_commits_nothing() {
+    fn a_view_or_a_get_of_what_is_in_the_log_commits_nothing() {
         let pool = Pool::new();
         pool.store(0, 1, &[b'a'; 3000]).unwrap();
         pool.put(b"key", &[b'v'; 2000]);
@@ -659,7 +653,19 @@ mod tests {
             let found = view(array(), b"d", Wanted::Array(&[Extent::new(extent.0, extent.1)]));
             assert_eq!(found, is_there.then(|| vec![b'a'; extent.1 as usize]));
         }
+        let get = |oid, dkey: &[u8]| {
+            let mut bytes = [0; 8];
+            let mut fetches = [Fetch::single(b"a", Sink::One(&mut bytes))];
+            fetches[0].request.cond = Cond::AKEY_FETCH;
+            let (id, at) = (pool.container.id(), ReadAt::LATEST);
+            let fetched = pool.target().fetch(id, oid, dkey, Cond::NONE, &mut fetches, at);
+            fetched.map(|()| fetches[0].reply.size).map_err(|error| error.kind())
+        };
+        assert_eq!(get(oid(1), b"short"), Ok(5));
+        assert_eq!(get(oid(1), b"none"), Err(ErrorKind::NotFound));
         assert_eq!((pool.logged(), pool.last_commit()), (3, commits));
+        assert_eq!(get(array(), b"d"), Ok(0), "there is an array");
+        assert_eq!(pool.logged(), 0);
     }
 
     /// What the index or the log has already is changed by a commit.

@@ -2,7 +2,7 @@
 use super::{Target, scan};
 use crate::io::pin::{Mapped, Pin};
 use crate::io::txn::ReadTxn;
-use crate::keys::{Key, SINGLE, Table};
+use crate::keys::{Key, SINGLE, Table, is_kv};
 use crate::log::Pending;
 use crate::record::{Body, Location, Record, RecordBytes};
 use esker_types::info::ContainerId;
@@ -50,7 +50,7 @@ impl Target {
         prefix.put_dkey(oid, dkey)?;
         if let [fetch] = &mut *fetches
             && cond == Cond::NONE
-            && fetch.request.cond == Cond::NONE
+            && [Cond::NONE, Cond::AKEY_FETCH].contains(&fetch.request.cond)
             && is_plain(fetch.request.wanted, at)
             && self.fetch_plain(&prefix, oid, fetch)?
         {
@@ -76,10 +76,12 @@ impl Target {
             return Ok(true);
         }
         let txn = self.read_index()?;
-        self.fetch_akey(&txn, dkey, oid, fetch, View::Latest)?;
-        // The size of records is asked for, even if all that is wanted is a hole.
-        let is_hole = fetch.reply.size == 0 && matches!(fetch.request.wanted, Wanted::Array(_));
-        Ok(!is_hole || self.logged()?.is_none())
+        let fetched = self.fetch_akey(&txn, dkey, oid, fetch, View::Latest);
+        // Only the log may have the array of which nothing is there that is wanted. It has none of a Key-Value.
+        if fetch.reply.size == 0 && !is_kv(oid) && self.logged()?.is_some() {
+            return Ok(false);
+        }
+        fetched.map(|()| true)
     }
 
     /// Reads from the log. False if what is wanted is in the index, or nowhere.
