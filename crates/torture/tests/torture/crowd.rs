@@ -7,12 +7,15 @@ use esker_types::limits::{PROCESSES_MAX, READERS_MAX};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const KEYS: u64 = 60;
 const LEN: usize = 2000;
 const PROCESSES: u64 = 4;
 const THREADS_EACH: u64 = 260;
+/// A number, because whoever a lock wakes waits for all that are reading: if they read until the last one has begun, that takes minutes.
+const READS_EACH: u64 = 500;
 
 fn spawn_small<'s>(
     scope: &'s std::thread::Scope<'s, '_>,
@@ -22,27 +25,27 @@ fn spawn_small<'s>(
     builder.spawn_scoped(scope, work).expect("starting a thread")
 }
 
-/// Arguments: pool, file to append to when all threads read. They continue until the file is long enough.
+/// Arguments: pool, file to append to when all threads have read. They stay until the file is long enough.
 pub(crate) fn read() {
     let arguments = common::arguments();
     let pool = common::open(Path::new(&arguments[0]));
     let signal = Path::new(&arguments[1]);
-    let reading = AtomicU64::new(0);
+    let together = Barrier::new(THREADS_EACH as usize);
     let (_container, kv) = simple::kv(&pool, "crowd").expect("opening");
     std::thread::scope(|scope| {
         for thread in 0..THREADS_EACH {
-            let (kv, reading) = (&kv, &reading);
+            let (kv, together) = (&kv, &together);
             spawn_small(scope, move || {
-                for step in 0.. {
+                together.wait();
+                for step in 0..READS_EACH {
                     let there = simple::is_there(kv, (thread + step) % KEYS, LEN);
                     assert!(there.expect("reading"), "a value is missing");
-                    if step == 0 && reading.fetch_add(1, Ordering::Relaxed) + 1 == THREADS_EACH {
-                        append(signal);
-                    }
-                    if length(signal) >= PROCESSES && step > 20 {
-                        return;
-                    }
                 }
+                if together.wait().is_leader() {
+                    append(signal);
+                    wait_for("all processes have read", || length(signal) >= PROCESSES);
+                }
+                together.wait();
             });
         }
     });
