@@ -352,8 +352,12 @@ impl Drop for Held<'_> {
 impl<'c> Held<'c> {
     /// True if it follows this commit, and no write transaction has taken it along.
     pub(crate) fn is_open(&self, last_commit: u64) -> bool {
-        self.log.base().load(Ordering::Relaxed) == last_commit
-            && self.log.closed().load(Ordering::Relaxed) != last_commit + 1
+        self.log.base().load(Ordering::Relaxed) == last_commit && !self.is_closed(last_commit)
+    }
+
+    /// True if the write transaction after this commit has taken it along, or keeps it.
+    pub(crate) fn is_closed(&self, last_commit: u64) -> bool {
+        self.log.closed().load(Ordering::Relaxed) == last_commit + 1
     }
 
     /// True if it follows this commit, or was kept by it.

@@ -9,6 +9,7 @@ use crate::keys::{DataKey, Key, Table, is_kv};
 use crate::log::{Held, Log, LoggedExtent, Pending, Put, Puts};
 use crate::pool::OpenPool;
 use crate::record::{Record, RecordBytes};
+use crate::sync::yield_now;
 use crate::target::Target;
 use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Write, WriteOp};
@@ -24,6 +25,9 @@ const PUTS_WHEN_FULL: u64 = 400;
 /// Longest key and record that are put into the log.
 const KEY_MAX: usize = 1024;
 const RECORD_MAX: usize = 2048;
+
+/// Looks whether a commit of the log is done, each some tens of nanoseconds after the one before.
+const COMMIT_ROUNDS: u32 = 8192;
 
 /// A write that may go into the log.
 struct Plain<'w, 's> {
@@ -175,11 +179,7 @@ impl OpenPool {
         };
         let Some(plain) = Plain::of(container.id(), write, akeys) else { return Ok(None) };
         let (key, slots) = (plain.key(), plain.slots);
-        let held = log.lock(target.process(), |slot| target.is_alive(slot));
-        let base = target.index.last_commit()?;
-        if !target.open_log(&held, base)? || target.is_in_doubt() {
-            return Ok(None);
-        }
+        let Some((held, base)) = target.hold_open(log)? else { return Ok(None) };
         container.check_alive(self)?;
         staged.check_held()?;
         let epoch = self.control.next_epoch();
@@ -218,6 +218,34 @@ impl Target {
     #[inline]
     pub(crate) fn log(&self) -> Option<Log<'_>> {
         self.control.log(self.number())
+    }
+
+    /// Holds the log for a put, and tells the commit that it follows. `None` if no put may go into it.
+    fn hold_open<'l>(&self, log: Log<'l>) -> Result<Option<(Held<'l>, u64)>> {
+        let hold = || log.lock(self.process(), |slot| self.is_alive(slot));
+        let (mut held, mut base) = (hold(), self.index.last_commit()?);
+        if held.is_closed(base) {
+            drop(held);
+            self.await_commit_behind(base)?;
+            (held, base) = (hold(), self.index.last_commit()?);
+        }
+        let is_open = self.open_log(&held, base)? && !self.is_in_doubt();
+        Ok(is_open.then_some((held, base)))
+    }
+
+    /// Gives the processor to others for about as long as a commit of a full log takes: being woken from LMDB's lock takes
+    /// longer, and would be for a commit of one change.
+    fn await_commit_behind(&self, last_commit: u64) -> Result<()> {
+        for round in 0..COMMIT_ROUNDS {
+            if self.index.last_commit()? != last_commit {
+                break;
+            }
+            match round % 16 {
+                0 => yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+        Ok(())
     }
 
     /// True if puts may go into the log, which is restarted behind the last commit if it follows an earlier one.
