@@ -152,7 +152,8 @@ class Machine:
         self.count += 1
         report = self.reports / f"{self.count:02}-{arguments[0]}.json"
         command = ["bench", *map(str, arguments)]
-        self.commands.append("esker " + " ".join(command) + ("   # without huge pages" if small_pages else ""))
+        shown = ["DISK" if word == str(self.options.disk) else word for word in command]
+        self.commands.append("esker " + " ".join(shown) + ("   # without huge pages" if small_pages else ""))
         print("---", self.commands[-1], flush=True)
         self.run([self.options.esker, *command, "--json", report], small_pages)
         found = json.loads(report.read_text())
@@ -172,7 +173,8 @@ class Machine:
         """The machine, in one line."""
         host = self.host
         quick = "; --quick, so these figures mean nothing" if self.options.quick else ""
-        return f"{host['cpus']} CPUs, {host['cpu']}, Linux {host['kernel']}, {' and '.join(self.media)}{quick}"
+        kernel = ".".join(host["kernel"].split(".")[:2])
+        return f"{host['cpus']} CPUs, {host['cpu']}, Linux {kernel}, {' and '.join(self.media)}{quick}"
 
 
 def no_huge_pages():
