@@ -175,6 +175,16 @@ impl<'c> Log<'c> {
         }
     }
 
+    /// True if the write transaction after this commit has taken it along, or keeps it.
+    pub(crate) fn is_closed(self, last_commit: u64) -> bool {
+        self.closed().load(Ordering::Acquire) == last_commit + 1
+    }
+
+    /// True if there is no put.
+    pub(crate) fn is_empty(self) -> bool {
+        self.end() == PUTS
+    }
+
     /// True if a put changes this slot of the conflict table. Call while a write transaction keeps the log closed.
     pub(crate) fn touches(self, slot: u32) -> bool {
         self.places(self.end()).any(|place| place.slots(self).contains(&slot))
@@ -352,12 +362,7 @@ impl Drop for Held<'_> {
 impl<'c> Held<'c> {
     /// True if it follows this commit, and no write transaction has taken it along.
     pub(crate) fn is_open(&self, last_commit: u64) -> bool {
-        self.log.base().load(Ordering::Relaxed) == last_commit && !self.is_closed(last_commit)
-    }
-
-    /// True if the write transaction after this commit has taken it along, or keeps it.
-    pub(crate) fn is_closed(&self, last_commit: u64) -> bool {
-        self.log.closed().load(Ordering::Relaxed) == last_commit + 1
+        self.log.base().load(Ordering::Relaxed) == last_commit && !self.log.is_closed(last_commit)
     }
 
     /// True if it follows this commit, or was kept by it.
@@ -386,6 +391,12 @@ impl<'c> Held<'c> {
     pub(crate) fn close(&self, transaction: u64) {
         self.log.close(transaction);
         self.log.kept().store(0, Ordering::Release);
+    }
+
+    /// Takes puts again, after the write transaction that closed it came to nothing. Call after a restart, since a process may have
+    /// died while it changed the buckets.
+    pub(crate) fn open(&self) {
+        self.log.close(0);
     }
 
     /// No more puts until this write transaction is committed, which keeps what there is.

@@ -38,6 +38,9 @@ trait Changing {
     fn sync(&self) -> Result<()>;
 
     fn commit(&self, txn: Self::Txn) -> Result<()>;
+
+    /// Ends a transaction whose only change failed. `spoiled` says that it has a part of that.
+    fn give_up(&self, txn: Self::Txn, spoiled: bool);
 }
 
 impl Changing for Target {
@@ -53,6 +56,12 @@ impl Changing for Target {
 
     fn commit(&self, txn: WriteTxn) -> Result<()> {
         txn.commit()
+    }
+
+    fn give_up(&self, txn: WriteTxn, spoiled: bool) {
+        if !spoiled {
+            self.end_unused(txn);
+        }
     }
 }
 
@@ -123,9 +132,13 @@ fn alone<C: Changing>(target: &C, sync: bool, job: Job<'_, C::Txn>) -> Result<Ep
         target.sync()?;
     }
     let mut txn = target.begin()?;
-    let epoch = job(&mut txn).map_err(|failed| failed.error)?;
-    target.commit(txn)?;
-    Ok(epoch)
+    match job(&mut txn) {
+        Ok(epoch) => target.commit(txn).map(|()| epoch),
+        Err(failed) => {
+            target.give_up(txn, failed.spoiled);
+            Err(failed.error)
+        }
+    }
 }
 
 impl<T> Group<T> {
@@ -372,6 +385,8 @@ mod models {
             self.commits.lock().unwrap().push(std::mem::take(&mut txn.changes));
             Ok(())
         }
+
+        fn give_up(&self, _txn: Txn, _spoiled: bool) {}
     }
 
     /// A group, and the index it changes.

@@ -224,20 +224,20 @@ impl Target {
     fn hold_open<'l>(&self, log: Log<'l>) -> Result<Option<(Held<'l>, u64)>> {
         let hold = || log.lock(self.process(), |slot| self.is_alive(slot));
         let (mut held, mut base) = (hold(), self.index.last_commit()?);
-        if held.is_closed(base) {
+        if log.is_closed(base) {
             drop(held);
-            self.await_commit_behind(base)?;
+            self.await_commit(log, base)?;
             (held, base) = (hold(), self.index.last_commit()?);
         }
         let is_open = self.open_log(&held, base)? && !self.is_in_doubt();
         Ok(is_open.then_some((held, base)))
     }
 
-    /// Gives the processor to others for about as long as a commit of a full log takes: being woken from LMDB's lock takes
-    /// longer, and would be for a commit of one change.
-    fn await_commit_behind(&self, last_commit: u64) -> Result<()> {
+    /// Looks out for the end of a write transaction, for about as long as a commit of a full log takes: being woken from LMDB's
+    /// lock takes longer, and would be for a commit of one change.
+    fn await_commit(&self, log: Log<'_>, last_commit: u64) -> Result<()> {
         for round in 0..COMMIT_ROUNDS {
-            if self.index.last_commit()? != last_commit {
+            if !log.is_closed(last_commit) || self.index.last_commit()? != last_commit {
                 break;
             }
             match round % 16 {
@@ -254,13 +254,18 @@ impl Target {
             return Ok(log.is_open(last_commit));
         }
         let Ok(txn) = self.index.read() else { return Ok(false) };
-        let (used, total) = self.pages(&txn)?;
-        // Half of them: those that were freed last may not be used yet.
-        let free = total.saturating_sub(used + headroom_pages(total)) / 2;
-        let count_max = if txn.get(&arrays_key())?.is_some() { 0 } else { free / PAGES_PER_PUT };
+        let count_max = self.puts_that_fit(&txn)?;
         log.restart(last_commit, count_max);
         // A commit since then closes it again, or comes after what is put into it.
         Ok(txn.id() == last_commit && count_max > 0)
+    }
+
+    /// Puts that may go into the log before the next commit.
+    fn puts_that_fit(&self, txn: &Txn) -> Result<u64> {
+        let (used, total) = self.pages(txn)?;
+        // Half of them: those that were freed last may not be used yet.
+        let free = total.saturating_sub(used + headroom_pages(total)) / 2;
+        Ok(if txn.get(&arrays_key())?.is_some() { 0 } else { free / PAGES_PER_PUT })
     }
 
     /// Pages that should be free in an index of `total` pages, so that the log can become full: no more than a quarter.
@@ -290,6 +295,19 @@ impl Target {
             log.puts().iter().for_each(|put| note_versions(self, txn.id() + 1, &put.slots));
         }
         Ok(txn)
+    }
+
+    /// Ends a write transaction that changes nothing, but for what it took along: that is committed, or the next one would take
+    /// it along again. What cannot be committed is still in the log.
+    pub(super) fn end_unused(&self, txn: WriteTxn) {
+        let Some(log) = self.log() else { return };
+        if !log.is_empty() {
+            let _ = txn.commit();
+        } else if let Ok(count_max) = self.puts_that_fit(&txn) {
+            let held = self.hold_behind(log, &txn);
+            held.restart(txn.id() - 1, count_max);
+            held.open();
+        }
     }
 
     /// Holds the log, which follows the commit before a write transaction.
@@ -627,6 +645,28 @@ mod tests {
             assert_eq!(pool.logged(), 1);
             pool.put_if(b"other", b"value", &read(&twin)).unwrap();
         }
+    }
+
+    /// A change that fails neither throws away what it took along nor leaves the log closed.
+    #[test]
+    fn puts_go_into_the_log_after_a_change_that_failed() {
+        let pool = Pool::new();
+        let insert = || {
+            let value = Value::Single(Source::One(b"new"));
+            let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+            let op = WriteOp::Update { dkey: b"key", cond: Cond::DKEY_INSERT, updates: &updates };
+            pool.change(op, &[]).unwrap_err().kind()
+        };
+        pool.put(b"key", b"value");
+        for dkey in [b"one", b"two"] {
+            assert_eq!((insert(), pool.logged()), (ErrorKind::Exists, 0));
+            assert_eq!(insert(), ErrorKind::Exists, "with nothing in the log");
+            let last = pool.target().index.last_commit().unwrap();
+            pool.put(dkey, b"value");
+            assert_eq!(pool.logged(), 1);
+            assert_eq!(pool.target().index.last_commit().unwrap(), last);
+        }
+        assert_eq!([b"key", b"one", b"two"].map(|dkey| pool.get(dkey)), [b"value"; 3]);
     }
 
     /// Where single values have to be told from arrays, nothing goes into the log.
