@@ -14,6 +14,7 @@ use crate::target::Target;
 use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Write, WriteOp};
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
+use std::time::{Duration, Instant};
 
 /// Most free pages of the index that a put may take when it is committed: those from the root to a leaf, another leaf for
 /// what a snapshot shows, and some that split.
@@ -26,8 +27,8 @@ const PUTS_WHEN_FULL: u64 = 400;
 const KEY_MAX: usize = 1024;
 const RECORD_MAX: usize = 2048;
 
-/// Looks whether a commit of the log is done, each some tens of nanoseconds after the one before.
-const COMMIT_ROUNDS: u32 = 8192;
+/// How long a writer looks out for the end of a commit of the log.
+const COMMIT_TIME: Duration = Duration::from_micros(400);
 
 /// A write that may go into the log.
 struct Plain<'w, 's> {
@@ -234,16 +235,15 @@ impl Target {
     }
 
     /// Looks out for the end of a write transaction, for about as long as a commit of a full log takes: being woken from LMDB's
-    /// lock takes longer, and would be for a commit of one change.
+    /// lock takes longer, and would be for a commit of one change. It goes on no longer if others need the processor.
     fn await_commit(&self, log: Log<'_>, last_commit: u64) -> Result<()> {
-        for round in 0..COMMIT_ROUNDS {
-            if !log.is_closed(last_commit) || self.index.last_commit()? != last_commit {
-                break;
-            }
-            match round % 16 {
-                0 => yield_now(),
-                _ => std::hint::spin_loop(),
-            }
+        let begun = Instant::now();
+        while log.is_closed(last_commit)
+            && self.index.last_commit()? == last_commit
+            && begun.elapsed() < COMMIT_TIME
+        {
+            (0..16).for_each(|_| std::hint::spin_loop());
+            yield_now();
         }
         Ok(())
     }
