@@ -373,7 +373,7 @@ impl<'c> Held<'c> {
         self.log.base().load(Ordering::Relaxed) == commit
     }
 
-    /// Empties it. It follows this commit from now on, and takes so many puts.
+    /// Empties and opens it. It follows this commit from now on, and takes so many puts.
     pub(crate) fn restart(&self, base: u64, count_max: u64) {
         let version = self.log.version();
         version.store(version.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -384,6 +384,7 @@ impl<'c> Held<'c> {
         self.log.objects().store(0, Ordering::Relaxed);
         self.log.count_max().store(count_max, Ordering::Relaxed);
         self.log.kept().store(0, Ordering::Relaxed);
+        self.log.close(0);
         self.log.base().store(base, Ordering::Release);
     }
 
@@ -391,12 +392,6 @@ impl<'c> Held<'c> {
     pub(crate) fn close(&self, transaction: u64) {
         self.log.close(transaction);
         self.log.kept().store(0, Ordering::Release);
-    }
-
-    /// Takes puts again, after the write transaction that closed it came to nothing. Call after a restart, since a process may have
-    /// died while it changed the buckets.
-    pub(crate) fn open(&self) {
-        self.log.close(0);
     }
 
     /// No more puts until this write transaction is committed, which keeps what there is.

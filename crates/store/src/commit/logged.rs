@@ -221,21 +221,24 @@ impl Target {
         self.control.log(self.number())
     }
 
+    fn hold<'l>(&self, log: Log<'l>) -> Held<'l> {
+        log.lock(self.process(), |slot| self.is_alive(slot))
+    }
+
     /// Holds the log for a put, and tells the commit that it follows. `None` if no put may go into it.
     fn hold_open<'l>(&self, log: Log<'l>) -> Result<Option<(Held<'l>, u64)>> {
-        let hold = || log.lock(self.process(), |slot| self.is_alive(slot));
-        let (mut held, mut base) = (hold(), self.index.last_commit()?);
+        let (mut held, mut base) = (self.hold(log), self.index.last_commit()?);
         if log.is_closed(base) {
             drop(held);
             self.await_commit(log, base)?;
-            (held, base) = (hold(), self.index.last_commit()?);
+            (held, base) = (self.hold(log), self.index.last_commit()?);
         }
         let is_open = self.open_log(&held, base)? && !self.is_in_doubt();
         Ok(is_open.then_some((held, base)))
     }
 
     /// Looks out for the end of a write transaction, for about as long as a commit of a full log takes: being woken from LMDB's
-    /// lock takes longer, and would be for a commit of one change. It goes on no longer if others need the processor.
+    /// lock takes longer, and would be for a commit of one change. If others need the processor, one turn of theirs ends it.
     fn await_commit(&self, log: Log<'_>, last_commit: u64) -> Result<()> {
         let begun = Instant::now();
         while log.is_closed(last_commit)
@@ -304,15 +307,13 @@ impl Target {
         if !log.is_empty() {
             let _ = txn.commit();
         } else if let Ok(count_max) = self.puts_that_fit(&txn) {
-            let held = self.hold_behind(log, &txn);
-            held.restart(txn.id() - 1, count_max);
-            held.open();
+            self.hold(log).restart(txn.id() - 1, count_max);
         }
     }
 
     /// Holds the log, which follows the commit before a write transaction.
     fn hold_behind<'l>(&self, log: Log<'l>, txn: &WriteTxn) -> Held<'l> {
-        let held = log.lock(self.process(), |slot| self.is_alive(slot));
+        let held = self.hold(log);
         if !held.follows(txn.id() - 1) {
             held.restart(txn.id() - 1, 0);
         }

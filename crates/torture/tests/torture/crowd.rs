@@ -14,7 +14,8 @@ const KEYS: u64 = 60;
 const LEN: usize = 2000;
 const PROCESSES: u64 = 4;
 const THREADS_EACH: u64 = 260;
-/// A number, because whoever a lock wakes waits for all that are reading: if they read until the last one has begun, that takes minutes.
+/// Reads of each thread. If all read until the last one has begun, it takes minutes: a thread that is woken from a lock waits for its
+/// turn behind all of them.
 const READS_EACH: u64 = 500;
 
 fn spawn_small<'s>(
