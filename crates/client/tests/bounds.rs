@@ -108,13 +108,13 @@ fn a_full_index_is_emptied_by_one_punch() {
 /// Removing keys that a snapshot shows frees nothing, and may need space; destroying the snapshot never does.
 #[test]
 fn a_full_index_with_a_snapshot_is_emptied() {
-    expect_emptied("kept", Some(false), 8);
+    expect_emptied("kept", false, 8);
     // How full pages of the index are depends on which puts are committed together.
-    expect_emptied("kept-log", None, 6);
+    expect_emptied("kept-log", true, 6);
 }
 
 /// Fills and empties an index three times: at least so many tenths of the keys must fit each time.
-fn expect_emptied(name: &str, put_log: Option<bool>, tenths: u64) {
+fn expect_emptied(name: &str, put_log: bool, tenths: u64) {
     let tank = Tank::new(name, |spec| (spec.size_bytes, spec.put_log) = (40 << 20, put_log));
     let kv = tank.kv(ObjectClass::SX);
     let mut most = 0;

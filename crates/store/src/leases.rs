@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn a_shorter_control_file_is_lengthened() {
         let mut pool = Scratch::new(24 << 20, |spec| {
-            (spec.targets, spec.put_log) = (Some(2), Some(false));
+            spec.targets = Some(2);
         });
         let read_leases =
             pool.opened().superblock.targets as usize * crate::control::CONFLICT_SLOTS;

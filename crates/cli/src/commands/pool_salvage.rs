@@ -74,7 +74,7 @@ impl Salvage {
             targets: self.targets.or(Some(damaged.targets)),
             durability: Some(damaged.durability),
             guarded: damaged.guarded,
-            put_log: Some(damaged.has_log()),
+            put_log: damaged.has_log(),
             segment_bytes: alike.then_some(damaged.segment_bytes),
             ..PoolSpec::new(&self.new, size)
         }

@@ -431,7 +431,7 @@ mod tests {
     impl Pool {
         fn new() -> Self {
             let scratch = Scratch::new(24 << 20, |spec| {
-                (spec.targets, spec.put_log) = (Some(1), Some(true));
+                (spec.targets, spec.put_log) = (Some(1), true);
             });
             let pool = scratch.opened();
             let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };

@@ -375,15 +375,15 @@ mod tests {
         if let Some(pool) = std::env::var_os(DIE_IN) {
             die_in_a_commit(pool.as_ref());
         }
-        for durability in [Durability::Commit, Durability::Process] {
-            expect_commit_of_dead(durability);
+        for (durability, put_log) in [(Durability::Commit, false), (Durability::Process, true)] {
+            expect_commit_of_dead(durability, put_log);
         }
     }
 
-    fn expect_commit_of_dead(durability: Durability) {
+    fn expect_commit_of_dead(durability: Durability, put_log: bool) {
         let pool = Scratch::new(24 << 20, |spec| {
-            spec.targets = Some(2);
-            spec.durability = Some(durability);
+            (spec.targets, spec.durability) = (Some(2), Some(durability));
+            spec.put_log = put_log;
         });
         let state = pool.opened();
         let target = &state.targets[0];

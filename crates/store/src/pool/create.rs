@@ -42,9 +42,9 @@ pub struct PoolSpec {
     /// Puts all data in huge pages, for pools in memory, however long the kernel takes to make them. By default, only
     /// as far as that takes no longer than small pages. See [`crate::HugePages`].
     pub huge_pages: bool,
-    /// Stores small puts in a log first, which makes them two to three times as fast; by default where that can be: in
-    /// pools that are no part of another, with durability `process`, and not guarded.
-    pub put_log: Option<bool>,
+    /// Stores small puts in a log first, which makes them two to three times as fast. Only for pools of one node with
+    /// durability `process` that are not guarded.
+    pub put_log: bool,
     /// Which part of a pool over nodes it is; by default it is a pool of its own.
     pub part: Part,
     /// Its UUID; by default a random one.
@@ -65,7 +65,7 @@ impl PoolSpec {
             index_percent: None,
             segment_bytes: None,
             huge_pages: false,
-            put_log: None,
+            put_log: false,
             part: Part::WHOLE,
             uuid: None,
         }
@@ -423,11 +423,11 @@ fn with_slack(data: u64) -> u64 {
 fn version_of(spec: &PoolSpec, durability: Durability) -> Result<u32> {
     let may_log = spec.part == Part::WHOLE && durability == Durability::Process && !spec.guarded;
     match spec.part {
-        _ if spec.put_log == Some(true) && !may_log => Err(invalid(
+        _ if spec.put_log && !may_log => Err(invalid(
             "only a pool of one node has a log of puts, with durability `process`, and not guarded"
                 .to_owned(),
         )),
-        Part::WHOLE if spec.put_log.unwrap_or(may_log) => Ok(LOG_VERSION),
+        Part::WHOLE if spec.put_log => Ok(LOG_VERSION),
         Part::WHOLE => Ok(FORMAT_VERSION),
         part if part.is_sound() => Ok(PART_VERSION),
         Part { node, nodes } => {

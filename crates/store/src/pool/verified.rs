@@ -132,7 +132,9 @@ mod tests {
         if let Some(path) = std::env::var_os(LEFT_OPEN) {
             return leave_open(Path::new(&path));
         }
-        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let mut pool = Scratch::new(24 << 20, |spec| {
+            (spec.targets, spec.put_log) = (Some(2), true);
+        });
         pool.close();
         let name =
             "pool::verified::tests::a_program_that_ends_without_closing_its_pool_vouches_for_it";

@@ -85,7 +85,7 @@ impl Shape {
         spec.targets = Some(self.targets);
         spec.segment_bytes = Some(self.segment_bytes);
         spec.guarded = sort == Sort::Guarded;
-        spec.put_log = (sort == Sort::Unlogged).then_some(false);
+        spec.put_log = sort == Sort::Memory;
         spec.huge_pages = sort == Sort::Memory;
         spec.durability = match sort {
             Sort::Memory | Sort::Unlogged | Sort::Guarded => None,
