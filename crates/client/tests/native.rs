@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 enum Sort {
     Memory,
     /// In memory, without a log of puts in front of each index.
-    Unlogged,
+    Unbuffered,
     Disk(Durability),
 }
 
@@ -29,7 +29,7 @@ impl Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let base = match sort {
-            Sort::Memory | Sort::Unlogged => PathBuf::from("/dev/shm"),
+            Sort::Memory | Sort::Unbuffered => PathBuf::from("/dev/shm"),
             Sort::Disk(_) => PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
         };
         Self(base.join(format!("esker-test-{}-{number}", std::process::id())))
@@ -49,7 +49,7 @@ fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn esker_backend::Poo
     let mut spec = PoolSpec::new(&label, 200 << 20);
     spec.targets = Some(targets);
     spec.segment_bytes = Some(8 << 20);
-    spec.put_log = matches!(sort, Sort::Memory);
+    spec.write_buffer = matches!(sort, Sort::Memory);
     if let Sort::Disk(durability) = sort {
         spec.durability = Some(durability);
     }
@@ -77,7 +77,7 @@ macro_rules! conformance {
 
 conformance!(memory, Sort::Memory, 3);
 conformance!(memory_of_one_target, Sort::Memory, 1);
-conformance!(unlogged, Sort::Unlogged, 2);
+conformance!(unbuffered, Sort::Unbuffered, 2);
 conformance!(disk, Sort::Disk(Durability::Process), 2);
 conformance!(durable, Sort::Disk(Durability::Commit), 2);
 
@@ -93,8 +93,8 @@ fn memory_agrees_with_the_model() {
 }
 
 #[test]
-fn memory_without_a_log_agrees_with_the_model() {
-    compare(esker_testing::seed(), 6000, Sort::Unlogged, 2);
+fn memory_without_write_buffers_agrees_with_the_model() {
+    compare(esker_testing::seed(), 6000, Sort::Unbuffered, 2);
 }
 
 #[test]

@@ -3,6 +3,7 @@ use crate::commit::Change;
 use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
 use crate::pool::OpenPool;
+use crate::target::Scope;
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
 use esker_types::limits::CONTAINERS_MAX;
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Result, Uuid, check_label};
@@ -168,9 +169,9 @@ impl OpenPool {
     pub fn open_container(&self, name: ContainerRef<'_>, mode: OpenMode) -> Result<Container> {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = self.control.destroyed_containers().load(Ordering::Acquire);
-        let id = find(&*self.targets[0].read_index()?, name)?.id;
+        let id = find(self.targets[0].view_of(Scope::Committed)?.committed(), name)?.id;
         self.begin_use(&mut uses, id, mode)?;
-        match find(&*self.targets[0].read_index()?, name) {
+        match find(self.targets[0].view_of(Scope::Committed)?.committed(), name) {
             Ok(mut info) if info.id == id => {
                 info.handles = self.handles(&uses, id);
                 Ok(Container { info, seen: AtomicU64::new(seen) })
@@ -188,7 +189,7 @@ impl OpenPool {
     /// # Errors
     /// `Busy` if a process has it open, unless `force`.
     pub fn destroy_container(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
-        let info = find(&*self.targets[0].read_index()?, name)?;
+        let info = find(self.targets[0].view_of(Scope::Committed)?.committed(), name)?;
         {
             let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
             let free = || self.control.use_container(info.id, Some(OpenMode::Exclusive));
@@ -219,10 +220,14 @@ impl OpenPool {
     pub fn list_containers(&self) -> Result<Vec<ContainerInfo>> {
         let mut found = Vec::new();
         // No read transaction is kept: the owner of `uses` may wait for one who waits for readers to finish.
-        each(&*self.targets[0].read_index()?, &Key::table(Table::Container), |key, value| {
-            found.push(decode(key, value)?);
-            Ok(())
-        })?;
+        each(
+            self.targets[0].view_of(Scope::Committed)?.committed(),
+            &Key::table(Table::Container),
+            |key, value| {
+                found.push(decode(key, value)?);
+                Ok(())
+            },
+        )?;
         let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         for info in &mut found {
             info.handles = self.handles(&uses, info.id);
@@ -368,7 +373,7 @@ impl OpenPool {
 
     /// The first object id that the next allocation would return.
     pub fn next_oid(&self, container: &Container) -> Result<u64> {
-        next_oid(&*self.targets[0].read_index()?, container.id())
+        next_oid(self.targets[0].view_of(Scope::Committed)?.committed(), container.id())
     }
 
     /// Value of a metadata entry of a container, or of the pool.
@@ -377,7 +382,8 @@ impl OpenPool {
         container: Option<ContainerId>,
         name: &str,
     ) -> Result<Option<Vec<u8>>> {
-        let txn = self.targets[0].read_index()?;
+        let view = self.targets[0].view_of(Scope::Committed)?;
+        let txn = view.committed();
         Ok(txn.get(&metadata_key(container.unwrap_or(POOL), name))?.map(<[u8]>::to_vec))
     }
 
@@ -410,7 +416,8 @@ impl OpenPool {
         container: Option<ContainerId>,
         prefix: &str,
     ) -> Result<Vec<String>> {
-        let txn = self.targets[0].read_index()?;
+        let view = self.targets[0].view_of(Scope::Committed)?;
+        let txn = view.committed();
         let scope = Key::container(Table::Attribute, container.unwrap_or(POOL));
         let mut names = Vec::new();
         each(&txn, &scope.clone().push(prefix.as_bytes()), |key, _| {

@@ -7,7 +7,7 @@ use crate::pool::{OpenPool, Pool, Purpose, declare_sound, refuse_damaged};
 use crate::record::{Body, Record, parse_entry};
 use crate::segment::SegmentState;
 use crate::superblock::Superblock;
-use crate::target::Target;
+use crate::target::{ReadView, Scope, Target, all_data};
 use crate::{record, walk};
 use esker_types::{ErrorKind, Result};
 use std::path::Path;
@@ -145,10 +145,7 @@ impl OpenPool {
     /// Reads all data and verifies its checksums.
     pub fn scrub(&self, progress: Progress<'_>) -> Result<ScrubReport> {
         let mut report = ScrubReport::default();
-        let used = |target: &Arc<Target>| {
-            target.commit_log()?;
-            walk::usage(target, &[]).map(|usage| live(&usage))
-        };
+        let used = |target: &Arc<Target>| walk::usage(target, &[]).map(|usage| live(&usage));
         let total = self.targets.iter().map(used).sum::<Result<u64>>()?;
         for target in &self.targets {
             scrub_target(target, total, progress, &mut report)?;
@@ -179,7 +176,7 @@ impl OpenPool {
         let mut freed = 0;
         for (number, target) in self.targets.iter().enumerate() {
             let before = target.whole_free_bytes();
-            target.commit_log()?;
+            target.flush()?;
             target.compact_all()?;
             freed += target.whole_free_bytes().saturating_sub(before);
             progress(number as u64 + 1, self.targets.len() as u64);
@@ -202,10 +199,11 @@ fn check_records(
     report: &mut CheckReport,
     problems: &mut Vec<String>,
 ) -> Result<Vec<Vec<u8>>> {
-    let txn = target.index.read()?;
+    let view = target.view_in_doubt(Scope::Under(&all_data()))?;
+    let txn = view.committed();
     let mut damaged = Vec::new();
     let mut previous: Option<(Vec<u8>, u64)> = None;
-    walk::records(&txn, |key, found| {
+    walk::records(&view, |key, found| {
         report.records += 1;
         let trouble = match &found {
             Err(error) => Some(error.to_string()),
@@ -222,14 +220,14 @@ fn check_records(
         }
         Ok(())
     })?;
-    walk::table(&txn, Table::Reply, |key, value| {
+    walk::table(txn, Table::Reply, |key, value| {
         if !is_sound_reply(key, value) {
             problems
                 .push(format!("target {}: a damaged entry of the reply cache", target.number()));
             damaged.push(key.to_vec());
         }
     })?;
-    check_commits(target, &txn, problems, &mut damaged)?;
+    check_commits(target, txn, problems, &mut damaged)?;
     Ok(damaged)
 }
 
@@ -261,7 +259,7 @@ fn collect(target: &Target) -> Result<()> {
     if target.is_prepared() {
         return Ok(());
     }
-    match target.commit_log().and_then(|()| target.collect()) {
+    match target.collect() {
         Err(error) if error.kind() == ErrorKind::InDoubt => Ok(()),
         collected => collected,
     }
@@ -307,7 +305,7 @@ fn unnamed(parts: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
 }
 
 fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {
-    let mut txn = target.write_txn()?;
+    let mut txn = target.begin_in_doubt()?;
     for key in keys {
         txn.delete(key)?;
     }
@@ -362,8 +360,8 @@ fn scrub_target(
 ) -> Result<()> {
     let mut from = Some(Vec::new());
     while let Some(position) = from {
-        let txn = target.read_in_doubt()?;
-        from = scrub_batch(target, &txn, &position, report)?;
+        let view = target.view_in_doubt(Scope::Under(&all_data()))?;
+        from = scrub_batch(target, &view, &position, report)?;
         progress(report.bytes, total);
     }
     Ok(())
@@ -374,13 +372,13 @@ const SCRUB_BATCH: u64 = 256;
 
 fn scrub_batch(
     target: &Target,
-    txn: &Txn,
+    view: &ReadView<'_>,
     position: &[u8],
     report: &mut ScrubReport,
 ) -> Result<Option<Vec<u8>>> {
     let mut seen = 0;
     let mut next = None;
-    walk::records_from(txn, position, |key, found| {
+    walk::records_from(view, position, |key, found| {
         if seen == SCRUB_BATCH {
             next = Some(key.to_vec());
             return Ok(false);

@@ -8,13 +8,13 @@ mod processes;
 pub(crate) use processes::PROCESS_BYTES;
 
 use crate::io::folder::{Folder, Use};
-use crate::io::map::SharedAtomics;
+use crate::io::map::{SharedAtomics, SharedWord};
 use crate::io::own::Own;
 use crate::io::{lock, sys};
 use crate::leases::LEASE_TABLE_LEN;
-use crate::log::{LOG_LEN, Log, Puts};
 use crate::superblock::Superblock;
 use crate::sync::AtomicU64;
+use crate::write_buffer::{BUFFER_LEN, Puts, WriteBuffer};
 use crate::{double_open, leases};
 use esker_types::info::ContainerId;
 use esker_types::limits::PROCESSES_MAX;
@@ -23,8 +23,8 @@ use processes::BYTE_PROCESS;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 /// Name of the control file in the directory of a pool.
 pub(crate) const NAME: &str = "control";
@@ -32,6 +32,8 @@ pub(crate) const NAME: &str = "control";
 const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
 const HEADER_LEN: usize = 512;
 const TARGET_HEAD_LEN: usize = 8;
+/// Position of [`TargetAtomics::writer`] in the head of a target.
+const WRITER: usize = 4;
 /// Slots of a target's conflict table.
 pub(crate) const CONFLICT_SLOTS: usize = 4096;
 pub(crate) const SEGMENT_LEN: usize = 4;
@@ -45,7 +47,7 @@ pub(crate) struct ProcessSlot(pub(crate) u32);
 pub(crate) struct Control {
     /// The file with the locks of this process.
     file: Own,
-    shared: SharedAtomics,
+    shared: Arc<SharedAtomics>,
     /// The pool cannot be written to: the atomics are a private copy of this process, and nothing is locked.
     pub(crate) read_only: bool,
     targets: u32,
@@ -54,6 +56,7 @@ pub(crate) struct Control {
     /// Number of atomics per target.
     target_len: usize,
     segments: usize,
+    has_write_buffers: bool,
     boot_id: u64,
     /// Held while the segments of a dead process are taken over: file locks do not exclude threads of one process.
     reaping: Mutex<()>,
@@ -88,7 +91,7 @@ impl<'c> TargetAtomics<'c> {
 
     /// The write transaction that is open, or was open last.
     pub(crate) fn writer(self) -> &'c AtomicU64 {
-        &self.0[4]
+        &self.0[WRITER]
     }
 
     /// Number of index blocks that are not in use; may be off after a process died.
@@ -158,30 +161,39 @@ fn leases_end(targets: usize, segments: usize) -> usize {
     targets_end(targets, segments) + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
 }
 
-/// Number of atomics in front of those of logs.
-fn logs_begin(targets: usize, segments: usize) -> usize {
+/// Number of atomics in front of the write buffers.
+fn buffers_begin(targets: usize, segments: usize) -> usize {
     leases_end(targets, segments) + targets * CONFLICT_SLOTS
 }
 
 /// Bytes of the control file of a pool.
 pub(crate) fn file_size(superblock: &Superblock) -> u64 {
     let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
-    let logs = if superblock.has_log() { targets * LOG_LEN } else { 0 };
-    ((logs_begin(targets, segments) + logs) * 8) as u64
+    let has_buffers = superblock.has_write_buffer() || superblock.has_old_log();
+    let buffers = if has_buffers { targets * BUFFER_LEN } else { 0 };
+    ((buffers_begin(targets, segments) + buffers) * 8) as u64
 }
 
-/// What the log of target `number` has that is later than commit `last` of its index, in a pool that nobody has open.
-/// Nothing if the control file cannot be read.
-pub(crate) fn left_in_log(pool: &Folder, superblock: &Superblock, number: u32, last: u64) -> Puts {
-    let file = pool.file(NAME, Use::Read, superblock.file_permissions()).ok();
+/// Puts in the write buffer of target `number` on top of commit `last` of its index, in a pool that nobody has open.
+///
+/// # Errors
+/// `Corrupt` if the buffer is damaged, those of the file system if the control file cannot be read.
+pub(crate) fn left_in_buffer(
+    pool: &Folder,
+    superblock: &Superblock,
+    number: u32,
+    last: u64,
+) -> Result<Puts> {
+    if !superblock.has_write_buffer() {
+        return Ok(Puts::default());
+    }
+    let file = pool.file(NAME, Use::Read, superblock.file_permissions())?;
     let count = (file_size(superblock) / 8) as usize;
-    let atomics = file.filter(|_| superblock.has_log());
-    let atomics = atomics.and_then(|file| SharedAtomics::copy_of(&file, count).ok());
-    let Some(atomics) = atomics else { return Puts::default() };
-    let begin = logs_begin(superblock.targets as usize, superblock.segments as usize);
-    let first = begin + number as usize * LOG_LEN;
-    let log = Log::of(&atomics[first..][..LOG_LEN]);
-    if log.base_number() >= last { log.puts() } else { Puts::default() }
+    let atomics = SharedAtomics::copy_of(&file, count)
+        .map_err(|error| Error::io("reading the control file", &error))?;
+    let begin = buffers_begin(superblock.targets as usize, superblock.segments as usize);
+    let first = begin + number as usize * BUFFER_LEN;
+    WriteBuffer::from_atomics(&atomics[first..][..BUFFER_LEN]).left_after(last)
 }
 
 /// Extends a control file of the first release, which has no atomics for processes and leases.
@@ -281,12 +293,13 @@ impl Control {
         let targets_end = targets_end(targets, segments);
         let mut control = Self {
             file,
-            shared: atomics,
+            shared: Arc::new(atomics),
             read_only,
             targets: superblock.targets,
             targets_end,
             target_len: target_len(segments),
             segments,
+            has_write_buffers: superblock.has_write_buffer(),
             boot_id,
             reaping: Mutex::default(),
             slot: ProcessSlot(0),
@@ -296,9 +309,6 @@ impl Control {
             control.join_namespaces()?;
             let slot = control.take_slot()?;
             leases::forget_predecessors(&control, slot);
-            (0..control.targets)
-                .filter_map(|number| control.log(number))
-                .for_each(|log| log.forget_owner(slot));
             Ok(slot)
         })?;
         double_open::enter(&control);
@@ -393,11 +403,32 @@ impl Control {
         &self.shared[first + number as usize * CONFLICT_SLOTS..][..CONFLICT_SLOTS]
     }
 
-    /// The log of target `number`, if the pool has logs.
+    /// The write buffer of target `number`, if the pool has write buffers.
     #[inline]
-    pub(crate) fn log(&self, number: u32) -> Option<Log<'_>> {
-        let first = logs_begin(self.targets as usize, self.segments) + number as usize * LOG_LEN;
-        self.shared.get(first..first + LOG_LEN).map(Log::of)
+    pub(crate) fn write_buffer(&self, number: u32) -> Option<WriteBuffer<'_>> {
+        let atomics = self.has_write_buffers.then(|| self.words_of_buffer(number))?;
+        Some(WriteBuffer::from_atomics(atomics))
+    }
+
+    /// Atomics of the write buffer of target `number`.
+    fn words_of_buffer(&self, number: u32) -> &[AtomicU64] {
+        let begin = buffers_begin(self.targets as usize, self.segments);
+        &self.shared[begin + number as usize * BUFFER_LEN..][..BUFFER_LEN]
+    }
+
+    /// True if the log that an experimental format had in place of the write buffer of target `number` has puts on top of
+    /// commit `last`.
+    pub(crate) fn has_puts_in_old_log(&self, number: u32, last: u64) -> bool {
+        let words = self.words_of_buffer(number);
+        let word = |at: usize| words[at].load(Ordering::Acquire);
+        let (base, len, kept) = (word(2), word(4), word(8));
+        len > 0 && (base == last || kept == last)
+    }
+
+    /// [`TargetAtomics::writer`] of target `number`, for an owner that outlives a borrow.
+    pub(crate) fn writer_word(&self, number: u32) -> SharedWord {
+        let begin = HEADER_LEN + number as usize * self.target_len;
+        SharedWord::new(&self.shared, begin + WRITER)
     }
 
     /// The atomics of target `number`.

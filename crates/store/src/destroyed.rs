@@ -6,6 +6,7 @@ use crate::io::txn::Txn;
 use crate::keys::{DataKey, Key, Table};
 use crate::pool::OpenPool;
 use crate::record::{Record, split_history};
+use crate::target::Scope;
 use esker_types::info::ContainerId;
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
@@ -22,7 +23,7 @@ pub(crate) fn purge_key(container: ContainerId) -> Key {
 pub(crate) fn empty_all(pool: &OpenPool) -> Result<()> {
     let prefix = Key::table(Table::Destroyed);
     let mut destroyed = Vec::new();
-    each(&*pool.targets[0].read_index()?, &prefix, |key, _| {
+    each(pool.targets[0].view_of(Scope::Committed)?.committed(), &prefix, |key, _| {
         if let Some((number, rest)) = key[prefix.len()..].split_first_chunk() {
             destroyed.push((ContainerId(u32::from_be_bytes(*number)), rest.is_empty()));
         }

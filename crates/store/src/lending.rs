@@ -113,7 +113,7 @@ impl Target {
             return Ok(false);
         }
         let (used, total) = self.pages(txn)?;
-        let wanted = (total / SPARE_SHARE).max(SPARE_PAGES_MIN).max(self.pages_for_log(total));
+        let wanted = (total / SPARE_SHARE).max(SPARE_PAGES_MIN).max(self.pages_for_buffer(total));
         Ok(used + wanted > total && txn.id() >= lending.growth_pause.load(Ordering::Relaxed))
     }
 
@@ -191,7 +191,7 @@ impl Target {
 
     /// Commits what `work` does; false if there is no room for it.
     fn change_space(&self, work: impl FnOnce(&mut WriteTxn) -> Result<()>) -> Result<bool> {
-        let mut txn = self.txn_for_room()?;
+        let mut txn = self.begin_for_room()?;
         match work(&mut txn).and_then(|()| txn.commit()) {
             Ok(()) => Ok(true),
             Err(error) => {

@@ -19,7 +19,6 @@ mod io;
 mod keys;
 mod leases;
 mod lending;
-mod log;
 mod long_keys;
 mod pages;
 mod pool;
@@ -36,6 +35,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod write_buffer;
 
 pub use catalog::{Container, ContainerSpec};
 pub use check::{CheckReport, Progress, ScrubReport};

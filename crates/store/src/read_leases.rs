@@ -12,7 +12,7 @@
 use crate::catalog::Container;
 use crate::control::TargetAtomics;
 use crate::pool::OpenPool;
-use crate::read_version::{Reads, Slots};
+use crate::read_version::{Reads, Slots, Version};
 use crate::sync::{fence, sleep};
 use crate::target::Target;
 use esker_os::uptime;
@@ -58,7 +58,10 @@ impl OpenPool {
             return Ok(None);
         }
         // Looked up before the slots: what does not change until then holds in these versions, too.
-        let latest = reads.in_versions(|number| target(number).index.last_commit())?;
+        let latest = reads.in_versions(|number| {
+            let last = target(number).index.last_commit()?;
+            Ok(Version::committed(last).0)
+        })?;
         for ((number, _), slots) in &latest.0 {
             target(*number).promise(slots, now + LEASE + MARGIN);
         }

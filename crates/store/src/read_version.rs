@@ -4,6 +4,26 @@ use esker_types::ops::ReadTokens;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
+/// Version of a target: the id of its last commit (48 bits), and the number of words of puts in its write buffer on top of
+/// that (16 bits). Each change has a later version than everything before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version(pub(crate) u64);
+
+/// Bits of a version that count words of the write buffer.
+const BUFFER_BITS: u32 = 16;
+
+impl Version {
+    /// Version of a state of the index with so many words of puts on top of it.
+    pub(crate) fn new(transaction: u64, buffered: usize) -> Self {
+        Self(transaction << BUFFER_BITS | buffered as u64)
+    }
+
+    /// Version of a commit.
+    pub(crate) fn committed(transaction: u64) -> Self {
+        Self::new(transaction, 0)
+    }
+}
+
 /// A slot of a target's conflict table, and the version of the index that a read saw. The commit of a transaction is
 /// refused where the slot has changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -141,12 +141,6 @@ impl<'r> Record<'r> {
         bytes.first().is_some_and(|flags| flags & IN_SEGMENT == 0)
     }
 
-    /// The epoch of an encoded record, which may be damaged.
-    pub(crate) fn epoch_of(bytes: &[u8]) -> Option<Epoch> {
-        let (_flags, rest) = bytes.split_first()?;
-        rest.first_chunk().map(|epoch| Epoch(u64::from_le_bytes(*epoch)))
-    }
-
     /// True if sizes, locations and number of checksums are consistent. A valid checksum does not imply that: anyone
     /// who can write to the files can compute one.
     fn is_sound(&self) -> bool {

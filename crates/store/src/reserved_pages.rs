@@ -145,7 +145,7 @@ impl Target {
             if self.shared().reserved_pages().load(Ordering::Relaxed) == 0 {
                 break;
             }
-            match self.tend(self.txn_for_room()?, FreePageWork::Release(batch)) {
+            match self.tend(self.begin_for_room()?, FreePageWork::Release(batch)) {
                 Err(error) if error.kind() == ErrorKind::NoSpace => break,
                 result => result?,
             }

@@ -5,7 +5,7 @@ use crate::io::txn::Txn;
 use crate::keys::{DataKey, Key, Table};
 use crate::pool::OpenPool;
 use crate::record::{Record, split_history};
-use crate::target::Target;
+use crate::target::{Scope, Target};
 use esker_types::info::{ContainerId, SnapshotInfo};
 use esker_types::limits::SNAPSHOTS_MAX;
 use esker_types::{Epoch, Error, ErrorKind, Result};
@@ -71,7 +71,7 @@ impl OpenPool {
     pub fn create_snapshot(&self, container: &Container, name: &str) -> Result<Epoch> {
         self.refuse_more_snapshots(container)?;
         let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
-        coordinated(self, &targets, |changes| {
+        coordinated(self, &targets, &[], |changes| {
             container.check_alive(self)?;
             changes.iter_mut().try_for_each(|change| {
                 change.check_room()?;
@@ -91,7 +91,7 @@ impl OpenPool {
 
     /// Snapshots of a container, oldest first.
     pub fn list_snapshots(&self, container: &Container) -> Result<Vec<SnapshotInfo>> {
-        all(&*self.targets[0].read_index()?, container.id())
+        all(self.targets[0].view_of(Scope::Committed)?.committed(), container.id())
     }
 
     /// Destroys a snapshot and the history that no other snapshot shows.
@@ -100,7 +100,7 @@ impl OpenPool {
     /// `NotFound` if there is none at `epoch`.
     pub fn destroy_snapshot(&self, container: &Container, epoch: Epoch) -> Result<()> {
         let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
-        coordinated(self, &targets, |changes| {
+        coordinated(self, &targets, &[], |changes| {
             let mut there = false;
             for change in changes.iter_mut() {
                 there |= change.delete(&key(container.id(), epoch))?;

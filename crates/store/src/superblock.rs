@@ -14,8 +14,10 @@ pub const FORMAT_VERSION: u32 = 2;
 /// The version of pools that are one node's part of a pool: only part of what they hold concerns whoever opens them
 /// alone.
 pub(crate) const PART_VERSION: u32 = 3;
-/// The version of pools that have a log in front of each index.
-pub(crate) const LOG_VERSION: u32 = 4;
+/// The version of pools that had a log of puts in front of each index, an experiment: they open without it if it is empty.
+const OLD_LOG_VERSION: u32 = 4;
+/// The version of pools that have write buffers.
+pub(crate) const BUFFER_VERSION: u32 = 5;
 /// The oldest version, which this release reads: index and data have fixed shares.
 const FIXED_SHARES: u32 = 1;
 
@@ -114,10 +116,15 @@ impl Superblock {
         self.version > FIXED_SHARES
     }
 
-    /// True if small puts are stored in a log first.
+    /// True if small puts are stored in write buffers first.
     #[must_use]
-    pub fn has_log(&self) -> bool {
-        self.version == LOG_VERSION
+    pub fn has_write_buffer(&self) -> bool {
+        self.version == BUFFER_VERSION
+    }
+
+    /// True if the format has the log that the write buffer replaced.
+    pub(crate) fn has_old_log(&self) -> bool {
+        self.version == OLD_LOG_VERSION
     }
 
     /// Bytes reserved for data on each target.
@@ -177,9 +184,9 @@ impl Superblock {
     fn parse(text: &str) -> Result<Self> {
         let fields = Fields(text);
         let version: u32 = fields.number("format")?;
-        if !(FIXED_SHARES..=LOG_VERSION).contains(&version) {
+        if !(FIXED_SHARES..=BUFFER_VERSION).contains(&version) {
             let message = format!(
-                "format version {version}, this release reads versions {FIXED_SHARES} to {LOG_VERSION}: \
+                "format version {version}, this release reads versions {FIXED_SHARES} to {BUFFER_VERSION}: \
                  use the release that made the pool"
             );
             return Err(Error::new(ErrorKind::Incompatible, message));
@@ -226,7 +233,8 @@ impl Superblock {
             && (PAGE as u64..=self.segment_bytes).contains(&self.block_bytes)
             && self.blocks <= INDEX_BLOCKS_MAX
             && self.part.is_sound()
-            && (!self.has_log() || (self.durability == Durability::Process && !self.guarded))
+            && (!self.has_write_buffer()
+                || (self.durability == Durability::Process && !self.guarded))
             && (self.version == PART_VERSION) == (self.part != Part::WHOLE);
         if sound { Ok(()) } else { Err(bad("sizes")) }
     }
@@ -334,7 +342,7 @@ mod tests {
         let superblock = sample();
         let text = superblock.to_text();
         assert_eq!(Superblock::parse(&text), Ok(superblock));
-        let newer = text.replace("format = 2", "format = 5");
+        let newer = text.replace("format = 2", "format = 6");
         assert_eq!(Superblock::parse(&newer).unwrap_err().kind(), ErrorKind::Incompatible);
         for line in text.lines() {
             assert!(Superblock::parse(&text.replace(line, "")).is_err(), "without {line}");

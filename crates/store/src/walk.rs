@@ -4,7 +4,7 @@ use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
 use crate::record::{Body, Found, Record, parse_entry};
 use crate::segment::header::ALIGN;
-use crate::target::Target;
+use crate::target::{ReadView, Target};
 use esker_types::{Epoch, Result};
 use std::collections::HashMap;
 
@@ -40,21 +40,21 @@ impl Usage {
 
 /// Visits every record: its key (with table), its parts, and the record or its error.
 pub(crate) fn records(
-    txn: &Txn,
+    view: &ReadView<'_>,
     mut visit: impl FnMut(&[u8], Found<'_>) -> Result<()>,
 ) -> Result<()> {
-    records_from(txn, &[], |key, found| visit(key, found).map(|()| true))
+    records_from(view, &[], |key, found| visit(key, found).map(|()| true))
 }
 
 /// Visits records from key `position` on, as long as `visit` returns true.
 pub(crate) fn records_from(
-    txn: &Txn,
+    view: &ReadView<'_>,
     position: &[u8],
     mut visit: impl FnMut(&[u8], Found<'_>) -> Result<bool>,
 ) -> Result<()> {
     for table in [Table::Data, Table::History] {
         let prefix = Key::table(table);
-        let mut cursor = txn.cursor()?;
+        let mut cursor = view.cursor()?;
         let mut entry = cursor.seek(position.max(&prefix))?;
         while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(&prefix)) {
             if !visit(key, parse_entry(table, key, value))? {
@@ -84,20 +84,22 @@ pub(crate) fn segment_of(key: &[u8]) -> Option<u32> {
     number.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Counts the data of each segment: that of records, also in the log, and of commits that are prepared on the pool.
+/// Counts the data of each segment: that of records, of buffered puts, and of commits that are prepared on the pool. Records
+/// that buffered puts are going to replace count, too: their bytes are dead once the puts are committed.
 pub(crate) fn usage(target: &Target, prepared: &[Prepared]) -> Result<Usage> {
-    let txn = target.index.read()?;
+    let (view, puts) = target.committed_and_buffered()?;
+    let txn = view.committed();
     let mut usage = Usage {
-        dead: crate::segment::collect::all_dead(&txn)?,
-        has_snapshots: crate::snapshots::any(&txn)?,
-        last_epoch: crate::snapshots::last_of_all(&txn)?.max(crate::commit::last_applied(&txn)?),
+        dead: crate::segment::collect::all_dead(txn)?,
+        has_snapshots: crate::snapshots::any(txn)?,
+        last_epoch: crate::snapshots::last_of_all(txn)?.max(crate::commit::last_applied(txn)?),
         ..Usage::default()
     };
-    records(&txn, |_, found| {
+    records(&view, |_, found| {
         found.iter().for_each(|(_, record)| usage.count(record));
         Ok(())
     })?;
-    for put in target.logged_puts()?.iter() {
+    for put in puts.iter() {
         let found = parse_entry(Table::Data, put.key, put.record);
         found.iter().for_each(|(_, record)| usage.count(record));
     }

@@ -91,10 +91,10 @@ pub(crate) struct Create {
     /// extra time]
     #[arg(long)]
     huge_pages: bool,
-    /// Store small puts and new extents in a log before they are committed to the index: two to three
-    /// times as fast, but experimental (see docs/decisions/0053)
+    /// Store small puts and new extents in a write buffer before they are committed to the index: two to
+    /// three times as fast (see docs/decisions/0054)
     #[arg(long)]
-    put_log: bool,
+    write_buffer: bool,
     /// Sync files and directories before each operation returns (posix: only)
     #[arg(long)]
     fsync: bool,
@@ -309,7 +309,7 @@ impl Create {
             [self.size.is_some(), self.segment_size.is_some(), self.index_percent.is_some()];
         let others =
             [self.directory.dir.is_some(), self.targets.is_some(), self.durability.is_some()];
-        let switches = [self.guarded, self.group.is_some(), self.huge_pages, self.put_log];
+        let switches = [self.guarded, self.group.is_some(), self.huge_pages, self.write_buffer];
         [&sizes[..], &others, &switches].concat().contains(&true)
     }
 
@@ -329,7 +329,7 @@ impl Create {
             index_percent: self.index_percent,
             segment_bytes: self.segment_size.map(|size| size.0),
             huge_pages: self.huge_pages,
-            put_log: self.put_log,
+            write_buffer: self.write_buffer,
             ..PoolSpec::new(self.label(), size.0)
         })
     }

@@ -1,6 +1,6 @@
 //! Applies staged writes to the index.
+use super::buffered;
 use super::change::Change;
-use super::logged;
 use super::stage::{Content, Piece, Staged, StagedAkey};
 use crate::catalog::Container;
 use crate::io::txn::{Entry, Inserted, Txn};
@@ -165,7 +165,7 @@ impl Applier<'_, '_> {
         match &akey.content {
             Content::Single(piece) => self.put_single(akey, piece),
             Content::Array { record_size, pieces } => {
-                logged::note_array(self.change, oid)?;
+                buffered::note_array(self.change, oid)?;
                 pieces.iter().try_for_each(|piece| self.put_extent(akey, *record_size, piece))
             }
             Content::Punch(extents) => {

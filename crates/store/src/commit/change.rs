@@ -4,6 +4,7 @@ use crate::io::txn::PAGE;
 use crate::io::txn::{Inserted, Txn, WriteTxn};
 use crate::keys::{Key, Table, history_key};
 use crate::read_leases::outwaiting;
+use crate::read_version::Version;
 use crate::record::{Record, RecordBytes};
 use crate::target::Target;
 use esker_types::info::ContainerId;
@@ -278,7 +279,7 @@ impl<'t> Change<'t> {
         }
         self.check_growth()?;
         let touched = std::mem::take(&mut self.touched);
-        note_versions(self.target, self.txn.id(), &touched);
+        note_versions(self.target, Version::committed(self.txn.id()), &touched);
         self.target.expect_no_leases(&touched)?;
         self.settle_dead()
     }
@@ -317,11 +318,11 @@ impl<'t> Change<'t> {
     }
 }
 
-/// Stores for conflict detection that slots change with transaction `version`. Call before its commit.
-pub(super) fn note_versions(target: &Target, version: u64, slots: &[u32]) {
+/// Stores for conflict detection that slots change with `version`. Call before others can see the change.
+pub(super) fn note_versions(target: &Target, version: Version, slots: &[u32]) {
     let atomics = target.shared();
     for slot in slots {
-        atomics.conflicts()[*slot as usize].store(version, Ordering::Release);
+        atomics.conflicts()[*slot as usize].store(version.0, Ordering::Release);
     }
 }
 

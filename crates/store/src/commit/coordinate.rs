@@ -12,11 +12,13 @@ use super::change::with_room;
 use super::change::{Change, IndexEdit};
 use super::doubt::{PREPARED, commit_all};
 use super::intent::{Intent, decode, encode};
+use super::lock::WriteLock;
 use super::prepared::{self, Prepared};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::pool::OpenPool;
 use crate::read_leases::{all_unleased, outwaiting};
+use crate::read_version::ReadVersion;
 use crate::target::Target;
 use esker_types::ops::Commit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
@@ -38,29 +40,30 @@ pub(super) fn applied_key() -> Key {
 pub(crate) fn coordinated(
     pool: &OpenPool,
     targets: &[&Target],
+    read_versions: &[ReadVersion],
     mut work: impl FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
     outwaiting(|| {
         let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
         pool.control.expect_file()?;
-        while_held(targets, &mut || with_room(targets, || attempt(pool, targets, &mut work)))
+        while_held(targets, &mut || {
+            with_room(targets, || attempt(pool, targets, read_versions, &mut work))
+        })
     })
 }
 
 fn attempt(
     pool: &OpenPool,
     targets: &[&Target],
+    read_versions: &[ReadVersion],
     work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
     targets.iter().try_for_each(|target| finish(pool, target))?;
-    let txns = targets.iter().map(|target| target.write_txn());
-    let mut txns = txns.collect::<Result<Vec<_>>>()?;
+    let mut txns = begin_unchanged(targets, read_versions)?;
     let epoch = pool.control.next_epoch();
-    let journals = match record(targets, &mut txns, epoch, true, work)? {
+    let journals = match record(targets, &mut txns, epoch, work)? {
         Recorded::Many(journals) => journals,
-        Recorded::One(number) => {
-            return commit_one(targets[number], txns.swap_remove(number)).map(|()| epoch);
-        }
+        Recorded::One(number) => return txns.swap_remove(number).commit().map(|()| epoch),
         Recorded::Nothing => return Ok(epoch),
     };
     let numbers: Vec<u32> = targets.iter().map(|target| target.number()).collect();
@@ -77,62 +80,55 @@ fn attempt(
     Ok(epoch)
 }
 
-/// As [`coordinated`], for `work` that changes one of the targets only, and reads what must not change until its commit
-/// from the others. No doubt is needed for that, and nobody coordinates: the locks of the indexes suffice.
-///
-/// `changed` is the position of the target that changes.
+/// Begins a write transaction on each of the targets, whose coordination locks are held, unless what a transaction read has
+/// changed.
+pub(super) fn begin_unchanged(
+    targets: &[&Target],
+    read_versions: &[ReadVersion],
+) -> Result<Vec<WriteTxn>> {
+    let locks = targets.iter().map(|target| target.lock_in_doubt()).collect::<Result<Vec<_>>>()?;
+    // Before the write buffers are flushed, so that a transaction that must restart does not flush them in vain.
+    locks.iter().try_for_each(|lock| lock.expect_unchanged(read_versions))?;
+    locks.into_iter().map(WriteLock::flush).collect()
+}
+
+/// As [`coordinated`], for `work` that changes only the target at position `changed`. The others have only been read from,
+/// and must not change until the commit. No doubt is needed for that, and nobody coordinates: the write locks suffice.
 pub(crate) fn committed_alone(
     pool: &OpenPool,
     targets: &[&Target],
     changed: usize,
-    mut work: impl FnMut(&mut [Change<'_>]) -> Result<()>,
+    read_versions: &[ReadVersion],
+    mut work: impl FnMut(&mut Change<'_>) -> Result<()>,
 ) -> Result<Epoch> {
-    let alone =
-        outwaiting(|| with_room(targets, || attempt_alone(pool, targets, changed, &mut work)))?;
-    alone.map_or_else(|| coordinated(pool, targets, work), Ok)
-}
-
-/// The epoch of the commit; `None` if more than one target has changed: then nothing is committed.
-fn attempt_alone(
-    pool: &OpenPool,
-    targets: &[&Target],
-    changed: usize,
-    work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
-) -> Result<Option<Epoch>> {
-    let mut txns = begin_undoubted(targets)?;
-    if let (Some(target), Some(txn)) = (targets.get(changed), txns.get(changed)) {
-        target.note_writer(txn);
-    }
-    let epoch = pool.control.next_epoch();
-    match record(targets, &mut txns, epoch, false, work)? {
-        Recorded::Nothing => Ok(Some(epoch)),
-        Recorded::One(number) => {
-            commit_one(targets[number], txns.swap_remove(number)).map(|()| Some(epoch))
+    let mut attempt = || {
+        let mut locks = lock_undoubted(targets)?;
+        locks.iter().try_for_each(|lock| lock.expect_unchanged(read_versions))?;
+        let mut txn = locks.remove(changed).flush()?;
+        let epoch = pool.control.next_epoch();
+        let mut change = Change::new(targets[changed], &mut txn, epoch);
+        work(&mut change)?;
+        change.finish()?;
+        match change.is_changed() {
+            true => txn.commit().map(|()| epoch),
+            false => Ok(epoch),
         }
-        Recorded::Many(_) => Ok(None),
-    }
+    };
+    outwaiting(|| with_room(targets, &mut attempt))
 }
 
-/// Begins a write transaction on each of the targets, once none of them is in doubt. They cannot get into doubt as long as
-/// their indexes are locked.
-fn begin_undoubted(targets: &[&Target]) -> Result<Vec<WriteTxn>> {
+/// Takes the write locks of the targets, once none of them is in doubt. They cannot get into doubt as long as the locks are
+/// held.
+fn lock_undoubted<'t>(targets: &[&'t Target]) -> Result<Vec<WriteLock<'t>>> {
     loop {
-        let begin = |target: &&Target| {
-            target.await_turn()?;
-            target.write_txn()
-        };
-        let txns = targets.iter().map(begin).collect::<Result<Vec<_>>>()?;
+        let locks = targets.iter().map(|target| target.lock_in_doubt());
+        let locks = locks.collect::<Result<Vec<_>>>()?;
         let Some(target) = targets.iter().find(|target| target.is_in_doubt()) else {
-            return Ok(txns);
+            return Ok(locks);
         };
-        drop(txns); // Who settles may have to wait for somebody who needs these locks.
+        drop(locks); // The owner of the coordination lock may wait for these locks.
         settle(target)?;
     }
-}
-
-fn commit_one(target: &Target, txn: WriteTxn) -> Result<()> {
-    target.note_writer(&txn);
-    txn.commit()
 }
 
 /// Longest intent, in bytes, that is kept until the next one replaces it; longer ones would occupy pages.
@@ -144,7 +140,7 @@ pub(super) fn forget_intent(targets: &[&Target]) -> Result<()> {
     if targets.iter().any(|target| target.is_in_doubt()) {
         return Ok(());
     }
-    let mut txn = first.write_txn()?;
+    let mut txn = first.begin_in_doubt()?;
     txn.delete(&intent_key())?;
     txn.commit()
 }
@@ -158,18 +154,17 @@ enum Recorded {
     Many(Vec<Vec<IndexEdit>>),
 }
 
-/// Does the work in the open transactions; `for_many` if more than one target may commit.
+/// Does the work in the open transactions.
 fn record(
     targets: &[&Target],
     txns: &mut [WriteTxn],
     epoch: Epoch,
-    for_many: bool,
     work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Recorded> {
     // The edits of the coordinator commit with the decision: nobody has to repeat them.
     let begin = |(number, (target, txn))| match number {
-        1.. if for_many => Change::new(target, txn, epoch).with_journal(),
-        _ => Change::new(target, txn, epoch),
+        0 => Change::new(target, txn, epoch),
+        _ => Change::new(target, txn, epoch).with_journal(),
     };
     let pairs = targets.iter().copied().zip(txns).enumerate();
     let mut changes: Vec<_> = pairs.map(begin).collect();
@@ -181,8 +176,6 @@ fn record(
             changes[only].finish()?;
             return Ok(Recorded::One(only));
         }
-        // Nothing is stored yet that others would take for a conflict.
-        _ if !for_many => return Ok(Recorded::Many(Vec::new())),
         _ => {}
     }
     all_unleased(changes.iter_mut().map(Change::finish))?;
@@ -315,7 +308,7 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
         return Ok(());
     };
     target.with_room(|| {
-        let mut txn = target.write_txn()?;
+        let mut txn = target.begin_in_doubt()?;
         if applied(&txn)? >= intent.epoch.0 {
             return Ok(());
         }
@@ -392,8 +385,7 @@ mod tests {
         let both = [&*state.targets[0], &*state.targets[1]];
         let mut txns: Vec<_> = both.iter().map(|t| t.index.write().unwrap()).collect();
         let epoch = state.control.next_epoch();
-        let Recorded::Many(journals) =
-            record(&both, &mut txns, epoch, true, &mut { work }).unwrap()
+        let Recorded::Many(journals) = record(&both, &mut txns, epoch, &mut { work }).unwrap()
         else {
             panic!("nothing to die in the middle of")
         };
@@ -438,8 +430,8 @@ mod tests {
             changes.iter_mut().try_for_each(|change| change.put(b"Tkey", b"value"))
         };
         die_half_way(&state, put);
-        coordinated(&state, &[first, third], put).unwrap();
-        let txn = second.read().unwrap();
+        coordinated(&state, &[first, third], &[], put).unwrap();
+        let txn = second.view_of(crate::target::Scope::Committed).unwrap();
         assert_eq!(txn.get(b"Tkey").unwrap(), Some(&b"value"[..]));
     }
 
@@ -453,21 +445,29 @@ mod tests {
         let before: Vec<_> = last().collect();
         let put =
             |value: &'static [u8]| move |changes: &mut [Change<'_>]| changes[1].put(b"Tkey", value);
-        let stored = || targets[1].read().unwrap().get(b"Tkey").unwrap().map(<[u8]>::to_vec);
-        coordinated(&state, &targets, put(b"value")).unwrap();
+        let stored = || {
+            targets[1]
+                .view_of(crate::target::Scope::Committed)
+                .unwrap()
+                .get(b"Tkey")
+                .unwrap()
+                .map(<[u8]>::to_vec)
+        };
+        coordinated(&state, &targets, &[], put(b"value")).unwrap();
         assert_eq!(stored().as_deref(), Some(&b"value"[..]));
-        committed_alone(&state, &targets, 1, put(b"other")).unwrap();
+        let other = |change: &mut Change<'_>| change.put(b"Tkey", b"other");
+        committed_alone(&state, &targets, 1, &[], other).unwrap();
         assert_eq!(stored().as_deref(), Some(&b"other"[..]));
         assert_eq!(last().collect::<Vec<_>>(), [before[0], before[1] + 2, before[2]]);
         assert!(targets.iter().all(|target| !target.is_in_doubt()));
-        coordinated(&state, &targets, |_| Ok(())).unwrap();
-        committed_alone(&state, &targets, 0, |_| Ok(())).unwrap();
+        coordinated(&state, &targets, &[], |_| Ok(())).unwrap();
+        committed_alone(&state, &targets, 0, &[], |_| Ok(())).unwrap();
         assert_eq!(last().sum::<u64>(), before.iter().sum::<u64>() + 2);
     }
 
-    /// Also if a process has died half-way before, and if more than one target changes after all.
+    /// Also if a process has died half-way before.
     #[test]
-    fn what_commits_alone_sees_commits_whole_and_is_one_itself() {
+    fn commit_of_one_target_sees_other_commits_whole() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         let state = pool.opened();
         let targets: Vec<&Target> = state.targets.iter().map(AsRef::as_ref).collect();
@@ -475,16 +475,20 @@ mod tests {
             changes.iter_mut().try_for_each(|change| change.put(b"Tkey", value))
         };
         die_half_way(&state, |changes| put(changes, b"value"));
-        let both = |changes: &mut [Change<'_>]| {
-            let seen = [0, 1].map(|number: usize| changes[number].txn().get(b"Tkey").unwrap());
-            assert_eq!(seen, [Some(&b"value"[..]); 2]);
-            put(changes, b"other")
+        let other = |change: &mut Change<'_>| {
+            assert_eq!(change.txn().get(b"Tkey")?, Some(&b"value"[..]));
+            change.put(b"Tkey", b"other")
         };
-        committed_alone(&state, &targets, 0, both).unwrap();
-        let stored =
-            |target: &&Target| target.read().unwrap().get(b"Tkey").unwrap().map(<[u8]>::to_vec);
-        assert!(targets.iter().map(stored).all(|value| value.as_deref() == Some(b"other")));
-        let applied = |target: &&Target| applied(&target.index.read().unwrap()).unwrap();
-        assert_eq!(applied(&targets[0]), applied(&targets[1]), "by one commit");
+        committed_alone(&state, &targets, 0, &[], other).unwrap();
+        let stored = |target: &&Target| {
+            target
+                .view_of(crate::target::Scope::Committed)
+                .unwrap()
+                .get(b"Tkey")
+                .unwrap()
+                .map(<[u8]>::to_vec)
+        };
+        let values: Vec<_> = targets.iter().map(stored).collect();
+        assert_eq!(values, [Some(b"other".to_vec()), Some(b"value".to_vec())]);
     }
 }

@@ -1,6 +1,7 @@
 //! Group commit: threads of one process that wait for a sync of the same durable target share one transaction.
 //! Targets that need no sync commit each change by itself.
 use crate::io::txn::WriteTxn;
+use crate::read_version::ReadVersion;
 use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, yield_now};
 use crate::target::Target;
 use esker_types::{Epoch, Error, Result};
@@ -31,8 +32,8 @@ pub(crate) type Job<'j, T = WriteTxn> =
 trait Changing {
     type Txn;
 
-    /// Begins a transaction, once no other is open.
-    fn begin(&self) -> Result<Self::Txn>;
+    /// Begins a transaction, once no other is open, unless what a transaction read has changed.
+    fn begin(&self, read_versions: &[ReadVersion]) -> Result<Self::Txn>;
 
     /// Syncs the data that transactions refer to.
     fn sync(&self) -> Result<()>;
@@ -40,14 +41,17 @@ trait Changing {
     fn commit(&self, txn: Self::Txn) -> Result<()>;
 
     /// Ends a transaction whose only change failed. `spoiled` says that it has a part of that.
-    fn give_up(&self, txn: Self::Txn, spoiled: bool);
+    fn abort(&self, txn: Self::Txn, spoiled: bool);
 }
 
 impl Changing for Target {
     type Txn = WriteTxn;
 
-    fn begin(&self) -> Result<WriteTxn> {
-        self.begin_write()
+    fn begin(&self, read_versions: &[ReadVersion]) -> Result<WriteTxn> {
+        let lock = self.lock()?;
+        // Before the write buffer is flushed, so that a transaction that must restart does not flush it in vain.
+        lock.expect_unchanged(read_versions)?;
+        lock.flush()
     }
 
     fn sync(&self) -> Result<()> {
@@ -58,9 +62,11 @@ impl Changing for Target {
         txn.commit()
     }
 
-    fn give_up(&self, txn: WriteTxn, spoiled: bool) {
-        if !spoiled {
-            self.end_unused(txn);
+    /// Commits the buffered puts that the transaction includes, or the next one would make them again. If that fails,
+    /// they stay in the buffer.
+    fn abort(&self, txn: WriteTxn, spoiled: bool) {
+        if !spoiled && txn.includes_buffer {
+            let _ = txn.commit();
         }
     }
 }
@@ -104,38 +110,36 @@ enum End {
     Spoiled,
 }
 
-/// Whether a change may share a transaction with others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    /// It may share.
-    Allowed,
-    /// It must not: it depends on what was read, and must tell its own changes from those of others.
-    Refused,
-}
-
-/// Commits one change of `target`. `has_data` says that segments were written to for it.
+/// Commits one change of `target`, unless what a transaction read has changed. `has_data` says that segments were
+/// written to for it. A change that depends on reads shares no transaction, since it must tell its own changes from those
+/// of others.
 pub(crate) fn commit(
     target: &Target,
-    sharing: Sharing,
+    read_versions: &[ReadVersion],
     has_data: bool,
     job: Job<'_>,
 ) -> Result<Epoch> {
-    target.with_room(|| match (target.is_durable(), sharing) {
-        (false, _) => alone(target, false, job),
-        (true, Sharing::Refused) => alone(target, has_data, job),
-        (true, Sharing::Allowed) => target.group.together(target, has_data, job),
+    target.with_room(|| match (target.is_durable(), read_versions) {
+        (false, _) => alone(target, read_versions, false, job),
+        (true, []) => target.group.together(target, has_data, job),
+        (true, _) => alone(target, read_versions, has_data, job),
     })
 }
 
-fn alone<C: Changing>(target: &C, sync: bool, job: Job<'_, C::Txn>) -> Result<Epoch> {
+fn alone<C: Changing>(
+    target: &C,
+    read_versions: &[ReadVersion],
+    sync: bool,
+    job: Job<'_, C::Txn>,
+) -> Result<Epoch> {
     if sync {
         target.sync()?;
     }
-    let mut txn = target.begin()?;
+    let mut txn = target.begin(read_versions)?;
     match job(&mut txn) {
         Ok(epoch) => target.commit(txn).map(|()| epoch),
         Err(failed) => {
-            target.give_up(txn, failed.spoiled);
+            target.abort(txn, failed.spoiled);
             Err(failed.error)
         }
     }
@@ -160,7 +164,7 @@ impl<T> Group<T> {
             None => self.lead(state, target, has_data, job),
             Some(batch) if batch.spoiled || batch.followers + 1 >= GROUP_MAX => {
                 drop(state);
-                alone(target, has_data, job)
+                alone(target, &[], has_data, job)
             }
             Some(_) => self.follow(state, target, has_data, job),
         }
@@ -178,7 +182,7 @@ impl<T> Group<T> {
         has_data: bool,
         job: Job<'_, T>,
     ) -> Result<Epoch> {
-        let mut txn = target.begin()?;
+        let mut txn = target.begin(&[])?;
         let epoch = job(&mut txn).map_err(|failed| failed.error)?;
         state.number += 1;
         let number = state.number;
@@ -188,11 +192,11 @@ impl<T> Group<T> {
             yield_now();
         }
         let batch = self.lock().open.take();
-        let Some(batch) = batch else { return alone(target, has_data, job) };
+        let Some(batch) = batch else { return alone(target, &[], has_data, job) };
         let followers = batch.followers;
         let end = close(target, batch);
         self.announce(Outcome { number, takers: followers, end: end.clone() });
-        settle_end(end, Ok(epoch), || alone(target, has_data, job))
+        settle_end(end, Ok(epoch), || alone(target, &[], has_data, job))
     }
 
     fn has_room(&self) -> bool {
@@ -220,7 +224,7 @@ impl<T> Group<T> {
         let number = state.number;
         let Some(batch) = &mut state.open else {
             drop(state);
-            return alone(target, has_data, job);
+            return alone(target, &[], has_data, job);
         };
         // If the job panics, the batch stays spoiled: what it did so far must not be committed.
         batch.spoiled = true;
@@ -231,7 +235,7 @@ impl<T> Group<T> {
         batch.followers += 1;
         batch.has_data |= has_data;
         let end = self.wait_for(state, number);
-        settle_end(end, outcome, || alone(target, has_data, job))
+        settle_end(end, outcome, || alone(target, &[], has_data, job))
     }
 
     fn wait_for(&self, mut state: MutexGuard<'_, GroupState<T>>, number: u64) -> End {
@@ -298,7 +302,7 @@ mod tests {
         // As somebody on the way, which the leader waits for.
         target.group.arriving.fetch_add(1, Ordering::AcqRel);
         thread::scope(|threads| {
-            let lead = || commit(target, Sharing::Allowed, false, &mut |txn| put(txn, b"Tlead"));
+            let lead = || commit(target, &[], false, &mut |txn| put(txn, b"Tlead"));
             let leader = threads.spawn(lead);
             while target.group.lock().open.is_none() {
                 thread::yield_now();
@@ -306,12 +310,12 @@ mod tests {
             let mut half = |txn: &mut WriteTxn| {
                 put(txn, b"Thalf").map(|_| panic!("on purpose, before the other half"))
             };
-            let follow = || commit(target, Sharing::Allowed, false, &mut half);
+            let follow = || commit(target, &[], false, &mut half);
             assert!(catch_unwind(AssertUnwindSafe(follow)).is_err());
             target.group.arriving.fetch_sub(1, Ordering::AcqRel);
             leader.join().unwrap().unwrap();
         });
-        let txn = target.read().unwrap();
+        let txn = target.view_of(crate::target::Scope::Committed).unwrap();
         assert_eq!(txn.get(b"Tlead").unwrap(), Some(&b"there"[..]));
         assert_eq!(txn.get(b"Thalf").unwrap(), None);
     }
@@ -361,7 +365,7 @@ mod models {
     impl Changing for Arc<Index> {
         type Txn = Txn;
 
-        fn begin(&self) -> Result<Txn> {
+        fn begin(&self, _: &[ReadVersion]) -> Result<Txn> {
             let mut busy = self.busy.lock().unwrap();
             while *busy {
                 busy = self.free.wait(busy).unwrap();
@@ -386,7 +390,7 @@ mod models {
             Ok(())
         }
 
-        fn give_up(&self, _txn: Txn, _spoiled: bool) {}
+        fn abort(&self, _txn: Txn, _spoiled: bool) {}
     }
 
     /// A group, and the index it changes.

@@ -7,7 +7,7 @@
 //! touches tables of its own.
 use super::apply;
 use super::change::{Change, headroom_pages, with_room};
-use super::coordinate::{finish, intent_key, while_held};
+use super::coordinate::{begin_unchanged, finish, intent_key, while_held};
 use super::decision::{Decision, decision_key};
 use super::doubt::PREPARED;
 use super::intent;
@@ -32,6 +32,8 @@ struct Preparing<'p> {
     commit: Commit,
     targets: Vec<&'p Target>,
     snapshot: Option<PreparedSnapshot>,
+    /// Versions that must not have changed.
+    read_versions: &'p [ReadVersion],
 }
 
 impl OpenPool {
@@ -59,14 +61,12 @@ impl OpenPool {
         }
         let written = writes.iter().flat_map(|(_, targets)| targets.iter().copied());
         let numbers = written.chain(read_versions.iter().map(|read| read.target));
-        let preparing = Preparing::new(self, commit, numbers.collect(), None);
+        let mut preparing = Preparing::new(self, commit, numbers.collect(), None);
+        preparing.read_versions = read_versions;
         let staged = preparing.stage(container, writes)?;
         preparing.run(staged, &mut |changes, parts| {
             container.check_alive(self)?;
-            for (change, staged) in changes.iter().zip(parts) {
-                change.target().check_read_versions(read_versions, change.txn().id())?;
-                staged.check_held()?;
-            }
+            parts.iter().try_for_each(Staged::check_held)?;
             apply::apply_many(changes, container, writes, parts)
         })
     }
@@ -137,7 +137,8 @@ impl<'p> Preparing<'p> {
             numbers.insert(0);
         }
         let target = |number: u32| pool.targets[number as usize].as_ref();
-        Self { pool, commit, targets: numbers.into_iter().map(target).collect(), snapshot }
+        let targets = numbers.into_iter().map(target).collect();
+        Self { pool, commit, targets, snapshot, read_versions: &[] }
     }
 
     fn stage<'t>(
@@ -175,8 +176,7 @@ impl<'p> Preparing<'p> {
 
     fn attempt<'s>(&self, staged: &[Staged<'s>], work: Work<'_, 's>) -> Result<Epoch> {
         self.targets.iter().try_for_each(|target| finish(self.pool, target))?;
-        let txns = self.targets.iter().map(|target| target.begin_in_doubt());
-        let mut txns = txns.collect::<Result<Vec<_>>>()?;
+        let mut txns = begin_unchanged(&self.targets, self.read_versions)?;
         let epoch = self.pool.control.next_epoch();
         let before = self.first_pages(&txns)?;
         let parts = self.record(&mut txns, epoch, staged, work)?;

@@ -6,7 +6,7 @@ use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
 use crate::record::{CHECKSUM_LEN, checksum_of};
 use crate::segment::Appended;
-use crate::target::Target;
+use crate::target::{Scope, Target};
 use crate::walk;
 use esker_types::info::ContainerId;
 use esker_types::ops::{Commit, CommitId};
@@ -169,7 +169,7 @@ fn in_index(txn: &Txn) -> Result<Vec<Prepared>> {
 pub(crate) fn all(targets: &[Arc<Target>]) -> Result<Vec<Prepared>> {
     let mut found = Vec::new();
     for target in targets {
-        found.append(&mut in_index(&*target.read_in_doubt()?)?);
+        found.append(&mut in_index(target.view_in_doubt(Scope::Committed)?.committed())?);
     }
     Ok(found)
 }
@@ -178,7 +178,7 @@ pub(crate) fn all(targets: &[Arc<Target>]) -> Result<Vec<Prepared>> {
 pub(super) fn on(targets: &[Arc<Target>], number: u32) -> Result<Option<Prepared>> {
     // Its first target has it, and none that is higher than this one.
     for target in targets.iter().take(number as usize + 1) {
-        let found = in_index(&*target.read_in_doubt()?)?;
+        let found = in_index(target.view_in_doubt(Scope::Committed)?.committed())?;
         let mut here = found.into_iter().filter(|it| it.targets().any(|it| it == number));
         if let Some(found) = here.next() {
             return Ok(Some(found));

@@ -3,7 +3,7 @@
 use super::change::Change;
 use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
-use crate::target::Target;
+use crate::target::{Scope, Target};
 use crate::walk;
 use esker_types::limits::CHANGE_IDS_MAX;
 use esker_types::ops::ChangeId;
@@ -82,7 +82,7 @@ pub(super) fn find(txn: &Txn, id: Option<ChangeId>) -> Result<Option<Epoch>> {
 
 /// As [`find`], without the write lock: a change that is being done right now is not found.
 pub(super) fn find_early(target: &Target, id: ChangeId) -> Result<Option<Epoch>> {
-    find(&*target.read_index()?, Some(id))
+    find(target.view_of(Scope::Committed)?.committed(), Some(id))
 }
 
 /// Remembers that a change was done, if it has an id.
@@ -211,10 +211,15 @@ mod tests {
                     change.put(&key, &value_of(&key, 1, change.epoch))
                 })
                 .unwrap();
-            let kept = entries(&target.read().unwrap()).unwrap().len();
+            let kept =
+                entries(target.view_of(crate::target::Scope::Committed).unwrap().committed())
+                    .unwrap()
+                    .len();
             assert!(kept <= most, "{kept} are kept");
         }
-        let kept = entries(&target.read().unwrap()).unwrap().len();
+        let kept = entries(target.view_of(crate::target::Scope::Committed).unwrap().committed())
+            .unwrap()
+            .len();
         let newest = slots - kept as u16;
         assert!(kept >= most * 3 / 4);
         assert!((0..slots).all(|slot| found(target, slot, 1).is_some() == (slot >= newest)));

@@ -16,9 +16,10 @@ use super::prepared::{self, Prepared, PreparedPart, prepared_key};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::pool::OpenPool;
+use crate::read_version::Version;
 use crate::segment::collect::dead_bytes;
 use crate::snapshots;
-use crate::target::Target;
+use crate::target::{Scope, Target};
 use esker_types::ops::{Commit, CommitId, Outcome};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -128,7 +129,7 @@ impl OpenPool {
     pub(super) fn find_prepared(&self, id: CommitId) -> Result<Option<Prepared>> {
         let key = prepared_key(id);
         for target in &self.targets {
-            if let Some(value) = target.read_in_doubt()?.get(&key)? {
+            if let Some(value) = target.view_in_doubt(Scope::Committed)?.committed().get(&key)? {
                 return Prepared::decode(&key, value).map(Some);
             }
         }
@@ -138,7 +139,9 @@ impl OpenPool {
     /// The decision about a commit, and the target that has it.
     pub(super) fn find_decision(&self, id: CommitId) -> Result<Option<(&Target, Decision)>> {
         for target in &self.targets {
-            if let Some(decision) = Decision::find(&*target.read_in_doubt()?, id)? {
+            if let Some(decision) =
+                Decision::find(target.view_in_doubt(Scope::Committed)?.committed(), id)?
+            {
                 return Ok(Some((target, decision)));
             }
         }
@@ -256,7 +259,7 @@ impl Resolving<'_> {
         if let Verdict::Commit(_) = self.verdict {
             for ((target, part), txn) in self.targets.iter().zip(&self.found.parts).zip(&txns) {
                 // Nothing of it is leased: the doubt excludes that since it was prepared.
-                note_versions(target, txn.id(), &part.touched);
+                note_versions(target, Version::committed(txn.id()), &part.touched);
                 if self.found.snapshot.is_some() {
                     target.shared().snapshots().store(1, Ordering::Release);
                 }

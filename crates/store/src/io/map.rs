@@ -8,6 +8,8 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A shared, writable mapping of the first `len` bytes of a file.
 pub(crate) struct Map {
@@ -188,6 +190,24 @@ impl Map {
             // SAFETY: the range is inside the mapping; the call changes no content.
             unsafe { libc::madvise(place.cast(), len, libc::MADV_POPULATE_READ) };
         }
+    }
+}
+
+/// One atomic of a mapping, which it keeps alive.
+pub(crate) struct SharedWord {
+    atomics: Arc<SharedAtomics>,
+    at: usize,
+}
+
+impl SharedWord {
+    /// The atomic at a position, which must exist.
+    pub(crate) fn new(atomics: &Arc<SharedAtomics>, at: usize) -> Self {
+        Self { atomics: Arc::clone(atomics), at }
+    }
+
+    /// Stores zero.
+    pub(crate) fn clear(&self) {
+        self.atomics[self.at].store(0, Ordering::Release);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Transactions and cursors of an index.
 use super::index::{IdleTxn, Index, Pages};
+use super::map::SharedWord;
 use super::writing::Writing;
 use esker_types::{Error, ErrorKind, Result};
 use lmdb_master_sys as lmdb;
@@ -311,6 +312,10 @@ pub(crate) struct WriteTxn {
     /// A cursor at the entry that was put last: the next one is often beside it, and needs no descent of the tree then.
     put_cursor: Option<NonNull<lmdb::MDB_cursor>>,
     done: bool,
+    /// True if it includes puts of the write buffer.
+    pub(crate) includes_buffer: bool,
+    /// Word to clear before the write lock is released by an abort.
+    pub(crate) clear_on_abort: Option<SharedWord>,
     /// Keeps what `txn` points to.
     _index: Arc<Index>,
     _writing: Writing,
@@ -327,7 +332,15 @@ impl WriteTxn {
         let code = unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), 0, &raw mut raw) };
         index.check(code, "writing")?;
         let txn = Txn { raw, index: NonNull::from(&**index), has_copies: !index.is_mapped() };
-        Ok(Self { txn, put_cursor: None, done: false, _index: Arc::clone(index), _writing })
+        Ok(Self {
+            txn,
+            put_cursor: None,
+            done: false,
+            includes_buffer: false,
+            clear_on_abort: None,
+            _index: Arc::clone(index),
+            _writing,
+        })
     }
 
     /// The cursor at the entry that was put last. LMDB moves it along with what other puts move.
@@ -440,6 +453,9 @@ impl Drop for WriteTxn {
     fn drop(&mut self) {
         if !self.done {
             self.close_put_cursor();
+            if let Some(word) = self.clear_on_abort.take() {
+                word.clear();
+            }
             // SAFETY: the transaction is live and not used after this.
             unsafe { lmdb::mdb_txn_abort(self.txn.raw) };
         }

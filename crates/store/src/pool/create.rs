@@ -8,7 +8,7 @@ use crate::io::own::Own;
 use crate::io::sys::FileSystem;
 use crate::io::txn::PAGE;
 use crate::io::{huge, lock, sys};
-use crate::superblock::{Access, FORMAT_VERSION, LOCKS, LOG_VERSION, PART_VERSION, Superblock};
+use crate::superblock::{Access, BUFFER_VERSION, FORMAT_VERSION, LOCKS, PART_VERSION, Superblock};
 use crate::{control, data, lending, superblock};
 use esker_types::info::{Durability, Medium, Part};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
@@ -42,9 +42,9 @@ pub struct PoolSpec {
     /// Puts all data in huge pages, for pools in memory, however long the kernel takes to make them. By default, only
     /// as far as that takes no longer than small pages. See [`crate::HugePages`].
     pub huge_pages: bool,
-    /// Stores small puts in a log first, which makes them two to three times as fast. Only for pools of one node with
-    /// durability `process` that are not guarded.
-    pub put_log: bool,
+    /// Stores small puts in write buffers first, which makes them two to three times as fast. Only for pools of one node
+    /// with durability `process` that are not guarded.
+    pub write_buffer: bool,
     /// Which part of a pool over nodes it is; by default it is a pool of its own.
     pub part: Part,
     /// Its UUID; by default a random one.
@@ -65,7 +65,7 @@ impl PoolSpec {
             index_percent: None,
             segment_bytes: None,
             huge_pages: false,
-            put_log: false,
+            write_buffer: false,
             part: Part::WHOLE,
             uuid: None,
         }
@@ -421,13 +421,13 @@ fn with_slack(data: u64) -> u64 {
 
 /// The version of the format that a pool needs.
 fn version_of(spec: &PoolSpec, durability: Durability) -> Result<u32> {
-    let may_log = spec.part == Part::WHOLE && durability == Durability::Process && !spec.guarded;
+    let may_buffer = spec.part == Part::WHOLE && durability == Durability::Process && !spec.guarded;
     match spec.part {
-        _ if spec.put_log && !may_log => Err(invalid(
-            "only a pool of one node has a log of puts, with durability `process`, and not guarded"
+        _ if spec.write_buffer && !may_buffer => Err(invalid(
+            "only a pool of one node has write buffers, with durability `process`, and not guarded"
                 .to_owned(),
         )),
-        Part::WHOLE if spec.put_log => Ok(LOG_VERSION),
+        Part::WHOLE if spec.write_buffer => Ok(BUFFER_VERSION),
         Part::WHOLE => Ok(FORMAT_VERSION),
         part if part.is_sound() => Ok(PART_VERSION),
         Part { node, nodes } => {

@@ -103,7 +103,7 @@ pub fn will_record_exit() {
     AT_EXIT.call_once(|| ());
 }
 
-/// Commits what is in the logs of the pools that this process still has open, and records that their indexes are sound, so that
+/// Commits the buffered puts of the pools that this process still has open, and records that their indexes are sound, so that
 /// the next process need not verify them. For programs that end without closing anything.
 pub fn record_clean_exit() {
     // A pool that another thread is opening right now has nothing to record yet.
@@ -113,7 +113,7 @@ pub fn record_clean_exit() {
     states.iter().for_each(|state| {
         // What a signal handler interrupted will never be done.
         if !Writing::is_here() {
-            state.commit_logs();
+            state.flush_all();
         }
         state.record_clean();
     });
@@ -297,7 +297,7 @@ impl Drop for OpenPool {
             return;
         }
         self.release_all();
-        self.commit_logs();
+        self.flush_all();
         crate::double_open::leave(&self.control);
         setup::release_segments(&self.targets);
         self.record_clean();

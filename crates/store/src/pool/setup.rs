@@ -5,7 +5,7 @@ use crate::control::{Control, ProcessSlot};
 use crate::io::folder::Folder;
 use crate::segment::SegmentState;
 use crate::superblock::Superblock;
-use crate::target::Target;
+use crate::target::{Scope, Target};
 use crate::walk;
 use esker_types::info::Durability;
 use esker_types::{Error, ErrorKind, Result};
@@ -39,6 +39,9 @@ pub(super) fn set_up(
         let open =
             |number| Target::open(pool, superblock, Arc::clone(control), number).map(Arc::new);
         let targets = (0..superblock.targets).map(open).collect::<Result<Vec<_>>>()?;
+        if superblock.has_old_log() {
+            targets.iter().try_for_each(|target| refuse_old_log(superblock, target))?;
+        }
         if current {
             targets.iter().try_for_each(|target| forget_predecessor(target, control.slot))?;
         } else if purpose == Purpose::Use {
@@ -49,6 +52,20 @@ pub(super) fn set_up(
         }
         Ok(targets)
     })
+}
+
+/// Fails if the log of an experimental format has puts that the index lacks.
+fn refuse_old_log(superblock: &Superblock, target: &Target) -> Result<()> {
+    if !target.control.has_puts_in_old_log(target.number(), target.index.last_commit()?) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Incompatible,
+        format!(
+            "pool {} has puts in a log of an experimental format: open and close it once with the release that made it",
+            superblock.label
+        ),
+    ))
 }
 
 /// After a crash of the machine, only a durable pool is known to be intact.
@@ -141,7 +158,7 @@ pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
     atomics.freed().store(0, Ordering::Release);
     atomics.writer().store(0, Ordering::Release);
     // What changed before is not known any more. A transaction over nodes may have read it, and be committed only now.
-    let last = target.index.last_commit()?;
+    let last = target.view_in_doubt(Scope::Committed)?.version().0;
     atomics.conflicts().iter().for_each(|slot| slot.store(last, Ordering::Release));
     target.count_reserved()
 }
@@ -200,14 +217,15 @@ mod tests {
         let state = pool.opened();
         let target = &state.targets[0];
         let read = |version| [ReadVersion { target: 0, slot: 7, version }];
-        let before = target.index.last_commit().unwrap();
+        let version = || target.view_of(Scope::Committed).unwrap().version().0;
+        let before = version();
         let key = Key::table(Table::Segment).push(&1_u32.to_be_bytes());
         target.change(|change| change.put(&key, &0_u64.to_le_bytes())).unwrap();
         target.change(|change| change.put(&key, &0_u64.to_le_bytes())).unwrap();
         rebuild(target, &[]).unwrap();
-        let last = target.index.last_commit().unwrap();
-        let refused = target.check_read_versions(&read(before), last + 1).unwrap_err();
+        let lock = target.lock().unwrap();
+        let refused = lock.expect_unchanged(&read(before)).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TxRestart);
-        target.check_read_versions(&read(last), last + 1).unwrap();
+        lock.expect_unchanged(&read(version())).unwrap();
     }
 }

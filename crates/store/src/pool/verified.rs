@@ -123,7 +123,7 @@ mod tests {
         let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
         let oid = ObjectId::generate(0, 1, ObjectType::KvHashed, ObjectClass::S1);
         state.write(&container, 0, &[Write { oid, op }], &[], None).unwrap();
-        assert!(state.targets[0].logged().unwrap().is_some());
+        assert!(state.targets[0].has_buffered_puts().unwrap());
         std::mem::forget((pool, state, container));
     }
 
@@ -133,7 +133,7 @@ mod tests {
             return leave_open(Path::new(&path));
         }
         let mut pool = Scratch::new(24 << 20, |spec| {
-            (spec.targets, spec.put_log) = (Some(2), true);
+            (spec.targets, spec.write_buffer) = (Some(2), true);
         });
         pool.close();
         let name =
@@ -144,7 +144,7 @@ mod tests {
         assert!(known(&pool, |_| ()), "left in good order");
         pool.reopen();
         let state = pool.opened();
-        assert!(state.targets[0].logged().unwrap().is_none(), "all of it is in the index");
+        assert!(!state.targets[0].has_buffered_puts().unwrap(), "all of it is in the index");
     }
 
     /// Writes to a file until its times show it.

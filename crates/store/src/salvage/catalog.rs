@@ -113,10 +113,10 @@ impl Catalog {
         self.believed.contains(key)
     }
 
-    /// What a target has in its log, and the decided edits that have not been carried out.
+    /// Buffered puts of a target, and the decided edits that have not been carried out.
     pub(super) fn overlay_of(&self, shard: &Shard) -> Overlay {
         let mut overlay = Overlay::default();
-        shard.logged().for_each(|put| overlay.put(put.key, put.record));
+        shard.buffered().for_each(|put| overlay.put(put.key, put.record));
         let shard = shard.number();
         let Some(done) = self.applied.get(&shard) else { return overlay };
         for intent in self.intents.iter().filter(|intent| intent.epoch.0 > *done) {

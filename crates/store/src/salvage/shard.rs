@@ -1,13 +1,13 @@
 //! The files of one target of a damaged pool.
 use super::Losses;
-use crate::control::left_in_log;
+use crate::control::left_in_buffer;
 use crate::io::folder::{Folder, Use};
 use crate::io::index::DATA;
 use crate::keys::Table;
-use crate::log::{Put, Puts};
 use crate::pages::{Finding, Remains};
 use crate::record::Location;
 use crate::superblock::Superblock;
+use crate::write_buffer::{Put, Puts};
 use crate::{data, superblock};
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{ErrorKind, Result};
@@ -19,7 +19,7 @@ pub(super) struct Shard {
     number: u32,
     index: Option<Remains>,
     /// Puts that are not in the index yet.
-    logged: Puts,
+    buffered: Puts,
     data: Option<File>,
     segments: u32,
     segment_bytes: u64,
@@ -46,11 +46,12 @@ impl Shard {
         let data = data.map(|file| or_lost(file, number, losses)).transpose()?.flatten();
         let index = index.map(|file| Remains::of(file, bytes));
         let last = index.as_ref().and_then(Remains::last_commit);
-        let logged = last.map(|last| left_in_log(pool, superblock, number, last));
+        let buffered = last.map(|last| left_in_buffer(pool, superblock, number, last));
+        let buffered = buffered.map(|puts| or_lost(puts, number, losses)).transpose()?.flatten();
         Ok(Self {
             number,
             index,
-            logged: logged.unwrap_or_default(),
+            buffered: buffered.unwrap_or_default(),
             data,
             segments: superblock.segments,
             segment_bytes: superblock.segment_bytes,
@@ -62,8 +63,8 @@ impl Shard {
     }
 
     /// Puts that are not in its index yet.
-    pub(super) fn logged(&self) -> impl Iterator<Item = Put<'_>> {
-        self.logged.iter()
+    pub(super) fn buffered(&self) -> impl Iterator<Item = Put<'_>> {
+        self.buffered.iter()
     }
 
     pub(super) fn has_index(&self) -> bool {

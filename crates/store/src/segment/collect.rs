@@ -3,7 +3,7 @@ use super::{SegmentState, claim, compact, table};
 use crate::control::ProcessSlot;
 use crate::io::txn::Txn;
 use crate::keys::{Key, Table};
-use crate::target::Target;
+use crate::target::{Scope, Target};
 use crate::walk;
 use esker_types::{ErrorKind, Result};
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ impl Target {
         }
         let counted: Vec<_> = orphans.into_iter().map(|segment| self.recount(segment)).collect();
         for counted in counted {
-            // Where the log cannot be committed yet, the next collection counts.
+            // If there is no room for the buffered puts yet, the next collection counts.
             counted.or_else(|error| match error.kind() {
                 ErrorKind::NoSpace => Ok(()),
                 _ => Err(error),
@@ -55,7 +55,7 @@ impl Target {
     /// Finds dead segments, and frees those that no reader can still read.
     pub(crate) fn recycle(&self) -> Result<()> {
         // What it replaces is dead after that. If there is no room for it, that is found out later.
-        let _ = self.commit_log_if_fits();
+        let _ = self.flush_if_fits();
         self.mark_dead_segments()?;
         self.free_dead_segments()
     }
@@ -75,8 +75,8 @@ impl Target {
             // It will be found dead by its counts.
             Ok(counted) if counted.live == 0 && counted.published > 0 => SegmentState::Sealed,
             Ok(counted) if counted.tail == 0 => SegmentState::Free,
-            // Counted once it is known what becomes of the data that a prepared commit names, or once the log can be
-            // committed.
+            // Counted once it is known what becomes of the data that a prepared commit names, or once there is room for
+            // the buffered puts.
             Err(error) if [ErrorKind::InDoubt, ErrorKind::NoSpace].contains(&error.kind()) => {
                 SegmentState::Busy(ProcessSlot::NOBODY)
             }
@@ -89,11 +89,12 @@ impl Target {
     /// Recounts a segment. What its owner appended last is given back, unless it was committed, which shows by a larger
     /// count.
     fn count_again(&self, segment: u32) -> Result<SegmentCount> {
-        // The owner may have put into the log what it appended.
-        self.commit_log_if_fits()?;
-        let txn = self.read_index()?;
-        let dead = all_dead(&txn)?.get(&segment).copied().unwrap_or(0);
-        let live = match compact::live_bytes(self, &txn, segment) {
+        // A buffered put of the owner may refer to it.
+        self.flush_if_fits()?;
+        let view = self.view_of(Scope::Committed)?;
+        let txn = view.committed();
+        let dead = all_dead(txn)?.get(&segment).copied().unwrap_or(0);
+        let live = match compact::live_bytes(self, txn, segment) {
             // A damaged header hides all that follows: then the whole index is searched, which takes longer.
             Err(error) if error.kind() == ErrorKind::Checksum => {
                 walk::usage(self, &[])?.segments.get(&segment).map_or(0, |used| used.live)
@@ -114,7 +115,7 @@ impl Target {
     /// Marks dead segments: among full ones, abandoned ones, and those that their owner has half filled.
     fn mark_dead_segments(&self) -> Result<()> {
         // No read transaction is kept open: the next one may need the pages that it holds back.
-        let dead = all_dead(&*self.read_index()?)?;
+        let dead = all_dead(self.view_of(Scope::Committed)?.committed())?;
         let atomics = self.shared();
         for number in 0..self.segment_count() {
             let segment = atomics.segment(number);
@@ -146,7 +147,7 @@ impl Target {
             return Ok(());
         }
         // The number is read last: LMDB may show a later state than that whose number a reader has.
-        let dead = self.read().and_then(|txn| all_dead(&txn));
+        let dead = self.view_of(Scope::Committed).and_then(|view| all_dead(view.committed()));
         let dead = dead.and_then(|dead| Ok((dead, self.index.last_commit()?)));
         let dead_here = |dead: &HashMap<u32, u64>| dead.get(&number).copied().unwrap_or(0);
         match &dead {

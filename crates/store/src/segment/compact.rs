@@ -1,10 +1,10 @@
 //! Compaction: moves live data out of segments that are mostly dead.
 use super::header::{HEADER_MAX, Header, data_offset};
 use super::{Append, Placed, SegmentState, Writer, collect, header};
-use crate::io::txn::{ReadTxn, Txn};
+use crate::io::txn::Txn;
 use crate::keys::{ARRAY, DataKey, Key, Table};
 use crate::record::{Body, Record, RecordBytes, UNTIL_LEN};
-use crate::target::Target;
+use crate::target::{Scope, Target};
 use esker_types::ops::Source;
 use esker_types::{Error, ErrorKind, Result};
 use std::ops::Range;
@@ -101,7 +101,7 @@ impl Iterator for Headers<'_> {
 }
 
 /// Number of bytes of a segment that the index refers to.
-pub(super) fn live_bytes(target: &Target, txn: &ReadTxn, segment: u32) -> Result<u64> {
+pub(super) fn live_bytes(target: &Target, txn: &Txn, segment: u32) -> Result<u64> {
     let mut sum = 0;
     for header in Headers::of(target, segment) {
         let (header, data_at) = header?;
@@ -241,7 +241,12 @@ impl Target {
         let (mut moved, mut batch) = (0, Vec::new());
         for header in Headers::of(self, victim) {
             let (header, data_at) = header?;
-            batch.append(&mut pieces(&*self.read_index()?, &header, victim, data_at)?);
+            batch.append(&mut pieces(
+                self.view_of(Scope::Committed)?.committed(),
+                &header,
+                victim,
+                data_at,
+            )?);
             if batch.len() >= BATCH_PIECES || bytes_of(&batch)? >= BATCH_BYTES {
                 moved += self.move_pieces(&std::mem::take(&mut batch))?;
             }
@@ -335,7 +340,7 @@ impl Target {
     }
 
     fn victims(&self, tried: &[u32]) -> Result<Vec<Victim>> {
-        let dead = collect::all_dead(&*self.read_index()?)?;
+        let dead = collect::all_dead(self.view_of(Scope::Committed)?.committed())?;
         let candidates = (0..self.segment_count())
             .filter(|number| !tried.contains(number))
             .filter_map(|number| self.as_victim(number, dead.get(&number).copied().unwrap_or(0)));
@@ -359,12 +364,14 @@ impl Target {
     /// Bytes that each piece of a segment takes when moved: an extent that was overwritten in part becomes several
     /// pieces with a header each.
     fn weigh(&self, segment: u32) -> Result<Vec<u64>> {
-        // From now on nobody else puts anything into the log that refers to the segment.
-        self.commit_log_if_fits()?;
+        // From now on nobody else buffers a put that refers to the segment.
+        self.flush_if_fits()?;
         let mut footprints = Vec::new();
         for header in Headers::of(self, segment) {
             let (header, data_at) = header?;
-            for piece in pieces(&*self.read_index()?, &header, segment, data_at)? {
+            for piece in
+                pieces(self.view_of(Scope::Committed)?.committed(), &header, segment, data_at)?
+            {
                 let (key, bytes) = (piece.checksummed_key()?.len(), piece.record()?.bytes());
                 footprints.push(header::footprint(key, bytes));
             }

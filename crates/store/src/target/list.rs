@@ -1,5 +1,5 @@
 //! Listings: keys, extents, objects.
-use super::{Target, scan};
+use super::{Scope, Target, scan};
 use crate::control::container_slot;
 use crate::keys::{Key, OBJECT_END, Table};
 use esker_types::info::ContainerId;
@@ -31,9 +31,9 @@ impl Target {
             KeyScope::Dkeys => (Key::object(Table::Data, container, oid), None),
             KeyScope::Akeys(dkey) => (Key::dkey(Table::Data, container, oid, dkey)?, Some(dkey)),
         };
-        let txn = self.read_of(at, container, oid, dkey_read)?;
+        let view = self.view_of_object(Scope::Under(&prefix), at, container, oid, dkey_read)?;
         let position = resume(anchor, self.number).ok_or_else(Anchor::foreign)?;
-        let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
+        let mut scan = scan::Scan::new(&view, prefix.clone(), at.view)?;
         let mut keys = KeyBatch::default();
         // Entries of one key are adjacent: the next key follows the last of them.
         let mut from = match position {
@@ -70,12 +70,13 @@ impl Target {
         entries: usize,
         at: ReadAt<'_>,
     ) -> Result<Vec<StoredExtent>> {
-        let txn = self.read_of(at, container, oid, Some(key.dkey))?;
-        let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
+        let scope = Scope::Akeys(oid, std::slice::from_ref(&akey));
+        let view = self.view_of_object(scope, at, container, oid, Some(key.dkey))?;
+        let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         let rest = Extent::new(from, u64::MAX - from);
-        for visible in scan::extents(&txn, &akey, rest, at.view, entries)? {
+        for visible in scan::extents(&view, &akey, rest, at.view, entries)? {
             let record = visible.record()?;
             // An extent rewritten since may begin before the position: only the rest of it is new.
             let extent = Extent::new(visible.start(), record.count).intersect(rest);
@@ -100,10 +101,10 @@ impl Target {
         entries: usize,
         at: ReadAt<'_>,
     ) -> Result<Vec<ObjectId>> {
-        let txn = self.read()?;
-        self.note_slot_read(at, &txn, container_slot(container));
         let prefix = Key::container(Table::Data, container);
-        let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
+        let view = self.view_of(Scope::Under(&prefix).at(at.view))?;
+        view.note_slot_read(at, container_slot(container));
+        let mut scan = scan::Scan::new(&view, prefix.clone(), at.view)?;
         let mut found = Vec::new();
         let mut from = match after {
             None => prefix,

@@ -3,16 +3,17 @@ mod list;
 mod query;
 mod read;
 mod scan;
+mod view;
+
+pub(crate) use view::{ReadView, Scope, all_data};
 
 use crate::commit::doubt;
 use crate::control::{Control, ProcessSlot, TargetAtomics, conflict_slot, object_slot, punch_slot};
 use crate::data::Data;
 use crate::io::folder::Folder;
 use crate::io::index::{DATA, Index, Mode};
-use crate::io::txn::ReadTxn;
 use crate::lending::Lending;
 use crate::pool::OpenPool;
-use crate::read_version::ReadVersion;
 use crate::segment::claim::AppendSlots;
 use crate::segment::table;
 use crate::superblock::{self, INDEX, Superblock};
@@ -201,84 +202,25 @@ impl Target {
         }
     }
 
-    /// A consistent view, in which no commit over several targets is half done.
-    pub(crate) fn read(&self) -> Result<ReadTxn<'_>> {
-        self.commit_log()?;
-        self.read_index()
-    }
-
-    /// A consistent view of one object. For a transaction, it is recorded that it read a dkey of that, or all of it.
-    pub(crate) fn read_of(
+    /// A consistent view of data of one object. For a transaction, it is recorded that it read a dkey of that, or all of it.
+    pub(crate) fn view_of_object(
         &self,
+        scope: Scope<'_>,
         at: ReadAt<'_>,
         container: ContainerId,
         oid: ObjectId,
         dkey: Option<&[u8]>,
-    ) -> Result<ReadTxn<'_>> {
-        if let Some(log) = self.logged()?
-            && log.may_have(object_slot(container, oid))
-        {
-            self.commit_log()?;
+    ) -> Result<ReadView<'_>> {
+        let view = self.view_of(scope.at(at.view))?;
+        if at.tokens.is_some() {
+            let slot = match dkey {
+                Some(dkey) => conflict_slot(container, oid, dkey),
+                None => object_slot(container, oid),
+            };
+            let slots = [slot, punch_slot(container, oid)];
+            slots.into_iter().for_each(|slot| view.note_slot_read(at, slot));
         }
-        if at.tokens.is_none() {
-            return self.read_index();
-        }
-        let slot = match dkey {
-            Some(dkey) => conflict_slot(container, oid, dkey),
-            None => object_slot(container, oid),
-        };
-        let slots = [slot, punch_slot(container, oid)];
-        let txn = self.read_unchanged(&slots)?;
-        slots.into_iter().for_each(|slot| self.note_slot_read(at, &txn, slot));
-        Ok(txn)
-    }
-
-    /// A view in which these slots of the conflict table have their last versions, as far as they come from the log. Else whoever
-    /// depends on it would be refused, however often it reads again.
-    fn read_unchanged(&self, slots: &[u32]) -> Result<ReadTxn<'_>> {
-        let txn = self.read_index()?;
-        let versions = self.shared().conflicts();
-        let is_newer = |slot: &u32| versions[*slot as usize].load(Ordering::Acquire) > txn.id();
-        if !slots.iter().any(is_newer) || self.logged()?.is_none() {
-            return Ok(txn);
-        }
-        drop(txn);
-        self.read()
-    }
-
-    /// A consistent view of what is not in the log.
-    pub(crate) fn read_index(&self) -> Result<ReadTxn<'_>> {
-        loop {
-            let settle = || crate::commit::settle(self);
-            let txn = doubt::undoubted(self.in_doubt(), || self.index.read(), settle)?;
-            if self.misses_commit_of_dead(&txn)? {
-                drop(txn);
-                // Taking the write lock from the dead updates LMDB's number of the last commit.
-                drop(self.index.write()?);
-            } else {
-                return Ok(txn);
-            }
-        }
-    }
-
-    /// The last committed state, even if a commit that another node decides about is to follow it.
-    pub(crate) fn read_in_doubt(&self) -> Result<ReadTxn<'_>> {
-        loop {
-            let txn = self.index.read()?;
-            if !self.misses_commit_of_dead(&txn)? {
-                return Ok(txn);
-            }
-            drop(txn);
-            drop(self.index.write()?);
-        }
-    }
-
-    /// Records for a transaction that it read a slot of the conflict table in the version that `txn` shows.
-    pub(crate) fn note_slot_read(&self, at: ReadAt<'_>, txn: &ReadTxn, slot: u32) {
-        if let Some(tokens) = at.tokens {
-            let read = ReadVersion { target: self.number, slot, version: txn.id() };
-            tokens.add(&read.to_token());
-        }
+        Ok(view)
     }
 
     /// The error for damaged data of this target; it names the object.

@@ -1,7 +1,6 @@
 //! Smallest and largest keys and extents, and the last epoch of an object.
-use super::Target;
 use super::scan::{self, Visible};
-use crate::io::txn::ReadTxn;
+use super::{ReadView, Scope, Target};
 use crate::keys::{ARRAY, Key, Table};
 use esker_types::info::ContainerId;
 use esker_types::ops::{Edge, KeyFound, KeyQuery, ReadAt, View};
@@ -9,7 +8,7 @@ use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 
 /// A query of one shard.
 struct Search<'t> {
-    txn: &'t ReadTxn<'t>,
+    at: &'t ReadView<'t>,
     view: View,
     query: KeyQuery<'t>,
     /// Only dkeys after this one count.
@@ -29,13 +28,17 @@ impl Target {
         if query.want_extent && query.akey.is_none() && !query.want_akey {
             return Err(Error::new(ErrorKind::Invalid, "an extent is asked for, but of no akey"));
         }
-        let txn = self.read_of(at, container, oid, query.dkey)?;
         let key = |dkey| Key::dkey(Table::Data, container, oid, dkey);
+        let prefix = match query.dkey {
+            Some(dkey) => key(dkey)?,
+            None => Key::object(Table::Data, container, oid),
+        };
+        let view = self.view_of_object(Scope::Under(&prefix), at, container, oid, query.dkey)?;
         let after = query.after.map(key).transpose()?;
-        let search = Search { txn: &txn, view: at.view, query, after, oid };
+        let search = Search { at: &view, view: at.view, query, after, oid };
         match query.dkey {
-            Some(dkey) => search.in_dkey(&key(dkey)?, dkey),
-            None => search.over_dkeys(&Key::object(Table::Data, container, oid)),
+            Some(dkey) => search.in_dkey(&prefix, dkey),
+            None => search.over_dkeys(&prefix),
         }
     }
 
@@ -47,12 +50,12 @@ impl Target {
         dkey: Option<&[u8]>,
         at: ReadAt<'_>,
     ) -> Result<Epoch> {
-        let txn = self.read_of(at, container, oid, dkey)?;
         let prefix = match dkey {
             Some(dkey) => Key::dkey(Table::Data, container, oid, dkey)?,
             None => Key::object(Table::Data, container, oid),
         };
-        let mut scan = scan::Scan::new(&txn, prefix.clone(), at.view)?;
+        let view = self.view_of_object(Scope::Under(&prefix), at, container, oid, dkey)?;
+        let mut scan = scan::Scan::new(&view, prefix.clone(), at.view)?;
         let mut latest = Epoch(0);
         let mut next = scan.seek(&prefix)?;
         while let Some(visible) = next {
@@ -115,7 +118,7 @@ impl Search<'_> {
         };
         let start = outermost.start();
         if let Some(visible) =
-            scan::extents(self.txn, prefix, Extent::new(start, 1), self.view, 1)?.first()
+            scan::extents(self.at, prefix, Extent::new(start, 1), self.view, 1)?.first()
         {
             found.extent = Some(Extent::new(visible.start(), visible.record()?.count));
         }
@@ -127,11 +130,11 @@ impl Search<'_> {
         match (self.query.edge, self.view) {
             (Edge::Min, _) => {
                 let from = bound.map_or_else(|| prefix.clone(), Key::successor);
-                scan::Scan::new(self.txn, prefix.clone(), self.view)?.seek(&from)
+                scan::Scan::new(self.at, prefix.clone(), self.view)?.seek(&from)
             }
             (Edge::Max, View::Latest) => {
                 let end = bound.cloned().unwrap_or_else(|| prefix.successor());
-                let last = self.txn.cursor()?.seek_before(&end)?;
+                let last = self.at.cursor()?.seek_before(&end)?;
                 Ok(last.filter(|(key, _)| key.starts_with(prefix)).map(scan::own))
             }
             (Edge::Max, View::Snapshot(_)) => self.last_in_snapshot(prefix, bound),
@@ -140,7 +143,7 @@ impl Search<'_> {
 
     /// Snapshots are merged in ascending order only, so the last record is found by visiting all.
     fn last_in_snapshot(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Visible>> {
-        let mut scan = scan::Scan::new(self.txn, prefix.clone(), self.view)?;
+        let mut scan = scan::Scan::new(self.at, prefix.clone(), self.view)?;
         let mut last = None;
         let mut next = scan.seek(prefix)?;
         while let Some(visible) = next.take_if(|v| bound.is_none_or(|bound| v.key[..] < bound[..]))

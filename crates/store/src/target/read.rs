@@ -1,16 +1,15 @@
 //! Reading values.
-use super::{Target, scan};
+use super::{ReadView, Scope, Target, scan};
 use crate::io::pin::{Mapped, Pin};
-use crate::io::txn::ReadTxn;
-use crate::keys::{Key, SINGLE, Table, is_kv};
-use crate::log::Pending;
-use crate::record::{Body, Location, Record, RecordBytes};
+use crate::keys::{Key, Table};
+use crate::record::{Body, Location, Record};
 use esker_types::info::ContainerId;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::{
     AkeyRef, Cond, Fetch, FetchReply, FetchRequest, ReadAt, Sink, View, Wanted,
 };
-use esker_types::{Error, ErrorKind, Extent, KeyBuffer as _, ObjectId, Result};
+use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -48,111 +47,54 @@ impl Target {
     ) -> Result<()> {
         let mut prefix = Key::object(Table::Data, container, oid);
         prefix.put_dkey(oid, dkey)?;
-        if let [fetch] = &mut *fetches
-            && cond == Cond::NONE
-            && [Cond::NONE, Cond::AKEY_FETCH].contains(&fetch.request.cond)
-            && is_plain(fetch.request.wanted, at)
-            && self.fetch_plain(&prefix, oid, fetch)?
-        {
-            return Ok(());
-        }
-        let txn = self.read_of(at, container, oid, Some(dkey))?;
-        if cond.has(Cond::DKEY_FETCH) && !exists(&txn, &prefix, at.view)? {
+        let akeys = fetches.iter().map(|fetch| prefix.akey(oid, fetch.request.akey));
+        let akeys = akeys.collect::<Result<SmallVec<[Key; 1]>>>()?;
+        let needs_dkey = cond.has(Cond::DKEY_FETCH);
+        let scope = if needs_dkey { Scope::Under(&prefix) } else { Scope::Akeys(oid, &akeys) };
+        let view = self.view_of_object(scope, at, container, oid, Some(dkey))?;
+        if needs_dkey && !exists(&view, &prefix, at.view)? {
             return Err(missing("dkey"));
         }
         let mut outcome = Ok(());
-        for fetch in fetches {
+        for (fetch, akey) in fetches.iter_mut().zip(&akeys) {
             // All are answered, so that the caller learns all sizes; the first error is returned.
-            outcome = outcome.and(self.fetch_akey(&txn, &prefix, oid, fetch, at.view));
+            outcome = outcome.and(self.fetch_akey(&view, akey, fetch, at.view));
         }
         outcome
     }
 
-    /// Reads what may be in the log, and needs no other part of it. False if all of the log is needed.
-    fn fetch_plain(&self, dkey: &Key, oid: ObjectId, fetch: &mut Fetch<'_>) -> Result<bool> {
-        if self.logged()?.is_some()
-            && self.fetch_logged(&dkey.akey(oid, fetch.request.akey)?, fetch)?
-        {
-            return Ok(true);
-        }
-        let txn = self.read_index()?;
-        let fetched = self.fetch_akey(&txn, dkey, oid, fetch, View::Latest);
-        // Only the log may have the array of which nothing is there that is wanted. It has none of a Key-Value.
-        if fetch.reply.size == 0 && !is_kv(oid) && self.logged()?.is_some() {
-            return Ok(false);
-        }
-        fetched.map(|()| true)
-    }
-
-    /// Reads from the log. False if what is wanted is in the index, or nowhere.
-    fn fetch_logged(&self, akey: &Key, Fetch { request, reply }: &mut Fetch<'_>) -> Result<bool> {
-        let Some(found) = self.find_logged(akey, request.wanted)? else { return Ok(false) };
-        let (key, record) = (&found.key, found.record()?);
-        reply.reset();
-        match request.wanted {
-            Wanted::Single => self.deliver_single(key, record, reply).map(|()| true),
-            Wanted::Array(&[extent]) if found.has_all(extent) => {
-                let mut run = Run { request, reply, extent, before: 0 };
-                self.deliver_extent(key, &record, found.extent, &mut run).map(|()| true)
-            }
-            // The rest of it may be anywhere.
-            Wanted::Array(_) => self.commit_log().map(|()| false),
-        }
-    }
-
-    /// What the log has of a single value, or of an extent of an array.
-    fn find_logged(&self, akey: &Key, wanted: Wanted<'_>) -> Result<Option<Logged<'_>>> {
-        while let Some(log) = self.logged()? {
-            let Some((key, extent, bytes)) = look_up(&log, akey, wanted) else { break };
-            let txn = match Record::is_inline(&bytes) {
-                true => None,
-                false => Some(self.read_index()?),
-            };
-            if txn.as_ref().is_none_or(|txn| log.is_behind(txn.id())) {
-                return Ok(Some(Logged { key, extent, bytes, _txn: txn }));
-            }
-        }
-        Ok(None)
-    }
-
     fn fetch_akey(
         &self,
-        txn: &ReadTxn,
-        dkey: &Key,
-        oid: ObjectId,
+        from: &ReadView<'_>,
+        akey: &Key,
         Fetch { request, reply }: &mut Fetch<'_>,
         view: View,
     ) -> Result<()> {
         reply.reset();
-        let mut akey = dkey.clone();
-        akey.put_akey(oid, request.akey)?;
         match request.wanted {
-            Wanted::Single => {
-                akey.put(&[SINGLE]);
-                self.fetch_single(txn, &akey, reply, view)?;
-            }
+            Wanted::Single => self.fetch_single(from, &akey.single(), reply, view)?,
             Wanted::Array(extents) => {
-                self.fetch_array(txn, &akey, extents, (request, reply), view)?;
+                self.fetch_array(from, akey, extents, (request, reply), view)?;
             }
         }
         let empty = reply.size == 0 && request.cond.has(Cond::AKEY_FETCH);
-        let is_missing = empty && !exists(txn, &dkey.akey(oid, request.akey)?, view)?;
+        let is_missing = empty && !exists(from, akey, view)?;
         if is_missing { Err(missing("akey")) } else { Ok(()) }
     }
 
     fn fetch_single(
         &self,
-        txn: &ReadTxn,
+        from: &ReadView<'_>,
         key: &Key,
         reply: &mut FetchReply<'_>,
         view: View,
     ) -> Result<()> {
         match view {
-            View::Latest => match txn.get(key)? {
+            View::Latest => match from.get(key)? {
                 Some(value) => self.deliver_single(key, Record::decode(&key[1..], value)?, reply),
                 None => Ok(()),
             },
-            View::Snapshot(_) => match scan::Scan::new(txn, key.clone(), view)?.seek(key)? {
+            View::Snapshot(_) => match scan::Scan::new(from, key.clone(), view)?.seek(key)? {
                 Some(visible) => self.deliver_single(key, visible.record()?, reply),
                 None => Ok(()),
             },
@@ -180,7 +122,7 @@ impl Target {
 
     fn fetch_array(
         &self,
-        txn: &ReadTxn,
+        from: &ReadView<'_>,
         akey: &Key,
         extents: &[Extent],
         (request, reply): (&FetchRequest<'_>, &mut FetchReply<'_>),
@@ -190,8 +132,8 @@ impl Target {
         for &extent in extents {
             extent.check()?;
             let mut run = Run { request, reply, extent, before };
-            if !self.fetch_whole(txn, akey, &mut run, view)? {
-                for piece in scan::extents(txn, akey, extent, view, usize::MAX)? {
+            if !self.fetch_whole(from, akey, &mut run, view)? {
+                for piece in scan::extents(from, akey, extent, view, usize::MAX)? {
                     let record = piece.record()?;
                     let found = Extent::new(piece.start(), record.count);
                     self.deliver_extent(&piece.key, &record, found, &mut run)?;
@@ -200,7 +142,7 @@ impl Target {
             before = before.saturating_add(extent.count);
         }
         if reply.size == 0 && !extents.iter().all(|extent| extent.is_empty()) {
-            reply.size = record_size(txn, akey, view)?;
+            reply.size = record_size(from, akey, view)?;
         }
         Ok(())
     }
@@ -209,7 +151,7 @@ impl Target {
     /// at least as long.
     fn fetch_whole(
         &self,
-        txn: &ReadTxn,
+        from: &ReadView<'_>,
         akey: &Key,
         run: &mut Run<'_, '_, '_>,
         view: View,
@@ -218,7 +160,7 @@ impl Target {
             return Ok(false);
         }
         let key = akey.extent(run.extent.start);
-        let Some(value) = txn.get(&key)? else { return Ok(false) };
+        let Some(value) = from.get(&key)? else { return Ok(false) };
         let record = Record::decode(&key[1..], value)?;
         if record.count < run.extent.count {
             return Ok(false);
@@ -362,53 +304,6 @@ impl Target {
     }
 }
 
-/// A record in the log.
-struct Logged<'t> {
-    key: Key,
-    /// The records of an array that it has.
-    extent: Extent,
-    bytes: RecordBytes,
-    /// Bytes in a segment stay there as long as a reader sees the commit that the log follows.
-    _txn: Option<ReadTxn<'t>>,
-}
-
-impl Logged<'_> {
-    fn record(&self) -> Result<Record<'_>> {
-        Record::decode(&self.key[1..], &self.bytes)
-    }
-
-    fn has_all(&self, extent: Extent) -> bool {
-        self.extent.intersect(extent) == Some(extent)
-    }
-}
-
-/// True if the latest single value, or one extent, is wanted, outside any transaction.
-fn is_plain(wanted: Wanted<'_>, at: ReadAt<'_>) -> bool {
-    let is_one = match wanted {
-        Wanted::Single => true,
-        Wanted::Array(extents) => matches!(extents, [extent] if !extent.is_empty()),
-    };
-    is_one && at.tokens.is_none() && at.view == View::Latest
-}
-
-/// A single value in the log, or an extent that overlaps the wanted one: its key, its extent and its record.
-fn look_up(
-    log: &Pending<'_>,
-    akey: &Key,
-    wanted: Wanted<'_>,
-) -> Option<(Key, Extent, RecordBytes)> {
-    let extent = match wanted {
-        Wanted::Single => {
-            let key = akey.single();
-            let found = log.find(&key);
-            return found.map(|record| (key, Extent::default(), record));
-        }
-        Wanted::Array(extents) => *extents.first()?,
-    };
-    let (found, record) = log.find_extent(&akey.array(), extent)?;
-    Some((akey.extent(found.start), found, record))
-}
-
 fn check_record_size(wanted: u64, stored: u64) -> Result<()> {
     let kind = match wanted {
         0 => return Ok(()),
@@ -433,15 +328,15 @@ fn push_joined(list: &mut Vec<Extent>, extent: Extent) {
 }
 
 /// Record size of an array akey, zero if there is none.
-fn record_size(txn: &ReadTxn, akey: &Key, view: View) -> Result<u64> {
+fn record_size(from: &ReadView<'_>, akey: &Key, view: View) -> Result<u64> {
     let prefix = akey.clone().push(&[crate::keys::ARRAY]);
-    let first = scan::Scan::new(txn, prefix.clone(), view)?.seek(&prefix)?;
+    let first = scan::Scan::new(from, prefix.clone(), view)?.seek(&prefix)?;
     first.map_or(Ok(0), |visible| Ok(u64::from(visible.record()?.record_size)))
 }
 
 /// True if a view shows anything under a prefix.
-fn exists(txn: &ReadTxn, prefix: &Key, view: View) -> Result<bool> {
-    Ok(scan::Scan::new(txn, prefix.clone(), view)?.seek(prefix)?.is_some())
+fn exists(from: &ReadView<'_>, prefix: &Key, view: View) -> Result<bool> {
+    Ok(scan::Scan::new(from, prefix.clone(), view)?.seek(prefix)?.is_some())
 }
 
 /// Segments that views of this process pin, by number. Views of one segment share a pin.
@@ -491,31 +386,13 @@ impl Target {
             return Ok(None);
         }
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
-        let is_plain = is_plain(wanted, at);
-        if is_plain && let Some(found) = self.find_logged(&akey, wanted)? {
-            return self.view_logged(&found, wanted);
-        }
+        let scope = Scope::Akeys(oid, std::slice::from_ref(&akey));
         // Kept until the segment is pinned, so that it is not freed before.
-        let txn = match is_plain {
-            true => self.read_index()?,
-            false => self.read_of(at, container, oid, Some(key.dkey))?,
-        };
-        let Some(found) = only_record(&txn, &akey, wanted, at.view)? else { return Ok(None) };
+        let from = self.view_of_object(scope, at, container, oid, Some(key.dkey))?;
+        let Some(found) = only_record(&from, &akey, wanted, at.view)? else { return Ok(None) };
         let record = match wanted {
             Wanted::Array(&[extent]) => found.record()?.cut(found.start(), extent),
             _ => found.record()?,
-        };
-        self.map(&found.key, &record)
-    }
-
-    /// A view of what is in the log. What that has only a part of must be fetched.
-    fn view_logged(&self, found: &Logged<'_>, wanted: Wanted<'_>) -> Result<Option<Mapped>> {
-        let record = match (wanted, found.record()?) {
-            (Wanted::Single, record) => record,
-            (Wanted::Array(&[extent]), record) if found.has_all(extent) => {
-                record.cut(found.extent.start, extent)
-            }
-            _ => return Ok(None),
         };
         self.map(&found.key, &record)
     }
@@ -543,7 +420,7 @@ impl Target {
 
 /// The record that has all of what is wanted, if there is one.
 fn only_record(
-    txn: &ReadTxn,
+    from: &ReadView<'_>,
     akey: &Key,
     wanted: Wanted<'_>,
     view: View,
@@ -555,10 +432,10 @@ fn only_record(
     match wanted {
         Wanted::Single => {
             let key = akey.single();
-            scan::Scan::new(txn, key.clone(), view)?.seek(&key)
+            scan::Scan::new(from, key.clone(), view)?.seek(&key)
         }
         Wanted::Array(&[extent]) if !extent.is_empty() => {
-            let found = scan::extents(txn, akey, extent, view, 1)?.pop();
+            let found = scan::extents(from, akey, extent, view, 1)?.pop();
             match found {
                 Some(found) if has_all(&found, extent)? => Ok(Some(found)),
                 _ => Ok(None),

@@ -1,5 +1,6 @@
 //! Iterates over records as a view shows them: the current ones, or those of a snapshot.
-use crate::io::txn::{Cursor, Txn};
+use super::view::{ReadView, ViewCursor};
+use crate::io::txn::Cursor;
 use crate::keys::{DataKey, Key, Table, in_table};
 use crate::record::{Record, split_history};
 use esker_types::ops::View;
@@ -32,18 +33,18 @@ impl Visible {
 
 /// Iterates over the data keys under a prefix, in order, as a view shows them.
 pub(crate) struct Scan<'t> {
-    now: Cursor<'t>,
+    now: ViewCursor<'t>,
     past: Option<(Cursor<'t>, Epoch)>,
     prefix: Key,
 }
 
 impl<'t> Scan<'t> {
-    pub(crate) fn new(txn: &'t Txn, prefix: Key, view: View) -> Result<Self> {
+    pub(crate) fn new(from: &'t ReadView<'_>, prefix: Key, view: View) -> Result<Self> {
         let past = match view {
             View::Latest => None,
-            View::Snapshot(epoch) => Some((txn.cursor()?, epoch)),
+            View::Snapshot(epoch) => Some((from.committed().cursor()?, epoch)),
         };
-        Ok(Self { now: txn.cursor()?, past, prefix })
+        Ok(Self { now: from.cursor()?, past, prefix })
     }
 
     /// The first record whose data key is `from` or follows it, if it is under the prefix.
@@ -74,7 +75,7 @@ pub(super) fn own((key, bytes): (&[u8], &[u8])) -> Visible {
 }
 
 fn visible_now(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut ViewCursor<'_>,
     from: &[u8],
     prefix: &[u8],
     epoch: Epoch,
@@ -111,7 +112,7 @@ fn visible_then(
 
 /// The records of an array akey that overlap `range`, as a view shows them, in order; at most `most`.
 pub(crate) fn extents(
-    txn: &Txn,
+    from: &ReadView<'_>,
     akey: &Key,
     range: esker_types::Extent,
     view: View,
@@ -119,10 +120,10 @@ pub(crate) fn extents(
 ) -> Result<Vec<Visible>> {
     let prefix = akey.clone().push(&[crate::keys::ARRAY]);
     let first = match view {
-        View::Latest => first_overlap(txn, akey, &prefix, range.start)?,
+        View::Latest => first_overlap(from, akey, &prefix, range.start)?,
         View::Snapshot(_) => prefix.to_vec(),
     };
-    let mut scan = Scan::new(txn, prefix, view)?;
+    let mut scan = Scan::new(from, prefix, view)?;
     let mut found = Vec::new();
     let mut next = scan.seek(&first)?;
     while let Some(visible) =
@@ -137,11 +138,10 @@ pub(crate) fn extents(
 }
 
 /// Key of the extent that covers record `start`, or a key before the first one after it.
-fn first_overlap(txn: &Txn, akey: &Key, prefix: &[u8], start: u64) -> Result<Vec<u8>> {
+fn first_overlap(from: &ReadView<'_>, akey: &Key, prefix: &[u8], start: u64) -> Result<Vec<u8>> {
     let exact = akey.extent(start);
-    let mut cursor = txn.cursor()?;
-    let (before, from) = cursor.around(&exact)?;
-    if from.is_some_and(|(key, _)| *key == *exact) {
+    let (before, next) = from.cursor()?.around(&exact)?;
+    if next.is_some_and(|(key, _)| *key == *exact) {
         return Ok(exact.to_vec());
     }
     let covering = before.filter(|(key, _)| key.starts_with(prefix));

@@ -28,7 +28,7 @@ pub(crate) const ARGUMENTS: &str = "ESKER_TORTURE_ARGUMENTS";
 pub(crate) enum Sort {
     Memory,
     /// In memory, without a log of puts in front of each index.
-    Unlogged,
+    Unbuffered,
     /// In memory, with the index written by system calls.
     Guarded,
     Disk,
@@ -43,7 +43,7 @@ impl Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let base = match sort {
-            Sort::Memory | Sort::Unlogged | Sort::Guarded => PathBuf::from("/dev/shm"),
+            Sort::Memory | Sort::Unbuffered | Sort::Guarded => PathBuf::from("/dev/shm"),
             Sort::Disk | Sort::Durable => PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
         };
         let path = base.join(format!("esker-torture-{}-{number}", std::process::id()));
@@ -85,10 +85,10 @@ impl Shape {
         spec.targets = Some(self.targets);
         spec.segment_bytes = Some(self.segment_bytes);
         spec.guarded = sort == Sort::Guarded;
-        spec.put_log = sort == Sort::Memory;
+        spec.write_buffer = sort == Sort::Memory;
         spec.huge_pages = sort == Sort::Memory;
         spec.durability = match sort {
-            Sort::Memory | Sort::Unlogged | Sort::Guarded => None,
+            Sort::Memory | Sort::Unbuffered | Sort::Guarded => None,
             Sort::Disk => Some(Durability::Process),
             Sort::Durable => Some(Durability::Commit),
         };

@@ -183,7 +183,7 @@ fn a_commit_makes_sure_that_its_segments_are_still_its_own() {
         drop(lock);
         assert_eq!(writer.join().unwrap().unwrap_err().kind(), ErrorKind::Again);
     });
-    let txn = target.read().unwrap();
+    let txn = target.view_of(crate::target::Scope::Committed).unwrap();
     let mut cursor = txn.cursor().unwrap();
     let first = cursor.seek(&Key::table(Table::Data)).unwrap();
     assert!(first.is_none_or(|(key, _)| key[0] != Table::Data as u8), "a record was made");
@@ -294,7 +294,13 @@ fn copies_of_what_died_meanwhile_count_as_dead() {
         };
         target.shared().segment(segment).store(SegmentState::Sealed);
         let (header, data_at) = Headers::of(target, segment).next().unwrap().unwrap();
-        let found = pieces(&target.read().unwrap(), &header, segment, data_at).unwrap();
+        let found = pieces(
+            target.view_of(crate::target::Scope::Committed).unwrap().committed(),
+            &header,
+            segment,
+            data_at,
+        )
+        .unwrap();
         assert_eq!(found.len(), 1);
         match overwritten {
             true => put(&state, &container, 1, 6000).unwrap(),

@@ -31,7 +31,7 @@ fn places(target: &Target) -> BTreeMap<u64, u32> {
         }
         Ok(())
     };
-    walk::records(&target.index.read().unwrap(), note).unwrap();
+    walk::records(&target.view_of(crate::target::Scope::Committed).unwrap(), note).unwrap();
     found
 }
 

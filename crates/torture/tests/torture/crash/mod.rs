@@ -192,8 +192,8 @@ fn killed_in_memory() {
 }
 
 #[test]
-fn killed_without_a_log_of_puts() {
-    torture(Sort::Unlogged, 60);
+fn killed_without_write_buffers() {
+    torture(Sort::Unbuffered, 60);
 }
 
 #[test]

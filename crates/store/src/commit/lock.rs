@@ -1,0 +1,252 @@
+//! Write lock of a target: the one way to change it.
+//!
+//! The lock is that of LMDB, which survives the death of its owner. While a process holds it, nobody else commits a
+//! transaction or appends to the write buffer. What the owner then does decides what becomes of the buffered puts:
+//! [`WriteLock::flush`] includes them in its transaction, [`WriteLock::keep_buffer`] keeps them on top of it, and one that is
+//! dropped leaves everything as it is.
+use super::change::{Change, headroom_pages};
+use super::{doubt, settle};
+use crate::control::ProcessSlot;
+use crate::io::txn::{ReadTxn, Txn, WriteTxn};
+use crate::read_version::{ReadVersion, Version};
+use crate::target::Target;
+use crate::write_buffer::LockedBuffer;
+use esker_types::{Epoch, Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+/// Bits of [`crate::control::TargetAtomics::writer`] that have the process slot.
+const PROCESS_BITS: u32 = 16;
+
+/// Id of a write transaction and its process, as one value.
+pub(super) fn word_of(id: u64, process: ProcessSlot) -> u64 {
+    id << PROCESS_BITS | u64::from(process.0)
+}
+
+fn writer_of(word: u64) -> (u64, ProcessSlot) {
+    (word >> PROCESS_BITS, ProcessSlot((word & ((1 << PROCESS_BITS) - 1)) as u32))
+}
+
+/// The write lock of a target.
+pub(crate) struct WriteLock<'t> {
+    target: &'t Target,
+    pub(super) buffer: Option<LockedBuffer<'t>>,
+    /// Dropped before `txn`, which releases the lock.
+    busy: BusyMark<'t>,
+    txn: WriteTxn,
+}
+
+/// Mark of the owner of a write lock, by which others see that it is taken, and spin for a moment. It has no other effect.
+struct BusyMark<'t>(&'t Target);
+
+impl<'t> BusyMark<'t> {
+    fn set(target: &'t Target, txn: &WriteTxn) -> Self {
+        let word = word_of(txn.id(), target.process());
+        target.shared().writer().store(word, Ordering::Release);
+        Self(target)
+    }
+
+    /// Leaves the mark for a transaction. Its commit makes it obsolete, and an abort clears it.
+    fn hand_over(self, txn: &mut WriteTxn) {
+        txn.clear_on_abort = Some(self.0.control.writer_word(self.0.number()));
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for BusyMark<'_> {
+    fn drop(&mut self) {
+        self.0.shared().writer().store(0, Ordering::Release);
+    }
+}
+
+/// Attempts to see the lock released before the thread sleeps on it, some tens of nanoseconds apart.
+const SPINS: u32 = 400;
+
+impl Target {
+    /// Takes the write lock, once no commit over several targets is half done.
+    pub(crate) fn lock(&self) -> Result<WriteLock<'_>> {
+        let mut tended = false;
+        loop {
+            let lock = doubt::undoubted(self.in_doubt(), || self.lock_in_doubt(), || settle(self))?;
+            match self.due(&lock.txn)?.filter(|_| !tended) {
+                None => return Ok(lock),
+                // An error while tending free pages is no reason to refuse a change.
+                Some(due) => {
+                    tended = true;
+                    let _ = self.tend(lock.keep_buffer(), due);
+                }
+            }
+        }
+    }
+
+    /// Takes the write lock, even if a commit over several targets is half done.
+    pub(crate) fn lock_in_doubt(&self) -> Result<WriteLock<'_>> {
+        self.spin_for_lock()?;
+        let txn = self.index.write()?;
+        let busy = BusyMark::set(self, &txn);
+        let buffer = self.write_buffer().map(|buffer| LockedBuffer::lock(buffer, txn.id() - 1));
+        Ok(WriteLock { target: self, buffer: buffer.transpose()?, busy, txn })
+    }
+
+    /// Begins a transaction that includes the buffered puts, once no commit over several targets is half done.
+    pub(crate) fn begin_write(&self) -> Result<WriteTxn> {
+        self.lock()?.flush()
+    }
+
+    /// Begins such a transaction even if a commit over several targets is half done.
+    pub(crate) fn begin_in_doubt(&self) -> Result<WriteTxn> {
+        self.lock_in_doubt()?.flush()
+    }
+
+    /// Begins a transaction that only makes room in the index and keeps the buffered puts, which may need that room.
+    pub(crate) fn begin_for_room(&self) -> Result<WriteTxn> {
+        self.lock_in_doubt().map(WriteLock::keep_buffer)
+    }
+
+    /// Spins for the owner of the lock for about as long as a short change takes: being woken from LMDB's lock takes longer.
+    fn spin_for_lock(&self) -> Result<()> {
+        let writer = self.shared().writer();
+        for round in 0..SPINS {
+            if writer_of(writer.load(Ordering::Acquire)).0 <= self.index.last_commit()? {
+                // The lock is released a moment after the commit.
+                (0..round.min(4)).for_each(|_| std::hint::spin_loop());
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+
+    /// Commits the buffered puts, if there are any and there is room for them.
+    pub(crate) fn flush_if_fits(&self) -> Result<()> {
+        if !self.has_buffered_puts()? {
+            return Ok(());
+        }
+        let txn = self.begin_write()?;
+        if txn.includes_buffer { txn.commit() } else { Ok(()) }
+    }
+
+    /// Commits the buffered puts, and makes room for them.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.with_room(|| self.flush_if_fits())
+    }
+
+    /// True if a read transaction misses a commit whose process died in it: the commit is on the medium, but LMDB,
+    /// which stores the number of the last one in its lock file, shows it only after somebody takes the write lock. Only
+    /// durable pools need to know: a commit of others is acknowledged after it is shown.
+    pub(crate) fn misses_commit_of_dead(&self, txn: &ReadTxn) -> Result<bool> {
+        if !self.is_durable() {
+            return Ok(false);
+        }
+        let newest = self.index.last_commit()?;
+        if newest <= txn.id() {
+            return Ok(false);
+        }
+        let (number, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
+        Ok(number == newest && !self.is_alive(process))
+    }
+
+    /// Shows the last commit, if it is of a process that had this slot before, and may have died in it.
+    pub(crate) fn show_commit_of(&self, slot: ProcessSlot) -> Result<()> {
+        let (_, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
+        match process == slot && !self.control.read_only {
+            true => self.index.write().map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if what a transaction read from this target has changed since, as far as that can be told without the write
+    /// lock: a version may be left from a change that was aborted.
+    pub(crate) fn expect_unchanged(&self, read_versions: &[ReadVersion]) -> Result<()> {
+        self.expect_versions(read_versions, |slot| slot.load(Ordering::Acquire))
+    }
+
+    fn expect_versions(
+        &self,
+        read_versions: &[ReadVersion],
+        version_of: impl Fn(&crate::sync::AtomicU64) -> u64,
+    ) -> Result<()> {
+        let atomics = self.shared();
+        let mut mine = read_versions.iter().filter(|read| read.target == self.number());
+        let is_stale = |read: &ReadVersion| {
+            version_of(&atomics.conflicts()[read.slot as usize]) > read.version
+        };
+        match mine.any(is_stale) {
+            false => Ok(()),
+            true => Err(Error::new(
+                ErrorKind::TxRestart,
+                "data that the transaction read has changed: restart it",
+            )),
+        }
+    }
+}
+
+impl<'t> WriteLock<'t> {
+    pub(super) fn target(&self) -> &'t Target {
+        self.target
+    }
+
+    /// The index, without the buffered puts.
+    pub(super) fn committed(&self) -> &Txn {
+        &self.txn
+    }
+
+    /// Version of everything that the target has.
+    fn version(&self) -> Version {
+        match &self.buffer {
+            Some(buffer) => buffer.version(),
+            None => Version::committed(self.txn.id() - 1),
+        }
+    }
+
+    /// Fails if what a transaction read from this target has changed since.
+    ///
+    /// A slot with a version later than everything was left by a change that died or was aborted. What it had before is
+    /// lost, so the last change is assumed. A transaction that restarts for this reads a later version, and succeeds.
+    pub(crate) fn expect_unchanged(&self, read_versions: &[ReadVersion]) -> Result<()> {
+        let last = self.version().0;
+        self.target.expect_versions(read_versions, |slot| {
+            let version = slot.load(Ordering::Acquire);
+            if version > last {
+                slot.store(last, Ordering::Release);
+            }
+            version.min(last)
+        })
+    }
+
+    /// Makes the buffered puts in a transaction, which is to be changed and committed. If it is aborted, they stay in the
+    /// buffer.
+    ///
+    /// # Errors
+    /// `NoSpace` if the index has no room for them; `Corrupt` if the buffer is damaged.
+    pub(crate) fn flush(self) -> Result<WriteTxn> {
+        let Self { mut txn, busy, target, buffer } = self;
+        let mut puts = buffer.map(|buffer| buffer.puts()).transpose()?.unwrap_or_default();
+        if !puts.is_empty() {
+            // The last put of a key comes last.
+            puts.sort();
+            let mut change = Change::new(target, &mut txn, Epoch(0));
+            puts.iter().try_for_each(|put| change.apply_buffered(&put))?;
+            change.settle_dead()?;
+            txn.includes_buffer = true;
+        }
+        busy.hand_over(&mut txn);
+        Ok(txn)
+    }
+
+    /// A transaction that changes nothing that a buffered put may change: the puts stay on top of its commit.
+    pub(crate) fn keep_buffer(self) -> WriteTxn {
+        let Self { mut txn, busy, buffer, .. } = self;
+        if let Some(buffer) = buffer {
+            buffer.keep(txn.id());
+        }
+        busy.hand_over(&mut txn);
+        txn
+    }
+
+    /// Puts that fit the free pages of the index, half of which are counted: those freed last may not be used yet.
+    pub(super) fn count_of_puts_that_fit(&self, pages_per_put: u64) -> Result<u64> {
+        let (used, total) = self.target.pages(&self.txn)?;
+        let free = total.saturating_sub(used + headroom_pages(total)) / 2;
+        Ok(free / pages_per_put)
+    }
+}

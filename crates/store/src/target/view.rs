@@ -1,0 +1,280 @@
+//! Read view of a target: the one way to read it.
+//!
+//! A view is a read transaction of the index, the puts of the write buffer that are on top of its state, and the certainty
+//! that no commit over several targets was half done when it began. Nothing else decides what a reader sees.
+use super::Target;
+use crate::commit::doubt;
+use crate::io::txn::{Cursor, Entry, ReadTxn, Txn};
+use crate::keys::{Key, Table, is_kv};
+use crate::read_version::{ReadVersion, Version};
+use crate::record::RecordBytes;
+use crate::write_buffer::{BufferView, NamedPut, Published, Put, Puts, WriteBuffer};
+use esker_types::ops::{ReadAt, View};
+use esker_types::{ObjectId, Result};
+use smallvec::SmallVec;
+
+/// Data that is to be read in a view. Only its buffered puts are looked up.
+#[derive(Clone, Copy)]
+pub(crate) enum Scope<'k> {
+    /// Nothing that a put changes: other tables than that of data, and snapshots, which are older than any buffered put.
+    Committed,
+    /// These akeys of an object, by their prefixes in the data table.
+    Akeys(ObjectId, &'k [Key]),
+    /// Everything under a prefix of the data table.
+    Under(&'k Key),
+}
+
+impl<'k> Scope<'k> {
+    /// The same scope, as a view of a snapshot or of the latest state needs it.
+    pub(crate) fn at(self, view: View) -> Self {
+        match view {
+            View::Latest => self,
+            View::Snapshot(_) => Scope::Committed,
+        }
+    }
+
+    /// The puts in it.
+    fn read(self, puts: &Published<'_>) -> Result<Overlay> {
+        match self {
+            Scope::Committed => Ok(Overlay::default()),
+            Scope::Akeys(oid, akeys) => Overlay::of_akeys(puts, oid, akeys),
+            Scope::Under(prefix) => Ok(Overlay::under(&puts.all()?, prefix)),
+        }
+    }
+}
+
+/// Buffered puts in the scope of a view, the last of each key, in the order of keys.
+#[derive(Default)]
+struct Overlay(Vec<(KeyBytes, RecordBytes)>);
+
+/// A key of the data table.
+type KeyBytes = SmallVec<[u8; 96]>;
+
+impl Overlay {
+    /// Puts of akeys. Objects of a Key-Value's type have no arrays in the buffer.
+    fn of_akeys(puts: &Published<'_>, oid: ObjectId, akeys: &[Key]) -> Result<Self> {
+        let mut found = Self::default();
+        for akey in akeys {
+            let single = akey.single();
+            if let Some(put) = puts.named(&single)?.pop() {
+                found.0.push((KeyBytes::from_slice(&single), put.record));
+            }
+            if is_kv(oid) {
+                continue;
+            }
+            let entry =
+                |put: NamedPut| (KeyBytes::from_slice(&akey.extent(put.extent.start)), put.record);
+            found.0.extend(puts.named(&akey.array())?.into_iter().map(entry));
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    fn under(puts: &Puts, prefix: &Key) -> Self {
+        let inside = puts.iter().filter(|put| put.key.starts_with(prefix));
+        let copy =
+            |put: Put<'_>| (KeyBytes::from_slice(put.key), RecordBytes::from_slice(put.record));
+        let mut found = Self(inside.map(copy).collect());
+        // The last put of a key comes first.
+        found.0.reverse();
+        found.sort();
+        found
+    }
+
+    /// Sorts by key, and keeps the first of each.
+    fn sort(&mut self) {
+        self.0.sort_by(|(one, _), (other, _)| one[..].cmp(&other[..]));
+        self.0.dedup_by(|(one, _), (other, _)| one[..] == other[..]);
+    }
+
+    /// Position of the first key that is `key` or follows it.
+    fn position(&self, key: &[u8]) -> usize {
+        self.0.partition_point(|(known, _)| known[..] < *key)
+    }
+
+    fn get(&self, at: usize) -> Option<Entry<'_>> {
+        self.0.get(at).map(|(key, record)| (&key[..], &record[..]))
+    }
+}
+
+/// A consistent view of a target.
+pub(crate) struct ReadView<'t> {
+    txn: ReadTxn<'t>,
+    overlay: Overlay,
+    version: Version,
+    target: u32,
+}
+
+impl ReadView<'_> {
+    /// The index without the write buffer, for tables that no put changes.
+    pub(crate) fn committed(&self) -> &Txn {
+        &self.txn
+    }
+
+    /// Value of a key in the scope of the view.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
+        match self.overlay.get(self.overlay.position(key)) {
+            Some((found, record)) if found == key => Ok(Some(record)),
+            _ => self.txn.get(key),
+        }
+    }
+
+    /// Cursor over the scope of the view.
+    pub(crate) fn cursor(&self) -> Result<ViewCursor<'_>> {
+        let (cursor, overlay) = (self.txn.cursor()?, &self.overlay);
+        Ok(ViewCursor { cursor, overlay, stored: None, buffered: 0 })
+    }
+
+    /// Version of everything that the view shows.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Records for a transaction that it read a slot of the conflict table in this view.
+    pub(crate) fn note_slot_read(&self, at: ReadAt<'_>, slot: u32) {
+        if let Some(tokens) = at.tokens {
+            let read = ReadVersion { target: self.target, slot, version: self.version.0 };
+            tokens.add(&read.to_token());
+        }
+    }
+}
+
+/// Cursor over the entries of a view in the order of keys: a buffered put hides the stored entry with its key.
+pub(crate) struct ViewCursor<'v> {
+    cursor: Cursor<'v>,
+    overlay: &'v Overlay,
+    /// Next entry of the index, and position of the next buffered put.
+    stored: Option<Entry<'v>>,
+    buffered: usize,
+}
+
+impl<'v> ViewCursor<'v> {
+    /// First entry whose key is `key` or follows it.
+    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'v>>> {
+        self.stored = self.cursor.seek(key)?;
+        self.buffered = self.overlay.position(key);
+        self.take()
+    }
+
+    /// The entry after the last one returned.
+    pub(crate) fn next(&mut self) -> Result<Option<Entry<'v>>> {
+        self.take()
+    }
+
+    /// Last entry whose key comes before `key`, and the first one whose key does not. The next one is to be sought.
+    pub(crate) fn around(&mut self, key: &[u8]) -> Result<(Option<Entry<'v>>, Option<Entry<'v>>)> {
+        match self.overlay.0.is_empty() {
+            true => self.cursor.around(key),
+            false => Ok((self.seek_before(key)?, self.seek(key)?)),
+        }
+    }
+
+    fn take(&mut self) -> Result<Option<Entry<'v>>> {
+        let (stored, buffered) = (self.stored, self.overlay.get(self.buffered));
+        let (takes_stored, takes_buffered) = match (stored, buffered) {
+            (Some((stored, _)), Some((buffered, _))) => (stored <= buffered, buffered <= stored),
+            _ => (stored.is_some(), buffered.is_some()),
+        };
+        if takes_stored {
+            self.stored = self.cursor.next()?;
+        }
+        self.buffered += usize::from(takes_buffered);
+        Ok(if takes_buffered { buffered } else { stored })
+    }
+
+    /// Last entry whose key comes before `key`. The next one is to be sought.
+    pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<Option<Entry<'v>>> {
+        let stored = self.cursor.seek_before(key)?;
+        let buffered = self.overlay.position(key).checked_sub(1);
+        let buffered = buffered.and_then(|at| self.overlay.get(at));
+        Ok(match (stored, buffered) {
+            (Some(stored), Some(buffered)) if stored.0 > buffered.0 => Some(stored),
+            (stored, buffered) => buffered.or(stored),
+        })
+    }
+}
+
+impl Target {
+    /// Its write buffer, if it has one.
+    #[inline]
+    pub(crate) fn write_buffer(&self) -> Option<WriteBuffer<'_>> {
+        self.control.write_buffer(self.number())
+    }
+
+    /// A consistent view, in which no commit over several targets is half done.
+    #[inline]
+    pub(crate) fn view_of(&self, scope: Scope<'_>) -> Result<ReadView<'_>> {
+        let settle = || crate::commit::settle(self);
+        doubt::undoubted(self.in_doubt(), || self.view_in_doubt(scope), settle)
+    }
+
+    /// The last committed state and the puts since, even if a commit that another node decides about is to follow.
+    pub(crate) fn view_in_doubt(&self, scope: Scope<'_>) -> Result<ReadView<'_>> {
+        loop {
+            if let Some(view) = self.try_view(scope)? {
+                return Ok(view);
+            }
+        }
+    }
+
+    /// A view; `None` if it is out of date.
+    #[inline]
+    fn try_view(&self, scope: Scope<'_>) -> Result<Option<ReadView<'_>>> {
+        let txn = self.index.read()?;
+        if self.misses_commit_of_dead(&txn)? {
+            drop(txn);
+            // Taking the write lock from the dead process updates LMDB's id of the last commit.
+            return self.index.write().map(|_| None);
+        }
+        let Some(buffer) = self.write_buffer() else { return Ok(Some(self.whole_view(txn))) };
+        let puts = match buffer.view(txn.id())? {
+            BufferView::Outdated => return Ok(None),
+            BufferView::Empty => return Ok(Some(self.whole_view(txn))),
+            BufferView::Puts(puts) => puts,
+        };
+        let overlay = scope.read(&puts);
+        if !puts.is_current() {
+            return Ok(None);
+        }
+        let version = Version::new(txn.id(), puts.len());
+        Ok(Some(ReadView { txn, overlay: overlay?, version, target: self.number() }))
+    }
+
+    /// View of a state that has all puts.
+    fn whole_view<'t>(&self, txn: ReadTxn<'t>) -> ReadView<'t> {
+        let version = Version::committed(txn.id());
+        ReadView { txn, overlay: Overlay::default(), version, target: self.number() }
+    }
+
+    /// True if there may be puts that no commit includes.
+    pub(crate) fn has_buffered_puts(&self) -> Result<bool> {
+        let Some(buffer) = self.write_buffer() else { return Ok(false) };
+        let txn = self.index.read()?;
+        Ok(!matches!(buffer.view(txn.id())?, BufferView::Empty))
+    }
+
+    /// A view of the index alone, and all puts that are on top of it, in order.
+    pub(crate) fn committed_and_buffered(&self) -> Result<(ReadView<'_>, Puts)> {
+        loop {
+            let txn = self.index.read()?;
+            let Some(buffer) = self.write_buffer() else {
+                return Ok((self.whole_view(txn), Puts::default()));
+            };
+            match buffer.view(txn.id())? {
+                BufferView::Outdated => {}
+                BufferView::Empty => return Ok((self.whole_view(txn), Puts::default())),
+                BufferView::Puts(puts) => {
+                    let all = puts.all();
+                    if puts.is_current() {
+                        return all.map(|all| (self.whole_view(txn), all));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Prefix of all data.
+pub(crate) fn all_data() -> Key {
+    Key::table(Table::Data)
+}
