@@ -48,8 +48,8 @@ fn expect_few_by_the_log() {
         let mut buffer = [0; 64];
         kv.read(b"key", Sink::One(&mut buffer), Access::Latest).await
     });
-    assert_eq!(count, 0, "{ROUNDS} gets from the log allocated");
+    assert_eq!(count, 0, "{ROUNDS} gets of buffered puts allocated");
     let count = allocations(|| kv.put(b"key", &small, Cond::NONE, Access::Latest));
-    // Each commit of the log costs a few allocations.
-    assert!(count < ROUNDS / 10, "{count} allocations of {ROUNDS} puts into the log");
+    // Each commit of the write buffer costs a few allocations.
+    assert!(count < ROUNDS / 10, "{count} allocations of {ROUNDS} buffered puts");
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Clone, Copy)]
 enum Sort {
     Memory,
-    /// In memory, without a log of puts in front of each index.
+    /// In memory, without write buffers.
     Unbuffered,
     Disk(Durability),
 }

@@ -141,6 +141,12 @@ impl<'r> Record<'r> {
         bytes.first().is_some_and(|flags| flags & IN_SEGMENT == 0)
     }
 
+    /// The epoch of an encoded record, whose checksum is not verified.
+    pub(crate) fn epoch_of(bytes: &[u8]) -> Result<Epoch> {
+        let epoch = bytes.split_first().and_then(|(_flags, rest)| rest.first_chunk());
+        epoch.map(|epoch| Epoch(u64::from_le_bytes(*epoch))).ok_or_else(damaged)
+    }
+
     /// True if sizes, locations and number of checksums are consistent. A valid checksum does not imply that: anyone
     /// who can write to the files can compute one.
     fn is_sound(&self) -> bool {

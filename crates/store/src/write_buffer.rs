@@ -27,7 +27,8 @@ use std::sync::atomic::Ordering;
 
 /// Atomics of the write buffer of one target.
 pub(crate) const BUFFER_LEN: usize = 8192;
-const BUCKETS: usize = 512;
+/// A model has few atomics.
+const BUCKETS: usize = if cfg!(all(loom, test)) { 1 } else { 512 };
 const HEAD_LEN: usize = 16;
 /// Position of the first put.
 const PUTS: usize = HEAD_LEN + BUCKETS;
@@ -78,11 +79,10 @@ impl State {
         u64::from(self.checksum) << 32 | self.count << 16 | self.len as u64
     }
 
-    /// State after one more put with these words.
-    fn after(self, words: &[u64]) -> Self {
-        let mut bytes: SmallVec<[u8; 512]> = SmallVec::from_slice(&self.checksum.to_le_bytes());
-        words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
-        let checksum = Checksum::Crc32c.sum(&bytes) as u32;
+    /// State after one more put with these words. Its checksum depends on the order of puts.
+    fn after(self, words: &[[u8; 8]]) -> Self {
+        let before = self.checksum.wrapping_mul(0x9e37_79b1).rotate_left(15);
+        let checksum = Checksum::Crc32c.sum(words.as_flattened()) as u32 ^ before;
         Self { len: self.len + words.len(), count: self.count + 1, checksum }
     }
 }
@@ -189,10 +189,10 @@ impl<'c> WriteBuffer<'c> {
     /// All puts up to those of `state`, verified, in order.
     fn copy(self, from: u64, state: State) -> Result<Puts> {
         let words = self.0.get(PUTS..PUTS + state.len).ok_or_else(damaged)?;
-        let words: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
-        let puts = Puts::parse(&words);
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
+        let puts = Puts::parse(words.iter().map(load).collect());
         let mut found = State::empty(from);
-        puts.places.iter().for_each(|place| found = found.after(&words[place.words()]));
+        puts.places.iter().for_each(|place| found = found.after(&puts.words[place.words()]));
         if found == state { Ok(puts) } else { Err(damaged()) }
     }
 
@@ -349,7 +349,7 @@ impl<'c> LockedBuffer<'c> {
         let before = newest(buffer.bucket(hash >> 32).load(Ordering::Relaxed), self.from)?;
         let words = put.words(hash >> 32, before.unwrap_or(0));
         for (atomic, word) in buffer.0[place.at..place.end()].iter().zip(&words) {
-            atomic.store(*word, Ordering::Relaxed);
+            atomic.store(u64::from_le_bytes(*word), Ordering::Relaxed);
         }
         let after = state.after(&words);
         buffer.state().store(after.to_word(), Ordering::Release);
@@ -459,29 +459,28 @@ pub(crate) struct NamedPut {
 #[derive(Default)]
 pub(crate) struct Puts {
     /// Words from [`PUTS`] on.
-    bytes: Vec<u8>,
+    words: Vec<[u8; 8]>,
     places: Vec<Place>,
 }
 
 impl Puts {
     /// The puts in words, as far as these are puts.
-    fn parse(words: &[u64]) -> Self {
+    fn parse(words: Vec<[u8; 8]>) -> Self {
         let (mut at, end) = (PUTS, PUTS + words.len());
         let mut places = Vec::with_capacity(words.len() / PUT_LEN_MIN);
         while let Some(lengths) = words.get(at + 1 - PUTS)
-            && let Some(place) = Place::parse(at, *lengths).filter(|place| place.end() <= end)
+            && let Some(place) = Place::parse(at, u64::from_le_bytes(*lengths))
+            && place.end() <= end
         {
             places.push(place);
             at = place.end();
         }
-        let mut bytes = Vec::with_capacity(words.len() * 8);
-        words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
-        Self { bytes, places }
+        Self { words, places }
     }
 
     /// Sorts by key; puts of one key stay in order.
     pub(crate) fn sort(&mut self) {
-        let bytes = &self.bytes;
+        let bytes = self.words.as_flattened();
         self.places.sort_unstable_by(|one, other| {
             one.key_in(bytes).cmp(other.key_in(bytes)).then(one.at.cmp(&other.at))
         });
@@ -489,8 +488,8 @@ impl Puts {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Put<'_>> {
         self.places.iter().map(|place| Put {
-            key: place.key_in(&self.bytes),
-            record: place.record_in(&self.bytes),
+            key: place.key_in(self.words.as_flattened()),
+            record: place.record_in(self.words.as_flattened()),
             count: place.count,
         })
     }
@@ -511,10 +510,13 @@ impl Put<'_> {
     }
 
     /// The words that are stored; `before` is the position of the put before it in its bucket.
-    fn words(&self, hash_high: u64, before: usize) -> SmallVec<[u64; 64]> {
+    fn words(&self, hash_high: u64, before: usize) -> SmallVec<[[u8; 8]; 64]> {
         let sizes = (self.record.len() as u64) << 16 | self.key.len() as u64;
         let head = [seal_chain(hash_high, before), u64::from(self.count) << 32 | sizes];
-        head.into_iter().chain(words_of(self.key)).chain(words_of(self.record)).collect()
+        let mut words = SmallVec::from_slice(&head.map(u64::to_le_bytes));
+        push_padded(&mut words, self.key);
+        push_padded(&mut words, self.record);
+        words
     }
 }
 
@@ -622,13 +624,15 @@ impl Place {
     }
 }
 
-/// Bytes as words; zeros follow the last one.
-fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
+/// Appends bytes as words; zeros follow the last one.
+fn push_padded(words: &mut SmallVec<[[u8; 8]; 64]>, bytes: &[u8]) {
     let (whole, rest) = bytes.as_chunks();
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    let last = (!rest.is_empty()).then(|| u64::from_le_bytes(last));
-    whole.iter().map(|word| u64::from_le_bytes(*word)).chain(last)
+    words.extend_from_slice(whole);
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        words.push(last);
+    }
 }
 
 fn hash_of(key: &[u8]) -> u64 {
@@ -645,7 +649,7 @@ impl<'c> WriteBuffer<'c> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(not(loom), test))]
 mod tests {
     use super::*;
 
@@ -719,5 +723,181 @@ mod tests {
             assert_eq!(unseal(word).unwrap(), value);
             assert!((0..64).all(|bit| unseal(word ^ 1 << bit).is_err()), "{value:x}");
         }
+    }
+}
+
+/// Readers beside writers, under every order in which threads may run.
+#[cfg(all(loom, test))]
+mod models {
+    use super::*;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    /// Ids of commits in a model, the first of which is unused.
+    const COMMITS: usize = 5;
+
+    /// A target with one key, whose value counts up.
+    struct Target {
+        words: Vec<AtomicU64>,
+        lock: Mutex<()>,
+        /// Id of the last commit, as readers see it.
+        last: AtomicU64,
+        /// Value of the key in the state of each commit.
+        states: Vec<AtomicU64>,
+        acknowledged: AtomicU64,
+    }
+
+    impl Target {
+        fn new() -> Arc<Self> {
+            let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+            Arc::new(Self {
+                words: zeros(PUTS + 15),
+                lock: Mutex::new(()),
+                last: AtomicU64::new(1),
+                states: zeros(COMMITS),
+                acknowledged: AtomicU64::new(0),
+            })
+        }
+
+        fn buffer(&self) -> WriteBuffer<'_> {
+            WriteBuffer::from_atomics(&self.words)
+        }
+
+        fn locked(&self) -> LockedBuffer<'_> {
+            LockedBuffer::lock(self.buffer(), self.last.load(Ordering::Relaxed)).unwrap()
+        }
+
+        fn put(&self, value: u64) {
+            let _lock = self.lock.lock().unwrap();
+            let mut buffer = self.locked();
+            if !buffer.is_live() {
+                buffer.restart(9);
+            }
+            let put = Put { key: b"key", record: &value.to_le_bytes(), count: 0 };
+            assert!(buffer.has_room(&put).unwrap());
+            buffer.append(&put).unwrap();
+            self.acknowledged.fetch_max(value, Ordering::SeqCst);
+        }
+
+        /// Commits the last buffered value, or keeps it in the buffer.
+        fn commit(&self, keeps: bool) {
+            let _lock = self.lock.lock().unwrap();
+            let (buffer, id) = (self.locked(), self.last.load(Ordering::Relaxed) + 1);
+            let before = self.states[id as usize - 1].load(Ordering::Relaxed);
+            let value = match keeps {
+                true => before,
+                false => buffer.puts().unwrap().iter().last().map_or(before, value_of),
+            };
+            if keeps {
+                buffer.keep(id);
+            }
+            self.states[id as usize].store(value, Ordering::Relaxed);
+            self.last.store(id, Ordering::Release);
+        }
+
+        /// Begins a transaction that would keep the puts, and aborts it.
+        fn abort(&self) {
+            let _lock = self.lock.lock().unwrap();
+            self.locked().keep(self.last.load(Ordering::Relaxed) + 1);
+        }
+
+        fn read(&self) -> u64 {
+            loop {
+                let id = self.last.load(Ordering::Acquire);
+                let stored = self.states[id as usize].load(Ordering::Relaxed);
+                let puts = match self.buffer().view(id).unwrap() {
+                    BufferView::Outdated => {
+                        thread::yield_now();
+                        continue;
+                    }
+                    BufferView::Empty => return stored,
+                    BufferView::Puts(puts) => puts,
+                };
+                let found = puts.last(b"key");
+                if puts.is_current() {
+                    return found.unwrap().map_or(stored, |put| number_in(&put.record));
+                }
+            }
+        }
+
+        /// Reads twice: nothing acknowledged is missing, and no value comes back.
+        fn expect_values_in_order(&self) {
+            let acknowledged = self.acknowledged.load(Ordering::SeqCst);
+            let first = self.read();
+            assert!(first >= acknowledged, "{first} after {acknowledged}");
+            let second = self.read();
+            assert!(second >= first, "{second} after {first}");
+        }
+    }
+
+    fn number_in(record: &[u8]) -> u64 {
+        u64::from_le_bytes(record.try_into().unwrap())
+    }
+
+    fn value_of(put: Put<'_>) -> u64 {
+        number_in(put.record)
+    }
+
+    fn model(write: impl Fn(&Target) + Send + Sync + 'static) {
+        let write = std::sync::Arc::new(write);
+        loom::model(move || {
+            let target = Target::new();
+            let writer = thread::spawn({
+                let (target, write) = (Arc::clone(&target), std::sync::Arc::clone(&write));
+                move || write(&target)
+            });
+            target.expect_values_in_order();
+            writer.join().unwrap();
+            target.expect_values_in_order();
+        });
+    }
+
+    #[test]
+    fn puts_are_seen_through_a_commit() {
+        model(|target| {
+            target.put(1);
+            target.commit(false);
+            target.put(2);
+        });
+    }
+
+    #[test]
+    fn puts_are_seen_through_a_transaction_that_keeps_them() {
+        model(|target| {
+            target.put(1);
+            target.commit(true);
+            target.put(2);
+            target.commit(false);
+        });
+    }
+
+    #[test]
+    fn aborted_transaction_neither_hides_nor_repeats_puts() {
+        model(|target| {
+            target.put(1);
+            target.abort();
+            target.commit(false);
+            target.put(2);
+        });
+    }
+
+    /// Two writers and a reader.
+    #[test]
+    fn writers_take_turns() {
+        loom::model(|| {
+            let target = Target::new();
+            let writers = [1, 2].map(|value| {
+                let target = Arc::clone(&target);
+                thread::spawn(move || {
+                    target.put(value);
+                    target.commit(value == 2);
+                })
+            });
+            let acknowledged = target.acknowledged.load(Ordering::SeqCst);
+            let found = target.read();
+            assert!(acknowledged == 0 || found > 0);
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            assert!(target.read() > 0);
+        });
     }
 }

@@ -247,11 +247,13 @@ impl Change<'_> {
     /// Makes a buffered put.
     pub(super) fn apply_buffered(&mut self, put: &Put<'_>) -> Result<()> {
         let parts = DataKey::parse(put.key)?;
-        let record = Record::decode(parts.body(), put.record)?;
-        self.epoch = record.epoch;
-        // An extent is joined with those beside it.
+        self.epoch = Record::epoch_of(put.record)?;
         match parts.start.filter(|_| Record::is_inline(put.record)) {
-            Some(start) => insert_extent(self, (&parts, start), &record),
+            // An extent is joined with those beside it.
+            Some(start) => {
+                let record = Record::decode(parts.body(), put.record)?;
+                insert_extent(self, (&parts, start), &record)
+            }
             None => self.replace_encoded(parts.container(), put.key, put.record),
         }
     }
@@ -542,7 +544,7 @@ mod tests {
         pool.put(b"key", b"value");
         for dkey in [b"one", b"two"] {
             assert_eq!((insert(), pool.buffered()), (ErrorKind::Exists, 0));
-            assert_eq!(insert(), ErrorKind::Exists, "with nothing in the log");
+            assert_eq!(insert(), ErrorKind::Exists, "with an empty buffer");
             let last = pool.target().index.last_commit().unwrap();
             pool.put(dkey, b"value");
             assert_eq!(pool.buffered(), 1);

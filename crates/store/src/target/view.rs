@@ -45,7 +45,7 @@ impl<'k> Scope<'k> {
 
 /// Buffered puts in the scope of a view, the last of each key, in the order of keys.
 #[derive(Default)]
-struct Overlay(Vec<(KeyBytes, RecordBytes)>);
+struct Overlay(SmallVec<[(KeyBytes, RecordBytes); 1]>);
 
 /// A key of the data table.
 type KeyBytes = SmallVec<[u8; 96]>;
@@ -220,30 +220,40 @@ impl Target {
     /// A view; `None` if it is out of date.
     #[inline]
     fn try_view(&self, scope: Scope<'_>) -> Result<Option<ReadView<'_>>> {
+        let read = self.try_read(|puts| scope.read(puts))?;
+        Ok(read.map(|(txn, overlay, version)| self.read_view(txn, overlay, version)))
+    }
+
+    fn read_view<'t>(&self, txn: ReadTxn<'t>, overlay: Overlay, version: Version) -> ReadView<'t> {
+        ReadView { txn, overlay, version, target: self.number() }
+    }
+
+    /// A state of the index, what `read` finds in the puts that are on top of it, and the version of both; `None` if the
+    /// state is out of date.
+    #[inline]
+    fn try_read<T: Default>(
+        &self,
+        read: impl Fn(&Published<'_>) -> Result<T>,
+    ) -> Result<Option<(ReadTxn<'_>, T, Version)>> {
         let txn = self.index.read()?;
         if self.misses_commit_of_dead(&txn)? {
             drop(txn);
             // Taking the write lock from the dead process updates LMDB's id of the last commit.
             return self.index.write().map(|_| None);
         }
-        let Some(buffer) = self.write_buffer() else { return Ok(Some(self.whole_view(txn))) };
-        let puts = match buffer.view(txn.id())? {
+        let id = txn.id();
+        let whole = |txn| Ok(Some((txn, T::default(), Version::committed(id))));
+        let Some(buffer) = self.write_buffer() else { return whole(txn) };
+        let puts = match buffer.view(id)? {
             BufferView::Outdated => return Ok(None),
-            BufferView::Empty => return Ok(Some(self.whole_view(txn))),
+            BufferView::Empty => return whole(txn),
             BufferView::Puts(puts) => puts,
         };
-        let overlay = scope.read(&puts);
-        if !puts.is_current() {
-            return Ok(None);
+        let found = read(&puts);
+        match puts.is_current() {
+            true => Ok(Some((txn, found?, Version::new(id, puts.len())))),
+            false => Ok(None),
         }
-        let version = Version::new(txn.id(), puts.len());
-        Ok(Some(ReadView { txn, overlay: overlay?, version, target: self.number() }))
-    }
-
-    /// View of a state that has all puts.
-    fn whole_view<'t>(&self, txn: ReadTxn<'t>) -> ReadView<'t> {
-        let version = Version::committed(txn.id());
-        ReadView { txn, overlay: Overlay::default(), version, target: self.number() }
     }
 
     /// True if there may be puts that no commit includes.
@@ -256,19 +266,8 @@ impl Target {
     /// A view of the index alone, and all puts that are on top of it, in order.
     pub(crate) fn committed_and_buffered(&self) -> Result<(ReadView<'_>, Puts)> {
         loop {
-            let txn = self.index.read()?;
-            let Some(buffer) = self.write_buffer() else {
-                return Ok((self.whole_view(txn), Puts::default()));
-            };
-            match buffer.view(txn.id())? {
-                BufferView::Outdated => {}
-                BufferView::Empty => return Ok((self.whole_view(txn), Puts::default())),
-                BufferView::Puts(puts) => {
-                    let all = puts.all();
-                    if puts.is_current() {
-                        return all.map(|all| (self.whole_view(txn), all));
-                    }
-                }
+            if let Some((txn, puts, version)) = self.try_read(|puts| puts.all())? {
+                return Ok((self.read_view(txn, Overlay::default(), version), puts));
             }
         }
     }

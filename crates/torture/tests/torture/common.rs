@@ -27,7 +27,7 @@ pub(crate) const ARGUMENTS: &str = "ESKER_TORTURE_ARGUMENTS";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     Memory,
-    /// In memory, without a log of puts in front of each index.
+    /// In memory, without write buffers.
     Unbuffered,
     /// In memory, with the index written by system calls.
     Guarded,

@@ -71,7 +71,7 @@ impl Op {
                 Self::Write { bytes: cells(random, total), ranges }
             }
             60..64 => Self::PunchCells { range: range(random) },
-            // Often, so that many writes find holes: those go into the log.
+            // Often, so that many writes find holes: those are buffered.
             64..68 => Self::PunchArray,
             68..75 => {
                 let puts = (0..1 + random.below(3)).map(|_| (random.below(KEYS), value(random)));
