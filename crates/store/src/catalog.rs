@@ -420,7 +420,7 @@ impl OpenPool {
         let txn = view.committed();
         let scope = Key::container(Table::Attribute, container.unwrap_or(POOL));
         let mut names = Vec::new();
-        each(&txn, &scope.clone().push(prefix.as_bytes()), |key, _| {
+        each(txn, &scope.clone().push(prefix.as_bytes()), |key, _| {
             names.push(String::from_utf8_lossy(&key[scope.len()..]).into_owned());
             Ok(())
         })?;

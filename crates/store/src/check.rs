@@ -94,6 +94,13 @@ impl OpenPool {
     ) -> Result<()> {
         let alone = !self.control.others_alive();
         let current = self.control.is_current();
+        let repairs = repair && alone;
+        for target in &self.targets {
+            check_buffer(target, repairs, report)?;
+        }
+        if !report.problems.is_empty() {
+            return Ok(()); // Nothing else can be read.
+        }
         if current {
             self.targets.iter().try_for_each(|target| collect(target))?;
         } else if alone {
@@ -106,12 +113,12 @@ impl OpenPool {
         for (number, target) in self.targets.iter().enumerate() {
             let mut problems = Vec::new();
             let damaged = check_records(target, report, &mut problems)?;
-            if repair && alone && !damaged.is_empty() {
+            if repairs && !damaged.is_empty() {
                 remove(target, &damaged)?;
                 report.repaired.append(&mut problems);
             }
             report.problems.append(&mut problems);
-            if repair && alone && current {
+            if repairs && current {
                 report.repaired.append(&mut target.mend_lending()?);
             }
             if alone && current {
@@ -119,7 +126,7 @@ impl OpenPool {
             }
             progress(number as u64 + 1, total);
         }
-        if repair && alone && report.problems.is_empty() {
+        if repairs && report.problems.is_empty() {
             self.count_anew(&mut miscounted, report)?;
         }
         report.problems.append(&mut miscounted);
@@ -183,6 +190,26 @@ impl OpenPool {
         }
         Ok(freed)
     }
+}
+
+/// Reports a damaged write buffer. A repair commits the puts in it that are whole, and empties it.
+fn check_buffer(target: &Target, repairs: bool, report: &mut CheckReport) -> Result<()> {
+    match target.committed_and_buffered() {
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() != ErrorKind::Corrupt => return Err(error),
+        Err(_) => {}
+    }
+    let number = target.number();
+    if !repairs {
+        let message = format!("target {number}: the write buffer is damaged");
+        report.problems.push(message);
+        return Ok(());
+    }
+    let count = target.recover_buffer()?;
+    report.repaired.push(format!(
+        "target {number}: the write buffer was damaged: {count} puts in it were whole, others are lost"
+    ));
+    Ok(())
 }
 
 fn is_record(table: &Table) -> bool {

@@ -174,18 +174,26 @@ pub(crate) fn file_size(superblock: &Superblock) -> u64 {
     ((buffers_begin(targets, segments) + buffers) * 8) as u64
 }
 
+/// Puts that a write buffer was left with.
+#[derive(Default)]
+pub(crate) struct LeftInBuffer {
+    pub(crate) puts: Puts,
+    /// Error of a damaged buffer, of which the puts are what is whole.
+    pub(crate) damage: Option<Error>,
+}
+
 /// Puts in the write buffer of target `number` on top of commit `last` of its index, in a pool that nobody has open.
 ///
 /// # Errors
-/// `Corrupt` if the buffer is damaged, those of the file system if the control file cannot be read.
+/// Those of the file system if the control file cannot be read.
 pub(crate) fn left_in_buffer(
     pool: &Folder,
     superblock: &Superblock,
     number: u32,
     last: u64,
-) -> Result<Puts> {
+) -> Result<LeftInBuffer> {
     if !superblock.has_write_buffer() {
-        return Ok(Puts::default());
+        return Ok(LeftInBuffer::default());
     }
     let file = pool.file(NAME, Use::Read, superblock.file_permissions())?;
     let count = (file_size(superblock) / 8) as usize;
@@ -193,7 +201,11 @@ pub(crate) fn left_in_buffer(
         .map_err(|error| Error::io("reading the control file", &error))?;
     let begin = buffers_begin(superblock.targets as usize, superblock.segments as usize);
     let first = begin + number as usize * BUFFER_LEN;
-    WriteBuffer::from_atomics(&atomics[first..][..BUFFER_LEN]).left_after(last)
+    let buffer = WriteBuffer::from_atomics(&atomics[first..][..BUFFER_LEN]);
+    Ok(match buffer.left_after(last) {
+        Ok(puts) => LeftInBuffer { puts, damage: None },
+        Err(error) => LeftInBuffer { puts: buffer.recover(), damage: Some(error) },
+    })
 }
 
 /// Extends a control file of the first release, which has no atomics for processes and leases.

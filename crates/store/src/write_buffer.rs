@@ -16,8 +16,9 @@
 //!
 //! Every word is checked where it is read: `from`, `until`, the number of published words and the buckets have 16 bits of
 //! checksum each, and a checksum chained over all puts is stored with their length. `docs/format.md` has the layout.
+use crate::keys::Table;
 use crate::read_version::Version;
-use crate::record::RecordBytes;
+use crate::record::{Record, RecordBytes};
 use crate::sync::{AtomicU64, fence};
 use esker_types::{Checksum, Error, ErrorKind, Extent, Result, StableHash};
 use smallvec::SmallVec;
@@ -199,6 +200,24 @@ impl<'c> WriteBuffer<'c> {
     fn place(self, at: usize, end: usize) -> Option<Place> {
         let lengths = self.0.get(at + 1)?.load(Ordering::Relaxed);
         Place::parse(at, lengths).filter(|place| at >= PUTS && place.end() <= end)
+    }
+
+    /// Puts of a damaged buffer whose records are whole, up to the published length, or that of the state.
+    pub(crate) fn recover(self) -> Puts {
+        let state = State::of_word(self.state().load(Ordering::Acquire));
+        let published = unseal(self.published().load(Ordering::Acquire));
+        let len = published.map_or(state.len, |len| len as usize).min(self.0.len() - PUTS);
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
+        let mut puts = Puts::parse(self.0[PUTS..PUTS + len].iter().map(load).collect());
+        let Puts { words, places } = &mut puts;
+        places.retain(|place| place.is_whole_in(words.as_flattened()));
+        puts
+    }
+
+    /// Makes it an empty buffer that belongs to no state.
+    pub(crate) fn reset(self) {
+        self.until().store(seal(0), Ordering::Release);
+        self.from().store(seal(0), Ordering::Release);
     }
 
     /// What a pool that nobody has open left in it, if the last commit of its index is `last`.
@@ -617,6 +636,12 @@ impl Place {
     /// Its key, in a copy of all puts.
     fn key_in(self, puts: &[u8]) -> &[u8] {
         &puts[(self.key_at() - PUTS) * 8..][..self.key_len]
+    }
+
+    /// True if its record matches its checksum, which covers the key.
+    fn is_whole_in(self, puts: &[u8]) -> bool {
+        let (key, record) = (self.key_in(puts), self.record_in(puts));
+        Table::of(key) == Some(Table::Data) && Record::decode(&key[1..], record).is_ok()
     }
 
     fn record_in(self, puts: &[u8]) -> &[u8] {

@@ -822,6 +822,46 @@ mod tests {
         assert_eq!(count(crate::walk::usage(target, &[]).unwrap()), 4000);
     }
 
+    /// A damaged buffer is reported by check and salvage; a repair keeps the puts that are whole.
+    #[test]
+    fn damaged_buffer_is_reported_and_repaired() {
+        let pool = Pool::new();
+        pool.put(b"key", b"one");
+        pool.flush();
+        pool.put(b"key", b"two");
+        pool.put(b"other", b"three");
+        // A bit of the record of the second put.
+        let end = PUTS_AT + pool.words()[2].load(Ordering::Relaxed) as u16 as usize;
+        pool.words()[end - 2].fetch_xor(1 << 5, Ordering::Relaxed);
+        let copy = copy_of(&pool.scratch.path());
+        let check = |repair| crate::Pool::check(&copy, repair, &mut |_, _| {}).unwrap();
+        let found = check(false);
+        assert!(found.problems.iter().any(|it| it.contains("write buffer")), "{found:?}");
+        let mut values = Vec::new();
+        let mut hear = |value: crate::Salvaged<'_>| {
+            values.push(value.dkey.to_vec());
+            Ok(())
+        };
+        let mut salvage = crate::Salvage::open(&copy).unwrap();
+        salvage.visit(&mut hear, &mut |_, _| {}).unwrap();
+        assert_eq!((values, salvage.losses().count > 0), (vec![b"key".to_vec()], true));
+        let repaired = check(true);
+        assert!(
+            repaired.problems.is_empty() && repaired.repaired[0].contains("1 puts"),
+            "{repaired:?}"
+        );
+        assert!(check(false).problems.is_empty());
+        let kind = pool.target().fetch(
+            pool.container.id(),
+            oid(1),
+            b"key",
+            Cond::NONE,
+            &mut [Fetch::single(b"a", Sink::None)],
+            ReadAt::LATEST,
+        );
+        assert!(kind.is_ok(), "an undamaged put is still read");
+    }
+
     /// No change of the buffer by others goes unnoticed by a flush, and none leads a reader astray.
     #[test]
     fn damage_to_the_buffer_is_noticed() {

@@ -44,7 +44,6 @@ pub(crate) fn coordinated(
     mut work: impl FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
     outwaiting(|| {
-        let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
         pool.control.expect_file()?;
         while_held(targets, &mut || {
             with_room(targets, || attempt(pool, targets, read_versions, &mut work))
@@ -189,10 +188,14 @@ fn record(
 pub(super) fn while_held<T>(targets: &[&Target], work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
     match targets.split_first() {
         None => work(),
-        Some((first, rest)) => {
-            first.control.while_coordinating(first.number(), || while_held(rest, work))
-        }
+        Some((first, rest)) => while_held_one(first, || while_held(rest, work)),
     }
+}
+
+/// Runs `work` with the coordination lock of a target held: a mutex for the threads of this process, a file lock for others.
+fn while_held_one<T>(target: &Target, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _alone = target.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
+    target.control.while_coordinating(target.number(), work)
 }
 
 /// Completes what a dead process left in doubt on a target whose coordination lock is held. Nobody can put it in
@@ -218,9 +221,8 @@ pub(crate) fn settle(target: &Target) -> Result<()> {
     {
         return Err(waiting(&pool, target, &prepared));
     }
-    let _alone = pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
     target.control.expect_file()?;
-    target.control.while_coordinating(target.number(), || finish(&pool, target))
+    while_held_one(target, || finish(&pool, target))
 }
 
 #[cold]

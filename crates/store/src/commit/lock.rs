@@ -10,9 +10,10 @@ use crate::control::ProcessSlot;
 use crate::io::txn::{ReadTxn, Txn, WriteTxn};
 use crate::read_version::{ReadVersion, Version};
 use crate::target::Target;
-use crate::write_buffer::LockedBuffer;
+use crate::write_buffer::{LockedBuffer, Puts};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// Bits of [`crate::control::TargetAtomics::writer`] that have the process slot.
 const PROCESS_BITS: u32 = 16;
@@ -58,8 +59,11 @@ impl Drop for BusyMark<'_> {
     }
 }
 
-/// Attempts to see the lock released before the thread sleeps on it, some tens of nanoseconds apart.
-const SPINS: u32 = 400;
+/// How long a thread spins for the lock before it sleeps on it: about as long as the commit of a full write buffer takes.
+/// Being woken takes as long.
+const SPIN_TIME: Duration = Duration::from_micros(100);
+/// Attempts between two looks at the clock, some tens of nanoseconds apart.
+const SPINS: u32 = 64;
 
 impl Target {
     /// Takes the write lock, once no commit over several targets is half done.
@@ -102,18 +106,29 @@ impl Target {
         self.lock_in_doubt().map(WriteLock::keep_buffer)
     }
 
-    /// Spins for the owner of the lock for about as long as a short change takes: being woken from LMDB's lock takes longer.
+    /// Spins until the owner of the lock has released it, or for [`SPIN_TIME`].
     fn spin_for_lock(&self) -> Result<()> {
-        let writer = self.shared().writer();
-        for round in 0..SPINS {
-            if writer_of(writer.load(Ordering::Acquire)).0 <= self.index.last_commit()? {
-                // The lock is released a moment after the commit.
-                (0..round.min(4)).for_each(|_| std::hint::spin_loop());
-                return Ok(());
+        if !self.is_locked()? {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < SPIN_TIME {
+            for _ in 0..SPINS {
+                std::hint::spin_loop();
+                if !self.is_locked()? {
+                    // The lock is released a moment after the commit.
+                    (0..4).for_each(|_| std::hint::spin_loop());
+                    return Ok(());
+                }
             }
-            std::hint::spin_loop();
         }
         Ok(())
+    }
+
+    /// True if the write lock seems to be taken.
+    fn is_locked(&self) -> Result<bool> {
+        let (id, _) = writer_of(self.shared().writer().load(Ordering::Acquire));
+        Ok(id > self.index.last_commit()?)
     }
 
     /// Commits the buffered puts, if there are any and there is room for them.
@@ -128,6 +143,18 @@ impl Target {
     /// Commits the buffered puts, and makes room for them.
     pub(crate) fn flush(&self) -> Result<()> {
         self.with_room(|| self.flush_if_fits())
+    }
+
+    /// Commits the puts of a damaged write buffer that are whole, and empties it. Returns their number. No other process may
+    /// have the pool open.
+    pub(crate) fn recover_buffer(&self) -> Result<usize> {
+        let Some(buffer) = self.write_buffer() else { return Ok(0) };
+        let puts = buffer.recover();
+        let mut txn = self.index.write()?;
+        include(self, &mut txn, &puts)?;
+        txn.commit()?;
+        buffer.reset();
+        Ok(puts.iter().count())
     }
 
     /// True if a read transaction misses a commit whose process died in it: the commit is on the medium, but LMDB,
@@ -180,6 +207,13 @@ impl Target {
     }
 }
 
+/// Makes buffered puts in a transaction.
+fn include(target: &Target, txn: &mut WriteTxn, puts: &Puts) -> Result<()> {
+    let mut change = Change::new(target, txn, Epoch(0));
+    puts.iter().try_for_each(|put| change.apply_buffered(&put))?;
+    change.settle_dead()
+}
+
 impl<'t> WriteLock<'t> {
     pub(super) fn target(&self) -> &'t Target {
         self.target
@@ -224,9 +258,7 @@ impl<'t> WriteLock<'t> {
         if !puts.is_empty() {
             // The last put of a key comes last.
             puts.sort();
-            let mut change = Change::new(target, &mut txn, Epoch(0));
-            puts.iter().try_for_each(|put| change.apply_buffered(&put))?;
-            change.settle_dead()?;
+            include(target, &mut txn, &puts)?;
             txn.includes_buffer = true;
         }
         busy.hand_over(&mut txn);

@@ -23,7 +23,6 @@ use crate::target::Target;
 use esker_types::ops::{Commit, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// A preparation under way.
@@ -160,7 +159,6 @@ impl<'p> Preparing<'p> {
 
     fn run<'s>(&self, mut parts: Vec<Staged<'s>>, work: Work<'_, 's>) -> Result<Epoch> {
         outwaiting(|| {
-            let _alone = self.pool.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
             self.pool.control.expect_file()?;
             while_held(&self.targets, &mut || {
                 // Others may have prepared the same: then this data is not needed.

@@ -23,7 +23,6 @@ use crate::target::{Scope, Target};
 use esker_types::ops::{Commit, CommitId, Outcome};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// What happens to a prepared commit.
@@ -157,7 +156,6 @@ impl OpenPool {
         };
         let resolving = Resolving { pool: self, found, targets, verdict };
         let resolved = {
-            let _alone = self.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
             self.control.expect_file()?;
             while_held(&resolving.targets, &mut || {
                 with_room(&resolving.targets, || resolving.attempt(WriteTxn::commit))

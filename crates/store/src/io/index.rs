@@ -19,6 +19,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How the file is written, and whether commits are synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub(crate) struct Index {
     generation: u64,
     /// The file with the locks by which others know that this process is alive.
     locks: Option<Own>,
+    /// State of the reader that was waited for in vain last.
+    stuck_reader: AtomicU64,
     /// Idle read transactions: reset, each with a reader slot, ready to be renewed.
     pub(super) idle: IdlePool<IdleTxn>,
 }
@@ -105,6 +108,7 @@ impl Index {
             path: folder.path().to_owned(),
             generation: fork::generation(),
             locks: None,
+            stuck_reader: AtomicU64::new(u64::MAX),
             idle: IdlePool::new(),
         };
         let found = files_of(folder, permissions)?;
@@ -263,12 +267,19 @@ impl Index {
     }
 
     /// Waits a moment for readers of old states, which keep pages and segments from being reused. True if they
-    /// finished, or were dead, or there are none.
+    /// finished, or were dead, or there are none. A reader that did not finish while somebody waited before is not
+    /// waited for again: it may be stopped.
     pub(crate) fn outwait_readers(&self) -> Result<bool> {
         let latest = self.info()?.me_last_txnid as u64;
         let before = self.oldest_listed()?;
-        let moved =
-            patiently(|| Ok((before >= latest || self.oldest_reader()? > before).then_some(())))?;
+        let has_moved = || Ok((before >= latest || self.oldest_reader()? > before).then_some(()));
+        let moved = match self.stuck_reader.load(Ordering::Relaxed) == before {
+            true => has_moved(),
+            false => patiently(has_moved),
+        }?;
+        if moved.is_none() {
+            self.stuck_reader.store(before, Ordering::Relaxed);
+        }
         Ok(moved.is_some())
     }
 

@@ -44,8 +44,6 @@ pub struct OpenPool {
     /// Its targets.
     pub targets: Vec<Arc<Target>>,
     pub(crate) uses: Mutex<Uses>,
-    /// Held during a commit over several targets.
-    pub(crate) coordinating: Mutex<()>,
     handles: Mutex<Handles>,
     pub(crate) leases: Leases,
     /// What was destroyed could not be emptied, because of a commit over several nodes.
@@ -206,7 +204,6 @@ impl OpenPool {
             control,
             targets,
             uses: Mutex::default(),
-            coordinating: Mutex::default(),
             handles: Mutex::default(),
             leases: Leases::default(),
             is_left_over: AtomicBool::new(false),

@@ -1,6 +1,6 @@
 //! The files of one target of a damaged pool.
 use super::Losses;
-use crate::control::left_in_buffer;
+use crate::control::{LeftInBuffer, left_in_buffer};
 use crate::io::folder::{Folder, Use};
 use crate::io::index::DATA;
 use crate::keys::Table;
@@ -47,7 +47,7 @@ impl Shard {
         let index = index.map(|file| Remains::of(file, bytes));
         let last = index.as_ref().and_then(Remains::last_commit);
         let buffered = last.map(|last| left_in_buffer(pool, superblock, number, last));
-        let buffered = buffered.map(|puts| or_lost(puts, number, losses)).transpose()?.flatten();
+        let buffered = buffered.map(|puts| or_rest(puts, number, losses)).transpose()?;
         Ok(Self {
             number,
             index,
@@ -135,6 +135,15 @@ const CHUNK: u64 = CHECKSUM_CHUNK as u64;
 /// Entries that only occupy space are not read.
 fn is_wanted(key: &[u8]) -> bool {
     !matches!(Table::of(key), Some(Table::Block | Table::ReservedPages))
+}
+
+/// Buffered puts, or those that are left of a damaged buffer.
+fn or_rest(left: Result<LeftInBuffer>, number: u32, losses: &mut Losses) -> Result<Puts> {
+    let left = or_lost(left, number, losses)?.unwrap_or_default();
+    if let Some(error) = left.damage {
+        losses.note(1, || format!("target {number}: {}", error.message()));
+    }
+    Ok(left.puts)
 }
 
 /// Missing permissions, or files that were replaced, are not damage.

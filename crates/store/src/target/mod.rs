@@ -21,7 +21,7 @@ use esker_types::info::{ContainerId, Durability};
 use esker_types::ops::ReadAt;
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// One shard of an open pool.
 pub struct Target {
@@ -38,6 +38,8 @@ pub struct Target {
     prepared: Vec<AtomicU64>,
     durability: Durability,
     has_long_keys: bool,
+    /// Held by the thread of this process that coordinates a commit with this target.
+    pub(crate) coordinating: Mutex<()>,
     /// Commits of threads of this process that share a sync.
     pub(crate) group: crate::commit::Group,
     /// Number of the first transaction that may reserve free pages again.
@@ -109,6 +111,7 @@ impl Target {
             prepared: (0..superblock.segments).map(|_| AtomicU64::new(0)).collect(),
             durability: superblock.durability,
             has_long_keys: superblock.has_long_keys(),
+            coordinating: Mutex::default(),
             group: crate::commit::Group::new(),
             reserving_pause: AtomicU64::new(0),
             pool: OnceLock::new(),

@@ -9,7 +9,6 @@ use esker_types::ops::{
     AkeyRef, Cond, Fetch, FetchReply, FetchRequest, ReadAt, Sink, View, Wanted,
 };
 use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
-use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -47,16 +46,26 @@ impl Target {
     ) -> Result<()> {
         let mut prefix = Key::object(Table::Data, container, oid);
         prefix.put_dkey(oid, dkey)?;
-        let akeys = fetches.iter().map(|fetch| prefix.akey(oid, fetch.request.akey));
-        let akeys = akeys.collect::<Result<SmallVec<[Key; 1]>>>()?;
+        let (one, many);
+        let akeys = match &*fetches {
+            [fetch] => {
+                one = prefix.akey(oid, fetch.request.akey)?;
+                std::slice::from_ref(&one)
+            }
+            _ => {
+                let akeys = fetches.iter().map(|fetch| prefix.akey(oid, fetch.request.akey));
+                many = akeys.collect::<Result<Vec<Key>>>()?;
+                &many
+            }
+        };
         let needs_dkey = cond.has(Cond::DKEY_FETCH);
-        let scope = if needs_dkey { Scope::Under(&prefix) } else { Scope::Akeys(oid, &akeys) };
+        let scope = if needs_dkey { Scope::Under(&prefix) } else { Scope::Akeys(oid, akeys) };
         let view = self.view_of_object(scope, at, container, oid, Some(dkey))?;
         if needs_dkey && !exists(&view, &prefix, at.view)? {
             return Err(missing("dkey"));
         }
         let mut outcome = Ok(());
-        for (fetch, akey) in fetches.iter_mut().zip(&akeys) {
+        for (fetch, akey) in fetches.iter_mut().zip(akeys) {
             // All are answered, so that the caller learns all sizes; the first error is returned.
             outcome = outcome.and(self.fetch_akey(&view, akey, fetch, at.view));
         }

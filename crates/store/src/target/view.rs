@@ -12,6 +12,7 @@ use crate::write_buffer::{BufferView, NamedPut, Published, Put, Puts, WriteBuffe
 use esker_types::ops::{ReadAt, View};
 use esker_types::{ObjectId, Result};
 use smallvec::SmallVec;
+use std::cell::Cell;
 
 /// Data that is to be read in a view. Only its buffered puts are looked up.
 #[derive(Clone, Copy)]
@@ -45,7 +46,24 @@ impl<'k> Scope<'k> {
 
 /// Buffered puts in the scope of a view, the last of each key, in the order of keys.
 #[derive(Default)]
-struct Overlay(SmallVec<[(KeyBytes, RecordBytes); 1]>);
+struct Overlay(Vec<(KeyBytes, RecordBytes)>);
+
+thread_local! {
+    /// Memory of the last overlay of this thread, so that a read allocates nothing.
+    static SPARE: Cell<Vec<(KeyBytes, RecordBytes)>> = const { Cell::new(Vec::new()) };
+}
+
+/// Most puts for which a thread keeps the memory of its last overlay.
+const SPARE_MAX: usize = 16;
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        if (1..=SPARE_MAX).contains(&self.0.capacity()) {
+            self.0.clear();
+            let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.0)));
+        }
+    }
+}
 
 /// A key of the data table.
 type KeyBytes = SmallVec<[u8; 96]>;
@@ -53,7 +71,7 @@ type KeyBytes = SmallVec<[u8; 96]>;
 impl Overlay {
     /// Puts of akeys. Objects of a Key-Value's type have no arrays in the buffer.
     fn of_akeys(puts: &Published<'_>, oid: ObjectId, akeys: &[Key]) -> Result<Self> {
-        let mut found = Self::default();
+        let mut found = Self(SPARE.try_with(Cell::take).unwrap_or_default());
         for akey in akeys {
             let single = akey.single();
             if let Some(put) = puts.named(&single)?.pop() {

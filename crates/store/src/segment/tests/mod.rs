@@ -322,7 +322,7 @@ fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
         let_all_die(target);
         std::thread::scope(|scope| {
             let collection = scope.spawn(|| target.recycle());
-            let under_way = state.coordinating.lock().unwrap();
+            let under_way = target.coordinating.lock().unwrap();
             while target.shared().segment(0).load() == SegmentState::Sealed {
                 std::hint::spin_loop();
             }
