@@ -205,6 +205,14 @@ impl Worker {
         self.0.wait().expect("waiting for a worker");
     }
 
+    /// Sends it a signal. It must be running.
+    pub(crate) fn signal(&mut self, signal: i32) {
+        self.expect_alive();
+        // SAFETY: sends a signal to a child that was not waited for, so that its id is still its own.
+        let sent = unsafe { libc::kill(self.0.id() as libc::pid_t, signal) };
+        assert_eq!(sent, 0, "sending signal {signal}: {}", std::io::Error::last_os_error());
+    }
+
     /// Waits for its end, which must be successful.
     pub(crate) fn finish(&mut self) {
         let status = self.0.wait().expect("waiting for a worker");
@@ -267,5 +275,26 @@ impl Watchdog {
             }
         });
         Self { _over }
+    }
+}
+
+/// Prints how to replay a failure, if it is dropped before [`Announce::nothing`].
+pub(crate) struct Announce(Option<String>);
+
+impl Announce {
+    pub(crate) fn new(replay: String) -> Self {
+        Self(Some(replay))
+    }
+
+    pub(crate) fn nothing(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Announce {
+    fn drop(&mut self) {
+        if let Some(replay) = &self.0 {
+            eprintln!("to replay: {replay}");
+        }
     }
 }

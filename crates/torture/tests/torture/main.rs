@@ -20,7 +20,9 @@ mod resent;
 mod salvage;
 mod simple;
 mod space;
+mod survivors;
 mod views;
+mod words;
 
 /// The entry point of processes that tests start; the environment names the task.
 #[test]
@@ -57,6 +59,8 @@ fn job() {
         Ok("resent") => resent::run(),
         Ok("space-hold") => space::hold_view(),
         Ok("space-idle") => space::idle(),
+        Ok("survivors-read") => survivors::reader::run(),
+        Ok("survivors-write") => survivors::writer::run(),
         Ok("views-hold") => views::hold_exclusively(),
         Ok("machine-use") => machine::use_pool(),
         Ok("machine-open") => machine::open_pool(),
