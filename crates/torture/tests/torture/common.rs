@@ -23,6 +23,9 @@ pub(crate) const JOB: &str = "ESKER_TORTURE_JOB";
 /// Environment variable with the task's arguments, separated by spaces.
 pub(crate) const ARGUMENTS: &str = "ESKER_TORTURE_ARGUMENTS";
 
+/// Environment variable that turns on tests of pools with a log of puts that fail until its redesign.
+pub(crate) const PUT_LOG_VARIABLE: &str = "ESKER_TORTURE_PUT_LOG";
+
 /// The kind of pool that a test runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
@@ -257,6 +260,15 @@ impl Drop for Worker {
 pub(crate) fn arguments() -> Vec<String> {
     let text = std::env::var(ARGUMENTS).unwrap_or_default();
     text.split(' ').map(str::to_owned).collect()
+}
+
+/// From now on a panic of any thread ends this process, whose other threads would go on.
+pub(crate) fn end_at_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(101);
+    }));
 }
 
 /// Ends the process if something takes so long that it must be stuck.

@@ -11,6 +11,7 @@ mod crowd;
 mod damage;
 mod fork;
 mod full;
+mod histories;
 mod leases;
 mod machine;
 mod mutation;
@@ -37,6 +38,7 @@ fn job() {
         Ok("ceph-transfer") => ceph::kills::transfer(),
         Ok("fork") => fork::run(),
         Ok("full") => full::run(),
+        Ok("histories") => histories::client::run(),
         Ok("leases") => leases::run(),
         Ok("crowd-read") => crowd::read(),
         Ok("crowd-hold") => crowd::hold(),

@@ -5,15 +5,12 @@ mod lane;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
-use crate::common::{self, Announce, Folder, Shape, Sort, Watchdog, Worker};
+use crate::common::{self, Announce, Folder, PUT_LOG_VARIABLE, Shape, Sort, Watchdog, Worker};
 use board::{Board, LANES, Look, POOLS, SLOTS};
 use esker::Pool;
 use esker_torture::{Random, SEED_VARIABLE, pause, scaled, seed};
 use reader::Reader;
 use std::path::{Path, PathBuf};
-
-/// Environment variable that turns on the tests of pools with a log of puts.
-const PUT_LOG_VARIABLE: &str = "ESKER_TORTURE_PUT_LOG";
 
 /// Slots of each writer process, which has a thread per slot and pool.
 const PROCESSES: [&[usize]; 2] = [&[0, 1], &[2]];

@@ -14,6 +14,7 @@ use std::path::Path;
 /// Arguments: directory of the pools and the board, seed, number of this process. One thread per pool reads registers
 /// and lists; another reads snapshots and in transactions, because their commits may wait for a paused writer.
 pub(crate) fn run() {
+    common::end_at_panic();
     let arguments = common::arguments();
     let [folder, seed, process] = &arguments[..] else { panic!("arguments: {arguments:?}") };
     let number = |text: &String| text.parse::<u64>().expect("a number");

@@ -15,6 +15,7 @@ const SNAPSHOTS_MAX: usize = 3;
 
 /// Arguments: directory of the pools and the board, seed, number of this process, and the slots, one thread each per pool.
 pub(crate) fn run() {
+    common::end_at_panic();
     let arguments = common::arguments();
     let [folder, seed, process, slots @ ..] = &arguments[..] else {
         panic!("arguments: {arguments:?}")
