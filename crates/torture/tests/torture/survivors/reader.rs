@@ -94,11 +94,23 @@ impl<'b> Reader<'b> {
     }
 
     fn expect_not_before(&self, slot: usize, register: Register, (floor, number): (u64, u64)) {
-        assert!(
-            number >= floor,
-            "pool {}, slot {slot}, {register:?}: read {number}, but {floor} was acknowledged or seen before",
-            self.pool
-        );
+        if number < floor {
+            panic!(
+                "pool {}, slot {slot}, {register:?}: read {number}, but {floor} was acknowledged or seen before\n{}",
+                self.pool,
+                self.describe(slot)
+            );
+        }
+    }
+
+    /// The floor of each register, and its number now.
+    fn describe(&self, slot: usize) -> String {
+        let line = |register| {
+            let floor = self.board(slot).floor(register);
+            let number = self.lanes[slot].read(register, Access::Latest);
+            format!("  {register:?}: at least {floor}, now {number:?}\n")
+        };
+        Register::all().map(line).collect()
     }
 
     /// Lists the keys: what is acknowledged is in the list, and `get` agrees with it.
