@@ -14,6 +14,7 @@ mod full;
 mod histories;
 mod leases;
 mod machine;
+mod monotonic;
 mod mutation;
 mod namespace;
 mod parts;

@@ -82,7 +82,7 @@ const READS: usize = STOP + 1;
 const LISTS: usize = STOP + 2;
 const SNAPSHOTS: usize = STOP + 3;
 const TRANSACTIONS: usize = STOP + 4;
-const WORDS: usize = STOP + 5;
+const WORDS: usize = TRANSACTIONS + POOLS;
 
 /// A kind of look that readers count.
 #[derive(Clone, Copy)]
@@ -90,7 +90,6 @@ pub(super) enum Look {
     Read = READS as isize,
     List = LISTS as isize,
     Snapshot = SNAPSHOTS as isize,
-    Transaction = TRANSACTIONS as isize,
 }
 
 /// The mapped board.
@@ -122,6 +121,16 @@ impl Board {
     /// How many looks of a kind readers have taken.
     pub(super) fn looks(&self, look: Look) -> u64 {
         self.0[look as usize].load(SeqCst)
+    }
+
+    /// Counts a transaction that has read a pool.
+    pub(super) fn count_transaction(&self, pool: usize) {
+        self.0[TRANSACTIONS + pool].fetch_add(1, SeqCst);
+    }
+
+    /// How many transactions have read a pool.
+    pub(super) fn transactions(&self, pool: usize) -> u64 {
+        self.0[TRANSACTIONS + pool].load(SeqCst)
     }
 
     /// A lane of the board.

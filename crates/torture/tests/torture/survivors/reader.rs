@@ -153,7 +153,7 @@ impl<'b> Reader<'b> {
             self.expect_not_before(slot, register, (floor, *number));
             board.raise(register, *number);
         }
-        self.board.count(Look::Transaction);
+        self.board.count_transaction(self.pool);
         Ok(())
     }
 
