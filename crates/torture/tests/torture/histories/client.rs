@@ -83,7 +83,7 @@ impl<'c> Client<'c> {
     }
 
     /// Sorts the errors that an operation may have. All others are defects.
-    pub(super) fn judge<T>(&self, result: Result<T>) -> Outcome<T> {
+    pub(super) fn classify<T>(&self, result: Result<T>) -> Outcome<T> {
         let error = match result {
             Ok(value) => return Outcome::Done(value),
             Err(error) => error,
@@ -173,7 +173,10 @@ pub(super) fn work_in_threads(folder: &Path, plan: &Plan, pool: &Pool, clients: 
         for number in clients {
             let (clock, objects) = (&clock, &objects);
             let mut client = Client::new(folder, plan, *number, clock);
-            scope.spawn(move || objects.work(&mut client, clock, plan.workload.operations_max()));
+            scope.spawn(move || {
+                objects.work(&mut client, clock, plan.workload.operations_max());
+                clock.note_end();
+            });
         }
     });
 }

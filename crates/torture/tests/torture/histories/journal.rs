@@ -8,11 +8,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Words that the clients of a round share: the moment, the clients that are ready, and the phase.
+/// Words that the clients of a round share: the moment, the clients that are ready, those that have ended, and the phase.
 const MOMENT: usize = 0;
 const READY: usize = 1;
-const PHASE: usize = 2;
-const COUNT: usize = 3;
+const ENDED: usize = 2;
+const PHASE: usize = 3;
+const COUNT: usize = 4;
 
 /// Phases of a round, after that in which clients open the pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +56,16 @@ impl Clock {
     /// The number of clients that are or were ready.
     pub(super) fn ready(&self) -> u64 {
         self.0[READY].load(SeqCst)
+    }
+
+    /// Notes that a client has done all its operations.
+    pub(super) fn note_end(&self) {
+        self.0[ENDED].fetch_add(1, SeqCst);
+    }
+
+    /// The number of clients that have done all their operations.
+    pub(super) fn ended(&self) -> u64 {
+        self.0[ENDED].load(SeqCst)
     }
 
     pub(super) fn enter(&self, phase: Phase) {

@@ -79,7 +79,7 @@ impl Lists {
         let written = client.random.within(1..keys.len() as u64 + 1) as usize;
         let transaction = self.container.transaction().expect("a transaction");
         let access = Access::Tx(&transaction);
-        let Outcome::Done(reads) = client.judge(self.get_all(&keys, access)) else { return };
+        let Outcome::Done(reads) = client.classify(self.get_all(&keys, access)) else { return };
         client.hesitate(4);
         let appends: Vec<_> =
             keys[..written].iter().map(|key| (*key, client.next_value())).collect();
@@ -87,7 +87,7 @@ impl Lists {
         let puts = reads.iter().zip(&appends).try_for_each(|((key, list), (_, value))| {
             self.put(*key, &[list, &[*value][..]].concat(), access)
         });
-        match client.judge(puts.and_then(|()| transaction.commit().wait())) {
+        match client.classify(puts.and_then(|()| transaction.commit().wait())) {
             Outcome::Done(()) => client.journal.note_answer("ok"),
             Outcome::Aborted => client.journal.note_answer("aborted"),
             Outcome::Unknown => {}
@@ -111,16 +111,16 @@ impl Lists {
     fn read_snapshot(&self, client: &mut Client<'_>) {
         let begin = client.journal.begin();
         let taken = self.container.create_snapshot("").wait();
-        let Outcome::Done(epoch) = client.judge(taken) else { return };
+        let Outcome::Done(epoch) = client.classify(taken) else { return };
         let end = client.journal.begin();
         client.hesitate(4);
         let keys: Vec<_> = (0..LISTS).collect();
         let reads = self.get_all(&keys, Access::Snapshot(epoch));
-        if let Outcome::Done(reads) = client.judge(reads) {
+        if let Outcome::Done(reads) = client.classify(reads) {
             client.journal.note_request(begin, &format!("until {end} {}", text_of(&reads, &[])));
             client.journal.note_answer("ok");
         }
-        client.judge(self.container.destroy_snapshot(epoch).wait());
+        client.classify(self.container.destroy_snapshot(epoch).wait());
     }
 }
 
@@ -138,7 +138,7 @@ fn draw_keys(client: &mut Client<'_>, most: u64) -> Vec<u64> {
 
 /// Reads without a result say nothing, and are not noted.
 fn note_reads(client: &mut Client<'_>, begin: u64, reads: Result<Reads>) {
-    if let Outcome::Done(reads) = client.judge(reads) {
+    if let Outcome::Done(reads) = client.classify(reads) {
         client.journal.note_request(begin, &text_of(&reads, &[]));
         client.journal.note_answer("ok");
     }

@@ -130,7 +130,7 @@ impl Registers {
         if done.as_ref().is_err_and(|error| request.is_refusal(error.kind())) {
             return client.journal.note_answer("refused");
         }
-        match client.judge(done) {
+        match client.classify(done) {
             Outcome::Done(Some(seen)) => client.journal.note_answer(&word(seen)),
             Outcome::Done(None) => client.journal.note_answer("ok"),
             Outcome::Aborted => client.journal.note_answer("aborted"),
@@ -162,12 +162,12 @@ impl Registers {
         let transaction = self.container.transaction().expect("a transaction");
         let access = Access::Tx(&transaction);
         let read = self.get(register, access).map(Some);
-        let Outcome::Done(Some(seen)) = client.judge(read) else { return };
+        let Outcome::Done(Some(seen)) = client.classify(read) else { return };
         client.hesitate(4);
         let text = format!("{} {}", text_of(register, Request::Swap(value)), word(seen));
         client.journal.note_request(begin, &text);
         let put = self.put(register, value, Cond::NONE, access);
-        match client.judge(put.and_then(|()| transaction.commit().wait())) {
+        match client.classify(put.and_then(|()| transaction.commit().wait())) {
             Outcome::Done(_) => client.journal.note_answer("ok"),
             Outcome::Aborted => client.journal.note_answer("aborted"),
             Outcome::Unknown => {}

@@ -27,9 +27,9 @@ pub(super) const TRANSIENTS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Register {
     /// Key of an object that only transactions write.
-    Settled(usize),
+    Committed(usize),
     /// Key of an object that plain puts write, then transactions.
-    Logged(usize),
+    Mixed(usize),
     /// Key that only plain puts write.
     Key(usize),
     /// Block of the array.
@@ -42,7 +42,7 @@ impl Register {
 
     /// The registers that a transaction writes.
     pub(super) fn of_transaction() -> impl Iterator<Item = Self> {
-        (0..OBJECTS).flat_map(|object| [Self::Settled(object), Self::Logged(object)])
+        (0..OBJECTS).flat_map(|object| [Self::Committed(object), Self::Mixed(object)])
     }
 
     /// All registers of a lane.
@@ -54,8 +54,8 @@ impl Register {
     /// Its index among the registers of a lane.
     pub(super) fn index(self) -> usize {
         match self {
-            Self::Settled(object) => 2 * object,
-            Self::Logged(object) => 2 * object + 1,
+            Self::Committed(object) => 2 * object,
+            Self::Mixed(object) => 2 * object + 1,
             Self::Key(key) => 2 * OBJECTS + key,
             Self::Block(block) => 2 * OBJECTS + KEYS + block,
         }
@@ -84,9 +84,9 @@ const SNAPSHOTS: usize = STOP + 3;
 const TRANSACTIONS: usize = STOP + 4;
 const WORDS: usize = TRANSACTIONS + POOLS;
 
-/// A kind of look that readers count.
+/// A kind of check that readers count.
 #[derive(Clone, Copy)]
-pub(super) enum Look {
+pub(super) enum Check {
     Read = READS as isize,
     List = LISTS as isize,
     Snapshot = SNAPSHOTS as isize,
@@ -113,14 +113,14 @@ impl Board {
         self.0[STOP].load(SeqCst) == 1
     }
 
-    /// Counts a look.
-    pub(super) fn count(&self, look: Look) {
-        self.0[look as usize].fetch_add(1, SeqCst);
+    /// Counts a check.
+    pub(super) fn count(&self, check: Check) {
+        self.0[check as usize].fetch_add(1, SeqCst);
     }
 
-    /// How many looks of a kind readers have taken.
-    pub(super) fn looks(&self, look: Look) -> u64 {
-        self.0[look as usize].load(SeqCst)
+    /// Number of checks of a kind that readers have made.
+    pub(super) fn checks(&self, check: Check) -> u64 {
+        self.0[check as usize].load(SeqCst)
     }
 
     /// Counts a transaction that has read a pool.
@@ -128,7 +128,7 @@ impl Board {
         self.0[TRANSACTIONS + pool].fetch_add(1, SeqCst);
     }
 
-    /// How many transactions have read a pool.
+    /// Number of transactions that have read a pool.
     pub(super) fn transactions(&self, pool: usize) -> u64 {
         self.0[TRANSACTIONS + pool].load(SeqCst)
     }

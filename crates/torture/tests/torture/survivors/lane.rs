@@ -47,9 +47,9 @@ impl Lane {
     /// Writes a number into a register.
     pub(super) fn write(&self, register: Register, number: u64, access: Access<'_>) -> Result<()> {
         let bytes = encode(register, number);
-        match self.place(register) {
-            Place::Key(kv, key) => kv.put(key.as_bytes(), &bytes, Cond::NONE, access).wait(),
-            Place::Cells(extent) => {
+        match self.locate(register) {
+            Location::Key(kv, key) => kv.put(key.as_bytes(), &bytes, Cond::NONE, access).wait(),
+            Location::Cells(extent) => {
                 self.blocks.write(&[extent], Source::One(&bytes), access).wait()
             }
         }
@@ -57,9 +57,9 @@ impl Lane {
 
     /// Reads the number of a register; 0 if it has none.
     pub(super) fn read(&self, register: Register, access: Access<'_>) -> Result<u64> {
-        let bytes = match self.place(register) {
-            Place::Key(kv, key) => kv.get(key.as_bytes(), access).wait()?.unwrap_or_default(),
-            Place::Cells(extent) => {
+        let bytes = match self.locate(register) {
+            Location::Key(kv, key) => kv.get(key.as_bytes(), access).wait()?.unwrap_or_default(),
+            Location::Cells(extent) => {
                 let mut bytes = vec![0; extent.count as usize];
                 self.blocks.read_or_zero(&[extent], Sink::One(&mut bytes), access).wait()?;
                 bytes
@@ -68,12 +68,14 @@ impl Lane {
         Ok(decode(register, &bytes))
     }
 
-    fn place(&self, register: Register) -> Place<'_> {
+    fn locate(&self, register: Register) -> Location<'_> {
         match register {
-            Register::Settled(object) => Place::Key(&self.objects[object], "settled".to_owned()),
-            Register::Logged(object) => Place::Key(&self.objects[object], "logged".to_owned()),
-            Register::Key(key) => Place::Key(&self.keys, key_name(key)),
-            Register::Block(block) => Place::Cells(extent_of(block)),
+            Register::Committed(object) => {
+                Location::Key(&self.objects[object], "committed".to_owned())
+            }
+            Register::Mixed(object) => Location::Key(&self.objects[object], "mixed".to_owned()),
+            Register::Key(key) => Location::Key(&self.keys, key_name(key)),
+            Register::Block(block) => Location::Cells(extent_of(block)),
         }
     }
 
@@ -128,7 +130,7 @@ impl Lane {
 }
 
 /// Location of a register.
-enum Place<'a> {
+enum Location<'a> {
     Key(&'a Kv, String),
     Cells(Extent),
 }
@@ -156,8 +158,8 @@ fn extent_of(block: usize) -> Extent {
 fn length(register: Register, number: u64) -> usize {
     let spread = Random::new(number, register.index() as u64).draw();
     let len = match register {
-        Register::Settled(_) => 8,
-        Register::Logged(_) => 8 + spread % 200,
+        Register::Committed(_) => 8,
+        Register::Mixed(_) => 8 + spread % 200,
         Register::Key(key) if key < KEYS / 2 => 16 + spread % 900,
         Register::Key(key) if key < KEYS - 2 => 1000 + spread % 1200,
         Register::Key(_) => 2000 + spread % 9000,

@@ -1,4 +1,4 @@
-//! Readers that have the pools open before writers are killed or paused, and stay. At every look they find whatever was
+//! Readers that have the pools open before writers are killed or paused, and stay. Each read finds whatever was
 //! acknowledged or seen before, and transactions as a whole.
 mod board;
 mod lane;
@@ -6,7 +6,7 @@ pub(crate) mod reader;
 pub(crate) mod writer;
 
 use crate::common::{self, Announce, Folder, Shape, Sort, Watchdog, Worker};
-use board::{Board, LANES, Look, POOLS, SLOTS};
+use board::{Board, Check, LANES, POOLS, SLOTS};
 use esker::Pool;
 use esker_torture::{Random, SEED_VARIABLE, pause, scaled, seed};
 use reader::Reader;
@@ -120,7 +120,7 @@ impl Survivors {
         }
         writers[victim].kill();
         self.kills += 1;
-        self.look_at_slots_of(victim);
+        self.check_slots_of(victim);
         writers[victim] = self.start_writer(PROCESSES[victim]);
     }
 
@@ -137,39 +137,40 @@ impl Survivors {
     fn pause_writer(&mut self, writer: &mut Worker) {
         let longest = if self.random.one_in(10) { LONG_PAUSE } else { PAUSE };
         writer.signal(libc::SIGSTOP);
-        let before = self.board.looks(Look::Read);
+        let before = self.board.checks(Check::Read);
         pause(self.random.below(longest));
-        self.reads_in_pauses += self.board.looks(Look::Read) - before;
+        self.reads_in_pauses += self.board.checks(Check::Read) - before;
         writer.signal(libc::SIGCONT);
         self.pauses += 1;
     }
 
-    /// This process looks too: it has had the pools open since before the writer began.
-    fn look_at_slots_of(&mut self, process: usize) {
+    /// This process reads too: it has had the pools open since before the writer began.
+    fn check_slots_of(&mut self, process: usize) {
         for pool in 0..POOLS {
             let random = Random::new(self.random.draw(), 0);
             let mut reader = Reader::open(&self.pools, pool, &self.board, random);
             for slot in PROCESSES[process] {
-                reader.look_at_registers(*slot).expect("reading");
-                reader.look_at_list(*slot).expect("listing");
+                reader.check_registers(*slot).expect("reading");
+                reader.check_list(*slot).expect("listing");
             }
         }
     }
 
-    /// Ends all writers, then looks once more with all readers.
+    /// Ends all writers, then checks everything once more.
     fn end(&mut self, mut writers: Vec<Worker>, mut readers: Vec<Worker>) {
         writers.iter_mut().for_each(Worker::kill);
         self.kills += writers.len() as u64;
-        reader::look_at_everything(&self.pools, &self.board, self.seed);
+        reader::check_everything(&self.pools, &self.board, self.seed);
         self.board.stop();
         readers.iter_mut().for_each(Worker::finish_soon);
     }
 
     /// Kills all writers at once, again and again. A reader process whose transactions take the write locks goes on.
-    fn run_to_extinction(mut self, sort: Sort, rounds: u64) {
+    fn run_killing_all(mut self, sort: Sort, rounds: u64) {
         let mut reader = self.start("survivors-read", "");
         for round in 0..rounds {
-            let replay = format!("{SEED_VARIABLE}={} {sort:?} extinction {round}", self.seed);
+            let replay =
+                format!("{SEED_VARIABLE}={} {sort:?} all killed, round {round}", self.seed);
             let failed = Announce::new(replay);
             self.kill_all_at_once();
             for pool in 0..POOLS {
@@ -203,7 +204,7 @@ impl Survivors {
     }
 
     fn report(&self, sort: Sort, rounds: u64) {
-        let looks = |look| self.board.looks(look);
+        let checks = |check| self.board.checks(check);
         eprintln!(
             "{sort:?}: seed {}, {rounds} rounds, {} kills, {} pauses, {} operations acknowledged, \
              {} reads ({} of them in pauses), {} lists, {} snapshots, {} transactions read",
@@ -211,10 +212,10 @@ impl Survivors {
             self.kills,
             self.pauses,
             self.board.acknowledged(),
-            looks(Look::Read),
+            checks(Check::Read),
             self.reads_in_pauses,
-            looks(Look::List),
-            looks(Look::Snapshot),
+            checks(Check::List),
+            checks(Check::Snapshot),
             (0..POOLS).map(|pool| self.board.transactions(pool)).sum::<u64>(),
         );
     }
@@ -236,12 +237,12 @@ fn survive(sort: Sort, rounds: u64) {
 }
 
 #[test]
-fn readers_that_stay_see_whole_states_in_memory() {
+fn surviving_readers_see_whole_commits_in_memory() {
     survive(Sort::Unlogged, 50);
 }
 
 #[test]
-fn readers_that_stay_see_whole_states_of_a_durable_pool() {
+fn surviving_readers_see_whole_commits_in_a_durable_pool() {
     if common::skip_known(LOST_WAKE_UP) {
         return;
     }
@@ -249,19 +250,19 @@ fn readers_that_stay_see_whole_states_of_a_durable_pool() {
 }
 
 #[test]
-fn readers_that_stay_see_whole_states_with_a_log_of_puts() {
-    if common::skip_known("half a transaction is seen with a log of puts") {
+fn surviving_readers_see_whole_commits_with_a_write_buffer() {
+    if common::skip_known("half a transaction is seen with a write buffer") {
         return;
     }
     survive(Sort::Memory, 100);
 }
 
 #[test]
-fn readers_go_on_when_all_writers_are_killed_at_once() {
+fn readers_continue_after_all_writers_are_killed() {
     if common::skip_known(LOST_WAKE_UP) {
         return;
     }
     for sort in [Sort::Unlogged, Sort::Durable] {
-        Survivors::new(sort, seed()).run_to_extinction(sort, scaled(20));
+        Survivors::new(sort, seed()).run_killing_all(sort, scaled(20));
     }
 }

@@ -1,6 +1,6 @@
 //! Readers that have the pools open all the time, while writers are killed and paused.
 use super::board::{
-    Board, KEYS, LANES, LaneBoard, Look, POOLS, Presence, Register, SLOTS, TRANSIENTS,
+    Board, Check, KEYS, LANES, LaneBoard, POOLS, Presence, Register, SLOTS, TRANSIENTS,
 };
 use super::lane::{self, Lane};
 use super::{board_path, lane_of, open_pools};
@@ -26,7 +26,7 @@ pub(crate) fn run() {
             for is_auditor in [false, true] {
                 let stream = process * 64 + (2 * at) as u64 + u64::from(is_auditor);
                 let mut reader = Reader::open(&pools, at, &board, Random::new(seed, stream));
-                scope.spawn(move || reader.look_until_stopped(is_auditor));
+                scope.spawn(move || reader.check_until_stopped(is_auditor));
             }
         }
     });
@@ -49,19 +49,19 @@ impl<'b> Reader<'b> {
         Self { board, pool, lanes, random, snapshots: HashMap::new() }
     }
 
-    /// Looks until the board says stop. An auditor reads snapshots and in transactions.
-    pub(super) fn look_until_stopped(&mut self, is_auditor: bool) {
+    /// Checks until the board says stop. An auditor reads snapshots and in transactions.
+    pub(super) fn check_until_stopped(&mut self, is_auditor: bool) {
         let parent = std::os::unix::process::parent_id();
         while !self.board.is_stopped() && std::os::unix::process::parent_id() == parent {
             let slot = self.random.below(SLOTS as u64) as usize;
-            let looked = match (is_auditor, self.random.below(10)) {
-                (false, 0..8) => self.look_at_registers(slot),
-                (false, _) => self.look_at_list(slot),
-                (true, 0..5) => self.look_in_a_transaction(slot),
-                (true, _) => self.look_at_snapshots(slot),
+            let checked = match (is_auditor, self.random.below(10)) {
+                (false, 0..8) => self.check_registers(slot),
+                (false, _) => self.check_list(slot),
+                (true, 0..5) => self.check_in_transaction(slot),
+                (true, _) => self.check_snapshots(slot),
             };
-            let place = format!("pool {}, slot {slot}", self.pool);
-            looked.unwrap_or_else(|error| panic!("{place}: reading failed: {error}"));
+            let lane = format!("pool {}, slot {slot}", self.pool);
+            checked.unwrap_or_else(|error| panic!("{lane}: reading failed: {error}"));
         }
     }
 
@@ -70,26 +70,26 @@ impl<'b> Reader<'b> {
     }
 
     /// Reads every register once, in random order.
-    pub(super) fn look_at_registers(&mut self, slot: usize) -> Result<()> {
+    pub(super) fn check_registers(&mut self, slot: usize) -> Result<()> {
         let mut registers: Vec<_> = Register::all().collect();
         while !registers.is_empty() {
             let next = self.random.below(registers.len() as u64) as usize;
-            self.look(slot, registers.swap_remove(next))?;
+            self.check_register(slot, registers.swap_remove(next))?;
         }
         Ok(())
     }
 
     /// Reads a register. A number that only a transaction writes obliges all of its registers.
-    fn look(&self, slot: usize, register: Register) -> Result<()> {
+    fn check_register(&self, slot: usize, register: Register) -> Result<()> {
         let board = self.board(slot);
         let floor = board.floor(register);
         let number = self.lanes[slot].read(register, Access::Latest)?;
         self.expect_not_before(slot, register, (floor, number));
         board.raise(register, number);
-        if matches!(register, Register::Settled(_)) {
+        if matches!(register, Register::Committed(_)) {
             Register::of_transaction().for_each(|other| board.raise(other, number));
         }
-        self.board.count(Look::Read);
+        self.board.count(Check::Read);
         Ok(())
     }
 
@@ -114,37 +114,37 @@ impl<'b> Reader<'b> {
     }
 
     /// Lists the keys: what is acknowledged is in the list, and `get` agrees with it.
-    pub(super) fn look_at_list(&mut self, slot: usize) -> Result<()> {
+    pub(super) fn check_list(&mut self, slot: usize) -> Result<()> {
         let board = self.board(slot);
         let acknowledged = (0..KEYS).filter(|key| board.floor(Register::Key(*key)) > 0);
         let acknowledged: BTreeSet<_> = acknowledged.map(lane::key_name).collect();
         let before: Vec<_> = (0..TRANSIENTS).map(|key| board.presence(key)).collect();
         let listed = self.lanes[slot].list(self.random.within(1..9) as usize)?;
-        let place = format!("pool {}, slot {slot}", self.pool);
+        let lane = format!("pool {}, slot {slot}", self.pool);
         let missing: Vec<_> = acknowledged.difference(&listed).collect();
-        assert!(missing.is_empty(), "{place}: the list has no {missing:?}");
+        assert!(missing.is_empty(), "{lane}: the list has no {missing:?}");
         for (key, before) in before.into_iter().enumerate() {
             let found = self.lanes[slot].has_transient(key)?;
             if before.0 == Presence::Unknown || board.presence(key) != before {
                 continue;
             }
-            let looks = [listed.contains(&lane::transient_name(key)), found];
+            let found_by = [listed.contains(&lane::transient_name(key)), found];
             let expected = before.0 == Presence::Present;
             assert!(
-                looks == [expected; 2],
-                "{place}: transient key {key} is {before:?}, list and get: {looks:?}"
+                found_by == [expected; 2],
+                "{lane}: transient key {key} is {before:?}, list and get: {found_by:?}"
             );
         }
         for key in (0..KEYS).filter(|key| listed.contains(&lane::key_name(*key))) {
             board.raise(Register::Key(key), 1);
-            self.look(slot, Register::Key(key))?;
+            self.check_register(slot, Register::Key(key))?;
         }
-        self.board.count(Look::List);
+        self.board.count(Check::List);
         Ok(())
     }
 
     /// Reads all registers of the transaction in one transaction, which sees one state.
-    fn look_in_a_transaction(&mut self, slot: usize) -> Result<()> {
+    fn check_in_transaction(&mut self, slot: usize) -> Result<()> {
         let board = self.board(slot);
         let floors: Vec<_> = Register::of_transaction().map(|each| board.floor(each)).collect();
         let Some(numbers) = self.lanes[slot].read_together()? else { return Ok(()) };
@@ -158,18 +158,18 @@ impl<'b> Reader<'b> {
     }
 
     /// All objects have the number of one transaction, or a later one of a plain put.
-    fn expect_whole(&self, slot: usize, place: &str, numbers: &[u64]) {
-        let settled = numbers[0];
-        let is_whole = numbers.chunks(2).all(|pair| pair[0] == settled && pair[1] >= settled);
+    fn expect_whole(&self, slot: usize, source: &str, numbers: &[u64]) {
+        let committed = numbers[0];
+        let is_whole = numbers.chunks(2).all(|pair| pair[0] == committed && pair[1] >= committed);
         assert!(
             is_whole,
-            "pool {}, slot {slot}, {place}: half a transaction: {numbers:?}",
+            "pool {}, slot {slot}, {source}: half a transaction: {numbers:?}",
             self.pool
         );
     }
 
     /// Reads each snapshot: it shows whole transactions, those acknowledged before it was taken, and never changes.
-    pub(super) fn look_at_snapshots(&mut self, slot: usize) -> Result<()> {
+    pub(super) fn check_snapshots(&mut self, slot: usize) -> Result<()> {
         let mut last = 0;
         for snapshot in self.lanes[slot].container.snapshots().wait()? {
             let access = Access::Snapshot(snapshot.epoch);
@@ -180,28 +180,28 @@ impl<'b> Reader<'b> {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 numbers => numbers?,
             };
-            let place = format!("snapshot {} at {}", snapshot.name, snapshot.epoch.0);
-            self.expect_whole(slot, &place, &numbers);
+            let source = format!("snapshot {} at {}", snapshot.name, snapshot.epoch.0);
+            self.expect_whole(slot, &source, &numbers);
             let floor = snapshot.name.parse::<u64>().expect("a number").max(last);
-            self.expect_not_before(slot, Register::Settled(0), (floor, numbers[0]));
+            self.expect_not_before(slot, Register::Committed(0), (floor, numbers[0]));
             last = numbers[0];
             let known = self.snapshots.entry((slot, snapshot.epoch)).or_insert(numbers.clone());
-            assert!(*known == numbers, "{place} showed {known:?}, now {numbers:?}");
-            self.board.count(Look::Snapshot);
+            assert!(*known == numbers, "{source} showed {known:?}, now {numbers:?}");
+            self.board.count(Check::Snapshot);
         }
         Ok(())
     }
 }
 
-/// Takes every kind of look at every lane once.
-pub(super) fn look_at_everything(pools: &[Pool], board: &Board, seed: u64) {
-    let looked = (0..LANES).try_for_each(|lane| {
+/// Makes every kind of check of every lane once.
+pub(super) fn check_everything(pools: &[Pool], board: &Board, seed: u64) {
+    let checked = (0..LANES).try_for_each(|lane| {
         let (pool, slot) = (lane / SLOTS, lane % SLOTS);
         let mut reader = Reader::open(pools, pool, board, Random::new(seed, 1 << 32));
-        reader.look_at_registers(slot)?;
-        reader.look_at_list(slot)?;
-        reader.look_in_a_transaction(slot)?;
-        reader.look_at_snapshots(slot)
+        reader.check_registers(slot)?;
+        reader.check_list(slot)?;
+        reader.check_in_transaction(slot)?;
+        reader.check_snapshots(slot)
     });
-    looked.expect("reading");
+    checked.expect("reading");
 }

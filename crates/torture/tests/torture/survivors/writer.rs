@@ -84,7 +84,7 @@ impl Writer<'_> {
     /// Plain puts on some of the objects, then a transaction over all of them.
     fn commit_after_puts(&mut self) -> Result<()> {
         let count = self.random.below(OBJECTS as u64 + 1) as usize;
-        (0..count).try_for_each(|object| self.write(Register::Logged(object)))?;
+        (0..count).try_for_each(|object| self.write(Register::Mixed(object)))?;
         let number = self.board.next_number();
         self.lane.commit(number)?;
         Register::of_transaction().for_each(|register| self.board.raise(register, number));
@@ -108,7 +108,7 @@ impl Writer<'_> {
         for old in known.iter().rev().skip(SNAPSHOTS_MAX - 1) {
             container.destroy_snapshot(old.epoch).wait()?;
         }
-        let floor = self.board.floor(Register::Settled(0));
+        let floor = self.board.floor(Register::Committed(0));
         container.create_snapshot(&floor.to_string()).wait().map(drop)
     }
 
