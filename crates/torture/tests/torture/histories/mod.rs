@@ -226,7 +226,7 @@ fn histories_of_a_durable_pool() {
 
 #[test]
 fn histories_over_nodes() {
-    check_histories(Sort::Unlogged, served::NODES, 8);
+    check_histories(Sort::Unlogged, served::NODES, 3);
 }
 
 #[test]
