@@ -111,7 +111,19 @@ const ARROWS: [(&str, &[&str]); 36] = [
     ),
     ("esker-plots", &["esker-types"]),
     ("esker-cli", CLI),
-    ("esker-torture", &["esker-testing", "esker-types", "esker-store", "esker", "esker-dfs"]),
+    (
+        "esker-torture",
+        &[
+            "esker-testing",
+            "esker-types",
+            "esker-store",
+            "esker-wire",
+            "esker-engine",
+            "esker-nodes",
+            "esker",
+            "esker-dfs",
+        ],
+    ),
     ("esker-tidy", &[]),
     ("esker-example", &["esker-store", "esker"]),
 ];

@@ -23,6 +23,18 @@ pub(crate) const JOB: &str = "ESKER_TORTURE_JOB";
 /// Environment variable with the task's arguments, separated by spaces.
 pub(crate) const ARGUMENTS: &str = "ESKER_TORTURE_ARGUMENTS";
 
+/// Environment variable that turns on tests which fail because of a known defect.
+const KNOWN_VARIABLE: &str = "ESKER_TORTURE_KNOWN";
+
+/// True if a test is skipped because of a known defect. The change that removes the defect removes the call.
+pub(crate) fn skip_known(defect: &str) -> bool {
+    let is_off = std::env::var_os(KNOWN_VARIABLE).is_none();
+    if is_off {
+        esker_torture::skip(format_args!("{defect} ({KNOWN_VARIABLE}=1 runs it)"));
+    }
+    is_off
+}
+
 /// The kind of pool that a test runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
@@ -205,6 +217,14 @@ impl Worker {
         self.0.wait().expect("waiting for a worker");
     }
 
+    /// Sends it a signal. It must be running.
+    pub(crate) fn signal(&mut self, signal: i32) {
+        self.expect_alive();
+        // SAFETY: sends a signal to a child that was not waited for, so that its id is still its own.
+        let sent = unsafe { libc::kill(self.0.id() as libc::pid_t, signal) };
+        assert_eq!(sent, 0, "sending signal {signal}: {}", std::io::Error::last_os_error());
+    }
+
     /// Waits for its end, which must be successful.
     pub(crate) fn finish(&mut self) {
         let status = self.0.wait().expect("waiting for a worker");
@@ -251,6 +271,15 @@ pub(crate) fn arguments() -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
+/// From now on a panic of any thread ends this process, whose other threads would go on.
+pub(crate) fn end_at_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(101);
+    }));
+}
+
 /// Ends the process if something takes so long that it must be stuck.
 pub(crate) struct Watchdog {
     /// Dropping it ends the watchdog.
@@ -267,5 +296,26 @@ impl Watchdog {
             }
         });
         Self { _over }
+    }
+}
+
+/// Prints how to replay a failure, if it is dropped before [`Announce::nothing`].
+pub(crate) struct Announce(Option<String>);
+
+impl Announce {
+    pub(crate) fn new(replay: String) -> Self {
+        Self(Some(replay))
+    }
+
+    pub(crate) fn nothing(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Announce {
+    fn drop(&mut self) {
+        if let Some(replay) = &self.0 {
+            eprintln!("to replay: {replay}");
+        }
     }
 }

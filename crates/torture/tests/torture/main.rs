@@ -11,8 +11,10 @@ mod crowd;
 mod damage;
 mod fork;
 mod full;
+mod histories;
 mod leases;
 mod machine;
+mod monotonic;
 mod mutation;
 mod namespace;
 mod parts;
@@ -20,7 +22,9 @@ mod resent;
 mod salvage;
 mod simple;
 mod space;
+mod survivors;
 mod views;
+mod words;
 
 /// The entry point of processes that tests start; the environment names the task.
 #[test]
@@ -35,6 +39,7 @@ fn job() {
         Ok("ceph-transfer") => ceph::kills::transfer(),
         Ok("fork") => fork::run(),
         Ok("full") => full::run(),
+        Ok("histories") => histories::client::run(),
         Ok("leases") => leases::run(),
         Ok("crowd-read") => crowd::read(),
         Ok("crowd-hold") => crowd::hold(),
@@ -57,6 +62,8 @@ fn job() {
         Ok("resent") => resent::run(),
         Ok("space-hold") => space::hold_view(),
         Ok("space-idle") => space::idle(),
+        Ok("survivors-read") => survivors::reader::run(),
+        Ok("survivors-write") => survivors::writer::run(),
         Ok("views-hold") => views::hold_exclusively(),
         Ok("machine-use") => machine::use_pool(),
         Ok("machine-open") => machine::open_pool(),

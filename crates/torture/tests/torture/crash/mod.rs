@@ -4,7 +4,7 @@ mod power;
 pub(crate) mod worker;
 mod world;
 
-use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+use crate::common::{self, Announce, Folder, Shape, Sort, Watchdog, Worker};
 use esker::Wait;
 use esker_torture::{Random, SEED_VARIABLE, pause, scaled, seed, wait_for};
 use esker_types::info::Space;
@@ -49,7 +49,7 @@ impl Torture {
         for round in 0..rounds {
             let replay = format!("{SEED_VARIABLE}={} {sort:?} round {round}", self.seed);
             let _watchdog = Watchdog::new(replay.clone());
-            let failed = Announce(Some(replay));
+            let failed = Announce::new(replay);
             if self.models.is_empty() {
                 self.prepare();
             }
@@ -163,23 +163,6 @@ fn expect_acknowledged(world: &World, model: &mut Model, mut random: Random, ack
 
 fn space(pool: &Path) -> Vec<Space> {
     common::open(pool).info().wait().expect("querying the space").targets
-}
-
-/// Prints how to replay a failure, if the test fails.
-struct Announce(Option<String>);
-
-impl Announce {
-    fn nothing(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Announce {
-    fn drop(&mut self) {
-        if let Some(replay) = &self.0 {
-            eprintln!("to replay: {replay}");
-        }
-    }
 }
 
 fn torture(sort: Sort, rounds: u64) {

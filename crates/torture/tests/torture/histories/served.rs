@@ -1,0 +1,73 @@
+//! A pool over nodes, whose engines run in the process of the test.
+use crate::common::{self, Folder, Shape, Sort};
+use esker::Native;
+use esker_engine::Engine;
+use esker_nodes::{Map, Node};
+use esker_types::Uuid;
+use esker_types::info::{OpenMode, Part};
+use esker_wire::handshake::Secret;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+
+/// Nodes of a pool.
+pub(super) const NODES: u32 = 2;
+
+/// The engines of a pool over nodes; they end when this is dropped.
+pub(super) struct Engines {
+    _runtime: Runtime,
+    map: PathBuf,
+}
+
+/// The node on which a process runs, as far as it knows: it works directly on this node's part. The last process runs on
+/// no node.
+pub(super) fn node_of(process: u64) -> String {
+    match process < u64::from(NODES) {
+        true => name(process as u32),
+        false => "none".to_owned(),
+    }
+}
+
+fn name(node: u32) -> String {
+    format!("n{node}")
+}
+
+fn secret() -> Secret {
+    Secret::new([3; 32])
+}
+
+impl Engines {
+    /// Creates a pool over nodes, and serves it.
+    pub(super) fn start(folder: &Folder, sort: Sort, nodes: u32) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let start = |node| start_node(folder, sort, Part { node, nodes }, &runtime);
+        let started = (0..nodes).map(start).collect();
+        let uuid = Uuid::from_random([nodes as u8; 16]);
+        let map = Map::new("pool", uuid, secret(), Shape::SMALL.targets, started);
+        let path = Map::path(folder.path(), &map.label);
+        map.write(&path).expect("writing the map");
+        Self { _runtime: runtime, map: path }
+    }
+
+    /// The name of the pool.
+    pub(super) fn url(&self) -> String {
+        format!("nodes:{}", self.map.display())
+    }
+}
+
+fn start_node(folder: &Folder, sort: Sort, part: Part, runtime: &Runtime) -> Node {
+    let label = format!("part{}", part.node);
+    let directory = common::make_part(folder, &label, sort, Shape::SMALL, part);
+    let uuid = esker_store::Superblock::read(&directory).expect("a superblock").uuid;
+    let pool = Native::open(&directory, OpenMode::ReadWrite).expect("opening a part");
+    let address = runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address").to_string();
+        let engine = Engine::new(Arc::new(pool), uuid, secret());
+        tokio::spawn(async move { engine.listen(listener).await });
+        address
+    });
+    Node { name: name(part.node), address, uuid, directory }
+}
