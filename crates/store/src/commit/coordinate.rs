@@ -17,6 +17,7 @@ use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::pool::OpenPool;
 use crate::read_leases::{all_unleased, outwaiting};
+use crate::reserved_pages::with_aged_pages;
 use crate::target::Target;
 use esker_types::ops::Commit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
@@ -29,7 +30,7 @@ pub(super) fn intent_key() -> Key {
 }
 
 /// Key of the epoch of the last commit over several targets that reached this target.
-pub(super) fn applied_key() -> Key {
+pub(crate) fn applied_key() -> Key {
     Key::table(Table::Intent).push(b"A")
 }
 
@@ -303,7 +304,7 @@ pub(crate) fn doubt_prepared(targets: &[Arc<Target>]) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn applied(txn: &Txn) -> Result<u64> {
+pub(crate) fn applied(txn: &Txn) -> Result<u64> {
     let value = txn.get(&applied_key())?;
     Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
 }
@@ -314,13 +315,15 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
     else {
         return Ok(());
     };
-    target.with_room(|| {
-        let mut txn = target.write_txn()?;
-        if applied(&txn)? >= intent.epoch.0 {
-            return Ok(());
-        }
-        steps.iter().try_for_each(|step| repeat(&mut txn, step))?;
-        txn.commit()
+    with_aged_pages(&[target], || {
+        target.with_room(|| {
+            let mut txn = target.write_txn()?;
+            if applied(&txn)? >= intent.epoch.0 {
+                return Ok(());
+            }
+            steps.iter().try_for_each(|step| repeat(&mut txn, step))?;
+            txn.commit()
+        })
     })
 }
 
