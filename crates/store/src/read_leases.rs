@@ -337,7 +337,9 @@ mod tests {
             }
             is_within
         });
-        assert!(within_the_term, "this machine is too busy");
+        if !within_the_term {
+            esker_testing::skip("this machine is too busy to do anything within the term of a lease");
+        }
         pool.write(&[0], 2, None).unwrap();
         assert_eq!(pool.read(0, None).unwrap(), 2);
     }
