@@ -36,6 +36,8 @@ const TARGET_HEAD_LEN: usize = 8;
 pub(crate) const CONFLICT_SLOTS: usize = 4096;
 pub(crate) const SEGMENT_LEN: usize = 4;
 const PROCESS_LEN: usize = 2;
+/// The word that says that no container has a snapshot.
+const NO_SNAPSHOTS: u64 = u64::from_le_bytes(*b"ESKRNONE");
 
 /// Number of a process among those that have the pool open, below [`PROCESSES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +73,14 @@ impl<'c> TargetAtomics<'c> {
         &self.0[0]
     }
 
-    /// Non-zero if some container has a snapshot.
-    pub(crate) fn snapshots(self) -> &'c AtomicU64 {
-        &self.0[1]
+    /// Notes whether any container has a snapshot.
+    pub(crate) fn note_snapshots(self, any: bool) {
+        self.0[1].store(if any { 1 } else { NO_SNAPSHOTS }, Ordering::Release);
+    }
+
+    /// True if some container may have a snapshot. The value for none is one that damage does not make of another.
+    pub(crate) fn may_have_snapshots(self) -> bool {
+        self.0[1].load(Ordering::Acquire) != NO_SNAPSHOTS
     }
 
     /// Counts freed segments: the stamp of the last one freed is the largest.
@@ -409,28 +416,47 @@ impl Control {
     }
 }
 
+/// Latest epoch that the clock of a control file can have: in the year 2167. The highest bit marks prepared commits.
+const EPOCH_MAX: u64 = 1 << 62;
+
 /// Hands out each epoch once, in ascending order.
 struct Epochs<'c>(&'c AtomicU64);
 
 impl Epochs<'_> {
-    /// The next epoch: later than all before, and not before `now`.
+    /// The next epoch: later than all before, and not before `now`. A damaged word counts as zero, since epochs were handed
+    /// out no later than now.
     fn next(&self, now: Epoch) -> Epoch {
-        let last = self.0.load(Ordering::Relaxed);
-        let wanted = now.0.max(last.saturating_add(1));
-        match self.0.compare_exchange(last, wanted, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => Epoch(wanted),
-            Err(_) => self.next_contended(now),
+        let mut last = self.0.load(Ordering::Relaxed);
+        loop {
+            let known = if last > EPOCH_MAX { 0 } else { last };
+            let next = now.0.max(known + 1);
+            match self.0.compare_exchange(last, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Epoch(next),
+                Err(seen) => last = seen,
+            }
         }
-    }
-
-    fn next_contended(&self, now: Epoch) -> Epoch {
-        self.pass(now);
-        Epoch(self.0.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
     /// Ensures that later epochs are later than `epoch`.
     fn pass(&self, epoch: Epoch) {
-        self.0.fetch_max(epoch.0, Ordering::AcqRel);
+        if epoch.0 <= EPOCH_MAX {
+            self.0.fetch_max(epoch.0, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_clock_starts_again_from_now() {
+        let now = Epoch(1 << 57);
+        for damaged in [u64::MAX, 1 << 63, EPOCH_MAX + 1, 0] {
+            let word = AtomicU64::new(damaged);
+            let epochs = [0; 3].map(|_| Epochs(&word).next(now));
+            assert_eq!(epochs, [now, Epoch(now.0 + 1), Epoch(now.0 + 2)], "{damaged:x}");
+        }
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn count(txn: &Txn, table: Table) -> Result<u32> {
 /// Pages in use and in total, without `reserved` ones and without `idle` ones, which the index file lacks.
 fn used_and_total(txn: &Txn, reserved: u64, idle: u64) -> Result<(u64, u64)> {
     let pages = txn.pages()?;
-    Ok((pages.used.saturating_sub(reserved + idle), pages.total.saturating_sub(idle)))
+    Ok((pages.used.saturating_sub(reserved.saturating_add(idle)), pages.total.saturating_sub(idle)))
 }
 
 impl Target {

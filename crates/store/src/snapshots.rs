@@ -11,7 +11,6 @@ use crate::target::Target;
 use esker_types::info::{ContainerId, SnapshotInfo};
 use esker_types::limits::SNAPSHOTS_MAX;
 use esker_types::{Epoch, Error, ErrorKind, Result};
-use std::sync::atomic::Ordering;
 
 pub(crate) fn key(container: ContainerId, epoch: Epoch) -> Key {
     Key::container(Table::Snapshot, container).push(&epoch.0.to_be_bytes())
@@ -74,7 +73,7 @@ impl OpenPool {
             container.check_alive(self)?;
             changes.iter_mut().try_for_each(|change| {
                 change.check_room()?;
-                change.target().shared().snapshots().store(1, Ordering::Release);
+                change.target().shared().note_snapshots(true);
                 change.put(&key(container.id(), change.epoch), name.as_bytes())
             })
         })
@@ -135,7 +134,7 @@ fn purge(target: &Target, container: ContainerId) -> Result<()> {
     }
     target.change(|change| {
         if !any(change.txn())? {
-            target.shared().snapshots().store(0, Ordering::Release);
+            target.shared().note_snapshots(false);
         }
         Ok(())
     })

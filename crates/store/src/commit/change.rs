@@ -250,7 +250,7 @@ impl<'t> Change<'t> {
     }
 
     fn newest_snapshot(&mut self, container: ContainerId) -> Result<Option<Epoch>> {
-        if self.target.shared().snapshots().load(Ordering::Acquire) == 0 {
+        if !self.target.shared().may_have_snapshots() {
             return Ok(None);
         }
         if let Some((_, newest)) = self.newest_snapshot.filter(|(known, _)| *known == container) {
