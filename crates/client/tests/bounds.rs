@@ -1,9 +1,10 @@
 //! Operations that must end, and operations for which there must always be room.
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Sink, Source};
-use esker::types::{ErrorKind, Extent, ObjectClass, ObjectType, Result};
+use esker::types::{Epoch, ErrorKind, Extent, ObjectClass, ObjectType, Result};
 use esker::{Access, ArrayAttributes, Container, Kv, Pool, Wait};
 use esker_store::PoolSpec;
+use esker_testing::Random;
 use std::path::PathBuf;
 use std::sync::Barrier;
 use std::time::Instant;
@@ -139,6 +140,69 @@ fn expect_emptied(name: &str, write_buffer: bool, tenths: u64) {
             "round {round}: {late} keys fitted, {most} in the first round"
         );
         most = most.max(late);
+    }
+}
+
+/// Runs `work` until it has failed for lack of space `refusals` times.
+fn until_full(refusals: u32, mut work: impl FnMut() -> Result<()>) {
+    let mut refused = 0;
+    while refused < refusals {
+        if let Err(error) = work() {
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+            refused += 1;
+        }
+    }
+}
+
+/// A pool whose data takes what the index could grow into, and whose index is full of values that snapshots keep.
+fn filled_under_snapshots(tank: &Tank, kv: &Kv, random: &mut Random) -> Vec<Epoch> {
+    let mut snapshots = Vec::new();
+    let mut arrays = 0;
+    until_full(1, || {
+        arrays += 1;
+        tank.write_array(arrays, &[1; 128 << 10])
+    });
+    until_full(100, || {
+        let put = |random: &mut Random, access: Access<'_>| {
+            let value = vec![7; random.below(900) as usize];
+            kv.put(&random.below(300).to_be_bytes(), &value, Cond::NONE, access).wait()
+        };
+        put(random, Access::Latest)?;
+        if random.one_in(50) {
+            snapshots.push(tank.container.create_snapshot("s").wait()?);
+        }
+        if random.one_in(20) {
+            let transaction = tank.container.transaction()?;
+            (0..100).try_for_each(|_| put(random, Access::Tx(&transaction)))?;
+            transaction.commit().wait()?;
+        }
+        Ok(())
+    });
+    snapshots
+}
+
+#[test]
+fn snapshots_of_a_full_pool_can_be_destroyed() {
+    for (name, targets) in [("destroy-1", 1), ("destroy-2", 2)] {
+        let tank = Tank::new(name, |spec| {
+            (spec.size_bytes, spec.targets) = (20 << 20, Some(targets));
+        });
+        let kv = tank.kv(ObjectClass::SX);
+        let mut random = Random::new(esker_testing::seed(), 5);
+        let mut snapshots = filled_under_snapshots(&tank, &kv, &mut random);
+        assert!(snapshots.len() > 2, "only {} snapshots", snapshots.len());
+        let remove =
+            |number: u64| kv.remove(&number.to_be_bytes(), Cond::NONE, Access::Latest).wait();
+        let _ = (0..300).try_for_each(remove);
+        while let Some(epoch) = snapshots.pop() {
+            if let Err(error) = tank.container.destroy_snapshot(epoch).wait() {
+                panic!("{} snapshots are left: {error}", snapshots.len());
+            }
+            let left = tank.container.snapshots().wait().unwrap();
+            assert_eq!(left.iter().map(|one| one.epoch).collect::<Vec<_>>(), snapshots);
+        }
+        kv.destroy(Access::Latest).wait().unwrap();
+        assert!(fill(&kv) > 1000, "the space was not freed");
     }
 }
 

@@ -213,7 +213,8 @@ impl OpenPool {
         // Handles notice before the leases are looked at: none is granted after that.
         self.control.destroyed_containers().fetch_add(1, Ordering::SeqCst);
         self.targets.iter().try_for_each(|target| target.outwait_all_leases())?;
-        crate::destroyed::or_later(self, crate::destroyed::empty(self, info.id))
+        crate::destroyed::or_later(self, crate::destroyed::empty(self, info.id));
+        Ok(())
     }
 
     /// All containers, sorted by label.

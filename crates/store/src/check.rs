@@ -374,7 +374,7 @@ fn check_space(
         if counted > named {
             report.lost.push(message());
         }
-        report.lost_bytes += counted.saturating_sub(named);
+        report.lost_bytes = report.lost_bytes.saturating_add(counted.saturating_sub(named));
     }
     Ok(())
 }

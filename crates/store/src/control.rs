@@ -8,8 +8,9 @@ mod processes;
 pub(crate) use processes::PROCESS_BYTES;
 
 use crate::io::folder::{Folder, Use};
-use crate::io::map::{SharedAtomics, SharedWord};
+use crate::io::map::SharedAtomics;
 use crate::io::own::Own;
+use crate::io::turn::Turn;
 use crate::io::{lock, sys};
 use crate::leases::LEASE_TABLE_LEN;
 use crate::superblock::Superblock;
@@ -32,12 +33,14 @@ pub(crate) const NAME: &str = "control";
 const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
 const HEADER_LEN: usize = 512;
 const TARGET_HEAD_LEN: usize = 8;
-/// Position of [`TargetAtomics::writer`] in the head of a target.
-const WRITER: usize = 4;
+/// Position of the words that say whose turn it is to take the write lock of each target.
+const TURNS: usize = 64;
 /// Slots of a target's conflict table.
 pub(crate) const CONFLICT_SLOTS: usize = 4096;
 pub(crate) const SEGMENT_LEN: usize = 4;
 const PROCESS_LEN: usize = 2;
+/// The word that says that no container has a snapshot.
+const NO_SNAPSHOTS: u64 = u64::from_le_bytes(*b"ESKRNONE");
 
 /// Number of a process among those that have the pool open, below [`PROCESSES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +77,14 @@ impl<'c> TargetAtomics<'c> {
         &self.0[0]
     }
 
-    /// Non-zero if some container has a snapshot.
-    pub(crate) fn snapshots(self) -> &'c AtomicU64 {
-        &self.0[1]
+    /// Notes whether any container has a snapshot.
+    pub(crate) fn note_snapshots(self, any: bool) {
+        self.0[1].store(if any { 1 } else { NO_SNAPSHOTS }, Ordering::Release);
+    }
+
+    /// True if some container may have a snapshot. The value for none is one that damage does not make of another.
+    pub(crate) fn may_have_snapshots(self) -> bool {
+        self.0[1].load(Ordering::Acquire) != NO_SNAPSHOTS
     }
 
     /// Counts freed segments: the stamp of the last one freed is the largest.
@@ -91,7 +99,7 @@ impl<'c> TargetAtomics<'c> {
 
     /// The write transaction that is open, or was open last.
     pub(crate) fn writer(self) -> &'c AtomicU64 {
-        &self.0[WRITER]
+        &self.0[4]
     }
 
     /// Number of index blocks that are not in use; may be off after a process died.
@@ -323,6 +331,7 @@ impl Control {
             leases::forget_predecessors(&control, slot);
             Ok(slot)
         })?;
+        control.end_turns_of_predecessor();
         double_open::enter(&control);
         Ok(control)
     }
@@ -437,10 +446,18 @@ impl Control {
         len > 0 && (base == last || kept == last)
     }
 
-    /// [`TargetAtomics::writer`] of target `number`, for an owner that outlives a borrow.
-    pub(crate) fn writer_word(&self, number: u32) -> SharedWord {
-        let begin = HEADER_LEN + number as usize * self.target_len;
-        SharedWord::new(&self.shared, begin + WRITER)
+    /// Waits for the turn to take the write lock of target `number`.
+    pub(crate) fn take_turn(&self, number: u32) -> Turn {
+        let is_alive = |process: u64| self.is_alive(ProcessSlot((process - 1) as u32));
+        let process = u64::from(self.slot.0) + 1;
+        Turn::take(&self.shared, TURNS + number as usize, process, is_alive)
+    }
+
+    /// Ends the turns of a dead process that had the slot of this one.
+    fn end_turns_of_predecessor(&self) {
+        let process = u64::from(self.slot.0) + 1;
+        (0..self.targets as usize)
+            .for_each(|number| Turn::end_of_dead(&self.shared, TURNS + number, process));
     }
 
     /// The atomics of target `number`.
@@ -452,28 +469,47 @@ impl Control {
     }
 }
 
+/// Latest epoch that the clock of a control file can have: in the year 2167. The highest bit marks prepared commits.
+const EPOCH_MAX: u64 = 1 << 62;
+
 /// Hands out each epoch once, in ascending order.
 struct Epochs<'c>(&'c AtomicU64);
 
 impl Epochs<'_> {
-    /// The next epoch: later than all before, and not before `now`.
+    /// The next epoch: later than all before, and not before `now`. A damaged word counts as zero, since epochs were handed
+    /// out no later than now.
     fn next(&self, now: Epoch) -> Epoch {
-        let last = self.0.load(Ordering::Relaxed);
-        let wanted = now.0.max(last.saturating_add(1));
-        match self.0.compare_exchange(last, wanted, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => Epoch(wanted),
-            Err(_) => self.next_contended(now),
+        let mut last = self.0.load(Ordering::Relaxed);
+        loop {
+            let known = if last > EPOCH_MAX { 0 } else { last };
+            let next = now.0.max(known + 1);
+            match self.0.compare_exchange(last, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Epoch(next),
+                Err(seen) => last = seen,
+            }
         }
-    }
-
-    fn next_contended(&self, now: Epoch) -> Epoch {
-        self.pass(now);
-        Epoch(self.0.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
     /// Ensures that later epochs are later than `epoch`.
     fn pass(&self, epoch: Epoch) {
-        self.0.fetch_max(epoch.0, Ordering::AcqRel);
+        if epoch.0 <= EPOCH_MAX {
+            self.0.fetch_max(epoch.0, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_clock_starts_again_from_now() {
+        let now = Epoch(1 << 57);
+        for damaged in [u64::MAX, 1 << 63, EPOCH_MAX + 1, 0] {
+            let word = AtomicU64::new(damaged);
+            let epochs = [0; 3].map(|_| Epochs(&word).next(now));
+            assert_eq!(epochs, [now, Epoch(now.0 + 1), Epoch(now.0 + 2)], "{damaged:x}");
+        }
     }
 }
 

@@ -6,13 +6,40 @@ use crate::io::txn::Txn;
 use crate::keys::{DataKey, Key, Table};
 use crate::pool::OpenPool;
 use crate::record::{Record, split_history};
-use crate::target::Scope;
+use crate::reserved_pages::with_aged_pages;
+use crate::target::{Scope, Target};
 use esker_types::info::ContainerId;
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 
-/// Entries removed per transaction.
-const BATCH: usize = 4096;
+/// Most entries removed per transaction.
+const BATCH_MAX: usize = 4096;
+
+/// Number of entries that one transaction removes. A removal copies the pages that it changes, so a large batch does not
+/// fit in the headroom of a full index.
+pub(crate) struct BatchSize(usize);
+
+impl Default for BatchSize {
+    fn default() -> Self {
+        Self(BATCH_MAX)
+    }
+}
+
+impl BatchSize {
+    /// Removes one batch; retries with smaller ones if there is no room.
+    pub(crate) fn run<T>(
+        &mut self,
+        target: &Target,
+        mut remove: impl FnMut(usize) -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            match with_aged_pages(&[target], || remove(self.0)) {
+                Err(error) if error.kind() == ErrorKind::NoSpace && self.0 > 1 => self.0 /= 4,
+                removed => return removed,
+            }
+        }
+    }
+}
 
 /// Key of the note that the history of a container is to be purged after a snapshot was destroyed.
 pub(crate) fn purge_key(container: ContainerId) -> Key {
@@ -35,23 +62,18 @@ pub(crate) fn empty_all(pool: &OpenPool) -> Result<()> {
     })
 }
 
-/// The result of a destruction, which is done once it is recorded: if a target waits for a commit over several nodes, what
-/// is left there is freed after that, by [`resume`].
-pub(crate) fn or_later(pool: &OpenPool, emptied: Result<()>) -> Result<()> {
-    match emptied {
-        Err(error) if error.kind() == ErrorKind::InDoubt => {
-            pool.is_left_over.store(true, Ordering::Release);
-            Ok(())
-        }
-        emptied => emptied,
+/// Notes whether everything was freed after a destruction. The destruction itself is done, so an error here is not an
+/// error of it: [`resume`] or the next process that opens the pool frees the rest.
+pub(crate) fn or_later(pool: &OpenPool, emptied: Result<()>) {
+    if emptied.is_err() {
+        pool.is_left_over.store(true, Ordering::Release);
     }
 }
 
 /// Frees what could not be freed when it was destroyed.
 pub(crate) fn resume(pool: &OpenPool) {
     if pool.is_left_over.swap(false, Ordering::AcqRel) {
-        // Only space depends on it.
-        let _ = or_later(pool, empty_all(pool));
+        or_later(pool, empty_all(pool));
     }
 }
 
@@ -61,7 +83,11 @@ pub(crate) fn empty(pool: &OpenPool, container: ContainerId) -> Result<()> {
     for target in &pool.targets {
         for table in [Table::Data, Table::History, Table::Snapshot, Table::Attribute, Table::Oid] {
             let prefix = Key::container(table, container);
-            while target.change(|change| empty_batch(change, table, &prefix))? {}
+            let mut batches = BatchSize::default();
+            let mut remove = |entries_max| {
+                target.change(|change| empty_batch(change, table, &prefix, entries_max))
+            };
+            while batches.run(target, &mut remove)? {}
         }
     }
     pool.targets[0]
@@ -69,15 +95,20 @@ pub(crate) fn empty(pool: &OpenPool, container: ContainerId) -> Result<()> {
 }
 
 /// Removes one batch. True if there may be more.
-fn empty_batch(change: &mut Change<'_>, table: Table, prefix: &Key) -> Result<bool> {
-    let batch = collect(change.txn(), prefix)?;
+fn empty_batch(
+    change: &mut Change<'_>,
+    table: Table,
+    prefix: &Key,
+    entries_max: usize,
+) -> Result<bool> {
+    let batch = collect(change.txn(), prefix, entries_max)?;
     for (key, value) in &batch {
         if matches!(table, Table::Data | Table::History) {
             change.count_dead(&record_of(table, key, value)?);
         }
         change.delete(key)?;
     }
-    Ok(batch.len() == BATCH)
+    Ok(batch.len() == entries_max)
 }
 
 fn record_of<'v>(table: Table, key: &[u8], value: &'v [u8]) -> Result<Record<'v>> {
@@ -90,12 +121,12 @@ fn record_of<'v>(table: Table, key: &[u8], value: &'v [u8]) -> Result<Record<'v>
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn collect(txn: &Txn, prefix: &Key) -> Result<Entries> {
+fn collect(txn: &Txn, prefix: &Key, entries_max: usize) -> Result<Entries> {
     let mut found = Vec::new();
     let full = Error::from(ErrorKind::Again);
     let result = each(txn, prefix, |key, value| {
         found.push((key.to_vec(), value.to_vec()));
-        if found.len() == BATCH { Err(full.clone()) } else { Ok(()) }
+        if found.len() == entries_max { Err(full.clone()) } else { Ok(()) }
     });
     match result {
         Err(error) if error.kind() != ErrorKind::Again => Err(error),

@@ -86,8 +86,9 @@ impl Account {
 impl Target {
     /// Number of pages in blocks that the index does not use, as far as known.
     pub(crate) fn idle_pages(&self) -> u64 {
-        let pages = self.lending.as_ref().map_or(0, Lending::pages);
-        self.shared().blocks().load(Ordering::Relaxed) * pages
+        let Some(lending) = &self.lending else { return 0 };
+        let blocks = self.shared().blocks().load(Ordering::Relaxed);
+        blocks.min(u64::from(lending.blocks)) * lending.pages()
     }
 
     /// Recounts the blocks that the index does not use.

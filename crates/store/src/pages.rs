@@ -195,7 +195,7 @@ mod tests {
             let index = Index::open(&folder, BYTES, mode, 0o600).unwrap();
             File::options().write(true).open(self.file()).unwrap().set_len(BYTES).unwrap();
             for step in 0..20 {
-                let mut txn = index.write().unwrap();
+                let mut txn = index.write_alone().unwrap();
                 for key in (0..keys).filter(|key| key % 20 == step) {
                     let name = key.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
                     let len = (key % 7 * 100 + u64::from(key % 50 == 0) * 9000) as usize;
@@ -289,7 +289,7 @@ mod tests {
         for mode in [Mode::Mapped, Mode::Guarded] {
             let sample = Sample::new(&format!("lengths-{mode:?}"), mode, 0);
             let index = Index::open(&Folder::open(&sample.0).unwrap(), BYTES, mode, 0o600).unwrap();
-            let mut txn = index.write().unwrap();
+            let mut txn = index.write_alone().unwrap();
             txn.put(b"short", &[7; 100]).unwrap();
             txn.put(b"long", &[8; 9000]).unwrap();
             txn.commit().unwrap();

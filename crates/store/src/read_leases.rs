@@ -13,7 +13,7 @@ use crate::catalog::Container;
 use crate::control::TargetAtomics;
 use crate::pool::OpenPool;
 use crate::read_version::{Reads, Slots, Version};
-use crate::sync::{fence, sleep};
+use crate::sync::{AtomicU64, fence, sleep};
 use crate::target::Target;
 use esker_os::uptime;
 use esker_types::ops::{ReadLease, ReadTokens};
@@ -77,16 +77,15 @@ impl OpenPool {
 impl Target {
     /// True if changes have had to wait lately.
     fn pauses_leases(&self, now: u64) -> bool {
-        self.shared().leases_pause().load(Ordering::Relaxed) > now
+        let until = self.shared().leases_pause().load(Ordering::Relaxed);
+        until > now && until <= now + (PAUSE + 1) * (LEASE + MARGIN)
     }
 
     /// Stores that nothing that hashes to these slots changes before `until`.
     fn promise(&self, slots: &Slots, until: u64) {
         let words = self.control.read_leases(self.number());
-        slots.iter().for_each(|slot| {
-            words[slot].fetch_max(until, Ordering::Relaxed);
-        });
-        self.shared().leased_until().fetch_max(until, Ordering::Relaxed);
+        slots.iter().for_each(|slot| postpone(&words[slot], until));
+        postpone(self.shared().leased_until(), until);
     }
 
     /// True if nothing that hashes to these slots has changed since `version`, or is about to.
@@ -114,7 +113,9 @@ impl Target {
 
     fn expect_no_leases_on(&self, slots: &[u32]) -> Result<()> {
         let words = self.control.read_leases(self.number());
+        let plausible = uptime() + LEASE + MARGIN;
         let ends = slots.iter().map(|slot| words[*slot as usize].load(Ordering::Relaxed));
+        let ends = ends.filter(|end| *end <= plausible);
         expect_passed(self.shared(), ends.max().unwrap_or(0))
     }
 
@@ -128,6 +129,15 @@ impl Target {
             expect_passed(self.shared(), self.shared().leased_until().load(Ordering::Relaxed))
         })
     }
+}
+
+/// Moves an end to `until` unless it is later. One that is later than any lease may end was left by something else: changes
+/// ignore it, and would ignore the lease.
+fn postpone(end: &AtomicU64, until: u64) {
+    let plausible = until..=until + LEASE + MARGIN;
+    let _ = end.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+        (!plausible.contains(&seen)).then_some(until)
+    });
 }
 
 /// Fails if the clock does not show `end` yet, and has no more leases granted for a while.
@@ -340,7 +350,11 @@ mod tests {
             }
             is_within
         });
-        assert!(within_the_term, "this machine is too busy");
+        if !within_the_term {
+            esker_testing::skip(
+                "this machine is too busy to do anything within the term of a lease",
+            );
+        }
         pool.write(&[0], 2, None).unwrap();
         assert_eq!(pool.read(0, None).unwrap(), 2);
     }

@@ -5,6 +5,7 @@
 //! every commit writes to pages that have long left all caches, and maintains a deep tree of free pages. So free
 //! pages beyond what commits need are reserved as values of a table of their own. They are released before the index
 //! would grow. `docs/decisions/0014-parked-pages.md` has measurements.
+use crate::commit::{applied, applied_key};
 use crate::io::txn::{Txn, WriteTxn};
 use crate::keys::{Key, Table};
 use crate::target::Target;
@@ -60,7 +61,7 @@ pub(crate) fn count(txn: &Txn, table: Table) -> Result<u32> {
 /// Pages in use and in total, without `reserved` ones and without `idle` ones, which the index file lacks.
 fn used_and_total(txn: &Txn, reserved: u64, idle: u64) -> Result<(u64, u64)> {
     let pages = txn.pages()?;
-    Ok((pages.used.saturating_sub(reserved + idle), pages.total.saturating_sub(idle)))
+    Ok((pages.used.saturating_sub(reserved.saturating_add(idle)), pages.total.saturating_sub(idle)))
 }
 
 impl Target {
@@ -133,6 +134,17 @@ impl Target {
         Ok(())
     }
 
+    /// Commits without a change, so that pages freed by the last commit can be reused. If even that finds no room,
+    /// nothing happens.
+    fn age_free_pages(&self) -> Result<()> {
+        let mut txn = self.begin_for_room()?;
+        let (key, value) = (applied_key(), applied(&txn)?.to_le_bytes());
+        match txn.put(&key, &value).and_then(|()| txn.commit()) {
+            Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
+            aged => aged,
+        }
+    }
+
     /// Releases reserved pages for a change that found no room. True if there were any.
     pub(crate) fn return_pages(&self) -> Result<bool> {
         self.count_reserved()?;
@@ -152,6 +164,21 @@ impl Target {
             any = true;
         }
         Ok(any)
+    }
+}
+
+/// Runs `work`, for which there must be room, once more if there was none. LMDB reuses the pages that a commit frees only
+/// in the next but one: until then, a full index may have no page even for a removal.
+pub(crate) fn with_aged_pages<T>(
+    targets: &[&Target],
+    mut work: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    match work() {
+        Err(error) if error.kind() == ErrorKind::NoSpace => {
+            targets.iter().try_for_each(|target| target.age_free_pages())?;
+            work()
+        }
+        result => result,
     }
 }
 

@@ -1,18 +1,16 @@
 //! Snapshots of containers. Every target has the whole list, so that it decides alone what to keep.
 use crate::catalog::Container;
 use crate::commit::{Change, coordinated};
+use crate::destroyed::BatchSize;
 use crate::io::txn::Txn;
 use crate::keys::{DataKey, Key, Table};
 use crate::pool::OpenPool;
 use crate::record::{Record, split_history};
+use crate::reserved_pages::with_aged_pages;
 use crate::target::{Scope, Target};
 use esker_types::info::{ContainerId, SnapshotInfo};
 use esker_types::limits::SNAPSHOTS_MAX;
 use esker_types::{Epoch, Error, ErrorKind, Result};
-use std::sync::atomic::Ordering;
-
-/// History entries visited per transaction when a snapshot is destroyed.
-const PURGE_BATCH: usize = 4096;
 
 pub(crate) fn key(container: ContainerId, epoch: Epoch) -> Key {
     Key::container(Table::Snapshot, container).push(&epoch.0.to_be_bytes())
@@ -75,7 +73,7 @@ impl OpenPool {
             container.check_alive(self)?;
             changes.iter_mut().try_for_each(|change| {
                 change.check_room()?;
-                change.target().shared().snapshots().store(1, Ordering::Release);
+                change.target().shared().note_snapshots(true);
                 change.put(&key(container.id(), change.epoch), name.as_bytes())
             })
         })
@@ -99,8 +97,9 @@ impl OpenPool {
     /// # Errors
     /// `NotFound` if there is none at `epoch`.
     pub fn destroy_snapshot(&self, container: &Container, epoch: Epoch) -> Result<()> {
+        crate::destroyed::resume(self);
         let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
-        coordinated(self, &targets, &[], |changes| {
+        let remove = |changes: &mut [Change<'_>]| {
             let mut there = false;
             for change in changes.iter_mut() {
                 there |= change.delete(&key(container.id(), epoch))?;
@@ -109,8 +108,10 @@ impl OpenPool {
             changes[0].put(&crate::destroyed::purge_key(container.id()), &[])?;
             let message = || format!("no snapshot at epoch {}", epoch.0);
             if there { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message())) }
-        })?;
-        crate::destroyed::or_later(self, self.purge_history(container.id()))
+        };
+        with_aged_pages(&targets, || coordinated(self, &targets, &[], remove))?;
+        crate::destroyed::or_later(self, self.purge_history(container.id()));
+        Ok(())
     }
 
     /// Removes the history that no snapshot of the container shows.
@@ -124,12 +125,16 @@ impl OpenPool {
 /// Removes the history that no snapshot of the container shows, in bounded batches.
 fn purge(target: &Target, container: ContainerId) -> Result<()> {
     let mut from = Some(Key::container(Table::History, container));
-    while let Some(position) = from {
-        from = target.change(|change| purge_batch(change, container, &position))?;
+    let mut batches = BatchSize::default();
+    while let Some(position) = &from {
+        let purged = batches.run(target, |entries_max| {
+            target.change(|change| purge_batch(change, container, position, entries_max))
+        });
+        from = purged?;
     }
     target.change(|change| {
         if !any(change.txn())? {
-            target.shared().snapshots().store(0, Ordering::Release);
+            target.shared().note_snapshots(false);
         }
         Ok(())
     })
@@ -140,10 +145,11 @@ fn purge_batch(
     change: &mut Change<'_>,
     container: ContainerId,
     position: &Key,
+    entries_max: usize,
 ) -> Result<Option<Key>> {
     let prefix = Key::container(Table::History, container);
     let kept: Vec<Epoch> = all(change.txn(), container)?.iter().map(|info| info.epoch).collect();
-    let (entries, next) = history_batch(change.txn(), &prefix, position)?;
+    let (entries, next) = history_batch(change.txn(), &prefix, position, entries_max)?;
     for (key, value) in entries {
         let (until, record) = split_history(&value)?;
         let parts = DataKey::parse(&key)?;
@@ -158,12 +164,17 @@ fn purge_batch(
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn history_batch(txn: &Txn, prefix: &Key, position: &Key) -> Result<(Entries, Option<Key>)> {
+fn history_batch(
+    txn: &Txn,
+    prefix: &Key,
+    position: &Key,
+    entries_max: usize,
+) -> Result<(Entries, Option<Key>)> {
     let mut cursor = txn.cursor()?;
     let mut entries = Vec::new();
     let mut entry = cursor.seek(position)?;
     while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) {
-        if entries.len() == PURGE_BATCH {
+        if entries.len() == entries_max {
             return Ok((entries, Some(Key::table(Table::History).push(&key[1..]))));
         }
         entries.push((key.to_vec(), value.to_vec()));

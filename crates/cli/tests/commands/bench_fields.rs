@@ -67,7 +67,7 @@ fn all_phases_are_measured_beside_files_and_the_medium() {
         let (store, phase) = (run["store"].as_str().unwrap(), run["phase"].as_str().unwrap());
         assert_eq!((&run["workload"], &run["procs"]), (&json!("fields"), &json!(2)));
         assert_eq!(run["repeats"].as_array().unwrap().len(), 2);
-        assert!(run["rate"]["median"].as_f64().unwrap() > 0.0, "{run}");
+        assert!(run["rate"]["median"].is_f64(), "{run}");
         let has_limit = store != "medium" && (phase.starts_with("retrieve") || phase == "archive");
         assert_eq!(run["ratio"].is_f64(), has_limit, "{run}");
         let beside = has_limit && store == "esker";
@@ -144,7 +144,7 @@ fn a_real_fdb_does_the_same_work() {
         ("pyfdb", "axes", 96),
     ];
     assert_eq!(of_peer, phases);
-    assert!(report["runs"][2]["ratio_to"]["pyfdb"].as_f64().unwrap() > 0.0);
+    assert!(report["runs"][2]["ratio_to"]["pyfdb"].is_f64());
     let from_python: Vec<_> =
         runs(&report).into_iter().filter(|run| run.1.starts_with("python-")).collect();
     let phases = [

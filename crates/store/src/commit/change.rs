@@ -40,7 +40,7 @@ pub(crate) struct Change<'t> {
     changed: bool,
     /// Pages in use before this change, if there is hardly any room left.
     tight: Option<u64>,
-    /// Records of several pages were put, which may use up the headroom.
+    /// Records of several pages or of history were put, which may use up the headroom.
     has_large: bool,
     scratch: RecordBytes,
 }
@@ -190,7 +190,7 @@ impl<'t> Change<'t> {
         Err(Error::new(
             ErrorKind::NoSpace,
             format!(
-                "the index of target {} is full: delete something, or make a larger pool",
+                "the index of target {} is full: destroy snapshots, delete something, or make a larger pool",
                 self.target.number()
             ),
         ))
@@ -225,6 +225,8 @@ impl<'t> Change<'t> {
         record: &Record<'_>,
     ) -> Result<()> {
         if self.is_in_snapshot(container, record.epoch)? {
+            self.check_room()?;
+            self.has_large = true;
             let mut value = RecordBytes::from_slice(&self.epoch.0.to_le_bytes());
             record.encode(&key[1..], &mut value);
             return self.put(&history_key(key, record.epoch), &value);
@@ -249,7 +251,7 @@ impl<'t> Change<'t> {
     }
 
     fn newest_snapshot(&mut self, container: ContainerId) -> Result<Option<Epoch>> {
-        if self.target.shared().snapshots().load(Ordering::Acquire) == 0 {
+        if !self.target.shared().may_have_snapshots() {
             return Ok(None);
         }
         if let Some((_, newest)) = self.newest_snapshot.filter(|(known, _)| *known == container) {

@@ -19,6 +19,7 @@ use crate::keys::{Key, Table};
 use crate::pool::OpenPool;
 use crate::read_leases::{all_unleased, outwaiting};
 use crate::read_version::ReadVersion;
+use crate::reserved_pages::with_aged_pages;
 use crate::target::Target;
 use esker_types::ops::Commit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
@@ -31,7 +32,7 @@ pub(super) fn intent_key() -> Key {
 }
 
 /// Key of the epoch of the last commit over several targets that reached this target.
-pub(super) fn applied_key() -> Key {
+pub(crate) fn applied_key() -> Key {
     Key::table(Table::Intent).push(b"A")
 }
 
@@ -265,7 +266,7 @@ fn finish_dead(pool: &OpenPool, target: &Target, epoch: u64) -> Result<()> {
 /// Reads with the write lock held: a commit whose process died in its last step shows only after somebody has taken
 /// over the lock.
 fn intent_of(coordinator: &Target) -> Result<Option<Intent>> {
-    let txn = coordinator.index.write()?;
+    let txn = coordinator.begin_bare()?;
     txn.get(&intent_key())?.map(decode).transpose()
 }
 
@@ -298,7 +299,7 @@ pub(crate) fn doubt_prepared(targets: &[Arc<Target>]) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn applied(txn: &Txn) -> Result<u64> {
+pub(crate) fn applied(txn: &Txn) -> Result<u64> {
     let value = txn.get(&applied_key())?;
     Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
 }
@@ -309,13 +310,15 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
     else {
         return Ok(());
     };
-    target.with_room(|| {
-        let mut txn = target.begin_in_doubt()?;
-        if applied(&txn)? >= intent.epoch.0 {
-            return Ok(());
-        }
-        steps.iter().try_for_each(|step| repeat(&mut txn, step))?;
-        txn.commit()
+    with_aged_pages(&[target], || {
+        target.with_room(|| {
+            let mut txn = target.begin_in_doubt()?;
+            if applied(&txn)? >= intent.epoch.0 {
+                return Ok(());
+            }
+            steps.iter().try_for_each(|step| repeat(&mut txn, step))?;
+            txn.commit()
+        })
     })
 }
 
@@ -385,7 +388,7 @@ mod tests {
     /// Does `work` on the first two targets as a process that dies between the two commits.
     fn die_half_way(state: &OpenPool, work: impl Fn(&mut [Change<'_>]) -> Result<()>) {
         let both = [&*state.targets[0], &*state.targets[1]];
-        let mut txns: Vec<_> = both.iter().map(|t| t.index.write().unwrap()).collect();
+        let mut txns: Vec<_> = both.iter().map(|t| t.begin_bare().unwrap()).collect();
         let epoch = state.control.next_epoch();
         let Recorded::Many(journals) = record(&both, &mut txns, epoch, &mut { work }).unwrap()
         else {

@@ -9,11 +9,11 @@ use super::{doubt, settle};
 use crate::control::ProcessSlot;
 use crate::io::txn::{ReadTxn, Txn, WriteTxn};
 use crate::read_version::{ReadVersion, Version};
+use crate::sync::fence;
 use crate::target::Target;
 use crate::write_buffer::{LockedBuffer, Puts};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 /// Bits of [`crate::control::TargetAtomics::writer`] that have the process slot.
 const PROCESS_BITS: u32 = 16;
@@ -31,39 +31,8 @@ fn writer_of(word: u64) -> (u64, ProcessSlot) {
 pub(crate) struct WriteLock<'t> {
     target: &'t Target,
     pub(super) buffer: Option<LockedBuffer<'t>>,
-    /// Dropped before `txn`, which releases the lock.
-    busy: BusyMark<'t>,
     txn: WriteTxn,
 }
-
-/// Mark of the owner of a write lock, by which others see that it is taken, and spin for a moment. It has no other effect.
-struct BusyMark<'t>(&'t Target);
-
-impl<'t> BusyMark<'t> {
-    fn set(target: &'t Target, txn: &WriteTxn) -> Self {
-        let word = word_of(txn.id(), target.process());
-        target.shared().writer().store(word, Ordering::Release);
-        Self(target)
-    }
-
-    /// Leaves the mark for a transaction. Its commit makes it obsolete, and an abort clears it.
-    fn hand_over(self, txn: &mut WriteTxn) {
-        txn.clear_on_abort = Some(self.0.control.writer_word(self.0.number()));
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for BusyMark<'_> {
-    fn drop(&mut self) {
-        self.0.shared().writer().store(0, Ordering::Release);
-    }
-}
-
-/// How long a thread spins for the lock before it sleeps on it: about as long as the commit of a full write buffer takes.
-/// Being woken takes as long.
-const SPIN_TIME: Duration = Duration::from_micros(100);
-/// Attempts between two looks at the clock, some tens of nanoseconds apart.
-const SPINS: u32 = 64;
 
 impl Target {
     /// Takes the write lock, once no commit over several targets is half done.
@@ -82,13 +51,33 @@ impl Target {
         }
     }
 
+    /// Begins a write transaction, whatever is in doubt or in the write buffer. It tells readers its id before it changes
+    /// anything ([`Target::is_overwritten`]).
+    pub(crate) fn begin_bare(&self) -> Result<WriteTxn> {
+        let txn = self.index.write(|| self.control.take_turn(self.number()))?;
+        let word = word_of(txn.id(), self.process());
+        self.shared().writer().store(word, Ordering::Release);
+        fence(Ordering::Release);
+        Ok(txn)
+    }
+
+    /// True if what a read transaction has copied may be of a later state than its id says.
+    ///
+    /// LMDB reads the id of the last commit, then copies the roots from one of two places, which the next but one transaction
+    /// overwrites before its commit is complete.
+    #[inline]
+    pub(crate) fn is_overwritten(&self, txn: &ReadTxn) -> Result<bool> {
+        fence(Ordering::Acquire);
+        let (writer, _) = writer_of(self.shared().writer().load(Ordering::Relaxed));
+        // An id that no writer can have is damage.
+        Ok(writer > txn.id() + 1 && writer <= self.index.last_commit()? + 1)
+    }
+
     /// Takes the write lock, even if a commit over several targets is half done.
     pub(crate) fn lock_in_doubt(&self) -> Result<WriteLock<'_>> {
-        self.spin_for_lock()?;
-        let txn = self.index.write()?;
-        let busy = BusyMark::set(self, &txn);
+        let txn = self.begin_bare()?;
         let buffer = self.write_buffer().map(|buffer| LockedBuffer::lock(buffer, txn.id() - 1));
-        Ok(WriteLock { target: self, buffer: buffer.transpose()?, busy, txn })
+        Ok(WriteLock { target: self, buffer: buffer.transpose()?, txn })
     }
 
     /// Begins a transaction that includes the buffered puts, once no commit over several targets is half done.
@@ -104,31 +93,6 @@ impl Target {
     /// Begins a transaction that only makes room in the index and keeps the buffered puts, which may need that room.
     pub(crate) fn begin_for_room(&self) -> Result<WriteTxn> {
         self.lock_in_doubt().map(WriteLock::keep_buffer)
-    }
-
-    /// Spins until the owner of the lock has released it, or for [`SPIN_TIME`].
-    fn spin_for_lock(&self) -> Result<()> {
-        if !self.is_locked()? {
-            return Ok(());
-        }
-        let begun = Instant::now();
-        while begun.elapsed() < SPIN_TIME {
-            for _ in 0..SPINS {
-                std::hint::spin_loop();
-                if !self.is_locked()? {
-                    // The lock is released a moment after the commit.
-                    (0..4).for_each(|_| std::hint::spin_loop());
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// True if the write lock seems to be taken.
-    fn is_locked(&self) -> Result<bool> {
-        let (id, _) = writer_of(self.shared().writer().load(Ordering::Acquire));
-        Ok(id > self.index.last_commit()?)
     }
 
     /// Commits the buffered puts, if there are any and there is room for them.
@@ -150,7 +114,7 @@ impl Target {
     pub(crate) fn recover_buffer(&self) -> Result<usize> {
         let Some(buffer) = self.write_buffer() else { return Ok(0) };
         let puts = buffer.recover();
-        let mut txn = self.index.write()?;
+        let mut txn = self.begin_bare()?;
         include(self, &mut txn, &puts)?;
         txn.commit()?;
         buffer.reset();
@@ -176,7 +140,7 @@ impl Target {
     pub(crate) fn show_commit_of(&self, slot: ProcessSlot) -> Result<()> {
         let (_, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
         match process == slot && !self.control.read_only {
-            true => self.index.write().map(drop),
+            true => self.begin_bare().map(drop),
             false => Ok(()),
         }
     }
@@ -253,7 +217,7 @@ impl<'t> WriteLock<'t> {
     /// # Errors
     /// `NoSpace` if the index has no room for them; `Corrupt` if the buffer is damaged.
     pub(crate) fn flush(self) -> Result<WriteTxn> {
-        let Self { mut txn, busy, target, buffer } = self;
+        let Self { mut txn, target, buffer } = self;
         let mut puts = buffer.map(|buffer| buffer.puts()).transpose()?.unwrap_or_default();
         if !puts.is_empty() {
             // The last put of a key comes last.
@@ -261,17 +225,15 @@ impl<'t> WriteLock<'t> {
             include(target, &mut txn, &puts)?;
             txn.includes_buffer = true;
         }
-        busy.hand_over(&mut txn);
         Ok(txn)
     }
 
     /// A transaction that changes nothing that a buffered put may change: the puts stay on top of its commit.
     pub(crate) fn keep_buffer(self) -> WriteTxn {
-        let Self { mut txn, busy, buffer, .. } = self;
+        let Self { txn, buffer, .. } = self;
         if let Some(buffer) = buffer {
             buffer.keep(txn.id());
         }
-        busy.hand_over(&mut txn);
         txn
     }
 

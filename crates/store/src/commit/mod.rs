@@ -19,7 +19,8 @@ mod stage;
 
 pub(crate) use change::{Change, IndexEdit, headroom_pages};
 pub(crate) use coordinate::{
-    committed_alone, coordinated, doubt_prepared, last_applied, recover, settle,
+    applied, applied_key, committed_alone, coordinated, doubt_prepared, last_applied, recover,
+    settle,
 };
 pub(crate) use decision::is_sound_decision;
 pub(crate) use group::Group;

@@ -93,7 +93,7 @@ impl OpenPool {
             container.check_alive(self)?;
             changes.iter_mut().try_for_each(|change| {
                 change.check_room()?;
-                change.target().shared().snapshots().store(1, Ordering::Release);
+                change.target().shared().note_snapshots(true);
                 // Where it shows whether there is room for it; its epoch is not known yet.
                 change.put(&snapshots::key(container.id(), change.epoch), name.as_bytes())
             })

@@ -23,7 +23,6 @@ use crate::target::{Scope, Target};
 use esker_types::ops::{Commit, CommitId, Outcome};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
 /// What happens to a prepared commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,7 +258,7 @@ impl Resolving<'_> {
                 // Nothing of it is leased: the doubt excludes that since it was prepared.
                 note_versions(target, Version::committed(txn.id()), &part.touched);
                 if self.found.snapshot.is_some() {
-                    target.shared().snapshots().store(1, Ordering::Release);
+                    target.shared().note_snapshots(true);
                 }
             }
         }

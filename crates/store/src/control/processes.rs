@@ -24,8 +24,7 @@ const BYTE_COMPACTION: u64 = (1 << 40) + (1 << 16);
 impl Control {
     /// True if the process with that slot is alive.
     pub(crate) fn is_alive(&self, slot: ProcessSlot) -> bool {
-        let byte = BYTE_PROCESS + u64::from(slot.0);
-        slot == self.slot || self.is_locked_by_other(byte)
+        slot == self.slot || self.is_locked_by_other(byte_of(slot))
     }
 
     /// Locks a byte; `None` if another process has it locked.
@@ -63,11 +62,10 @@ impl Control {
         work: impl FnOnce() -> bool,
     ) -> Result<bool> {
         let _alone = self.reaping.lock().unwrap_or_else(PoisonError::into_inner);
-        let byte = BYTE_PROCESS + u64::from(slot.0);
         if slot == self.slot || self.read_only {
             return Ok(false);
         }
-        let held = self.take(byte)?;
+        let held = self.take(byte_of(slot))?;
         Ok(held.is_some() && work())
     }
 
@@ -124,6 +122,11 @@ pub(crate) const PROCESS_BYTES: std::ops::Range<u64> =
 const BYTE_CONTAINER: u64 = 1 << 41;
 /// One byte per target, locked during a commit over several targets.
 const BYTE_TARGET: u64 = 1 << 42;
+
+/// Byte of a process. A damaged word may name a slot that no process can have: it counts as [`ProcessSlot::NOBODY`].
+fn byte_of(slot: ProcessSlot) -> u64 {
+    BYTE_PROCESS + u64::from(slot.0.min(ProcessSlot::NOBODY.0))
+}
 
 fn not_locked(error: std::io::Error) -> Error {
     Error::io("locking the control file", &error)

@@ -5,6 +5,7 @@ use super::idle::{IdlePool, Pointer};
 use super::lock;
 use super::own::Own;
 use super::sys;
+use super::turn::Turn;
 use super::txn::{ReadTxn, WriteTxn};
 use crate::sync::patiently;
 use esker_os as fork;
@@ -252,12 +253,17 @@ impl Index {
         }
     }
 
-    /// Begins a write transaction; waits for the one before.
-    pub(crate) fn write(self: &Arc<Self>) -> Result<WriteTxn> {
+    /// Begins a write transaction; `turn` waits for the one before.
+    pub(crate) fn write(self: &Arc<Self>, turn: impl FnOnce() -> Turn) -> Result<WriteTxn> {
         if self.mode == Mode::ReadOnly {
             return Err(read_only(&self.path));
         }
-        WriteTxn::begin(self)
+        WriteTxn::begin(self, || Some(turn()))
+    }
+
+    /// Begins a write transaction of an index that nobody else has open.
+    pub(crate) fn write_alone(self: &Arc<Self>) -> Result<WriteTxn> {
+        WriteTxn::begin(self, || None)
     }
 
     /// Oldest transaction that some reader may still read; without readers, the latest.

@@ -8,8 +8,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// A shared, writable mapping of the first `len` bytes of a file.
 pub(crate) struct Map {
@@ -193,24 +192,6 @@ impl Map {
     }
 }
 
-/// One atomic of a mapping, which it keeps alive.
-pub(crate) struct SharedWord {
-    atomics: Arc<SharedAtomics>,
-    at: usize,
-}
-
-impl SharedWord {
-    /// The atomic at a position, which must exist.
-    pub(crate) fn new(atomics: &Arc<SharedAtomics>, at: usize) -> Self {
-        Self { atomics: Arc::clone(atomics), at }
-    }
-
-    /// Stores zero.
-    pub(crate) fn clear(&self) {
-        self.atomics[self.at].store(0, Ordering::Release);
-    }
-}
-
 /// A mapped file of 64-bit atomics that processes share.
 pub(crate) struct SharedAtomics(Map);
 
@@ -230,6 +211,37 @@ impl SharedAtomics {
         file.take(count as u64 * 8).read_to_end(&mut bytes)?;
         map.write(0, &bytes);
         Ok(Self(map))
+    }
+
+    /// The lower half of an atomic, on which the kernel lets threads sleep.
+    fn half(&self, at: usize) -> *const u32 {
+        std::ptr::from_ref(&self[at]).cast()
+    }
+
+    /// Sleeps until another thread or process wakes one that sleeps on an atomic, or for `time`; not at all if its lower half
+    /// is not `expected`. True if the time has passed.
+    pub(crate) fn sleep_on(&self, at: usize, expected: u32, time: Duration) -> bool {
+        let time = libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        // SAFETY: the word is inside the mapping, `time` is live, and the kernel only reads both.
+        let slept = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.half(at),
+                libc::FUTEX_WAIT,
+                expected,
+                &raw const time,
+            )
+        };
+        slept != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT)
+    }
+
+    /// Wakes one of those that sleep on an atomic.
+    pub(crate) fn wake_one(&self, at: usize) {
+        // SAFETY: the word is inside the mapping, and the kernel does not access it.
+        unsafe { libc::syscall(libc::SYS_futex, self.half(at), libc::FUTEX_WAKE, 1) };
     }
 }
 

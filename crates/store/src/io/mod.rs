@@ -16,5 +16,6 @@ pub(crate) mod pin;
 #[cfg(target_arch = "x86_64")]
 mod summed;
 pub(crate) mod sys;
+pub(crate) mod turn;
 pub(crate) mod txn;
 pub(crate) mod writing;

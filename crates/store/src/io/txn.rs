@@ -1,6 +1,6 @@
 //! Transactions and cursors of an index.
 use super::index::{IdleTxn, Index, Pages};
-use super::map::SharedWord;
+use super::turn::Turn;
 use super::writing::Writing;
 use esker_types::{Error, ErrorKind, Result};
 use lmdb_master_sys as lmdb;
@@ -314,10 +314,10 @@ pub(crate) struct WriteTxn {
     done: bool,
     /// True if it includes puts of the write buffer.
     pub(crate) includes_buffer: bool,
-    /// Word to clear before the write lock is released by an abort.
-    pub(crate) clear_on_abort: Option<SharedWord>,
     /// Keeps what `txn` points to.
     _index: Arc<Index>,
+    /// Ended after the lock of the index is released.
+    _turn: Option<Turn>,
     _writing: Writing,
 }
 
@@ -326,8 +326,9 @@ pub(crate) struct WriteTxn {
 unsafe impl Send for WriteTxn {}
 
 impl WriteTxn {
-    pub(super) fn begin(index: &Arc<Index>) -> Result<Self> {
+    pub(super) fn begin(index: &Arc<Index>, turn: impl FnOnce() -> Option<Turn>) -> Result<Self> {
         let (mut raw, _writing) = (null_mut(), Writing::begin());
+        let turn = turn();
         // SAFETY: the environment is open; `raw` receives the transaction.
         let code = unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), 0, &raw mut raw) };
         index.check(code, "writing")?;
@@ -337,8 +338,8 @@ impl WriteTxn {
             put_cursor: None,
             done: false,
             includes_buffer: false,
-            clear_on_abort: None,
             _index: Arc::clone(index),
+            _turn: turn,
             _writing,
         })
     }
@@ -453,9 +454,6 @@ impl Drop for WriteTxn {
     fn drop(&mut self) {
         if !self.done {
             self.close_put_cursor();
-            if let Some(word) = self.clear_on_abort.take() {
-                word.clear();
-            }
             // SAFETY: the transaction is live and not used after this.
             unsafe { lmdb::mdb_txn_abort(self.txn.raw) };
         }

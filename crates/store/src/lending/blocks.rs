@@ -78,7 +78,7 @@ pub(crate) fn make_blocks(index: &Arc<Index>, file: &File, superblock: &Superblo
     let mut end = 0;
     let numbers: Vec<u32> = (0..superblock.blocks).collect();
     for batch in numbers.chunks(BATCH) {
-        let mut txn = index.write()?;
+        let mut txn = index.write_alone()?;
         for number in batch {
             sys::reserve(file, end, BETWEEN * page).map_err(not_reserved)?;
             let first = txn.reserve(&block_key(*number), value_len(bytes))?;

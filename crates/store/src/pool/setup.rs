@@ -142,7 +142,7 @@ pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
         let used = usage.segments.get(&number).copied().unwrap_or_default();
         let dead = usage.dead.get(&number).copied().unwrap_or(0);
         segment.tail.store(used.end, Ordering::Release);
-        segment.published.store(used.live + dead, Ordering::Release);
+        segment.published.store(used.live.saturating_add(dead), Ordering::Release);
         segment.stamp.store(used.end, Ordering::Release);
         segment.store(match (used.live, dead) {
             (0, 0) if !target.is_viewed(number) => SegmentState::Free,
@@ -154,7 +154,7 @@ pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
     }
     target.settle_space()?;
     target.control.pass_epoch(usage.last_epoch);
-    atomics.snapshots().store(u64::from(usage.has_snapshots), Ordering::Release);
+    atomics.note_snapshots(usage.has_snapshots);
     atomics.freed().store(0, Ordering::Release);
     atomics.writer().store(0, Ordering::Release);
     // What changed before is not known any more. A transaction over nodes may have read it, and be committed only now.

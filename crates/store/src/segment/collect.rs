@@ -102,14 +102,11 @@ impl Target {
             live => live?,
         };
         let atomics = self.shared().segment(segment);
-        let tail = atomics.tail.load(Ordering::Acquire);
-        let is_as_before = atomics.published.load(Ordering::Acquire) == live + dead && live > 0;
+        let tail = atomics.tail_in(self.segment_bytes());
+        let published = live.saturating_add(dead);
+        let is_as_before = atomics.published.load(Ordering::Acquire) == published && live > 0;
         let counted = atomics.stamp.load(Ordering::Acquire).min(tail);
-        Ok(SegmentCount {
-            live,
-            published: live + dead,
-            tail: if is_as_before { counted } else { tail },
-        })
+        Ok(SegmentCount { live, published, tail: if is_as_before { counted } else { tail } })
     }
 
     /// Marks dead segments: among full ones, abandoned ones, and those that their owner has half filled.
@@ -176,7 +173,11 @@ impl Target {
         let freed: Vec<u32> = (0..self.segment_count())
             .filter(|&number| {
                 let segment = atomics.segment(number);
-                let unseen = || segment.stamp.load(Ordering::Acquire) <= oldest;
+                let unseen = || {
+                    let stamp = segment.stamp.load(Ordering::Acquire);
+                    // A damaged stamp may be later than any transaction.
+                    self.index.last_commit().is_ok_and(|last| stamp.min(last) <= oldest)
+                };
                 if segment.load() != SegmentState::Dead
                     || !unseen()
                     || !segment.change(SegmentState::Dead, mine)
@@ -213,7 +214,7 @@ impl Target {
     pub(crate) fn set_free(&self, number: u32) {
         let atomics = self.shared();
         let freed_before = atomics.freed().fetch_add(1, Ordering::AcqRel);
-        atomics.segment(number).make_free(freed_before + 1);
+        atomics.segment(number).make_free(freed_before.wrapping_add(1));
     }
 
     /// Number of bytes in free segments.
@@ -236,7 +237,7 @@ impl Target {
         let atomics = self.shared();
         let live: u64 = (0..self.segment_count())
             .map(|number| atomics.segment(number).live(dead.get(&number).copied().unwrap_or(0)))
-            .sum();
+            .fold(0, u64::saturating_add);
         Ok(self.data_bytes().saturating_sub(live))
     }
 }

@@ -8,7 +8,6 @@ use crate::target::{Scope, Target};
 use esker_types::ops::Source;
 use esker_types::{Error, ErrorKind, Result};
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, TryLockError};
 
 /// Most bytes that one step moves.
@@ -64,7 +63,7 @@ pub(super) struct Headers<'t> {
 
 impl Headers<'_> {
     pub(super) fn of(target: &Target, segment: u32) -> Headers<'_> {
-        let tail = target.shared().segment(segment).tail.load(Ordering::Acquire);
+        let tail = target.shared().segment(segment).tail_in(target.segment_bytes());
         Headers { target, segment, at: 0, tail }
     }
 }
@@ -353,9 +352,9 @@ impl Target {
         let segment = atomics.segment(number);
         let state = segment.load();
         let live = segment.live(dead);
-        let tail = segment.tail.load(Ordering::Acquire);
-        let footprint =
-            (u128::from(tail) * u128::from(live) / u128::from((live + dead).max(1))) as u64;
+        let tail = segment.tail_in(self.segment_bytes());
+        let data = u128::from(live) + u128::from(dead);
+        let footprint = (u128::from(tail) * u128::from(live) / data.max(1)) as u64;
         let may_gain = dead > 0 || footprint * 2 <= self.segment_bytes();
         let is_left = matches!(state, SegmentState::Sealed | SegmentState::Open(_));
         (is_left && tail > 0 && may_gain).then_some(Victim { number, state, live, dead, footprint })
@@ -401,7 +400,7 @@ impl Target {
         let room = |number: u32| {
             let segment = atomics.segment(number);
             let is_open = matches!(segment.load(), SegmentState::Open(_));
-            is_open.then(|| self.segment_bytes() - segment.tail.load(Ordering::Acquire))
+            is_open.then(|| self.segment_bytes() - segment.tail_in(self.segment_bytes()))
         };
         (0..self.segment_count()).filter_map(room).collect()
     }

@@ -141,8 +141,9 @@ impl<'t> Writer<'t> {
     fn room_for(&mut self, need: u64) -> Result<(u32, u64)> {
         loop {
             if let Some(current) = self.slot.take(&self.target.table()) {
-                let tail = self.target.shared().segment(current).tail.load(Ordering::Acquire);
-                if tail + need <= self.target.segment_bytes() {
+                let bytes = self.target.segment_bytes();
+                let tail = self.target.shared().segment(current).tail_in(bytes);
+                if tail + need <= bytes {
                     return Ok((current, tail));
                 }
                 self.leave(current);

@@ -39,7 +39,7 @@ impl<'c> Segments<'c> {
     }
 
     fn has_room(&self, number: u32, need: u64) -> bool {
-        self.segment(number).tail.load(Ordering::Acquire) + need <= self.bytes
+        need <= self.bytes - self.segment(number).tail_in(self.bytes)
     }
 
     /// True if the reserve is free.
@@ -167,13 +167,14 @@ impl SegmentState {
     fn from_word(word: u64) -> Self {
         let owner = !(word as u32);
         let slot = ProcessSlot(owner);
-        match word >> 32 {
-            1 => Self::Open((owner != NOBODY).then_some(slot)),
-            2 => Self::Busy(slot),
-            3 => Self::Sealed,
-            4 => Self::Dead,
-            5 => Self::Lent,
-            _ => Self::Free,
+        match (word >> 32, owner) {
+            (0, NOBODY) => Self::Free,
+            (1, _) => Self::Open((owner != NOBODY).then_some(slot)),
+            (2, _) => Self::Busy(slot),
+            (4, NOBODY) => Self::Dead,
+            (5, NOBODY) => Self::Lent,
+            // A damaged word: nothing is written to the segment, and no change of its state succeeds.
+            _ => Self::Sealed,
         }
     }
 
@@ -201,6 +202,11 @@ impl SegmentAtomics<'_> {
     /// Loads the state.
     pub(crate) fn load(&self) -> SegmentState {
         SegmentState::from_word(self.state.load(Ordering::Acquire))
+    }
+
+    /// Bytes appended so far, in a segment of `size` bytes: a damaged word may say more.
+    pub(crate) fn tail_in(&self, size: u64) -> u64 {
+        self.tail.load(Ordering::Acquire).min(size)
     }
 
     /// Stores the state; only its owner, or the holder of the setup lock, may.
@@ -361,5 +367,8 @@ mod tests {
             assert_eq!(SegmentState::from_word(state.to_word()), state);
         }
         assert_eq!(Free.to_word(), 0);
+        for word in [1, 6 << 32, u64::MAX, 4 << 32 | 7, 1 << 63] {
+            assert_eq!(SegmentState::from_word(word), Sealed, "{word:x}");
+        }
     }
 }

@@ -254,10 +254,13 @@ impl Target {
         read: impl Fn(&Published<'_>) -> Result<T>,
     ) -> Result<Option<(ReadTxn<'_>, T, Version)>> {
         let txn = self.index.read()?;
+        if self.is_overwritten(&txn)? {
+            return Ok(None);
+        }
         if self.misses_commit_of_dead(&txn)? {
             drop(txn);
             // Taking the write lock from the dead process updates LMDB's id of the last commit.
-            return self.index.write().map(|_| None);
+            return self.begin_bare().map(|_| None);
         }
         let id = txn.id();
         let whole = |txn| Ok(Some((txn, T::default(), Version::committed(id))));

@@ -6,6 +6,7 @@ mod brim;
 mod ceph;
 mod closing;
 mod common;
+mod control;
 mod crash;
 mod crowd;
 mod damage;
@@ -33,6 +34,7 @@ fn job() {
         Ok("brim") => brim::run(),
         Ok("closing") => closing::close(),
         Ok("closing-child") => closing::leave_child(),
+        Ok("control-use") => control::use_damaged(),
         Ok("crash") => crash::worker::run(),
         Ok("ceph-fork") => ceph::kills::fork(),
         Ok("ceph-pairs") => ceph::kills::pairs(),

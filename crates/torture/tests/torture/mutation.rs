@@ -2,7 +2,7 @@
 //! must be correct or errors: acknowledged values are never wrong or missing.
 use crate::common::{self, Folder, PAGE, Shape, Sort, Worker};
 use crate::{machine, simple};
-use esker::{Kv, Wait};
+use esker::{Access, Kv, Wait};
 use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 
 const INDEXES: [&str; 2] = ["target-0/index/data.mdb", "target-1/index/data.mdb"];
 /// Numbers written before the damage; as many are written after it.
-const KEYS: u64 = 400;
+pub(crate) const KEYS: u64 = 400;
 const SHAPE: Shape =
     Shape { targets: 2, segments: 16, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
 
 /// Every third number gets another length, and so another value, after the damage.
-fn length(number: u64, after: bool) -> usize {
+pub(crate) fn length(number: u64, after: bool) -> usize {
     let len = [30, 200, 700, 3000][number as usize / 3 % 4];
     if after && number.is_multiple_of(3) { len + 10 } else { len }
 }
 
-fn filled(folder: &Folder, sort: Sort) -> PathBuf {
+pub(crate) fn filled(folder: &Folder, sort: Sort) -> PathBuf {
     let path = common::make(folder, "pool", sort, SHAPE);
     let pool = common::open(&path);
     let (_container, kv) = simple::kv(&pool, "mutation").expect("opening");
@@ -32,7 +32,7 @@ fn filled(folder: &Folder, sort: Sort) -> PathBuf {
 
 /// How a process ended, by its status; a process without a status was ended by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub(crate) enum End {
     Fine = 0,
     Told = 3,
     /// A value acknowledged before the damage was wrong or missing.
@@ -43,16 +43,27 @@ enum End {
 }
 
 /// Reads back the value of a number.
-fn read(kv: &Kv, number: u64, wrong: End, after: bool) -> End {
-    let wanted = simple::value(number, length(number, after));
-    match kv.get(&number.to_be_bytes(), esker::Access::Latest).wait() {
-        Ok(Some(found)) if found == wanted => End::Fine,
+fn read_at(kv: &Kv, number: u64, len: usize, wrong: End, access: Access<'_>) -> End {
+    match kv.get(&number.to_be_bytes(), access).wait() {
+        Ok(Some(found)) if found == simple::value(number, len) => End::Fine,
         Ok(found) => {
             let found = found.map(|found| found.len());
-            eprintln!("{number}: expected {} bytes, found {found:?}", wanted.len());
+            eprintln!("{number}: expected {len} bytes, found {found:?}");
             wrong
         }
         Err(_) => End::Told,
+    }
+}
+
+/// Reads back a value from before the damage.
+pub(crate) fn read(kv: &Kv, number: u64, access: Access<'_>) -> End {
+    read_at(kv, number, length(number, false), End::OldWrong, access)
+}
+
+/// Keeps the worst of several ends.
+pub(crate) fn note(worst: &mut End, end: End) {
+    if end as i32 > *worst as i32 {
+        *worst = end;
     }
 }
 
@@ -68,11 +79,8 @@ fn attempt(path: &Path, writes: bool) -> esker_types::Result<End> {
     let pool = common::try_open(path)?;
     let (_container, kv) = simple::kv(&pool, "mutation")?;
     let mut worst = End::Fine;
-    let note = |worst: &mut End, end: End| {
-        if end as i32 > *worst as i32 {
-            *worst = end;
-        }
-    };
+    let back =
+        |number: u64, wrong: End| read_at(&kv, number, length(number, true), wrong, Access::Latest);
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for number in 0..2 * KEYS {
         let changed = number >= KEYS || number.is_multiple_of(3);
@@ -83,23 +91,26 @@ fn attempt(path: &Path, writes: bool) -> esker_types::Result<End> {
             false => old.push(number),
         }
     }
-    old.iter().for_each(|&number| note(&mut worst, read(&kv, number, End::OldWrong, true)));
-    new.iter().for_each(|&number| note(&mut worst, read(&kv, number, End::NewWrong, true)));
+    old.iter().for_each(|&number| note(&mut worst, back(number, End::OldWrong)));
+    new.iter().for_each(|&number| note(&mut worst, back(number, End::NewWrong)));
     Ok(worst)
 }
 
-fn ended(path: &Path, what: &str, log: &Path) -> End {
+/// Runs a task to its end, with its standard error in `log`.
+pub(crate) fn ended(job: &str, arguments: &str, log: &Path) -> End {
     let errors = File::create(log).expect("a log");
-    let mut worker =
-        Worker::start_with("mutation-use", &format!("{} {what}", path.display()), |command| {
-            command.stderr(errors);
-        });
+    let mut worker = Worker::start_with(job, arguments, |command| {
+        command.stderr(errors);
+    });
     match worker.wait_soon().code() {
         Some(0) => End::Fine,
         Some(3) => End::Told,
         Some(4) => End::OldWrong,
         Some(5) => End::NewWrong,
-        Some(code) => panic!("a worker failed with {code}: {}", log.display()),
+        Some(code) => {
+            let said = std::fs::read_to_string(log).expect("a log");
+            panic!("a worker failed with {code}: {said}")
+        }
         None => End::Crashed,
     }
 }
@@ -151,9 +162,9 @@ fn mutations(sort: Sort, rounds: u64, restarted: bool) {
         if restarted {
             machine::restart_machine(&path);
         }
-        let mut end = ended(&path, "write", &log);
+        let mut end = ended("mutation-use", &format!("{} write", path.display()), &log);
         if end == End::Fine {
-            end = ended(&path, "read", &log);
+            end = ended("mutation-use", &format!("{} read", path.display()), &log);
         }
         let said = || std::fs::read_to_string(&log).expect("a log");
         assert!([End::Fine, End::Told].contains(&end), "{end:?}: {index}, {what}: {}", said());

@@ -383,7 +383,7 @@ fn a_damaged_commit_is_reported_and_repaired() {
         let second = prepare(&pool, &container, commit(2, 0), &[1], (2, LARGE)).unwrap();
         pool.commit_prepared(commit(2, 0), second).unwrap();
         prepare(&pool, &container, commit(1, 0), &[1, 2], (1, LARGE)).unwrap();
-        let mut txn = pool.targets[1].index.write().unwrap();
+        let mut txn = pool.targets[1].begin_bare().unwrap();
         for key in &keys {
             let mut value = txn.get(key).unwrap().unwrap().to_vec();
             value[5] ^= 1;

@@ -327,7 +327,7 @@ fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
                 std::hint::spin_loop();
             }
             target.shared().in_doubt().store(1, Ordering::SeqCst);
-            let mut txn = target.index.write().unwrap();
+            let mut txn = target.begin_bare().unwrap();
             txn.put(b"Tkey", b"value").unwrap();
             txn.commit().unwrap();
             let gone = target.index.outwait_readers().unwrap();
