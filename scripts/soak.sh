@@ -10,7 +10,6 @@
 #                10 GiB, on the disk of the build, and 100,000 samples)
 #
 # environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, the length of each torture test;
-#              ESKER_TORTURE_KNOWN=1 for the torture tests of known defects;
 #              ESKER_KILLS, how many writers of each kind are killed; ESKER_PYTHON_MORE, what the Python tests of
 #              kills and memory need and `make test` does without (default: torch)
 set -uo pipefail

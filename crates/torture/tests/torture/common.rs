@@ -23,18 +23,6 @@ pub(crate) const JOB: &str = "ESKER_TORTURE_JOB";
 /// Environment variable with the task's arguments, separated by spaces.
 pub(crate) const ARGUMENTS: &str = "ESKER_TORTURE_ARGUMENTS";
 
-/// Environment variable that turns on tests which fail because of a known defect.
-const KNOWN_VARIABLE: &str = "ESKER_TORTURE_KNOWN";
-
-/// True if a test is skipped because of a known defect. The change that removes the defect removes the call.
-pub(crate) fn skip_known(defect: &str) -> bool {
-    let is_off = std::env::var_os(KNOWN_VARIABLE).is_none();
-    if is_off {
-        esker_torture::skip(format_args!("{defect} ({KNOWN_VARIABLE}=1 runs it)"));
-    }
-    is_off
-}
-
 /// The kind of pool that a test runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {

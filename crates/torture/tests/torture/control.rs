@@ -188,8 +188,8 @@ fn create(pool: &esker::Pool) -> Result<()> {
 }
 
 fn rounds(open: bool, rounds: u64) {
-    let (folder, seed) = (Folder::new(Sort::Unlogged), seed());
-    let path = mutation::filled(&folder, Sort::Unlogged);
+    let (folder, seed) = (Folder::new(Sort::Unbuffered), seed());
+    let path = mutation::filled(&folder, Sort::Unbuffered);
     let epoch = {
         let pool = common::open(&path);
         let (container, _) = simple::kv(&pool, "mutation").expect("opening");

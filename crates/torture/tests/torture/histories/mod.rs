@@ -216,7 +216,7 @@ fn check_histories(sort: Sort, nodes: u32, rounds: u64) {
 
 #[test]
 fn histories_in_memory() {
-    check_histories(Sort::Unlogged, 0, 15);
+    check_histories(Sort::Unbuffered, 0, 15);
 }
 
 #[test]
@@ -226,13 +226,10 @@ fn histories_of_a_durable_pool() {
 
 #[test]
 fn histories_over_nodes() {
-    check_histories(Sort::Unlogged, served::NODES, 3);
+    check_histories(Sort::Unbuffered, served::NODES, 3);
 }
 
 #[test]
 fn histories_with_a_write_buffer() {
-    if common::skip_known("the write buffer is being redesigned") {
-        return;
-    }
     check_histories(Sort::Memory, 0, 15);
 }

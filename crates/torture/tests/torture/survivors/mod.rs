@@ -12,10 +12,6 @@ use esker_torture::{Random, SEED_VARIABLE, pause, scaled, seed};
 use reader::Reader;
 use std::path::{Path, PathBuf};
 
-/// A robust mutex whose woken waiter is killed, while a thread that came by holds it, wakes nobody again.
-const LOST_WAKE_UP: &str =
-    "a wait for the lock of an index may never end if several threads are killed";
-
 /// Slots of each writer process, which has a thread per slot and pool.
 const PROCESSES: [&[usize]; 2] = [&[0, 1], &[2]];
 /// Processes that only read.
@@ -238,31 +234,22 @@ fn survive(sort: Sort, rounds: u64) {
 
 #[test]
 fn surviving_readers_see_whole_commits_in_memory() {
-    survive(Sort::Unlogged, 50);
+    survive(Sort::Unbuffered, 50);
 }
 
 #[test]
 fn surviving_readers_see_whole_commits_in_a_durable_pool() {
-    if common::skip_known(LOST_WAKE_UP) {
-        return;
-    }
     survive(Sort::Durable, 20);
 }
 
 #[test]
 fn surviving_readers_see_whole_commits_with_a_write_buffer() {
-    if common::skip_known("half a transaction is seen with a write buffer") {
-        return;
-    }
     survive(Sort::Memory, 100);
 }
 
 #[test]
 fn readers_continue_after_all_writers_are_killed() {
-    if common::skip_known(LOST_WAKE_UP) {
-        return;
-    }
-    for sort in [Sort::Unlogged, Sort::Durable] {
+    for sort in [Sort::Unbuffered, Sort::Durable] {
         Survivors::new(sort, seed()).run_killing_all(sort, scaled(20));
     }
 }
