@@ -2,6 +2,7 @@
 use super::mappings::Mappings;
 use super::stores::{self, Code, INSTRUCTION_LEN_MAX};
 use crate::common::Worker;
+use esker_torture::wait_for;
 use libc::{pid_t, user_regs_struct};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,15 +23,13 @@ const ACKNOWLEDGED: i32 = libc::SIGUSR2;
 const TUNABLES: &str =
     "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000";
 
-/// Lets the parent trace this process, and stops until it does.
+/// Lets the parent trace this thread, and stops until it does.
 pub(super) fn let_parent_trace() {
     // SAFETY: asks for being traced; there are no pointers.
     let result = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
     if result != 0 {
         std::process::exit(NOT_TRACEABLE);
     }
-    // SAFETY: plain numbers. The tracer knows this process by one number.
-    assert_eq!(unsafe { libc::gettid() }, unsafe { libc::getpid() }, "a task runs in its own thread");
     raise(MARK);
 }
 
@@ -62,7 +61,8 @@ pub(super) enum Event {
 /// A traced writer. It is killed when dropped.
 pub(super) struct Writer {
     worker: Worker,
-    pid: pid_t,
+    /// Number of the traced thread.
+    thread: pid_t,
     memory: File,
     mappings: Mappings,
     code: HashMap<u64, Code>,
@@ -78,39 +78,34 @@ impl Writer {
         let set = |command: &mut Command| {
             command.env("GLIBC_TUNABLES", TUNABLES);
         };
-        let worker = Worker::start_with("explore-write", arguments, set);
+        let mut worker = Worker::start_with("explore-write", arguments, set);
         let pid = worker.0.id() as pid_t;
-        match wait(pid) {
-            Wait::Stopped(MARK) => {}
-            Wait::Ended(NOT_TRACEABLE) => {
-                // It has been waited for: its number may be that of another process by now.
-                std::mem::forget(worker);
-                return None;
-            }
-            other => panic!("the writer failed: {other:?}"),
-        }
-        // SAFETY: sets an option of the stopped child; there are no pointers.
-        unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, libc::PTRACE_O_EXITKILL) };
-        resume(pid, libc::PTRACE_CONT);
-        assert_eq!(wait(pid), Wait::Stopped(MARK), "the writer prepares its change");
+        let thread = await_traced(&mut worker)?;
+        assert_eq!(wait(thread), Wait::Stopped(MARK), "the writer is traced");
+        // SAFETY: sets an option of the stopped thread; there are no pointers.
+        unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, thread, 0, libc::PTRACE_O_EXITKILL) };
         let memory = File::open(format!("/proc/{pid}/mem")).expect("the memory of the writer");
         let (mappings, code) = (Mappings::new(pid, home), HashMap::new());
-        let registers = read_registers(pid);
-        Some(Self { worker, pid, memory, mappings, code, registers, instructions: 0 })
+        let registers = read_registers(thread);
+        let mut writer = Self { worker, thread, memory, mappings, code, registers, instructions: 0 };
+        resume(thread, libc::PTRACE_CONT);
+        assert_eq!(wait(thread), Wait::Stopped(MARK), "the writer prepares its change");
+        writer.mappings.refresh();
+        Some(writer)
     }
 
     /// Goes on to the next event. The store of the last stop is executed first.
     pub(super) fn proceed(&mut self) -> Event {
         loop {
-            resume(self.pid, libc::PTRACE_SINGLESTEP);
-            match wait(self.pid) {
+            resume(self.thread, libc::PTRACE_SINGLESTEP);
+            match wait(self.thread) {
                 Wait::Stopped(libc::SIGTRAP) => {}
                 Wait::Stopped(ACKNOWLEDGED) => return Event::Acknowledged,
                 Wait::Stopped(MARK) => return Event::Done,
                 other => panic!("the writer ended in its change: {other:?}"),
             }
             self.instructions += 1;
-            self.registers = read_registers(self.pid);
+            self.registers = read_registers(self.thread);
             if self.is_at_store() {
                 return Event::Stop;
             }
@@ -119,13 +114,13 @@ impl Writer {
 
     /// Lets it go on to its end, which must be successful.
     pub(super) fn finish(mut self) {
-        resume(self.pid, libc::PTRACE_DETACH);
+        resume(self.thread, libc::PTRACE_DETACH);
         self.worker.finish_soon();
     }
 
     /// Kills it where it stands.
     pub(super) fn kill(mut self) {
-        self.worker.kill();
+        self.worker.expect_alive();
     }
 
     fn is_at_store(&mut self) -> bool {
@@ -196,14 +191,47 @@ impl Writer {
     }
 
     fn base_of(&self, file: &str) -> u64 {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.worker.0.id())).unwrap_or_default();
         let first = maps.lines().find(|line| line.ends_with(file)).unwrap_or_default();
         let begin = first.split('-').next().unwrap_or_default();
         u64::from_str_radix(begin, 16).unwrap_or(0)
     }
 }
 
-/// A change of the state of a process.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.worker.0.kill();
+        // The process has not ended before its tracer knows the end of the thread.
+        while let Some(Wait::Stopped(_)) = next_state(self.thread) {}
+        let _ = self.worker.0.wait();
+    }
+}
+
+/// Waits until a thread of a worker is traced; `None` if it may not be.
+fn await_traced(worker: &mut Worker) -> Option<pid_t> {
+    let mut traced = None;
+    let mut ended = None;
+    wait_for("the writer is traced", || {
+        traced = traced_thread(worker.0.id());
+        ended = worker.0.try_wait().expect("polling the writer");
+        traced.is_some() || ended.is_some()
+    });
+    let code = ended.and_then(|status| status.code());
+    assert!(traced.is_some() || code == Some(NOT_TRACEABLE), "the writer failed: {ended:?}");
+    traced
+}
+
+/// The stopped thread of a process that is traced.
+fn traced_thread(pid: u32) -> Option<pid_t> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut numbers = threads.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+    numbers.find(|number: &pid_t| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/task/{number}/status"));
+        status.is_ok_and(|status| status.contains("State:\tt"))
+    })
+}
+
+/// A change of the state of a thread.
 #[derive(Debug, PartialEq, Eq)]
 enum Wait {
     Stopped(i32),
@@ -211,31 +239,41 @@ enum Wait {
     Killed(i32),
 }
 
-fn wait(pid: pid_t) -> Wait {
+fn wait(thread: pid_t) -> Wait {
+    next_state(thread).unwrap_or_else(|| panic!("waiting for the writer: {}", last_error()))
+}
+
+/// Waits until the state of a thread changes; `None` if it is not traced.
+fn next_state(thread: pid_t) -> Option<Wait> {
     let mut status = 0;
     // SAFETY: `status` is a valid local variable.
-    let found = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) };
-    assert_eq!(found, pid, "waiting for the writer: {}", std::io::Error::last_os_error());
-    if libc::WIFSTOPPED(status) {
-        Wait::Stopped(libc::WSTOPSIG(status))
-    } else if libc::WIFEXITED(status) {
-        Wait::Ended(libc::WEXITSTATUS(status))
-    } else {
-        Wait::Killed(libc::WTERMSIG(status))
-    }
+    let found = unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL) };
+    (found == thread).then(|| {
+        if libc::WIFSTOPPED(status) {
+            Wait::Stopped(libc::WSTOPSIG(status))
+        } else if libc::WIFEXITED(status) {
+            Wait::Ended(libc::WEXITSTATUS(status))
+        } else {
+            Wait::Killed(libc::WTERMSIG(status))
+        }
+    })
 }
 
-fn resume(pid: pid_t, how: libc::c_uint) {
+fn last_error() -> std::io::Error {
+    std::io::Error::last_os_error()
+}
+
+fn resume(thread: pid_t, how: libc::c_uint) {
     // SAFETY: lets a stopped child of this thread go on; there are no pointers.
-    let result = unsafe { libc::ptrace(how, pid, 0, 0) };
-    assert_eq!(result, 0, "the writer goes on: {}", std::io::Error::last_os_error());
+    let result = unsafe { libc::ptrace(how, thread, 0, 0) };
+    assert_eq!(result, 0, "the writer goes on: {}", last_error());
 }
 
-fn read_registers(pid: pid_t) -> user_regs_struct {
+fn read_registers(thread: pid_t) -> user_regs_struct {
     // SAFETY: the registers are plain numbers, for which zeros are valid.
     let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };
     // SAFETY: `registers` is a valid local variable of the type that the request fills.
-    let result = unsafe { libc::ptrace(libc::PTRACE_GETREGS, pid, 0, &raw mut registers) };
-    assert_eq!(result, 0, "the registers: {}", std::io::Error::last_os_error());
+    let result = unsafe { libc::ptrace(libc::PTRACE_GETREGS, thread, 0, &raw mut registers) };
+    assert_eq!(result, 0, "the registers: {}", last_error());
     registers
 }
