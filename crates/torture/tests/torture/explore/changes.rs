@@ -114,6 +114,11 @@ impl Kind {
         matches!(self, Transaction | OverwriteArray | Snapshot | Container)
     }
 
+    /// Each step is one commit: readers wait only while it is decided.
+    pub(super) fn commits_once(self) -> bool {
+        matches!(self, Self::Transaction | Self::OverwriteArray)
+    }
+
     /// Number of steps, each acknowledged by itself.
     pub(super) fn steps(self) -> usize {
         match self {

@@ -4,7 +4,7 @@ use super::copies::{self, NOT_SALVAGED};
 use super::handles::world_of;
 use super::observer::{self, Answer, Observer, Request};
 use super::world::{IN_DOUBT, Item};
-use super::writer::{Event, Writer};
+use super::writer::{Event, Method, Writer};
 use crate::common::{Folder, Sort};
 use esker_torture::{Random, SEED_VARIABLE};
 use std::ops::RangeInclusive;
@@ -30,7 +30,6 @@ pub(super) enum Sample {
 /// Counts of one exploration.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    pub(super) instructions: u64,
     pub(super) stops: u64,
     pub(super) looks: u64,
     pub(super) copies: u64,
@@ -40,6 +39,7 @@ pub(super) struct Counts {
     /// Puts of other writers that waited for the writer.
     pub(super) puts_waited: u64,
     pub(super) time: Duration,
+    t: [Duration; 5],
 }
 
 /// A reader's look at which the writer has gone on.
@@ -122,16 +122,29 @@ impl Explorer {
         home_in(&self.folder)
     }
 
-    fn start_writer(&self) -> Option<Writer> {
+    fn start_writer(&self, method: Method) -> Option<Writer> {
         let home = self.home();
         let arguments = format!("{} {}", home.display(), self.plan.to_arguments());
-        Writer::start(&arguments, &home)
+        Writer::start(&arguments, &home, method)
+    }
+
+    /// The places of all stores of the change.
+    pub(super) fn list_stops(self, method: Method) -> Option<Vec<String>> {
+        let mut writer = self.start_writer(method)?;
+        let mut found = Vec::new();
+        loop {
+            match writer.proceed() {
+                Event::Stop => found.push(writer.place()),
+                Event::Acknowledged => {}
+                Event::Done => return Some(found),
+            }
+        }
     }
 
     /// Explores the change from its beginning to its end. `None` if processes may not be traced.
     pub(super) fn explore(mut self, sample: Sample) -> Option<Counts> {
         let begun = Instant::now();
-        let mut writer = self.start_writer()?;
+        let mut writer = self.start_writer(Method::Faults)?;
         while self.failures.len() < FAILURES_MAX {
             match writer.proceed() {
                 Event::Stop => self.stop(&writer, sample),
@@ -139,7 +152,6 @@ impl Explorer {
                 Event::Done => break,
             }
         }
-        self.counts.instructions = writer.instructions;
         self.expect_no_failures();
         self.counts.stops += 1;
         self.look_around(&writer);
@@ -151,7 +163,7 @@ impl Explorer {
 
     /// Kills the writer at a stop; the others go on.
     pub(super) fn kill_at(mut self, stop: u64) -> Option<u64> {
-        let mut writer = self.start_writer()?;
+        let mut writer = self.start_writer(Method::Faults)?;
         while self.counts.stops < stop {
             match writer.proceed() {
                 Event::Stop => self.counts.stops += 1,
@@ -179,6 +191,9 @@ impl Explorer {
         self.acknowledged += 1;
         self.floor = self.floor.max(self.acknowledged);
         let Doubt { waited, last_old, first_new } = std::mem::take(&mut self.doubt);
+        if !self.plan.kind.commits_once() {
+            return;
+        }
         let (Some((first, last)), Some(first_new)) = (waited, first_new) else { return };
         if first_new < first || last_old > last {
             let text = format!(
@@ -203,9 +218,8 @@ impl Explorer {
     /// The place at which the writer stands, for the report of a failure.
     fn place(&self, writer: &Writer) -> String {
         format!(
-            "stop {} after {} instructions, {} steps acknowledged, before {}",
+            "stop {}, {} steps acknowledged, before {}",
             self.counts.stops,
-            writer.instructions,
             self.acknowledged,
             writer.describe()
         )
@@ -215,7 +229,9 @@ impl Explorer {
     fn look_around(&mut self, writer: &Writer) {
         let failures = self.failures.len();
         for number in 0..self.readers.len() {
+            let t = Instant::now();
             let looked = self.look(number);
+            self.counts.t[number] += t.elapsed();
             self.note(looked);
         }
         if self.counts.looks.is_multiple_of(STOPS_PER_PUT) || self.put_pending {
@@ -246,7 +262,7 @@ impl Explorer {
             self.counts.looks += 1;
         }
         let answer = match may_wait {
-            true => reader.observer.await_answer_or_wait(),
+            true => reader.observer.await_answer_or_wait(was_pending.is_some()),
             false => Answer::Given(reader.observer.await_answer()),
         };
         let is_new = was_pending.is_none();
@@ -312,7 +328,7 @@ impl Explorer {
             self.counts.puts += 1;
             self.putter.ask(Request::Put { number: self.puts[1] });
         }
-        match self.putter.await_answer_or_wait() {
+        match self.putter.await_answer_or_wait(self.put_pending) {
             Answer::Given(given) => {
                 self.put_pending = false;
                 given?;
@@ -329,10 +345,16 @@ impl Explorer {
     /// Checks a copy of the pool as it is now.
     fn check_copy(&mut self) -> Result<(), String> {
         let (copy, turn) = (self.folder.path().join("copy"), self.counts.copies);
+        let t = Instant::now();
         copies::copy_directory(&self.home(), &copy);
+        self.counts.t[2] += t.elapsed();
+        let t = Instant::now();
         self.counts.copies += 1;
         let answer = self.checker.expect(Request::Check { home: &copy, turn, puts: self.puts });
+        self.counts.t[3] += t.elapsed();
+        let t = Instant::now();
         let _ = std::fs::remove_dir_all(&copy);
+        self.counts.t[4] += t.elapsed();
         let answer = answer.map_err(|text| format!("in a copy: {text}"))?;
         let mut looks = observer::split(self.plan, &answer, turn);
         let salvaged = looks.swap_remove(1);

@@ -6,7 +6,9 @@ mod explorer;
 mod handles;
 mod mappings;
 pub(crate) mod observer;
+mod processor;
 mod stores;
+mod tracee;
 mod world;
 mod writer;
 
@@ -16,6 +18,7 @@ use esker_torture::{Random, scaled, seed, skip};
 use explorer::{Explorer, Sample};
 use handles::Handles;
 use std::path::Path;
+use writer::Method;
 
 /// Environment variable with the stops to explore: `all`, or the number of one of them.
 const STOPS_VARIABLE: &str = "ESKER_EXPLORE";
@@ -52,6 +55,7 @@ fn sample(usually: Sample) -> Sample {
 fn explore_logged(kind: Kind, is_logged: bool, usually: Sample) {
     let seed = seed();
     let _watchdog = Watchdog::new(format!("exploring {kind:?}, seed {seed}"));
+    processor::stay_on_one();
     let explorer = Explorer::new(kind, is_logged, seed);
     let Some(counts) = explorer.explore(sample(usually)) else {
         return skip("processes may not be traced (ptrace)");
@@ -161,4 +165,15 @@ fn killed_at_every_store_with_a_log_of_puts() {
     for kind in Kind::ALL.into_iter().filter(|kind| !kind.is_over_nodes()) {
         explore_logged(kind, true, SAMPLE);
     }
+}
+
+/// The two ways to find stores agree.
+#[test]
+fn faults_are_the_stores_that_are_decoded() {
+    processor::stay_on_one();
+    let list = |method| Explorer::new(Kind::PutSmall, false, 1).list_stops(method);
+    let (Some(faults), Some(steps)) = (list(Method::Faults), list(Method::Steps)) else {
+        return skip("processes may not be traced (ptrace)");
+    };
+    assert_eq!(faults, steps);
 }

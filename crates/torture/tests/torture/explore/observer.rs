@@ -168,9 +168,10 @@ impl Observer {
         }
     }
 
-    /// Waits for the answer, or until it is certain that the observer waits for the writer.
-    pub(super) fn await_answer_or_wait(&mut self) -> Answer {
-        self.poll(WAITING)
+    /// Waits for the answer, or until it is certain that the observer waits for the writer. One that has waited before does
+    /// so still, if it sleeps.
+    pub(super) fn await_answer_or_wait(&mut self, has_waited: bool) -> Answer {
+        self.poll(if has_waited { Duration::ZERO } else { WAITING })
     }
 
     fn poll(&mut self, limit: Duration) -> Answer {
