@@ -1,8 +1,6 @@
 //! Changes during which a writer is stopped: the pool before, the steps, and the content after each step.
 use super::handles::{Handles, Opened, path_of, put, write, write_chunk};
-use super::world::{
-    CHUNK, Item, LABEL, LARGE_LEN, NONE, SMALL_LEN, TARGETS, World, all_items,
-};
+use super::world::{CHUNK, Item, LABEL, LARGE_LEN, NONE, SMALL_LEN, TARGETS, World, all_items};
 use super::writer;
 use esker::backend::NewContainer;
 use esker::{Access, Lease, Transaction, Wait};
@@ -34,6 +32,8 @@ pub(super) enum Kind {
     ReadThenWrite,
     /// Reads all targets in a transaction.
     ReadOnly,
+    /// Reads targets for the first time.
+    FirstRead,
     /// Removes a key, then an object.
     Punch,
     /// Creates a snapshot, replaces a value, destroys the snapshot.
@@ -63,7 +63,7 @@ pub(super) struct Plan {
 }
 
 /// Puts of [`Kind::GrowIndex`] and [`Kind::ManyPuts`].
-const GROWING_PUTS: u64 = 4;
+const GROWING_PUTS: u64 = 2;
 const MANY_PUTS: u64 = 12;
 /// Puts that a log accepts before the next one commits it, less half of [`MANY_PUTS`].
 const PUTS_BEFORE: u64 = 394;
@@ -74,12 +74,12 @@ const MANY_LEN: usize = 8;
 const PUTS_UNTIL_GROWTH_MAX: u64 = 4000;
 
 /// Bytes per segment, segments and bytes of the index of a target.
-const SEGMENT_BYTES: u64 = 256 << 10;
+const SEGMENT_BYTES: u64 = 128 << 10;
 const SEGMENTS: u64 = 12;
-const INDEX_BYTES: u64 = 1 << 20;
+const INDEX_BYTES: u64 = 512 << 10;
 
 impl Kind {
-    pub(super) const ALL: [Self; 17] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::PutSmall,
         Self::PutLarge,
         Self::PutNew,
@@ -89,6 +89,7 @@ impl Kind {
         Self::Transaction,
         Self::ReadThenWrite,
         Self::ReadOnly,
+        Self::FirstRead,
         Self::Punch,
         Self::Snapshot,
         Self::Container,
@@ -108,10 +109,12 @@ impl Kind {
         self == Self::Nodes
     }
 
-    /// Readers wait for the end of a commit over several targets.
-    pub(super) fn lets_readers_wait(self) -> bool {
-        use Kind::{Container, OverwriteArray, Snapshot, Transaction};
-        matches!(self, Transaction | OverwriteArray | Snapshot | Container)
+    /// Readers wait for the end of a commit over several targets. Those that open the pool also wait for another process
+    /// that gets a reader slot of LMDB.
+    pub(super) fn lets_readers_wait(self, is_new: bool) -> bool {
+        use Kind::{Container, FirstRead, Nodes, OverwriteArray, Snapshot, Transaction};
+        matches!(self, Transaction | OverwriteArray | Snapshot | Container | Nodes)
+            || self == FirstRead && is_new
     }
 
     /// Each step is one commit: readers wait only while it is decided.
@@ -195,13 +198,16 @@ impl Plan {
         }
         drop(opened);
         std::fs::remove_dir_all(&trial).expect("removing the trial");
-        self.many = count - 2;
+        self.many = count - 1;
         let opened = Opened::fill(&path_of(home, 0))?;
         (0..self.many).try_for_each(|number| put_many(&opened, number, GROWING_LEN))
     }
 
     /// Prepares the change in the process that makes it.
     pub(super) fn prepare(self, handles: &Handles) -> Result<()> {
+        if self.kind != Kind::FirstRead {
+            handles.look(0, false)?;
+        }
         match self.kind {
             Kind::ManyPuts => {
                 let opened = handles.one();
@@ -244,7 +250,7 @@ impl Plan {
             (Kind::OverwriteArray, _) => write(&opened.array, 2, latest),
             (Kind::Transaction, _) => transact(opened, write_everywhere),
             (Kind::ReadThenWrite, _) => transact(opened, read_then_write),
-            (Kind::ReadOnly, _) => transact(opened, read_everywhere),
+            (Kind::ReadOnly | Kind::FirstRead, _) => transact(opened, read_everywhere),
             (Kind::Punch, 1) => kv(1).remove(b"small", Cond::NONE, latest).wait(),
             (Kind::Punch, _) => kv(2).destroy(latest).wait(),
             (Kind::Snapshot, 1) => opened.container.create_snapshot("one").wait().map(drop),
@@ -320,7 +326,7 @@ impl Plan {
             (Kind::GrowIndex | Kind::ManyPuts, step) => {
                 set(Item::Many, &(self.many + step as u64).to_string());
             }
-            (Kind::ReadOnly | Kind::Compact | Kind::Lease | Kind::Nodes, _) => {}
+            (Kind::ReadOnly | Kind::FirstRead | Kind::Compact | Kind::Lease | Kind::Nodes, _) => {}
         }
     }
 }
@@ -343,25 +349,19 @@ fn fill_nodes(home: &Path) -> Result<()> {
     (0..2).try_for_each(|node| handles.nodes().put(node, 0, 1).map(drop))
 }
 
-/// Leaves a little live data in each of several segments of each target.
+/// Leaves a little live data in each of several segments of a target.
 fn scatter(home: &Path) -> Result<()> {
     let opened = Opened::open(&path_of(home, 0))?;
-    let large = vec![7; 60 << 10];
-    for number in 0..12_u64 {
-        for kv in &opened.others {
-            kv.put(&number.to_be_bytes(), &large, Cond::NONE, Access::Latest).wait()?;
-            if number % 4 == 0 {
-                let key = [&b"kept"[..], &number.to_be_bytes()].concat();
-                put(kv, &key, number, LARGE_LEN, Access::Latest)?;
-            }
+    let (large, kv) = (vec![7; 30 << 10], &opened.others[1]);
+    for number in 0..8_u64 {
+        kv.put(&number.to_be_bytes(), &large, Cond::NONE, Access::Latest).wait()?;
+        if number % 4 == 0 {
+            let key = [&b"kept"[..], &number.to_be_bytes()].concat();
+            put(kv, &key, number, LARGE_LEN, Access::Latest)?;
         }
     }
-    for number in 0..12_u64 {
-        for kv in &opened.others {
-            kv.remove(&number.to_be_bytes(), Cond::NONE, Access::Latest).wait()?;
-        }
-    }
-    Ok(())
+    (0..8_u64)
+        .try_for_each(|number| kv.remove(&number.to_be_bytes(), Cond::NONE, Access::Latest).wait())
 }
 
 fn put_many(opened: &Opened, number: u64, len: usize) -> Result<()> {

@@ -2,6 +2,7 @@
 use super::changes::Plan;
 use super::handles::{Handles, array_oid, kv_oid, path_of};
 use super::world::{Item, NONE, all_items, number_of, ordered};
+use crate::common::PAGE;
 use esker::{Access, Wait};
 use esker_store::{Salvage, Salvaged, SalvagedValue};
 use esker_types::{ObjectId, Result};
@@ -15,17 +16,56 @@ use std::path::{Path, PathBuf};
 /// Text of an item that a salvage does not deliver.
 pub(super) const NOT_SALVAGED: &str = "-";
 
-/// Copies a directory with all below it. Holes of files stay holes.
-pub(super) fn copy_directory(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("making a directory");
-    copy_permissions(from, to);
-    for entry in std::fs::read_dir(from).expect("listing") {
-        let entry = entry.expect("listing");
-        let (source, target) = (entry.path(), to.join(entry.file_name()));
-        match entry.file_type().expect("a type") {
-            kind if kind.is_dir() => copy_directory(&source, &target),
-            kind if kind.is_file() => copy_file(&source, &target),
-            kind => panic!("{}: {kind:?}", source.display()),
+/// Copies directories. Parts of files that are empty become holes.
+pub(super) struct Copier {
+    /// A piece of a file. It is allocated once: its pages come from the kernel one by one.
+    buffer: Vec<u8>,
+}
+
+impl Copier {
+    pub(super) fn new() -> Self {
+        Self { buffer: vec![0; 64 * PAGE] }
+    }
+
+    /// Copies a directory with all below it.
+    pub(super) fn copy(&mut self, from: &Path, to: &Path) {
+        std::fs::create_dir_all(to).expect("making a directory");
+        copy_permissions(from, to);
+        for entry in std::fs::read_dir(from).expect("listing") {
+            let entry = entry.expect("listing");
+            let (source, target) = (entry.path(), to.join(entry.file_name()));
+            match entry.file_type().expect("a type") {
+                kind if kind.is_dir() => self.copy(&source, &target),
+                kind if kind.is_file() => self.copy_file(&source, &target),
+                kind => panic!("{}: {kind:?}", source.display()),
+            }
+        }
+    }
+
+    fn copy_file(&mut self, from: &Path, to: &Path) {
+        let source = File::open(from).expect("opening");
+        let target = File::create(to).expect("making a file");
+        let len = source.metadata().expect("metadata").len();
+        target.set_len(len).expect("setting the length");
+        copy_permissions(from, to);
+        let mut end = 0;
+        while let Some(data) = next_data(&source, end, len) {
+            for begin in data.clone().step_by(self.buffer.len()) {
+                let part = begin..data.end.min(begin + self.buffer.len() as u64);
+                self.copy_part(&source, &target, part);
+            }
+            end = data.end;
+        }
+    }
+
+    fn copy_part(&mut self, source: &File, target: &File, part: Range<u64>) {
+        let bytes = &mut self.buffer[..(part.end - part.start) as usize];
+        source.read_exact_at(bytes, part.start).expect("reading");
+        for (number, page) in bytes.chunks(PAGE).enumerate() {
+            if page != &[0; PAGE][..page.len()] {
+                let at = part.start + (number * PAGE) as u64;
+                target.write_all_at(page, at).expect("writing");
+            }
         }
     }
 }
@@ -33,21 +73,6 @@ pub(super) fn copy_directory(from: &Path, to: &Path) {
 fn copy_permissions(from: &Path, to: &Path) {
     let permissions = from.metadata().expect("metadata").permissions();
     std::fs::set_permissions(to, permissions).expect("setting permissions");
-}
-
-fn copy_file(from: &Path, to: &Path) {
-    let source = File::open(from).expect("opening");
-    let target = File::create(to).expect("making a file");
-    let len = source.metadata().expect("metadata").len();
-    target.set_len(len).expect("setting the length");
-    copy_permissions(from, to);
-    let mut begin = 0;
-    while let Some(data) = next_data(&source, begin, len) {
-        let mut bytes = vec![0; (data.end - data.start) as usize];
-        source.read_exact_at(&mut bytes, data.start).expect("reading");
-        target.write_all_at(&bytes, data.start).expect("writing");
-        begin = data.end;
-    }
 }
 
 /// The first part of a file from `begin` on that is not a hole.

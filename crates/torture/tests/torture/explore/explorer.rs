@@ -1,6 +1,6 @@
 //! Stops a writer at each of its stores, and lets others look.
 use super::changes::{Kind, Plan};
-use super::copies::{self, NOT_SALVAGED};
+use super::copies::{self, Copier, NOT_SALVAGED};
 use super::handles::world_of;
 use super::observer::{self, Answer, Observer, Request};
 use super::world::{IN_DOUBT, Item};
@@ -39,7 +39,6 @@ pub(super) struct Counts {
     /// Puts of other writers that waited for the writer.
     pub(super) puts_waited: u64,
     pub(super) time: Duration,
-    t: [Duration; 5],
 }
 
 /// A reader's look at which the writer has gone on.
@@ -74,6 +73,7 @@ pub(super) struct Explorer {
     putter: Observer,
     put_pending: bool,
     checker: Observer,
+    copier: Copier,
     /// Numbers of the last acknowledged put of the other writer and of the last that it began.
     puts: [u64; 2],
     acknowledged: usize,
@@ -108,6 +108,7 @@ impl Explorer {
             putter: Observer::start(plan, &home, true),
             put_pending: false,
             checker: Observer::start(plan, &home, false),
+            copier: Copier::new(),
             puts: [0, 0],
             acknowledged: 0,
             floor: 0,
@@ -229,12 +230,12 @@ impl Explorer {
     fn look_around(&mut self, writer: &Writer) {
         let failures = self.failures.len();
         for number in 0..self.readers.len() {
-            let t = Instant::now();
             let looked = self.look(number);
-            self.counts.t[number] += t.elapsed();
             self.note(looked);
         }
-        if self.counts.looks.is_multiple_of(STOPS_PER_PUT) || self.put_pending {
+        // To write to a pool over nodes resolves what is in doubt.
+        let may_put = !self.plan.kind.is_over_nodes();
+        if may_put && self.counts.looks.is_multiple_of(STOPS_PER_PUT) || self.put_pending {
             let put = self.put_elsewhere();
             self.note(put);
         }
@@ -242,7 +243,9 @@ impl Explorer {
         self.note(checked);
         if self.failures.len() > failures {
             let place = self.place(writer);
-            self.failures[failures..].iter_mut().for_each(|text| *text = format!("{place}: {text}"));
+            self.failures[failures..]
+                .iter_mut()
+                .for_each(|text| *text = format!("{place}: {text}"));
         }
     }
 
@@ -252,13 +255,17 @@ impl Explorer {
 
     /// Lets a reader look, or asks for the answer to its last look.
     fn look(&mut self, number: usize) -> Result<(), String> {
-        let may_wait = self.plan.kind.lets_readers_wait();
         let (turn, floor) = (self.counts.looks, self.floor);
         let reader = &mut self.readers[number];
+        let may_wait = self.plan.kind.lets_readers_wait(reader.opens_anew);
         let was_pending = reader.pending.take();
         if was_pending.is_none() {
             let anew = reader.opens_anew;
-            reader.observer.ask(if anew { Request::Visit { turn } } else { Request::Look { turn } });
+            reader.observer.ask(if anew {
+                Request::Visit { turn }
+            } else {
+                Request::Look { turn }
+            });
             self.counts.looks += 1;
         }
         let answer = match may_wait {
@@ -282,15 +289,19 @@ impl Explorer {
         Ok(())
     }
 
-    fn possible(&self) -> RangeInclusive<usize> {
-        self.floor..=(self.acknowledged + 1).min(self.plan.kind.steps())
+    fn possible(&self, floor: usize) -> RangeInclusive<usize> {
+        floor..=(self.acknowledged + 1).min(self.plan.kind.steps())
     }
 
     /// The steps that a look has seen while nobody changed anything: it must be the content after one of them.
     fn step_of(&self, looked: Vec<(Item, String)>) -> Result<usize, String> {
+        self.step_from(self.floor, looked)
+    }
+
+    fn step_from(&self, floor: usize, looked: Vec<(Item, String)>) -> Result<usize, String> {
         let world = world_of(looked);
         let mut differences = Vec::new();
-        for steps in self.possible() {
+        for steps in self.possible(floor) {
             let expected = self.plan.world(steps);
             let is_as = |(item, text): &(&Item, &String)| {
                 **text == expected[*item] || **text == IN_DOUBT || **text == NOT_SALVAGED
@@ -308,9 +319,9 @@ impl Explorer {
 
     /// The steps that a look has seen during which the writer went on: later items are not older.
     fn steps_during(&self, looked: Vec<(Item, String)>, floor: usize) -> Result<usize, String> {
-        let last = *self.possible().end();
+        let last = *self.possible(floor).end();
         let mut steps = floor;
-        for (item, text) in looked {
+        for (item, text) in looked.into_iter().filter(|(_, text)| text != IN_DOUBT) {
             while self.plan.world(steps)[&item] != text {
                 steps += 1;
                 if steps > last {
@@ -345,20 +356,15 @@ impl Explorer {
     /// Checks a copy of the pool as it is now.
     fn check_copy(&mut self) -> Result<(), String> {
         let (copy, turn) = (self.folder.path().join("copy"), self.counts.copies);
-        let t = Instant::now();
-        copies::copy_directory(&self.home(), &copy);
-        self.counts.t[2] += t.elapsed();
-        let t = Instant::now();
+        self.copier.copy(&self.home(), &copy);
         self.counts.copies += 1;
         let answer = self.checker.expect(Request::Check { home: &copy, turn, puts: self.puts });
-        self.counts.t[3] += t.elapsed();
-        let t = Instant::now();
         let _ = std::fs::remove_dir_all(&copy);
-        self.counts.t[4] += t.elapsed();
         let answer = answer.map_err(|text| format!("in a copy: {text}"))?;
         let mut looks = observer::split(self.plan, &answer, turn);
         let salvaged = looks.swap_remove(1);
-        let read = self.step_of(looks.swap_remove(0)).map_err(|text| format!("in a copy: {text}"))?;
+        let read =
+            self.step_of(looks.swap_remove(0)).map_err(|text| format!("in a copy: {text}"))?;
         self.note_copy(read);
         self.judge_salvaged(salvaged).map_err(|text| format!("salvaged from a copy: {text}"))
     }
@@ -370,12 +376,14 @@ impl Explorer {
         }
     }
 
-    /// A salvage delivers all or nothing of a change on one node.
+    /// A salvage delivers all or nothing of a change on one node. Of a commit over nodes, a node delivers nothing before it has
+    /// committed, even if another one has.
     fn judge_salvaged(&self, salvaged: Vec<(Item, String)>) -> Result<(), String> {
         if !self.plan.kind.is_over_nodes() {
             return self.step_of(salvaged).map(drop);
         }
-        salvaged.into_iter().try_for_each(|found| self.step_of(vec![found]).map(drop))
+        let from = self.acknowledged;
+        salvaged.into_iter().try_for_each(|found| self.step_from(from, vec![found]).map(drop))
     }
 
     /// After the death of the writer a reader sees the change as a whole or not at all, and waits for nobody.

@@ -102,7 +102,11 @@ impl Opened {
             Item::Added(target) => get(target, b"added"),
             Item::Keys(target) => {
                 let keys = keys(&self.kvs[target as usize])?;
-                Ok(keys.iter().map(|key| String::from_utf8_lossy(key)).collect::<Vec<_>>().join(" "))
+                Ok(keys
+                    .iter()
+                    .map(|key| String::from_utf8_lossy(key))
+                    .collect::<Vec<_>>()
+                    .join(" "))
             }
             Item::Chunk(target) => cells(&self.array, u64::from(target) * CHUNK, CHUNK),
             Item::Size => Ok(self.array.size(Access::Latest).wait()?.to_string()),
@@ -253,7 +257,9 @@ pub(super) fn number(kv: &Kv, key: &[u8], access: Access<'_>) -> Result<String> 
 
 fn cells(array: &Array, start: u64, count: u64) -> Result<String> {
     let mut bytes = vec![0; count as usize];
-    array.read_or_zero(&[Extent::new(start, count)], Sink::One(&mut bytes), Access::Latest).wait()?;
+    array
+        .read_or_zero(&[Extent::new(start, count)], Sink::One(&mut bytes), Access::Latest)
+        .wait()?;
     Ok(match number_of(&bytes) {
         zero if zero == "0" => NONE.to_owned(),
         number => number,

@@ -118,6 +118,11 @@ fn killed_at_every_store_of_a_transaction_that_only_reads() {
 }
 
 #[test]
+fn killed_at_every_store_of_a_first_read() {
+    explore(Kind::FirstRead, SAMPLE);
+}
+
+#[test]
 fn killed_at_every_store_of_a_punch() {
     explore(Kind::Punch, SAMPLE);
 }

@@ -61,7 +61,8 @@ pub(crate) fn run() {
     let over_nodes = plan.kind.is_over_nodes();
     let mut handles = (role == "open").then(|| Handles::open(home, over_nodes).expect("opening"));
     // The requests come through the standard input, which is a socket, and the answers go back there.
-    let stream = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned().expect("a socket");
+    let stream =
+        std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned().expect("a socket");
     let mut stream = UnixStream::from(stream);
     writeln!(stream, "ready").expect("answering");
     let requests = BufReader::new(stream.try_clone().expect("a socket"));
@@ -114,7 +115,10 @@ pub(super) fn split(plan: Plan, answer: &str, turn: u64) -> Vec<Vec<(Item, Strin
     let items = ordered(all_items(plan.kind.is_over_nodes()), turn);
     let texts: Vec<_> = answer.split(SEPARATOR).map(str::to_owned).collect();
     assert!(texts.len().is_multiple_of(items.len()), "an answer: {answer}");
-    texts.chunks(items.len()).map(|look| items.iter().copied().zip(look.iter().cloned()).collect()).collect()
+    texts
+        .chunks(items.len())
+        .map(|look| items.iter().copied().zip(look.iter().cloned()).collect())
+        .collect()
 }
 
 /// State of a request.

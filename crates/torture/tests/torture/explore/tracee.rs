@@ -86,18 +86,16 @@ impl Tracee {
         // SAFETY: the registers are plain numbers, for which zeros are valid.
         let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };
         // SAFETY: `registers` is a valid local variable of the type that the request fills.
-        let result = unsafe {
-            libc::ptrace(libc::PTRACE_GETREGS, self.thread, 0, &raw mut registers)
-        };
+        let result =
+            unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.thread, 0, &raw mut registers) };
         assert_eq!(result, 0, "the registers: {}", std::io::Error::last_os_error());
         registers
     }
 
     fn set_registers(&self, registers: &user_regs_struct) {
         // SAFETY: `registers` is of the type that the request reads.
-        let result = unsafe {
-            libc::ptrace(libc::PTRACE_SETREGS, self.thread, 0, &raw const *registers)
-        };
+        let result =
+            unsafe { libc::ptrace(libc::PTRACE_SETREGS, self.thread, 0, &raw const *registers) };
         assert_eq!(result, 0, "the registers: {}", std::io::Error::last_os_error());
     }
 

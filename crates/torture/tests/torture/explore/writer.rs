@@ -155,7 +155,11 @@ impl Writer {
     fn store(&self, address: u64) -> Stop {
         let mut pages = vec![page_of(address)];
         loop {
-            self.set_protection(*pages.last().unwrap_or(&0), PAGE, libc::PROT_READ | libc::PROT_WRITE);
+            self.set_protection(
+                *pages.last().unwrap_or(&0),
+                PAGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+            );
             match self.tracee.step() {
                 // It extends over two pages.
                 Stop::Signal(libc::SIGSEGV) if pages.len() == 1 => {
