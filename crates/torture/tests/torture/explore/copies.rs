@@ -169,13 +169,14 @@ type Numbers = BTreeMap<(ObjectId, Vec<u8>), String>;
 
 /// The items that a salvage delivers.
 fn salvage(plan: Plan, home: &Path, turn: u64) -> Result<Vec<(Item, String)>> {
-    let found = pools(plan, home).iter().map(|pool| salvage_pool(pool)).collect::<Result<_>>()?;
+    let found =
+        pools(plan, home).iter().map(|pool| salvage_pool(pool)).collect::<Result<Vec<_>>>()?;
     let text = |item| salvaged_text(&found, item);
     let items = ordered(all_items(plan.kind.is_over_nodes()), turn).into_iter();
     Ok(items.map(|item| (item, text(item))).collect())
 }
 
-fn salvaged_text(found: &Vec<Numbers>, item: Item) -> String {
+fn salvaged_text(found: &[Numbers], item: Item) -> String {
     let get = |oid: ObjectId, key: &[u8]| {
         let number = found[0].get(&(oid, key.to_vec()));
         number.cloned().unwrap_or_else(|| NONE.to_owned())

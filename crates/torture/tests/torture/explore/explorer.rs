@@ -7,6 +7,7 @@ use super::world::{IN_DOUBT, Item};
 use super::writer::{Event, Method, Writer};
 use crate::common::{Folder, Sort};
 use esker_torture::{Random, SEED_VARIABLE};
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ const FAILURES_MAX: usize = 10;
 /// Number of the first put of other writers; the numbers of the writer under test are smaller.
 const FIRST_PUT: u64 = 1000;
 /// Other writers put at one stop of this many.
-const STOPS_PER_PUT: u64 = 61;
+const STOPS_PER_PUT: u64 = 24;
 
 /// Stops at which others look.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,15 @@ pub(super) struct Counts {
     pub(super) time: Duration,
 }
 
-/// A reader's look at which the writer has gone on.
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stops, looks, copies, waits, puts, puts_waited, time } = self;
+        write!(f, "{stops} stops, {copies} copies checked, {looks} looks ({waits} waited), ")?;
+        write!(f, "{puts} puts of others ({puts_waited} waited), {:.1} s", time.as_secs_f64())
+    }
+}
+
+/// A look of a reader during which the writer has gone on.
 struct Pending {
     turn: u64,
     /// Steps that were visible when it began.
@@ -173,15 +182,10 @@ impl Explorer {
             }
         }
         let place = self.place(&writer);
-        let resolves = self.plan.kind.is_over_nodes();
         writer.kill();
-        if !resolves {
-            self.look_after_death(&place);
-        }
+        self.look_after_death(&place);
         self.put_after_death(&place);
-        if !resolves {
-            self.look_after_death(&place);
-        }
+        self.look_after_death(&place);
         let abandoned = self.readers[0].observer.expect(Request::ExpectAbandoned);
         self.expect_fine(abandoned.map(drop), &place);
         self.conclude();
@@ -235,7 +239,7 @@ impl Explorer {
         }
         // To write to a pool over nodes resolves what is in doubt.
         let may_put = !self.plan.kind.is_over_nodes();
-        if may_put && self.counts.looks.is_multiple_of(STOPS_PER_PUT) || self.put_pending {
+        if self.put_pending || may_put && self.random.one_in(STOPS_PER_PUT) {
             let put = self.put_elsewhere();
             self.note(put);
         }
@@ -405,7 +409,8 @@ impl Explorer {
 
     fn put_after_death(&mut self, place: &str) {
         self.puts = [FIRST_PUT, FIRST_PUT];
-        let put = self.putter.expect(Request::Put { number: FIRST_PUT });
+        let reader = &mut self.readers[0].observer;
+        let put = reader.expect(Request::Put { number: FIRST_PUT });
         self.expect_fine(put.map(drop), place);
     }
 
