@@ -2,7 +2,7 @@
 use super::changes::{Kind, Plan};
 use super::copies::{self, Copier, NOT_SALVAGED};
 use super::handles::world_of;
-use super::observer::{self, Answer, Observer, Request};
+use super::observer::{self, Answer, Observer, Request, WAITS};
 use super::world::{IN_DOUBT, Item};
 use super::writer::{Event, Method, Writer};
 use crate::common::{Folder, Sort};
@@ -155,7 +155,7 @@ impl Explorer {
     pub(super) fn explore(mut self, sample: Sample) -> Option<Counts> {
         let begun = Instant::now();
         let mut writer = self.start_writer(Method::Faults)?;
-        while self.failures.len() < FAILURES_MAX {
+        while !self.is_enough() {
             match writer.proceed() {
                 Event::Stop => self.stop(&writer, sample),
                 Event::Acknowledged => self.acknowledge(),
@@ -251,6 +251,12 @@ impl Explorer {
                 .iter_mut()
                 .for_each(|text| *text = format!("{place}: {text}"));
         }
+    }
+
+    /// There are enough failures, or one after which nobody can go on.
+    fn is_enough(&self) -> bool {
+        let is_stuck = |text: &String| text.ends_with(WAITS);
+        self.failures.len() >= FAILURES_MAX || self.failures.iter().any(is_stuck)
     }
 
     fn note(&mut self, outcome: Result<(), String>) {

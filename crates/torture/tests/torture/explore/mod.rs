@@ -63,7 +63,7 @@ fn explore(kind: Kind, is_logged: bool) {
         return skip("processes may not be traced (ptrace)");
     };
     let log = if is_logged { " with a log of puts" } else { "" };
-    eprintln!("figure: killed at every store, {kind:?}{log}, seed {seed}: {counts}");
+    eprintln!("\nfigure: killed at every store, {kind:?}{log}, seed {seed}: {counts}");
     let mut random = Random::new(seed, 950 + kind as u64);
     for _ in 0..scaled(KILLS) {
         let stop = random.within(1..counts.stops);

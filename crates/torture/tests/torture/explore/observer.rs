@@ -16,11 +16,15 @@ use std::time::{Duration, Instant};
 
 /// Time after which a process that waits for a lock counts as waiting for the writer.
 const WAITING: Duration = Duration::from_millis(30);
+/// The same for one that should not wait, however busy the machine is.
+const STUCK: Duration = Duration::from_secs(20);
 /// Time between two looks at whether a process waits.
 const POLL: Duration = Duration::from_millis(3);
 
 /// Separates the parts of an answer.
 const SEPARATOR: char = '\t';
+/// Failure of an observer that waits where it should not; it cannot be asked again.
+pub(super) const WAITS: &str = "an observer waits for the writer";
 /// Begins the answer to a request that failed.
 const FAILED: &str = "failed: ";
 
@@ -166,9 +170,9 @@ impl Observer {
 
     /// Waits for the answer.
     pub(super) fn await_answer(&mut self) -> std::result::Result<String, String> {
-        match self.poll(HANG) {
+        match self.poll(STUCK) {
             Answer::Given(answer) => answer,
-            Answer::Waits => Err(format!("waits for more than {HANG:?}")),
+            Answer::Waits => Err(WAITS.to_owned()),
         }
     }
 
@@ -187,7 +191,7 @@ impl Observer {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => panic!("an answer: {error}"),
             }
-            if begun.elapsed() > limit && (limit == HANG || self.is_blocked()) {
+            if begun.elapsed() > limit && self.is_blocked() {
                 return Answer::Waits;
             }
             assert!(begun.elapsed() <= HANG, "an observer neither answers nor waits");
