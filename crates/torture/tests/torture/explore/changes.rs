@@ -2,10 +2,11 @@
 use super::handles::{Handles, Opened, path_of, put, write, write_chunk};
 use super::world::{CHUNK, Item, LABEL, LARGE_LEN, NONE, SMALL_LEN, TARGETS, World, all_items};
 use super::writer;
+use crate::common::Sort;
 use esker::backend::NewContainer;
 use esker::{Access, Lease, Transaction, Wait};
 use esker_store::PoolSpec;
-use esker_types::info::Part;
+use esker_types::info::{Durability, Part};
 use esker_types::ops::Cond;
 use esker_types::{ErrorKind, Result};
 use std::cell::RefCell;
@@ -48,6 +49,8 @@ pub(super) enum Kind {
     ManyPuts,
     /// Opens an object, unlinks it, closes it.
     Lease,
+    /// Opens the pool, reads, and closes it.
+    Open,
     /// Commits over two nodes.
     Nodes,
 }
@@ -56,8 +59,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) kind: Kind,
-    /// The pool has a log of puts.
-    pub(super) is_logged: bool,
+    pub(super) sort: Sort,
     /// Keys of the Key-Value with many before the change.
     pub(super) many: u64,
 }
@@ -79,7 +81,7 @@ const SEGMENTS: u64 = 12;
 const INDEX_BYTES: u64 = 512 << 10;
 
 impl Kind {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::PutSmall,
         Self::PutLarge,
         Self::PutNew,
@@ -97,6 +99,7 @@ impl Kind {
         Self::GrowIndex,
         Self::ManyPuts,
         Self::Lease,
+        Self::Open,
         Self::Nodes,
     ];
 
@@ -110,11 +113,11 @@ impl Kind {
     }
 
     /// Readers wait for the end of a commit over several targets. Those that open the pool also wait for another process
-    /// that gets a reader slot of LMDB.
+    /// that opens it, or gets a reader slot of LMDB.
     pub(super) fn lets_readers_wait(self, is_new: bool) -> bool {
-        use Kind::{Container, FirstRead, Nodes, OverwriteArray, Snapshot, Transaction};
+        use Kind::{Container, FirstRead, Nodes, Open, OverwriteArray, Snapshot, Transaction};
         matches!(self, Transaction | OverwriteArray | Snapshot | Container | Nodes)
-            || self == FirstRead && is_new
+            || matches!(self, FirstRead | Open) && is_new
     }
 
     /// Each step is one commit: readers wait only while it is decided.
@@ -122,10 +125,15 @@ impl Kind {
         matches!(self, Self::Transaction | Self::OverwriteArray)
     }
 
+    /// The writer has a segment before the change.
+    fn has_segment(self) -> bool {
+        matches!(self, Self::PutLarge | Self::OverwriteChunk | Self::Transaction)
+    }
+
     /// Number of steps, each acknowledged by itself.
     pub(super) fn steps(self) -> usize {
         match self {
-            Self::Punch | Self::Container => 2,
+            Self::Punch | Self::Container | Self::Open => 2,
             Self::Snapshot => 3,
             Self::Lease => 4,
             Self::GrowIndex => GROWING_PUTS as usize,
@@ -138,21 +146,21 @@ impl Kind {
 impl Plan {
     /// Arguments of the processes that take part.
     pub(super) fn to_arguments(self) -> String {
-        format!("{:?} {} {}", self.kind, self.is_logged, self.many)
+        format!("{:?} {:?} {}", self.kind, self.sort, self.many)
     }
 
     pub(super) fn from_arguments(arguments: &[String]) -> Self {
-        let [kind, is_logged, many] = arguments else { panic!("three arguments: {arguments:?}") };
+        let [kind, sort, many] = arguments else { panic!("three arguments: {arguments:?}") };
         Self {
             kind: Kind::parse(kind),
-            is_logged: is_logged == "true",
+            sort: parse_sort(sort),
             many: many.parse().expect("a number"),
         }
     }
 
     /// Creates the pools in a directory, with what is in them before the change.
-    pub(super) fn create(kind: Kind, is_logged: bool, home: &Path) -> Self {
-        let mut plan = Self { kind, is_logged, many: 0 };
+    pub(super) fn create(kind: Kind, sort: Sort, home: &Path) -> Self {
+        let mut plan = Self { kind, sort, many: 0 };
         plan.make_pools(home);
         match kind {
             Kind::Nodes => fill_nodes(home).expect("filling"),
@@ -162,7 +170,7 @@ impl Plan {
         if kind == Kind::Compact {
             scatter(home).expect("filling");
         }
-        if kind == Kind::ManyPuts && is_logged {
+        if kind == Kind::ManyPuts && sort == Sort::Memory {
             plan.many = PUTS_BEFORE;
         }
         plan
@@ -177,7 +185,9 @@ impl Plan {
             spec.index_percent = Some((INDEX_BYTES * 100).div_ceil(share) as u32);
             spec.targets = Some(TARGETS);
             spec.segment_bytes = Some(SEGMENT_BYTES);
-            spec.put_log = self.is_logged && nodes == 1;
+            spec.put_log = self.sort == Sort::Memory;
+            spec.guarded = self.sort == Sort::Guarded;
+            spec.durability = (self.sort == Sort::Durable).then_some(Durability::Commit);
             spec.part = Part { node, nodes };
             esker_store::Pool::create(home, &spec, &mut |_, _| {}).expect("creating a pool");
         }
@@ -203,27 +213,46 @@ impl Plan {
         (0..self.many).try_for_each(|number| put_many(&opened, number, GROWING_LEN))
     }
 
-    /// Prepares the change in the process that makes it.
-    pub(super) fn prepare(self, handles: &Handles) -> Result<()> {
-        if self.kind != Kind::FirstRead {
-            handles.look(0, false)?;
+    /// Prepares the change in the process that makes it: it has read, and its last puts are recent.
+    fn prepare(self, handles: &Handles) -> Result<()> {
+        if self.kind == Kind::FirstRead {
+            return Ok(());
         }
-        match self.kind {
-            Kind::ManyPuts => {
-                let opened = handles.one();
-                (0..self.many).try_for_each(|number| put_many(opened, number, MANY_LEN))
-            }
-            // So that they have a segment.
-            Kind::PutLarge | Kind::OverwriteChunk | Kind::Transaction => {
-                let kvs = &handles.one().kvs;
-                kvs.iter().try_for_each(|kv| put(kv, b"large", 1, LARGE_LEN, Access::Latest))
-            }
-            _ => Ok(()),
+        handles.look(0, false)?;
+        if self.kind.is_over_nodes() {
+            return Ok(());
         }
+        let opened = handles.one();
+        (0..self.many_puts_before()).try_for_each(|n| put_many(opened, n, MANY_LEN))?;
+        for kv in &opened.kvs {
+            put(kv, b"small", 1, SMALL_LEN, Access::Latest)?;
+            if self.kind.has_segment() {
+                put(kv, b"large", 1, LARGE_LEN, Access::Latest)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts after which a write buffer is nearly full.
+    fn many_puts_before(self) -> u64 {
+        if self.kind == Kind::ManyPuts { self.many } else { 0 }
+    }
+
+    /// Runs in the writer: prepares the change, and makes it between two marks.
+    pub(super) fn run(self, home: &Path) -> Result<()> {
+        if self.kind == Kind::Open {
+            return open_and_close(home);
+        }
+        let handles = Handles::open(home, self.kind.is_over_nodes())?;
+        self.prepare(&handles)?;
+        writer::mark();
+        self.change(&handles)?;
+        writer::mark();
+        Ok(())
     }
 
     /// Makes the change; acknowledges each step.
-    pub(super) fn change(self, handles: &Handles) -> Result<()> {
+    fn change(self, handles: &Handles) -> Result<()> {
         let lease = RefCell::new(None);
         for step in 1..=self.kind.steps() {
             match handles {
@@ -264,7 +293,7 @@ impl Plan {
             (Kind::GrowIndex, _) => put_many(opened, self.many + step as u64 - 1, GROWING_LEN),
             (Kind::ManyPuts, _) => put_many(opened, self.many + step as u64 - 1, MANY_LEN),
             (Kind::Lease, step) => step_of_lease(opened, step, lease),
-            (Kind::Nodes, _) => Ok(()),
+            (Kind::Open | Kind::Nodes, _) => Ok(()),
         }
     }
 
@@ -326,9 +355,15 @@ impl Plan {
             (Kind::GrowIndex | Kind::ManyPuts, step) => {
                 set(Item::Many, &(self.many + step as u64).to_string());
             }
-            (Kind::ReadOnly | Kind::FirstRead | Kind::Compact | Kind::Lease | Kind::Nodes, _) => {}
+            (_, _) => {}
         }
     }
+}
+
+fn parse_sort(name: &str) -> Sort {
+    let sorts = [Sort::Memory, Sort::Unlogged, Sort::Guarded, Sort::Durable];
+    let found = sorts.into_iter().find(|sort| format!("{sort:?}") == name);
+    found.unwrap_or_else(|| panic!("unknown sort of pool: {name}"))
 }
 
 /// The content at first.
@@ -342,6 +377,17 @@ fn before(kind: Kind) -> World {
         Item::Added(_) | Item::New | Item::Frozen => NONE.to_owned(),
     };
     all_items(kind.is_over_nodes()).into_iter().map(|item| (item, text(item))).collect()
+}
+
+fn open_and_close(home: &Path) -> Result<()> {
+    writer::mark();
+    let handles = Handles::open(home, false)?;
+    handles.look(0, false)?;
+    writer::acknowledge();
+    drop(handles);
+    writer::acknowledge();
+    writer::mark();
+    Ok(())
 }
 
 fn fill_nodes(home: &Path) -> Result<()> {

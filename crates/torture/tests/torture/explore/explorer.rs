@@ -98,10 +98,10 @@ fn home_in(folder: &Folder) -> PathBuf {
 }
 
 impl Explorer {
-    pub(super) fn new(kind: Kind, is_logged: bool, seed: u64) -> Self {
-        let folder = Folder::new(Sort::Memory);
+    pub(super) fn new(kind: Kind, sort: Sort, seed: u64) -> Self {
+        let folder = Folder::new(sort);
         let home = home_in(&folder);
-        let plan = Plan::create(kind, is_logged, &home);
+        let plan = Plan::create(kind, sort, &home);
         let reader = |opens_anew: bool| Reader {
             observer: Observer::start(plan, &home, !opens_anew),
             pending: None,
@@ -427,8 +427,8 @@ impl Explorer {
     }
 
     fn expect_no_failures(&self) {
-        let Plan { kind, is_logged, .. } = self.plan;
-        let replay = format!("{SEED_VARIABLE}={} {kind:?}, log of puts: {is_logged}", self.seed);
+        let Plan { kind, sort, .. } = self.plan;
+        let replay = format!("{SEED_VARIABLE}={} {kind:?} on {sort:?}", self.seed);
         assert!(self.failures.is_empty(), "{replay}\n{}", self.failures.join("\n"));
     }
 

@@ -12,11 +12,10 @@ mod tracee;
 mod world;
 mod writer;
 
-use crate::common::{self, Watchdog};
+use crate::common::{self, Sort, Watchdog};
 use changes::{Kind, Plan};
 use esker_torture::{Random, scaled, seed, skip};
 use explorer::{Explorer, Sample};
-use handles::Handles;
 use std::panic::catch_unwind;
 use std::path::Path;
 use writer::Method;
@@ -37,11 +36,7 @@ pub(crate) fn write() {
     let arguments = common::arguments();
     let (home, plan) = (Path::new(&arguments[0]), Plan::from_arguments(&arguments[1..]));
     writer::let_parent_trace();
-    let handles = Handles::open(home, plan.kind.is_over_nodes()).expect("opening");
-    plan.prepare(&handles).expect("preparing the change");
-    writer::mark();
-    plan.change(&handles).expect("the change");
-    writer::mark();
+    plan.run(home).expect("the change");
 }
 
 /// The stops of a kind of change to explore: in `make test` all of a transaction, and a sample of others.
@@ -55,19 +50,18 @@ fn sample_of(kind: Kind) -> Sample {
     }
 }
 
-fn explore(kind: Kind, is_logged: bool) {
+fn explore(kind: Kind, sort: Sort) {
     let seed = seed();
-    let _watchdog = Watchdog::new(format!("exploring {kind:?}, seed {seed}"));
+    let _watchdog = Watchdog::new(format!("exploring {kind:?} on {sort:?}, seed {seed}"));
     processor::stay_on_one();
-    let Some(counts) = Explorer::new(kind, is_logged, seed).explore(sample_of(kind)) else {
+    let Some(counts) = Explorer::new(kind, sort, seed).explore(sample_of(kind)) else {
         return skip("processes may not be traced (ptrace)");
     };
-    let log = if is_logged { " with a log of puts" } else { "" };
-    eprintln!("\nfigure: killed at every store, {kind:?}{log}, seed {seed}: {counts}");
+    eprintln!("\nfigure: killed at every store, {kind:?} on {sort:?}, seed {seed}: {counts}");
     let mut random = Random::new(seed, 950 + kind as u64);
     for _ in 0..scaled(KILLS) {
         let stop = random.within(1..counts.stops);
-        Explorer::new(kind, is_logged, seed).kill_at(stop);
+        Explorer::new(kind, sort, seed).kill_at(stop);
     }
 }
 
@@ -77,7 +71,7 @@ macro_rules! explore {
         $(
             #[test]
             fn $name() {
-                explore(Kind::$kind, false);
+                explore(Kind::$kind, Sort::Unlogged);
             }
         )*
     };
@@ -101,26 +95,46 @@ explore! {
     killed_at_every_store_while_an_index_grows GrowIndex
     killed_at_every_store_of_many_puts ManyPuts
     killed_at_every_store_of_a_lease Lease
+    killed_at_every_store_while_a_pool_is_opened_and_closed Open
     killed_at_every_store_of_a_commit_over_nodes Nodes
 }
 
-/// The same on pools with a log of puts: all kinds, even if one fails.
+/// Explores kinds of changes on another sort of pool: all of them, even if one fails.
+fn explore_on(sort: Sort, kinds: &[Kind]) {
+    let fails = |kind: &&Kind| catch_unwind(|| explore(**kind, sort)).is_err();
+    let failed: Vec<_> = kinds.iter().filter(fails).collect();
+    assert!(failed.is_empty(), "on {sort:?}, these kinds failed: {failed:?}");
+}
+
+fn explores_all() -> bool {
+    std::env::var(STOPS_VARIABLE).is_ok_and(|stops| stops == "all")
+}
+
 #[test]
 fn killed_at_every_store_with_a_log_of_puts() {
     if std::env::var_os(LOG_VARIABLE).is_none() {
         return skip(format!("the log of puts is being redesigned: {LOG_VARIABLE}=1 includes it"));
     }
-    let kinds = Kind::ALL.into_iter().filter(|kind| !kind.is_over_nodes());
-    let fails = |kind: &Kind| catch_unwind(|| explore(*kind, true)).is_err();
-    let failed: Vec<_> = kinds.filter(fails).collect();
-    assert!(failed.is_empty(), "with a log of puts, these kinds failed: {failed:?}");
+    let kinds: Vec<_> = Kind::ALL.into_iter().filter(|kind| !kind.is_over_nodes()).collect();
+    explore_on(Sort::Memory, &kinds);
+}
+
+#[test]
+fn killed_at_every_store_with_a_guarded_index() {
+    let few = [Kind::PutSmall, Kind::OverwriteArray];
+    explore_on(Sort::Guarded, if explores_all() { &Kind::ALL } else { &few });
+}
+
+#[test]
+fn killed_at_every_store_of_a_durable_pool() {
+    explore_on(Sort::Durable, if explores_all() { &Kind::ALL } else { &[Kind::PutLarge] });
 }
 
 /// Both ways to find stores agree.
 #[test]
 fn faults_are_the_stores_that_are_decoded() {
     processor::stay_on_one();
-    let list = |method| Explorer::new(Kind::PutSmall, false, 1).list_stops(method);
+    let list = |method| Explorer::new(Kind::PutSmall, Sort::Unlogged, 1).list_stops(method);
     let (Some(faults), Some(steps)) = (list(Method::Faults), list(Method::Steps)) else {
         return skip("processes may not be traced (ptrace)");
     };

@@ -63,7 +63,7 @@ pub(crate) fn run() {
     let [home, plan @ .., role] = &arguments[..] else { panic!("arguments: {arguments:?}") };
     let (home, plan) = (Path::new(home), Plan::from_arguments(plan));
     let over_nodes = plan.kind.is_over_nodes();
-    let mut handles = (role == "open").then(|| Handles::open(home, over_nodes).expect("opening"));
+    let mut handles = (role == "open").then(|| open(home, over_nodes).expect("opening"));
     // The requests come through the standard input, which is a socket, and the answers go back there.
     let stream =
         std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned().expect("a socket");
@@ -80,6 +80,12 @@ pub(crate) fn run() {
         };
         writeln!(stream, "{}", answer.replace('\n', " ")).expect("answering");
     }
+}
+
+/// Opens the pool and reads once: the first read gets a reader slot of LMDB.
+fn open(home: &Path, over_nodes: bool) -> Result<Handles> {
+    let handles = Handles::open(home, over_nodes)?;
+    handles.look(0, false).map(|_| handles)
 }
 
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
