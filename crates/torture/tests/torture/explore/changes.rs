@@ -1,6 +1,6 @@
 //! Changes during which a writer is stopped: the pool before, the steps, and the content after each step.
+use super::content::{CHUNK, Content, Item, LABEL, LARGE_LEN, NONE, SMALL_LEN, TARGETS, all_items};
 use super::handles::{Handles, Opened, path_of, put, write, write_chunk};
-use super::world::{CHUNK, Item, LABEL, LARGE_LEN, NONE, SMALL_LEN, TARGETS, World, all_items};
 use super::writer;
 use crate::common::Sort;
 use esker::backend::NewContainer;
@@ -218,7 +218,7 @@ impl Plan {
         if self.kind == Kind::FirstRead {
             return Ok(());
         }
-        handles.look(0, false)?;
+        handles.read_all(0, false)?;
         if self.kind.is_over_nodes() {
             return Ok(());
         }
@@ -298,20 +298,20 @@ impl Plan {
     }
 
     /// The content after `steps` steps.
-    pub(super) fn world(self, steps: usize) -> World {
-        let mut world = before(self.kind);
+    pub(super) fn content_after(self, steps: usize) -> Content {
+        let mut content = before(self.kind);
         if self.kind.is_over_nodes() {
-            world.values_mut().for_each(|number| *number = (1 + steps).to_string());
-            return world;
+            content.values_mut().for_each(|number| *number = (1 + steps).to_string());
+            return content;
         }
-        world.insert(Item::Many, self.many.to_string());
-        (1..=steps).for_each(|step| self.follow(step, &mut world));
-        world
+        content.insert(Item::Many, self.many.to_string());
+        (1..=steps).for_each(|step| self.follow(step, &mut content));
+        content
     }
 
     /// Applies a step to the content.
-    fn follow(self, step: usize, world: &mut World) {
-        let mut set = |item, text: &str| drop(world.insert(item, text.to_owned()));
+    fn follow(self, step: usize, content: &mut Content) {
+        let mut set = |item, text: &str| drop(content.insert(item, text.to_owned()));
         match (self.kind, step) {
             (Kind::PutSmall, _) => set(Item::Small(1), "2"),
             (Kind::PutLarge, _) => set(Item::Large(1), "2"),
@@ -367,7 +367,7 @@ fn parse_sort(name: &str) -> Sort {
 }
 
 /// The content at first.
-fn before(kind: Kind) -> World {
+fn before(kind: Kind) -> Content {
     let text = |item| match item {
         Item::Small(_) | Item::Large(_) | Item::Chunk(_) | Item::Number(_) => "1".to_owned(),
         Item::Keys(_) => "large small".to_owned(),
@@ -382,7 +382,7 @@ fn before(kind: Kind) -> World {
 fn open_and_close(home: &Path) -> Result<()> {
     writer::mark();
     let handles = Handles::open(home, false)?;
-    handles.look(0, false)?;
+    handles.read_all(0, false)?;
     writer::acknowledge();
     drop(handles);
     writer::acknowledge();

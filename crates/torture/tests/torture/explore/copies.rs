@@ -1,7 +1,7 @@
 //! Copies of pools, in which all processes that had the original open are dead.
 use super::changes::Plan;
+use super::content::{Item, NONE, all_items, number_of, ordered};
 use super::handles::{Handles, array_oid, kv_oid, path_of};
-use super::world::{Item, NONE, all_items, number_of, ordered};
 use crate::common::PAGE;
 use esker::{Access, Wait};
 use esker_store::{Salvage, Salvaged, SalvagedValue};
@@ -86,7 +86,7 @@ fn next_data(file: &File, begin: u64, len: u64) -> Option<Range<u64>> {
     Some(start..seek(start, libc::SEEK_HOLE).unwrap_or(len))
 }
 
-/// What was found in a copy: all items as they are read, and as they are salvaged, both in the order of the turn.
+/// Content of a copy: all items as they are read, and as they are salvaged, both in the order of the turn.
 pub(super) struct Found {
     pub(super) read: Vec<(Item, String)>,
     pub(super) salvaged: Vec<(Item, String)>,
@@ -102,7 +102,7 @@ pub(super) fn check(plan: Plan, home: &Path, turn: u64, puts: [u64; 2]) -> Resul
     }
     let read = {
         let handles = Handles::open(home, over_nodes)?;
-        let read = handles.look(turn, true)?;
+        let read = handles.read_all(turn, true)?;
         let last = handles.last_elsewhere()?;
         assert!((puts[0]..=puts[1]).contains(&last), "the last put is {last}, not one of {puts:?}");
         expect_abandoned(plan, &handles)?;
@@ -160,7 +160,7 @@ fn expect_writable(
             opened.others.iter().try_for_each(put)
         })?;
     }
-    assert_eq!(handles.look(turn, true)?, before, "the same as before the writes");
+    assert_eq!(handles.read_all(turn, true)?, before, "the same as before the writes");
     Ok(())
 }
 

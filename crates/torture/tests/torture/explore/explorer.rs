@@ -1,9 +1,9 @@
-//! Stops a writer at each of its stores, and lets others look.
+//! Stops a writer before each of its stores, and lets others read.
 use super::changes::{Kind, Plan};
+use super::content::{IN_DOUBT, Item};
 use super::copies::{self, Copier, NOT_SALVAGED};
-use super::handles::world_of;
+use super::handles::content_of;
 use super::observer::{self, Answer, Observer, Request, WAITS};
-use super::world::{IN_DOUBT, Item};
 use super::writer::{Event, Method, Writer};
 use crate::common::{Folder, Sort};
 use esker_torture::{Random, SEED_VARIABLE};
@@ -19,7 +19,7 @@ const FIRST_PUT: u64 = 1000;
 /// Other writers put at one stop of this many.
 const STOPS_PER_PUT: u64 = 24;
 
-/// Stops at which others look.
+/// Stops at which others read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sample {
     All,
@@ -32,7 +32,7 @@ pub(super) enum Sample {
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) stops: u64,
-    pub(super) looks: u64,
+    pub(super) reads: u64,
     pub(super) copies: u64,
     /// Looks that waited for the writer.
     pub(super) waits: u64,
@@ -44,20 +44,20 @@ pub(super) struct Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stops, looks, copies, waits, puts, puts_waited, time } = self;
-        write!(f, "{stops} stops, {copies} copies checked, {looks} looks ({waits} waited), ")?;
+        let Self { stops, reads, copies, waits, puts, puts_waited, time } = self;
+        write!(f, "{stops} stops, {copies} copies checked, {reads} reads ({waits} waited), ")?;
         write!(f, "{puts} puts of others ({puts_waited} waited), {:.1} s", time.as_secs_f64())
     }
 }
 
-/// A look of a reader during which the writer has gone on.
+/// A read of all items during which the writer has gone on.
 struct Pending {
     turn: u64,
     /// Steps that were visible when it began.
-    floor: usize,
+    visible: usize,
 }
 
-/// A reader, and its look that has not ended yet.
+/// A reader, and its read that has not ended yet.
 struct Reader {
     observer: Observer,
     pending: Option<Pending>,
@@ -79,7 +79,7 @@ pub(super) struct Explorer {
     folder: Folder,
     random: Random,
     readers: Vec<Reader>,
-    putter: Observer,
+    other_writer: Observer,
     put_pending: bool,
     checker: Observer,
     copier: Copier,
@@ -87,7 +87,7 @@ pub(super) struct Explorer {
     puts: [u64; 2],
     acknowledged: usize,
     /// Steps that somebody has seen, or that are acknowledged.
-    floor: usize,
+    visible: usize,
     doubt: Doubt,
     counts: Counts,
     failures: Vec<String>,
@@ -114,13 +114,13 @@ impl Explorer {
             seed,
             random: Random::new(seed, 900 + kind as u64),
             readers: readers.map(reader).collect(),
-            putter: Observer::start(plan, &home, true),
+            other_writer: Observer::start(plan, &home, true),
             put_pending: false,
             checker: Observer::start(plan, &home, false),
             copier: Copier::new(),
             puts: [0, 0],
             acknowledged: 0,
-            floor: 0,
+            visible: 0,
             doubt: Doubt::default(),
             counts: Counts::default(),
             failures: Vec::new(),
@@ -138,13 +138,13 @@ impl Explorer {
         Writer::start(&arguments, &home, method)
     }
 
-    /// The places of all stores of the change.
+    /// The locations of all stores of the change.
     pub(super) fn list_stops(self, method: Method) -> Option<Vec<String>> {
         let mut writer = self.start_writer(method)?;
         let mut found = Vec::new();
         loop {
             match writer.proceed() {
-                Event::Stop => found.push(writer.place()),
+                Event::Stop => found.push(writer.location()),
                 Event::Acknowledged => {}
                 Event::Done => return Some(found),
             }
@@ -155,7 +155,7 @@ impl Explorer {
     pub(super) fn explore(mut self, sample: Sample) -> Option<Counts> {
         let begun = Instant::now();
         let mut writer = self.start_writer(Method::Faults)?;
-        while !self.is_enough() {
+        while !self.must_end() {
             match writer.proceed() {
                 Event::Stop => self.stop(&writer, sample),
                 Event::Acknowledged => self.acknowledge(),
@@ -164,7 +164,7 @@ impl Explorer {
         }
         self.expect_no_failures();
         self.counts.stops += 1;
-        self.look_around(&writer);
+        self.observe(&writer);
         writer.finish();
         self.conclude();
         self.counts.time = begun.elapsed();
@@ -181,20 +181,20 @@ impl Explorer {
                 Event::Done => break,
             }
         }
-        let place = self.place(&writer);
+        let when = self.describe(&writer);
         writer.kill();
-        self.look_after_death(&place);
-        self.put_after_death(&place);
-        self.look_after_death(&place);
+        self.read_after_death(&when);
+        self.put_after_death(&when);
+        self.read_after_death(&when);
         let abandoned = self.readers[0].observer.expect(Request::ExpectAbandoned);
-        self.expect_fine(abandoned.map(drop), &place);
+        self.expect_fine(abandoned.map(drop), &when);
         self.conclude();
         Some(self.counts.stops)
     }
 
     fn acknowledge(&mut self) {
         self.acknowledged += 1;
-        self.floor = self.floor.max(self.acknowledged);
+        self.visible = self.visible.max(self.acknowledged);
         let Doubt { waited, last_old, first_new } = std::mem::take(&mut self.doubt);
         if !self.plan.kind.commits_once() {
             return;
@@ -216,12 +216,12 @@ impl Explorer {
             Sample::OneIn(times) => self.random.one_in(times),
         };
         if is_chosen {
-            self.look_around(writer);
+            self.observe(writer);
         }
     }
 
-    /// The place at which the writer stands, for the report of a failure.
-    fn place(&self, writer: &Writer) -> String {
+    /// Description of the current stop, for the report of a failure.
+    fn describe(&self, writer: &Writer) -> String {
         format!(
             "stop {}, {} steps acknowledged, before {}",
             self.counts.stops,
@@ -230,12 +230,12 @@ impl Explorer {
         )
     }
 
-    /// Lets all others look while the writer stands still.
-    fn look_around(&mut self, writer: &Writer) {
+    /// Lets all others read while the writer is stopped.
+    fn observe(&mut self, writer: &Writer) {
         let failures = self.failures.len();
         for number in 0..self.readers.len() {
-            let looked = self.look(number);
-            self.note(looked);
+            let found = self.read(number);
+            self.note(found);
         }
         // To write to a pool over nodes resolves what is in doubt.
         let may_put = !self.plan.kind.is_over_nodes();
@@ -246,15 +246,13 @@ impl Explorer {
         let checked = self.check_copy();
         self.note(checked);
         if self.failures.len() > failures {
-            let place = self.place(writer);
-            self.failures[failures..]
-                .iter_mut()
-                .for_each(|text| *text = format!("{place}: {text}"));
+            let when = self.describe(writer);
+            self.failures[failures..].iter_mut().for_each(|text| *text = format!("{when}: {text}"));
         }
     }
 
     /// There are enough failures, or one after which nobody can go on.
-    fn is_enough(&self) -> bool {
+    fn must_end(&self) -> bool {
         let is_stuck = |text: &String| text.ends_with(WAITS);
         self.failures.len() >= FAILURES_MAX || self.failures.iter().any(is_stuck)
     }
@@ -263,27 +261,27 @@ impl Explorer {
         self.failures.extend(outcome.err());
     }
 
-    /// Lets a reader look, or asks for the answer to its last look.
-    fn look(&mut self, number: usize) -> Result<(), String> {
-        let (turn, floor) = (self.counts.looks, self.floor);
+    /// Lets a reader read all items, or asks for the answer to its last request.
+    fn read(&mut self, number: usize) -> Result<(), String> {
+        let (turn, visible) = (self.counts.reads, self.visible);
         let reader = &mut self.readers[number];
         let may_wait = self.plan.kind.lets_readers_wait(reader.opens_anew);
         let was_pending = reader.pending.take();
         if was_pending.is_none() {
             let anew = reader.opens_anew;
             reader.observer.ask(if anew {
-                Request::Visit { turn }
+                Request::OpenAndRead { turn }
             } else {
-                Request::Look { turn }
+                Request::Read { turn }
             });
-            self.counts.looks += 1;
+            self.counts.reads += 1;
         }
         let answer = match may_wait {
             true => reader.observer.await_answer_or_wait(was_pending.is_some()),
             false => Answer::Given(reader.observer.await_answer()),
         };
         let is_new = was_pending.is_none();
-        let pending = was_pending.unwrap_or(Pending { turn, floor });
+        let pending = was_pending.unwrap_or(Pending { turn, visible });
         let Answer::Given(given) = answer else {
             self.counts.waits += u64::from(is_new);
             reader.pending = Some(pending);
@@ -291,32 +289,32 @@ impl Explorer {
             self.doubt.waited = Some((first, self.counts.stops));
             return Ok(());
         };
-        let looked = observer::split(self.plan, &given?, pending.turn).swap_remove(0);
-        self.floor = match is_new {
-            true => self.step_of(looked)?,
-            false => self.steps_during(looked, pending.floor)?,
+        let found = observer::split(self.plan, &given?, pending.turn).swap_remove(0);
+        self.visible = match is_new {
+            true => self.step_of(found)?,
+            false => self.steps_during(found, pending.visible)?,
         };
         Ok(())
     }
 
-    fn possible(&self, floor: usize) -> RangeInclusive<usize> {
-        floor..=(self.acknowledged + 1).min(self.plan.kind.steps())
+    fn possible(&self, visible: usize) -> RangeInclusive<usize> {
+        visible..=(self.acknowledged + 1).min(self.plan.kind.steps())
     }
 
-    /// The steps that a look has seen while nobody changed anything: it must be the content after one of them.
-    fn step_of(&self, looked: Vec<(Item, String)>) -> Result<usize, String> {
-        self.step_from(self.floor, looked)
+    /// The number of steps that a reader has seen while nobody changed anything.
+    fn step_of(&self, found: Vec<(Item, String)>) -> Result<usize, String> {
+        self.step_from(self.visible, found)
     }
 
-    fn step_from(&self, floor: usize, looked: Vec<(Item, String)>) -> Result<usize, String> {
-        let world = world_of(looked);
+    fn step_from(&self, visible: usize, found: Vec<(Item, String)>) -> Result<usize, String> {
+        let content = content_of(found);
         let mut differences = Vec::new();
-        for steps in self.possible(floor) {
-            let expected = self.plan.world(steps);
+        for steps in self.possible(visible) {
+            let expected = self.plan.content_after(steps);
             let is_as = |(item, text): &(&Item, &String)| {
                 **text == expected[*item] || **text == IN_DOUBT || **text == NOT_SALVAGED
             };
-            match world.iter().find(|found| !is_as(found)) {
+            match content.iter().find(|found| !is_as(found)) {
                 None => return Ok(steps),
                 Some((item, text)) => differences.push(format!(
                     "not the content after {steps} steps: {item:?} is {text}, not {}",
@@ -327,19 +325,19 @@ impl Explorer {
         Err(differences.join("; "))
     }
 
-    /// The steps that a look has seen during which the writer went on: later items are not older.
-    fn steps_during(&self, looked: Vec<(Item, String)>, floor: usize) -> Result<usize, String> {
-        let last = *self.possible(floor).end();
-        let mut steps = floor;
-        for (item, text) in looked.into_iter().filter(|(_, text)| text != IN_DOUBT) {
-            while self.plan.world(steps)[&item] != text {
+    /// The number of steps that a reader has seen while the writer went on: items that are read later are not older.
+    fn steps_during(&self, found: Vec<(Item, String)>, visible: usize) -> Result<usize, String> {
+        let last = *self.possible(visible).end();
+        let mut steps = visible;
+        for (item, text) in found.into_iter().filter(|(_, text)| text != IN_DOUBT) {
+            while self.plan.content_after(steps)[&item] != text {
                 steps += 1;
                 if steps > last {
-                    return Err(format!("in a look from {floor} steps on, {item:?} is {text}"));
+                    return Err(format!("in a read from {visible} steps on, {item:?} is {text}"));
                 }
             }
         }
-        Ok(steps.max(self.floor))
+        Ok(steps.max(self.visible))
     }
 
     /// Lets another writer put a number, or asks for the answer to its last put.
@@ -347,9 +345,9 @@ impl Explorer {
         if !self.put_pending {
             self.puts[1] = FIRST_PUT.max(self.puts[1] + 1);
             self.counts.puts += 1;
-            self.putter.ask(Request::Put { number: self.puts[1] });
+            self.other_writer.ask(Request::Put { number: self.puts[1] });
         }
-        match self.putter.await_answer_or_wait(self.put_pending) {
+        match self.other_writer.await_answer_or_wait(self.put_pending) {
             Answer::Given(given) => {
                 self.put_pending = false;
                 given?;
@@ -371,10 +369,10 @@ impl Explorer {
         let answer = self.checker.expect(Request::Check { home: &copy, turn, puts: self.puts });
         let _ = std::fs::remove_dir_all(&copy);
         let answer = answer.map_err(|text| format!("in a copy: {text}"))?;
-        let mut looks = observer::split(self.plan, &answer, turn);
-        let salvaged = looks.swap_remove(1);
+        let mut reads = observer::split(self.plan, &answer, turn);
+        let salvaged = reads.swap_remove(1);
         let read =
-            self.step_of(looks.swap_remove(0)).map_err(|text| format!("in a copy: {text}"))?;
+            self.step_of(reads.swap_remove(0)).map_err(|text| format!("in a copy: {text}"))?;
         self.note_copy(read);
         self.judge_salvaged(salvaged).map_err(|text| format!("salvaged from a copy: {text}"))
     }
@@ -396,32 +394,32 @@ impl Explorer {
         salvaged.into_iter().try_for_each(|found| self.step_from(from, vec![found]).map(drop))
     }
 
-    /// After the death of the writer a reader sees the change as a whole or not at all, and waits for nobody.
-    fn look_after_death(&mut self, place: &str) {
-        let turn = self.counts.looks;
-        self.counts.looks += 1;
+    /// After the death of the writer, readers see all of the change or nothing, and wait for nobody.
+    fn read_after_death(&mut self, when: &str) {
+        let turn = self.counts.reads;
+        self.counts.reads += 1;
         for number in 0..self.readers.len() {
             let reader = &mut self.readers[number];
             let anew = reader.opens_anew;
-            let request = if anew { Request::Visit { turn } } else { Request::Look { turn } };
+            let request = if anew { Request::OpenAndRead { turn } } else { Request::Read { turn } };
             let answer = reader.observer.expect(request);
             let seen = answer.and_then(|answer| {
                 self.step_of(observer::split(self.plan, &answer, turn).swap_remove(0))
             });
-            self.floor = *seen.as_ref().unwrap_or(&self.floor);
-            self.expect_fine(seen.map(drop), place);
+            self.visible = *seen.as_ref().unwrap_or(&self.visible);
+            self.expect_fine(seen.map(drop), when);
         }
     }
 
-    fn put_after_death(&mut self, place: &str) {
+    fn put_after_death(&mut self, when: &str) {
         self.puts = [FIRST_PUT, FIRST_PUT];
         let reader = &mut self.readers[0].observer;
         let put = reader.expect(Request::Put { number: FIRST_PUT });
-        self.expect_fine(put.map(drop), place);
+        self.expect_fine(put.map(drop), when);
     }
 
-    fn expect_fine(&mut self, outcome: Result<(), String>, place: &str) {
-        let outcome = outcome.map_err(|text| format!("after a kill at {place}: {text}"));
+    fn expect_fine(&mut self, outcome: Result<(), String>, when: &str) {
+        let outcome = outcome.map_err(|text| format!("after a kill at {when}: {text}"));
         self.note(outcome);
         self.expect_no_failures();
     }
@@ -435,7 +433,7 @@ impl Explorer {
     /// Waits for what is pending, closes the pool everywhere and checks it.
     fn conclude(&mut self) {
         if self.put_pending {
-            let put = self.putter.await_answer();
+            let put = self.other_writer.await_answer();
             self.expect_fine(put.map(drop), "the end");
         }
         for reader in self.readers.drain(..) {

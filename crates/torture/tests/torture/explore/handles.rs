@@ -1,7 +1,7 @@
 //! Opened pools, and reading of their items.
-use super::world::{
-    CHUNK, IN_DOUBT, Item, LABEL, LARGE_LEN, NONE, SMALL_LEN, TARGETS, World, all_items, number_of,
-    ordered, value,
+use super::content::{
+    CHUNK, Content, IN_DOUBT, Item, LABEL, LARGE_LEN, NONE, SMALL_LEN, TARGETS, all_items,
+    number_of, ordered, value,
 };
 use crate::common;
 use esker::backend::{NewContainer, Placement};
@@ -18,7 +18,7 @@ pub(super) fn path_of(home: &Path, node: u32) -> PathBuf {
     home.join(format!("pool{node}"))
 }
 
-/// What a process has open.
+/// The pools that a process has open.
 pub(super) enum Handles {
     One(Box<Opened>),
     Nodes(Box<Parts>),
@@ -178,7 +178,7 @@ impl Handles {
     }
 
     /// Reads all items, in the order of `turn`. With `resolve`, what is in doubt is resolved first.
-    pub(super) fn look(&self, turn: u64, resolve: bool) -> Result<Vec<(Item, String)>> {
+    pub(super) fn read_all(&self, turn: u64, resolve: bool) -> Result<Vec<(Item, String)>> {
         let over_nodes = matches!(self, Self::Nodes(_));
         let read = |item| self.read(item, resolve).map(|text| (item, text));
         ordered(all_items(over_nodes), turn).into_iter().map(read).collect()
@@ -228,8 +228,8 @@ impl Handles {
 }
 
 /// The items as a map.
-pub(super) fn world_of(looked: Vec<(Item, String)>) -> World {
-    looked.into_iter().collect()
+pub(super) fn content_of(found: Vec<(Item, String)>) -> Content {
+    found.into_iter().collect()
 }
 
 pub(super) fn put(kv: &Kv, key: &[u8], number: u64, len: usize, access: Access<'_>) -> Result<()> {

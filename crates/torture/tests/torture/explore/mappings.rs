@@ -50,8 +50,8 @@ impl Mappings {
         writable.map(|mapping| mapping.addresses.clone()).collect()
     }
 
-    /// The place in a pool's file to which an address refers: file and offset.
-    pub(super) fn place_of(&self, address: u64) -> Option<(&str, u64)> {
+    /// The location in a pool's file to which an address refers: file and offset.
+    pub(super) fn location_of(&self, address: u64) -> Option<(&str, u64)> {
         let found = self.shared.iter().find(|mapping| mapping.addresses.contains(&address))?;
         Some((&found.file, address - found.addresses.start + found.offset))
     }

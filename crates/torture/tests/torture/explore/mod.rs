@@ -1,6 +1,7 @@
-//! Killed at every store: a writer is stopped before each instruction that writes to the files of a pool. Each time, readers
-//! look at the pool, and a copy of it, in which the writer is dead, is checked.
+//! Killed at every store: a writer is stopped before each instruction that writes to the files of a pool. At each stop,
+//! other processes read the pool, and a copy of it is checked, in which the writer is dead.
 mod changes;
+mod content;
 mod copies;
 mod explorer;
 mod handles;
@@ -9,7 +10,6 @@ pub(crate) mod observer;
 mod processor;
 mod stores;
 mod tracee;
-mod world;
 mod writer;
 
 use crate::common::{self, Sort, Watchdog};
@@ -26,7 +26,7 @@ const STOPS_VARIABLE: &str = "ESKER_EXPLORE";
 const LOG_VARIABLE: &str = "ESKER_EXPLORE_LOG";
 
 /// Share of the stops that `make test` explores: one in this many.
-const STOPS_PER_LOOK: u64 = 40;
+const STOPS_PER_READ: u64 = 40;
 
 /// Writers of each kind that `make test` kills.
 const KILLS: u64 = 2;
@@ -41,12 +41,12 @@ pub(crate) fn write() {
 
 /// The stops of a kind of change to explore: in `make test` all of a transaction, and a sample of others.
 fn sample_of(kind: Kind) -> Sample {
-    let longer = scaled(STOPS_PER_LOOK).div_ceil(STOPS_PER_LOOK);
+    let longer = scaled(STOPS_PER_READ).div_ceil(STOPS_PER_READ);
     match std::env::var(STOPS_VARIABLE) {
         Ok(all) if all == "all" => Sample::All,
         Ok(number) => Sample::Only(number.parse().expect("the number of a stop")),
         Err(_) if kind == Kind::Transaction => Sample::All,
-        Err(_) => Sample::OneIn((STOPS_PER_LOOK / longer).max(1)),
+        Err(_) => Sample::OneIn((STOPS_PER_READ / longer).max(1)),
     }
 }
 

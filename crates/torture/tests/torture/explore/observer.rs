@@ -1,8 +1,8 @@
-//! Processes that look at a pool while a writer is stopped, on request of the test.
+//! Processes that use a pool while a writer is stopped, on request of the test.
 use super::changes::Plan;
+use super::content::{Item, all_items, ordered};
 use super::copies;
 use super::handles::Handles;
-use super::world::{Item, all_items, ordered};
 use crate::common::{self, Worker};
 use esker_torture::HANG;
 use esker_types::Result;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const WAITING: Duration = Duration::from_millis(30);
 /// The same for one that should not wait, however busy the machine is.
 const STUCK: Duration = Duration::from_secs(20);
-/// Time between two looks at whether a process waits.
+/// Time between two polls of a process that has not answered.
 const POLL: Duration = Duration::from_millis(3);
 
 /// Separates the parts of an answer.
@@ -32,9 +32,9 @@ const FAILED: &str = "failed: ";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request<'p> {
     /// Reads all items from the pool that it has had open all the time.
-    Look { turn: u64 },
+    Read { turn: u64 },
     /// Opens the pool, reads all items, and closes it.
-    Visit { turn: u64 },
+    OpenAndRead { turn: u64 },
     /// Puts a number where the writer does not.
     Put { number: u64 },
     /// Expects that no lease is left.
@@ -46,8 +46,8 @@ pub(super) enum Request<'p> {
 impl Request<'_> {
     fn to_line(self) -> String {
         match self {
-            Self::Look { turn } => format!("look {turn}\n"),
-            Self::Visit { turn } => format!("visit {turn}\n"),
+            Self::Read { turn } => format!("read {turn}\n"),
+            Self::OpenAndRead { turn } => format!("open-and-read {turn}\n"),
             Self::Put { number } => format!("put {number}\n"),
             Self::ExpectAbandoned => "abandoned\n".to_owned(),
             Self::Check { home, turn, puts } => {
@@ -85,7 +85,7 @@ pub(crate) fn run() {
 /// Opens the pool and reads once: the first read gets a reader slot of LMDB.
 fn open(home: &Path, over_nodes: bool) -> Result<Handles> {
     let handles = Handles::open(home, over_nodes)?;
-    handles.look(0, false).map(|_| handles)
+    handles.read_all(0, false).map(|_| handles)
 }
 
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
@@ -97,10 +97,10 @@ fn answer(plan: Plan, home: &Path, open: &mut Option<Handles>, request: &str) ->
     let words: Vec<_> = request.split(' ').collect();
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
     match (words[0], open) {
-        ("look", Some(handles)) => Ok(join(&handles.look(number(1), false)?)),
-        ("visit", _) => {
+        ("read", Some(handles)) => Ok(join(&handles.read_all(number(1), false)?)),
+        ("open-and-read", _) => {
             let handles = Handles::open(home, plan.kind.is_over_nodes())?;
-            Ok(join(&handles.look(number(1), false)?))
+            Ok(join(&handles.read_all(number(1), false)?))
         }
         ("put", Some(handles)) => handles.put_elsewhere(number(1)).map(|()| String::new()),
         ("abandoned", Some(handles)) => {
@@ -115,19 +115,19 @@ fn answer(plan: Plan, home: &Path, open: &mut Option<Handles>, request: &str) ->
     }
 }
 
-fn join(looked: &[(Item, String)]) -> String {
-    let texts: Vec<_> = looked.iter().map(|(_, text)| text.as_str()).collect();
+fn join(found: &[(Item, String)]) -> String {
+    let texts: Vec<_> = found.iter().map(|(_, text)| text.as_str()).collect();
     texts.join(&SEPARATOR.to_string())
 }
 
-/// Takes an answer apart: the items of each look in it, in the order of the turn.
+/// Takes an answer apart: the items of each read in it, in the order of the turn.
 pub(super) fn split(plan: Plan, answer: &str, turn: u64) -> Vec<Vec<(Item, String)>> {
     let items = ordered(all_items(plan.kind.is_over_nodes()), turn);
     let texts: Vec<_> = answer.split(SEPARATOR).map(str::to_owned).collect();
     assert!(texts.len().is_multiple_of(items.len()), "an answer: {answer}");
     texts
         .chunks(items.len())
-        .map(|look| items.iter().copied().zip(look.iter().cloned()).collect())
+        .map(|read| items.iter().copied().zip(read.iter().cloned()).collect())
         .collect()
 }
 

@@ -130,7 +130,7 @@ impl Tracee {
         self.set_registers(&saved);
     }
 
-    /// Replaces the system call before which it has stopped by none.
+    /// Cancels the system call before which it has stopped.
     pub(super) fn skip_call(&self) {
         let saved = self.registers();
         self.set_registers(&user_regs_struct { orig_rax: u64::MAX, ..saved });

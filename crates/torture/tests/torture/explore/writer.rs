@@ -110,9 +110,7 @@ impl Writer {
             match stop {
                 Stop::Signal(ACKNOWLEDGED) => return Event::Acknowledged,
                 Stop::Signal(MARK) => return Event::Done,
-                Stop::Signal(libc::SIGSEGV) => {
-                    self.position = Position::Store(self.tracee.faulty_address());
-                }
+                Stop::Signal(libc::SIGSEGV) => self.position = self.position_of_fault(),
                 Stop::Signal(libc::SIGTRAP) if self.method == Method::Faults => {}
                 Stop::Signal(libc::SIGTRAP) => {
                     if matches!(position, Position::Call(_)) {
@@ -128,6 +126,14 @@ impl Writer {
                 return Event::Stop;
             }
         }
+    }
+
+    /// The position before a store to a mapping that has been made read-only.
+    fn position_of_fault(&self) -> Position {
+        let address = self.tracee.faulty_address();
+        let is_shared = self.mappings.location_of(address).is_some();
+        assert!(is_shared, "the writer accesses {address:#x}: {}", self.describe());
+        Position::Store(address)
     }
 
     /// True before a store, or a system call that changes a file of the pool or a lock on it, or wakes others.
@@ -146,7 +152,7 @@ impl Writer {
             | libc::SYS_ftruncate
             | libc::SYS_fcntl
             | libc::SYS_close => self.mappings.file_of(argument).is_some(),
-            libc::SYS_futex | libc::SYS_msync => self.mappings.place_of(argument).is_some(),
+            libc::SYS_futex | libc::SYS_msync => self.mappings.location_of(argument).is_some(),
             _ => false,
         }
     }
@@ -173,7 +179,7 @@ impl Writer {
         }
     }
 
-    /// Looks which files the writer has mapped, and makes those mappings read-only.
+    /// Makes the writer's mappings of the pool's files read-only.
     fn protect(&mut self) {
         self.mappings.refresh();
         if self.method == Method::Faults {
@@ -196,7 +202,7 @@ impl Writer {
         }
         for addresses in std::mem::take(&mut self.protected) {
             // Unless it has been unmapped.
-            if self.mappings.place_of(addresses.start).is_some() {
+            if self.mappings.location_of(addresses.start).is_some() {
                 let len = addresses.end - addresses.start;
                 self.set_protection(addresses.start, len, libc::PROT_READ | libc::PROT_WRITE);
             }
@@ -228,25 +234,26 @@ impl Writer {
             Code::Call => Position::Call(registers.rax),
             Code::Store(operands) => {
                 let mut addresses = operands.iter().filter_map(|it| address_of(it, &registers));
-                let shared = addresses.find(|address| self.mappings.place_of(*address).is_some());
+                let shared =
+                    addresses.find(|address| self.mappings.location_of(*address).is_some());
                 shared.map_or(Position::Between, Position::Store)
             }
         }
     }
 
-    /// The place to which it is about to write, and the code that does.
+    /// The location to which it is about to write, and the code that writes.
     pub(super) fn describe(&self) -> String {
         let symbol = self.mappings.symbol_at(self.tracee.registers().rip);
-        format!("{} by {symbol}", self.place())
+        format!("{} by {symbol}", self.location())
     }
 
-    /// The place to which it is about to write.
-    pub(super) fn place(&self) -> String {
+    /// The location to which it is about to write.
+    pub(super) fn location(&self) -> String {
         match self.position {
             Position::Between => "the end".to_owned(),
             Position::Call(number) => format!("system call {number}"),
             Position::Store(address) => {
-                let (file, offset) = self.mappings.place_of(address).unwrap_or(("", address));
+                let (file, offset) = self.mappings.location_of(address).unwrap_or(("", address));
                 format!("a store to {file}+{offset:#x}")
             }
         }

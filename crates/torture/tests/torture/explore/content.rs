@@ -14,7 +14,7 @@ pub(super) const LARGE_LEN: usize = 3000;
 /// Label of the container with everything.
 pub(super) const LABEL: &str = "explored";
 
-/// A part of the content that readers look at.
+/// A part of the content that readers read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Item {
     /// A short value in the Key-Value of a target.
@@ -45,7 +45,7 @@ pub(super) enum Item {
 }
 
 /// The text of each item.
-pub(super) type World = BTreeMap<Item, String>;
+pub(super) type Content = BTreeMap<Item, String>;
 
 /// Text of an item that does not exist.
 pub(super) const NONE: &str = "none";
