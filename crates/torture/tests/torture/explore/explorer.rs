@@ -9,7 +9,7 @@ use crate::common::{Folder, Sort};
 use esker_torture::{Random, SEED_VARIABLE};
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Failures that are collected before the test ends.
@@ -50,11 +50,13 @@ impl fmt::Display for Counts {
     }
 }
 
-/// A read of all items during which the writer has gone on.
+/// A read of all items that has not been answered.
 struct Pending {
     turn: u64,
     /// Steps that were visible when it began.
     visible: usize,
+    /// The writer has gone on since.
+    has_waited: bool,
 }
 
 /// A reader, and its read that has not ended yet.
@@ -62,6 +64,12 @@ struct Reader {
     observer: Observer,
     pending: Option<Pending>,
     opens_anew: bool,
+}
+
+impl Reader {
+    fn request(&self, turn: u64) -> Request<'static> {
+        if self.opens_anew { Request::OpenAndRead { turn } } else { Request::Read { turn } }
+    }
 }
 
 /// Stops at which readers waited for the current step, and the copies that were old and new.
@@ -233,18 +241,22 @@ impl Explorer {
     /// Lets all others read while the writer is stopped.
     fn observe(&mut self, writer: &Writer) {
         let failures = self.failures.len();
+        // All of them work at the same time.
+        let (copy, turn) = (self.folder.path().join("copy"), self.counts.copies);
+        self.begin_check(&copy, turn);
+        (0..self.readers.len()).for_each(|number| self.begin_read(number));
         for number in 0..self.readers.len() {
-            let found = self.read(number);
+            let found = self.end_read(number);
             self.note(found);
         }
+        let checked = self.end_check(&copy, turn);
+        self.note(checked);
         // To write to a pool over nodes resolves what is in doubt.
         let may_put = !self.plan.kind.is_over_nodes();
         if self.put_pending || may_put && self.random.one_in(STOPS_PER_PUT) {
             let put = self.put_elsewhere();
             self.note(put);
         }
-        let checked = self.check_copy();
-        self.note(checked);
         if self.failures.len() > failures {
             let when = self.describe(writer);
             self.failures[failures..].iter_mut().for_each(|text| *text = format!("{when}: {text}"));
@@ -261,38 +273,36 @@ impl Explorer {
         self.failures.extend(outcome.err());
     }
 
-    /// Lets a reader read all items, or asks for the answer to its last request.
-    fn read(&mut self, number: usize) -> Result<(), String> {
+    /// Lets a reader read all items, unless its last read has not been answered.
+    fn begin_read(&mut self, number: usize) {
         let (turn, visible) = (self.counts.reads, self.visible);
         let reader = &mut self.readers[number];
-        let may_wait = self.plan.kind.lets_readers_wait(reader.opens_anew);
-        let was_pending = reader.pending.take();
-        if was_pending.is_none() {
-            let anew = reader.opens_anew;
-            reader.observer.ask(if anew {
-                Request::OpenAndRead { turn }
-            } else {
-                Request::Read { turn }
-            });
+        if reader.pending.is_none() {
+            reader.observer.ask(reader.request(turn));
+            reader.pending = Some(Pending { turn, visible, has_waited: false });
             self.counts.reads += 1;
         }
-        let answer = match may_wait {
-            true => reader.observer.await_answer_or_wait(was_pending.is_some()),
+    }
+
+    /// Waits for the answer of a reader, or until it is certain that it waits for the writer.
+    fn end_read(&mut self, number: usize) -> Result<(), String> {
+        let reader = &mut self.readers[number];
+        let Some(pending) = reader.pending.take() else { return Ok(()) };
+        let answer = match self.plan.kind.lets_readers_wait(reader.opens_anew) {
+            true => reader.observer.await_answer_or_wait(pending.has_waited),
             false => Answer::Given(reader.observer.await_answer()),
         };
-        let is_new = was_pending.is_none();
-        let pending = was_pending.unwrap_or(Pending { turn, visible });
         let Answer::Given(given) = answer else {
-            self.counts.waits += u64::from(is_new);
-            reader.pending = Some(pending);
+            self.counts.waits += u64::from(!pending.has_waited);
+            reader.pending = Some(Pending { has_waited: true, ..pending });
             let first = self.doubt.waited.map_or(self.counts.stops, |(first, _)| first);
             self.doubt.waited = Some((first, self.counts.stops));
             return Ok(());
         };
         let found = observer::split(self.plan, &given?, pending.turn).swap_remove(0);
-        self.visible = match is_new {
-            true => self.step_of(found)?,
-            false => self.steps_during(found, pending.visible)?,
+        self.visible = match pending.has_waited {
+            false => self.step_of(found)?,
+            true => self.steps_during(found, pending.visible)?,
         };
         Ok(())
     }
@@ -361,13 +371,17 @@ impl Explorer {
         Ok(())
     }
 
-    /// Checks a copy of the pool as it is now.
-    fn check_copy(&mut self) -> Result<(), String> {
-        let (copy, turn) = (self.folder.path().join("copy"), self.counts.copies);
-        self.copier.copy(&self.home(), &copy);
+    /// Copies the pool as it is now, and lets a process check the copy.
+    fn begin_check(&mut self, copy: &Path, turn: u64) {
+        self.copier.copy(&self.home(), copy);
         self.counts.copies += 1;
-        let answer = self.checker.expect(Request::Check { home: &copy, turn, puts: self.puts });
-        let _ = std::fs::remove_dir_all(&copy);
+        self.checker.ask(Request::Check { home: copy, turn, puts: self.puts });
+    }
+
+    /// Waits until the copy is checked.
+    fn end_check(&mut self, copy: &Path, turn: u64) -> Result<(), String> {
+        let answer = self.checker.await_answer();
+        let _ = std::fs::remove_dir_all(copy);
         let answer = answer.map_err(|text| format!("in a copy: {text}"))?;
         let mut reads = observer::split(self.plan, &answer, turn);
         let salvaged = reads.swap_remove(1);
@@ -400,9 +414,7 @@ impl Explorer {
         self.counts.reads += 1;
         for number in 0..self.readers.len() {
             let reader = &mut self.readers[number];
-            let anew = reader.opens_anew;
-            let request = if anew { Request::OpenAndRead { turn } } else { Request::Read { turn } };
-            let answer = reader.observer.expect(request);
+            let answer = reader.observer.expect(reader.request(turn));
             let seen = answer.and_then(|answer| {
                 self.step_of(observer::split(self.plan, &answer, turn).swap_remove(0))
             });

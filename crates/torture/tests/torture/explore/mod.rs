@@ -53,8 +53,9 @@ fn sample_of(kind: Kind) -> Sample {
 fn explore(kind: Kind, sort: Sort) {
     let seed = seed();
     let _watchdog = Watchdog::new(format!("exploring {kind:?} on {sort:?}, seed {seed}"));
+    let explorer = Explorer::new(kind, sort, seed);
     processor::stay_on_one();
-    let Some(counts) = Explorer::new(kind, sort, seed).explore(sample_of(kind)) else {
+    let Some(counts) = explorer.explore(sample_of(kind)) else {
         return skip("processes may not be traced (ptrace)");
     };
     eprintln!("\nfigure: killed at every store, {kind:?} on {sort:?}, seed {seed}: {counts}");
