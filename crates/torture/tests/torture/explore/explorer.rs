@@ -1,4 +1,5 @@
 //! Stops a writer before each of its stores, and lets others read.
+use super::STOPS_VARIABLE;
 use super::changes::{Kind, Plan};
 use super::content::{IN_DOUBT, Item};
 use super::copies::{self, Copier, NOT_SALVAGED};
@@ -438,8 +439,9 @@ impl Explorer {
 
     fn expect_no_failures(&self) {
         let Plan { kind, sort, .. } = self.plan;
-        let replay = format!("{SEED_VARIABLE}={} {kind:?} on {sort:?}", self.seed);
-        assert!(self.failures.is_empty(), "{replay}\n{}", self.failures.join("\n"));
+        let replay = format!("{SEED_VARIABLE}={} {STOPS_VARIABLE}=<stop or all>", self.seed);
+        let failures = self.failures.join("\n");
+        assert!(failures.is_empty(), "{kind:?} on {sort:?}, to replay: {replay}\n{failures}");
     }
 
     /// Waits for what is pending, closes the pool everywhere and checks it.
