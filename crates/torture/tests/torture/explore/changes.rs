@@ -65,7 +65,7 @@ pub(super) struct Plan {
 }
 
 /// Puts of [`Kind::GrowIndex`] and [`Kind::ManyPuts`].
-const GROWING_PUTS: u64 = 2;
+const GROWING_PUTS: u64 = 6;
 const MANY_PUTS: u64 = 12;
 /// Puts that a log accepts before the next one commits it, less half of [`MANY_PUTS`].
 const PUTS_BEFORE: u64 = 394;
@@ -208,7 +208,7 @@ impl Plan {
         }
         drop(opened);
         std::fs::remove_dir_all(&trial).expect("removing the trial");
-        self.many = count - 1;
+        self.many = count - 4;
         let opened = Opened::fill(&path_of(home, 0))?;
         (0..self.many).try_for_each(|number| put_many(&opened, number, GROWING_LEN))
     }
@@ -245,10 +245,21 @@ impl Plan {
         }
         let handles = Handles::open(home, self.kind.is_over_nodes())?;
         self.prepare(&handles)?;
+        let before = self.index_bytes(&handles)?;
         writer::mark();
         self.change(&handles)?;
         writer::mark();
+        let has_grown = self.index_bytes(&handles)? > before;
+        assert_eq!(has_grown, self.kind == Kind::GrowIndex, "the index grows in the change");
         Ok(())
+    }
+
+    /// Size of the index of target 1.
+    fn index_bytes(self, handles: &Handles) -> Result<u64> {
+        match handles {
+            Handles::One(opened) => opened.pool.info().wait().map(|it| it.targets[1].index_total),
+            Handles::Nodes(_) => Ok(0),
+        }
     }
 
     /// Makes the change; acknowledges each step.

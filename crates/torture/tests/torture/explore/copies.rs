@@ -71,8 +71,8 @@ impl Copier {
 }
 
 fn copy_permissions(from: &Path, to: &Path) {
-    let permissions = from.metadata().expect("metadata").permissions();
-    std::fs::set_permissions(to, permissions).expect("setting permissions");
+    let metadata = from.metadata().unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+    std::fs::set_permissions(to, metadata.permissions()).expect("setting permissions");
 }
 
 /// The first part of a file from `begin` on that is not a hole.
