@@ -18,7 +18,7 @@ const FAILURES_MAX: usize = 10;
 /// Number of the first put of other writers; the numbers of the writer under test are smaller.
 const FIRST_PUT: u64 = 1000;
 /// Other writers put at one stop of this many.
-const STOPS_PER_PUT: u64 = 24;
+const STOPS_PER_PUT: u64 = 8;
 
 /// Stops at which others read.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +68,12 @@ struct Reader {
 }
 
 impl Reader {
-    fn request(&self, turn: u64) -> Request<'static> {
-        if self.opens_anew { Request::OpenAndRead { turn } } else { Request::Read { turn } }
+    /// A request to read. `put` is the number of the last acknowledged put of other writers.
+    fn request(&self, turn: u64, put: u64) -> Request<'static> {
+        match self.opens_anew {
+            true => Request::OpenAndRead { turn, put },
+            false => Request::Read { turn, put },
+        }
     }
 }
 
@@ -279,7 +283,7 @@ impl Explorer {
         let (turn, visible) = (self.counts.reads, self.visible);
         let reader = &mut self.readers[number];
         if reader.pending.is_none() {
-            reader.observer.ask(reader.request(turn));
+            reader.observer.ask(reader.request(turn, self.puts[0]));
             reader.pending = Some(Pending { turn, visible, has_waited: false });
             self.counts.reads += 1;
         }
@@ -415,7 +419,7 @@ impl Explorer {
         self.counts.reads += 1;
         for number in 0..self.readers.len() {
             let reader = &mut self.readers[number];
-            let answer = reader.observer.expect(reader.request(turn));
+            let answer = reader.observer.expect(reader.request(turn, self.puts[0]));
             let seen = answer.and_then(|answer| {
                 self.step_of(observer::split(self.plan, &answer, turn).swap_remove(0))
             });
@@ -425,9 +429,9 @@ impl Explorer {
     }
 
     fn put_after_death(&mut self, when: &str) {
-        self.puts = [FIRST_PUT, FIRST_PUT];
         let reader = &mut self.readers[0].observer;
         let put = reader.expect(Request::Put { number: FIRST_PUT });
+        self.puts = [FIRST_PUT, FIRST_PUT];
         self.expect_fine(put.map(drop), when);
     }
 

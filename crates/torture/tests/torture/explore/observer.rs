@@ -32,9 +32,9 @@ const FAILED: &str = "failed: ";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request<'p> {
     /// Reads all items from the pool that it has had open all the time.
-    Read { turn: u64 },
+    Read { turn: u64, put: u64 },
     /// Opens the pool, reads all items, and closes it.
-    OpenAndRead { turn: u64 },
+    OpenAndRead { turn: u64, put: u64 },
     /// Puts a number where the writer does not.
     Put { number: u64 },
     /// Expects that no lease is left.
@@ -46,8 +46,8 @@ pub(super) enum Request<'p> {
 impl Request<'_> {
     fn to_line(self) -> String {
         match self {
-            Self::Read { turn } => format!("read {turn}\n"),
-            Self::OpenAndRead { turn } => format!("open-and-read {turn}\n"),
+            Self::Read { turn, put } => format!("read {turn} {put}\n"),
+            Self::OpenAndRead { turn, put } => format!("open-and-read {turn} {put}\n"),
             Self::Put { number } => format!("put {number}\n"),
             Self::ExpectAbandoned => "abandoned\n".to_owned(),
             Self::Check { home, turn, puts } => {
@@ -97,10 +97,10 @@ fn answer(plan: Plan, home: &Path, open: &mut Option<Handles>, request: &str) ->
     let words: Vec<_> = request.split(' ').collect();
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
     match (words[0], open) {
-        ("read", Some(handles)) => Ok(join(&handles.read_all(number(1), false)?)),
+        ("read", Some(handles)) => read(handles, number(1), number(2)),
         ("open-and-read", _) => {
             let handles = Handles::open(home, plan.kind.is_over_nodes())?;
-            Ok(join(&handles.read_all(number(1), false)?))
+            read(&handles, number(1), number(2))
         }
         ("put", Some(handles)) => handles.put_elsewhere(number(1)).map(|()| String::new()),
         ("abandoned", Some(handles)) => {
@@ -113,6 +113,17 @@ fn answer(plan: Plan, home: &Path, open: &mut Option<Handles>, request: &str) ->
         }
         _ => panic!("unknown request: {request}"),
     }
+}
+
+/// Reads all items, and expects that a put of another writer is visible.
+fn read(handles: &Handles, turn: u64, put: u64) -> Result<String> {
+    let found = handles.read_all(turn, false)?;
+    // To read others over nodes resolves what is in doubt.
+    if matches!(handles, Handles::One(_)) {
+        let last = handles.last_elsewhere()?;
+        assert!(last >= put, "put {put} was acknowledged, the last one that is visible is {last}");
+    }
+    Ok(join(&found))
 }
 
 fn join(found: &[(Item, String)]) -> String {
