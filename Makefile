@@ -36,7 +36,7 @@ test: ## Run every test: Rust, ABI, C programs, real programs, Python
 	scripts/setup.sh ceph || echo "continuing without the tests on Ceph"
 	scripts/test.sh
 
-soak: ## Test with random seeds for 30 minutes, then with Miri, loom and ThreadSanitizer (ARGS="--minutes 600 torture", ARGS=kills, ARGS=memory, see scripts/soak.sh)
+soak: ## Test with random seeds for 30 minutes, then with Miri, loom and ThreadSanitizer (ARGS="--minutes 600 torture", ARGS=kills, ARGS=explore, ARGS=memory, see scripts/soak.sh)
 	scripts/setup.sh fields fuse python
 	scripts/soak.sh $(ARGS)
 

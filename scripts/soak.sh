@@ -7,17 +7,19 @@
 #   --rounds N   runs N rounds, however long they take
 #   WHAT         in rounds: torture model simulation files fields parse daos posix nodes s3; once: miri loom threads (default: all)
 #                once, and only if asked for: kills (1,000 writers of each kind, half an hour), memory (a tensor of
-#                10 GiB, on the disk of the build, and 100,000 samples)
+#                10 GiB, on the disk of the build, and 100,000 samples), explore (a writer stopped and killed at every
+#                store of each kind of change, ten minutes)
 #
 # environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, the length of each torture test;
-#              ESKER_KILLS, how many writers of each kind are killed; ESKER_PYTHON_MORE, what the Python tests of
-#              kills and memory need and `make test` does without (default: torch)
+#              ESKER_KILLS, how many writers of each kind are killed; ESKER_EXPLORE, `all` or the number of a stop, for
+#              `explore`; ESKER_PYTHON_MORE, what the Python tests of kills and memory need and `make test` does
+#              without (default: torch)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 drawn=(torture model simulation files fields parse daos posix nodes s3)
 tools=(miri loom threads)
-asked=(kills memory)
+asked=(kills memory explore)
 minutes=30 rounds=0 wanted=()
 place=build/soak
 mkdir -p "$place/failures"
@@ -93,6 +95,12 @@ kills() {
     once kills-tensors env ESKER_TORTURE_ROUNDS=$((kills / 3 + 1)) \
         cargo test --quiet -p esker-tensors --test killed -- --nocapture
     python_tests kills-python "ESKER_KILLS=$kills" -k "killed"
+}
+
+# Every stop of each kind of change, and 40 killed writers of each kind.
+explore() {
+    once explore env ESKER_EXPLORE="${ESKER_EXPLORE:-all}" ESKER_TORTURE_ROUNDS="${ESKER_TORTURE_ROUNDS:-4000}" \
+        cargo test --quiet -p esker-torture --test torture -- --nocapture explore::
 }
 
 memory() {

@@ -1,7 +1,7 @@
 //! Parameters of the torture tests in `tests/`: a seed that replays a failure, and the duration.
 //!
 //! `ESKER_SEED` sets the seed, `ESKER_TORTURE_ROUNDS` the number of rounds of the crash tests, to which the other
-//! tests scale their duration.
+//! tests scale their duration. `ESKER_EXPLORE` selects the stops at which a writer is explored: `all`, or the number of one.
 #![forbid(unsafe_code)]
 
 pub use esker_testing::{HANG, Random, SEED_VARIABLE, pause, seed, skip, wait_for};

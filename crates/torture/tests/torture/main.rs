@@ -10,6 +10,8 @@ mod control;
 mod crash;
 mod crowd;
 mod damage;
+#[cfg(target_arch = "x86_64")]
+mod explore;
 mod fork;
 mod full;
 mod histories;
@@ -48,6 +50,10 @@ fn job() {
         Ok("crowd-keep") => crowd::keep(),
         Ok("crowd-lock") => crowd::lock_all(),
         Ok("damage-look") => damage::look(),
+        #[cfg(target_arch = "x86_64")]
+        Ok("explore-write") => explore::write(),
+        #[cfg(target_arch = "x86_64")]
+        Ok("explore-observe") => explore::observer::run(),
         Ok("mutation-use") => mutation::use_pool(),
         Ok("mutation-hold") => mutation::hold(),
         Ok("namespace-race") => namespace::races::race(),
