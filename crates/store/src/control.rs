@@ -453,6 +453,11 @@ impl Control {
         Turn::take(&self.shared, TURNS + number as usize, process, is_alive)
     }
 
+    /// True if somebody has taken, or is about to take, the write lock of target `number`.
+    pub(crate) fn is_turn_taken(&self, number: u32) -> bool {
+        self.shared[TURNS + number as usize].load(Ordering::Relaxed) != 0
+    }
+
     /// Ends the turns of a dead process that had the slot of this one.
     fn end_turns_of_predecessor(&self) {
         let process = u64::from(self.slot.0) + 1;

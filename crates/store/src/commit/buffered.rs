@@ -15,6 +15,7 @@ use crate::write_buffer::{LockedBuffer, Published, Put};
 use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Write, WriteOp};
 use esker_types::{Epoch, ObjectId, Result};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Most free pages of the index that a put may take when it is committed: those from the root to a leaf, another leaf for
@@ -197,12 +198,16 @@ impl OpenPool {
         Ok(Some(epoch))
     }
 
-    /// Commits the buffered puts, before the pool is closed. What cannot be committed stays in the buffer.
+    /// Commits the buffered puts, before the pool is closed. What cannot be committed stays in the buffer, and what somebody
+    /// else has locked is left to that process, which may be stopped.
     pub(crate) fn flush_all(&self) {
         if self.control.read_only {
             return;
         }
-        for target in self.targets.iter().filter(|target| !target.is_in_doubt()) {
+        let may_flush = |target: &&Arc<Target>| {
+            !target.is_in_doubt() && !self.control.is_turn_taken(target.number())
+        };
+        for target in self.targets.iter().filter(may_flush) {
             let _ = target.flush();
         }
     }
@@ -276,7 +281,6 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
     use std::process::Command;
-    use std::sync::Arc;
 
     struct Pool {
         scratch: Scratch,
