@@ -465,3 +465,26 @@ fn keep_locks(folder: &Folder, permissions: u32) -> Result<Own> {
         Error::io(format_args!("locking {}", folder.path().join(LOCKS).display()), &error)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::Scratch;
+    use esker_os::executor::without_waiting;
+
+    /// It may be stopped: then each change that needs room would wait for it.
+    #[test]
+    fn reader_that_does_not_finish_is_waited_for_once() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
+        let state = pool.opened();
+        let target = &state.targets[0];
+        let put = |value: &[u8]| target.change(|change| change.put(b"Tkey", value)).unwrap();
+        let reader = target.index.read().unwrap();
+        put(b"one");
+        put(b"two");
+        assert!(!target.index.outwait_readers().unwrap());
+        let (again, would_wait) = without_waiting(|| target.index.outwait_readers());
+        assert_eq!((again, would_wait), (Ok(false), false));
+        drop(reader);
+        assert!(target.index.outwait_readers().unwrap());
+    }
+}
