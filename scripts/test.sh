@@ -110,10 +110,17 @@ else
     echo "--- the tests on Ceph are skipped: its packages are missing (scripts/setup.sh ceph)"
 fi
 # With a pool for the tests of daos: pools.
+suite "models of shared memory" models
 suite "Rust" scripts/daos.sh cargo test --quiet --workspace --no-fail-fast
 for script in tests/abi/run.sh tests/c/*.sh tests/packages/{deb,module}.sh; do
     [ ! -f "$script" ] || suite "$script" bash "$script"
 done
+
+# Code that threads and processes share without locks, in every interleaving with at most two preemptions.
+models() {
+    RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test --quiet --release \
+        --target-dir "${CARGO_TARGET_DIR:-target}/loom" -p esker-store --lib models::
+}
 
 # In a separate folder, so that a test wheel never replaces a release wheel.
 python_package() {
