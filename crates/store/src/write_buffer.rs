@@ -820,6 +820,16 @@ mod models {
             self.last.store(id, Ordering::Release);
         }
 
+        /// Commits a change that replaces the value, after the buffered puts.
+        fn write(&self, value: u64) {
+            let _lock = self.lock.lock().unwrap();
+            let _buffer = self.locked();
+            let id = self.last.load(Ordering::Relaxed) + 1;
+            self.states[id as usize].store(value, Ordering::Relaxed);
+            self.last.store(id, Ordering::Release);
+            self.acknowledged.fetch_max(value, Ordering::SeqCst);
+        }
+
         /// Begins a transaction that would keep the puts, and aborts it.
         fn abort(&self) {
             let _lock = self.lock.lock().unwrap();
@@ -901,8 +911,8 @@ mod models {
         model(|target| {
             target.put(1);
             target.abort();
-            target.commit(false);
-            target.put(2);
+            target.write(2);
+            target.put(3);
         });
     }
 
