@@ -193,7 +193,7 @@ pub(crate) struct LeftInBuffer {
 /// Puts in the write buffer of target `number` on top of commit `last` of its index, in a pool that nobody has open.
 ///
 /// # Errors
-/// Those of the file system if the control file cannot be read.
+/// `Io` and other errors of the file system if the control file cannot be read.
 pub(crate) fn left_in_buffer(
     pool: &Folder,
     superblock: &Superblock,

@@ -13,7 +13,7 @@ pub(crate) struct Version(pub(crate) u64);
 const BUFFER_BITS: u32 = 16;
 
 impl Version {
-    /// Version of a state of the index with so many words of puts on top of it.
+    /// Version of a state of the index with `buffered` words of puts on top of it.
     pub(crate) fn new(transaction: u64, buffered: usize) -> Self {
         Self(transaction << BUFFER_BITS | buffered as u64)
     }

@@ -220,7 +220,7 @@ impl<'c> WriteBuffer<'c> {
         self.from().store(seal(0), Ordering::Release);
     }
 
-    /// What a pool that nobody has open left in it, if the last commit of its index is `last`.
+    /// Puts in the buffer of a pool that nobody has open, if the last commit of its index is `last`.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.

@@ -557,7 +557,7 @@ mod tests {
         assert_eq!([b"key", b"one", b"two"].map(|dkey| pool.get(dkey)), [b"value"; 3]);
     }
 
-    /// Where single values have to be told from arrays, nothing is buffered.
+    /// Nothing is buffered once single values have to be told from arrays.
     #[test]
     fn value_beside_an_array_is_refused() {
         let pool = Pool::new();
@@ -624,7 +624,7 @@ mod tests {
         assert_eq!((pool.buffered(), pool.last_commit()), (3, commits));
     }
 
-    /// What the index or the buffer has already is changed by a commit.
+    /// A commit changes records that the index or the buffer has already.
     #[test]
     fn overlapping_extent_is_not_buffered() {
         let pool = Pool::new();

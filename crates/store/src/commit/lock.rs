@@ -110,7 +110,7 @@ impl Target {
     }
 
     /// Commits the puts of a damaged write buffer that are whole, and empties it. Returns their number. No other process may
-    /// have the pool open.
+    /// have the pool open. If the damage hides that the puts were committed before, a key that was removed since comes back.
     pub(crate) fn recover_buffer(&self) -> Result<usize> {
         let Some(buffer) = self.write_buffer() else { return Ok(0) };
         let puts = buffer.recover();

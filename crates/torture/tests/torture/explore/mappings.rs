@@ -16,9 +16,9 @@ pub(super) struct Mappings {
     process: u32,
     /// Directory of the pools.
     home: PathBuf,
-    /// Those of files of the pools.
+    /// Mappings of files of the pools.
     shared: Vec<Mapping>,
-    /// Those of all other files.
+    /// Mappings of all other files.
     others: Vec<Mapping>,
 }
 
