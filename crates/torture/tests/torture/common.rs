@@ -109,7 +109,8 @@ pub(crate) fn make_part(
     shape: Shape,
     part: Part,
 ) -> PathBuf {
-    let spec = PoolSpec { part, ..shape.spec(label, sort) };
+    let mut spec = PoolSpec { part, ..shape.spec(label, sort) };
+    spec.write_buffer &= part == Part::WHOLE;
     esker_store::Pool::create(folder.path(), &spec, &mut |_, _| {}).expect("creating a pool");
     folder.path().join(label)
 }
