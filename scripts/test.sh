@@ -61,6 +61,12 @@ has_ceph() {
     done
 }
 
+# Code that threads and processes share without locks, in every interleaving with at most two preemptions.
+models() {
+    RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test --quiet --release \
+        --target-dir "${CARGO_TARGET_DIR:-target}/loom" -p esker-store --lib models::
+}
+
 # Without the Python module, which maturin builds with settings of its own.
 build() {
     cargo build-for-tests --quiet && scripts/lay-out-library.sh "$built/libdaos.so" "$ESKER_LIB"
@@ -115,12 +121,6 @@ suite "Rust" scripts/daos.sh cargo test --quiet --workspace --no-fail-fast
 for script in tests/abi/run.sh tests/c/*.sh tests/packages/{deb,module}.sh; do
     [ ! -f "$script" ] || suite "$script" bash "$script"
 done
-
-# Code that threads and processes share without locks, in every interleaving with at most two preemptions.
-models() {
-    RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test --quiet --release \
-        --target-dir "${CARGO_TARGET_DIR:-target}/loom" -p esker-store --lib models::
-}
 
 # In a separate folder, so that a test wheel never replaces a release wheel.
 python_package() {
