@@ -194,7 +194,10 @@ impl OpenPool {
     /// Fails with `TxRestart` if what a read-only transaction read was not true at one moment.
     pub fn check_read_versions(&self, read_versions: &[ReadVersion]) -> Result<()> {
         for target in &self.targets {
-            if target.expect_unchanged(read_versions).is_err() {
+            let is_concerned = read_versions.iter().any(|read| read.target == target.number());
+            // A commit in doubt may be decided, and change its versions later.
+            let is_in_doubt = is_concerned && target.is_in_doubt();
+            if is_in_doubt || target.expect_unchanged(read_versions).is_err() {
                 target.lock()?.expect_unchanged(read_versions)?;
             }
         }
