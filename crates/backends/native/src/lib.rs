@@ -353,7 +353,7 @@ impl OpenContainer for Opened {
             }
             let mut reads = read_versions(open, change.tokens)?;
             if change.writes.is_empty() {
-                // What was read was true together when the first target was looked at. Nothing is written for that.
+                // All reads were valid together when the first target was checked. Nothing needs to be written.
                 return open.check_read_versions(&reads).map(|()| Epoch::now());
             }
             if change.proved_once && open.are_unchanged(&reads) {
