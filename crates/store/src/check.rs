@@ -1,14 +1,17 @@
 //! Finds damage: `check` verifies all structures, `scrub` reads all data.
-use crate::commit::{Prepared, all_prepared, is_sound_decision, is_sound_reply, recover};
+use crate::commit::{
+    Prepared, all_prepared, is_sound_decision, is_sound_reply, recover, staged_on,
+};
+use crate::data::table::SegmentState;
+use crate::format::keys::{DataKey, Table};
+use crate::format::record::{self, Body, Record, parse_entry};
+use crate::format::superblock::Superblock;
+use crate::index::entries;
+use crate::index::txn::Txn;
 use crate::io::folder::Folder;
-use crate::io::txn::Txn;
-use crate::keys::{DataKey, Table};
-use crate::pool::{OpenPool, Pool, Purpose, declare_sound, refuse_damaged};
-use crate::record::{Body, Record, parse_entry};
-use crate::segment::SegmentState;
-use crate::superblock::Superblock;
-use crate::target::{ReadView, Scope, Target, all_data};
-use crate::{record, walk};
+use crate::pool::{Pool, Progress, Purpose, declare_sound, refuse_damaged};
+use crate::shard::open_pool::OpenPool;
+use crate::shard::{ReadView, Scope, Target, all_data, walk};
 use esker_types::{ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -43,9 +46,6 @@ pub struct ScrubReport {
     pub damaged: Vec<String>,
 }
 
-/// Called with the amount of work done and the total.
-pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
-
 impl Pool {
     /// Verifies the pages of all indexes of the pool at `path` without LMDB, which follows whatever a damaged page says.
     /// For tools that read whole indexes.
@@ -64,7 +64,7 @@ impl Pool {
         let path = path.canonicalize().map_err(|error| {
             esker_types::Error::io(format_args!("looking at {}", path.display()), &error)
         })?;
-        let problems = crate::pages::check_all(&Folder::open(&path)?, false)?.pages;
+        let problems = crate::index::pages::check_all(&Folder::open(&path)?, false)?.pages;
         let mut report = CheckReport { problems, ..CheckReport::default() };
         if !report.problems.is_empty() {
             report.pages_damaged = true;
@@ -247,7 +247,7 @@ fn check_records(
         }
         Ok(())
     })?;
-    walk::table(txn, Table::Reply, |key, value| {
+    entries::table(txn, Table::Reply, |key, value| {
         if !is_sound_reply(key, value) {
             problems
                 .push(format!("target {}: a damaged entry of the reply cache", target.number()));
@@ -269,12 +269,12 @@ fn check_commits(
         problems.push(format!("target {}: {what}", target.number()));
         damaged.push(key.to_vec());
     };
-    walk::table(txn, Table::Prepared, |key, value| {
+    entries::table(txn, Table::Prepared, |key, value| {
         if Prepared::decode(key, value).is_err() {
             report(key, "a damaged prepared commit");
         }
     })?;
-    walk::table(txn, Table::Decision, |key, value| {
+    entries::table(txn, Table::Decision, |key, value| {
         if !is_sound_decision(key, value) {
             report(key, "a damaged decision about a commit over several nodes");
         }
@@ -346,7 +346,7 @@ fn check_space(
     report: &mut CheckReport,
     miscounted: &mut Vec<String>,
 ) -> Result<()> {
-    let usage = walk::usage(target, prepared)?;
+    let usage = walk::usage(target, &staged_on(prepared, target.number()))?;
     let (mut unfit, mut damage) = target.unfit(&usage)?;
     miscounted.append(&mut unfit);
     report.problems.append(&mut damage);

@@ -6,47 +6,32 @@
 //! on-disk format.
 #![deny(unsafe_code)]
 
-mod catalog;
 mod check;
 mod commit;
-mod control;
 mod data;
-mod destroyed;
-mod double_open;
-mod huge;
-mod inherited;
+mod format;
+mod index;
 mod io;
-mod keys;
-mod leases;
-mod lending;
-mod long_keys;
-mod pages;
 mod pool;
-mod read_leases;
-mod read_version;
-mod record;
-mod reserved_pages;
 mod salvage;
-mod segment;
-mod snapshots;
-mod superblock;
+mod shard;
+mod shared;
 mod sync;
-mod target;
 #[cfg(test)]
 mod tests;
-mod walk;
-mod write_buffer;
 
-pub use catalog::{Container, ContainerSpec};
-pub use check::{CheckReport, Progress, ScrubReport};
-pub use huge::HugePages;
-pub use inherited::{PRESENCE, lock_file};
+pub use check::{CheckReport, ScrubReport};
+pub use format::superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};
 pub use io::huge::has_huge_pages;
 pub use io::pin::Mapped;
 pub use io::sys::group_id;
-pub use pool::{OpenPool, Pool, PoolSpec, record_clean_exit, will_record_exit};
-pub use read_leases::READ_LEASE;
-pub use read_version::{ReadVersion, compact_reads};
+pub use pool::{
+    ContainerSpec, HugePages, PRESENCE, Pool, PoolSpec, Progress, lock_file, record_clean_exit,
+    will_record_exit,
+};
 pub use salvage::{Losses, Salvage, Salvaged, SalvagedContainer, SalvagedValue};
-pub use superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};
-pub use target::Target;
+pub use shard::Target;
+pub use shard::container::Container;
+pub use shard::open_pool::OpenPool;
+pub use shard::read_leases::READ_LEASE;
+pub use shared::read_version::{ReadVersion, compact_reads};

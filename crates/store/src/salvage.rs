@@ -2,14 +2,12 @@
 mod catalog;
 mod shard;
 
-use crate::check::Progress;
+use crate::format::keys::{DataKey, Table};
+use crate::format::record::{self, Body, Record};
+use crate::format::superblock::Superblock;
+use crate::index::pages::{Finding, Gap};
 use crate::io::folder::Folder;
-use crate::keys::{DataKey, Table};
-use crate::pages::{Finding, Gap};
-use crate::pool::in_use;
-use crate::record;
-use crate::record::{Body, Record};
-use crate::superblock::Superblock;
+use crate::pool::{Progress, in_use};
 use catalog::Catalog;
 use catalog::Overlay;
 use esker_types::info::{ContainerId, ContainerInfo};

@@ -1,5 +1,5 @@
 //! Shared by tests: a pool that is removed when its value is dropped, and random bytes.
-use crate::pool::OpenPool;
+use crate::shard::open_pool::OpenPool;
 use crate::{Pool, PoolSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -7,6 +7,7 @@
 
 pub mod arrows;
 pub mod fences;
+pub mod layers;
 pub mod limits;
 pub mod pages;
 pub mod sizes;

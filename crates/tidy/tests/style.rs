@@ -1,5 +1,5 @@
 //! Runs each rule on the whole repository.
-use esker_tidy::{Finding, Tree, arrows, fences, limits, pages, sizes, test_rules, text};
+use esker_tidy::{Finding, Tree, arrows, fences, layers, limits, pages, sizes, test_rules, text};
 
 fn demand(rule: impl Fn(&Tree) -> Vec<Finding>) {
     let tree = Tree::of_repository().expect("the tracked files can be read");
@@ -23,6 +23,11 @@ fn most_functions_are_very_short() {
 #[test]
 fn dependencies_point_downwards() {
     demand(|_| arrows::forbidden().expect("cargo describes the workspace"));
+}
+
+#[test]
+fn modules_of_the_store_use_lower_layers_only() {
+    demand(layers::violations);
 }
 
 #[test]

@@ -1,67 +1,33 @@
-//! Puts that are appended to the write buffer of a target (see [`crate::write_buffer`]).
-use super::apply::{exists, has_place_for, insert_extent};
-use super::change::{Change, headroom_pages, note_versions};
-use super::lock::WriteLock;
+//! Puts that are appended to the write buffer of a target (see [`crate::shared::write_buffer`]).
 use super::stage::{Content, Piece, Staged, StagedAkey, StagedAkeys};
-use crate::catalog::Container;
-use crate::control::{TouchedSlots, touched_slots};
-use crate::io::txn::Txn;
-use crate::keys::{DataKey, Key, Table, is_kv};
-use crate::pool::OpenPool;
-use crate::read_version::Version;
-use crate::record::{Record, RecordBytes};
-use crate::target::Target;
-use crate::write_buffer::{LockedBuffer, Published, Put};
+use crate::format::keys::is_kv;
+use crate::format::record::RecordBytes;
+use crate::shard::Target;
+use crate::shard::buffer::{Kind, SinglePut};
+use crate::shard::container::Container;
+use crate::shard::open_pool::OpenPool;
+use crate::shared::control::touched_slots;
 use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Write, WriteOp};
-use esker_types::{Epoch, ObjectId, Result};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-/// Most free pages of the index that a put may take when it is committed: those from the root to a leaf, another leaf for
-/// what a snapshot shows, and some that split.
-const PAGES_PER_PUT: u64 = 8;
-
-/// Approximate number of small values in a full write buffer.
-const PUTS_WHEN_FULL: u64 = 400;
-
-/// Longest key and record in the write buffer, in bytes.
-const KEY_MAX: usize = 1024;
-const RECORD_MAX: usize = 2048;
+use esker_types::{Epoch, Result};
 
 /// A write that may go into the write buffer.
 struct Plain<'w, 's> {
-    /// Slots of the conflict table that it changes.
-    slots: TouchedSlots,
+    put: SinglePut<'w>,
     akey: &'w StagedAkey<'s>,
     piece: &'w Piece<'s>,
-    kind: Kind,
 }
 
-/// Kind of a write, and what must not be there.
-#[derive(Clone, Copy)]
-enum Kind {
-    /// A single value of a Key-Value, whatever was there before.
-    Value,
-    /// A single value of another object, where the dkey did not exist.
-    First,
-    /// An extent with records of so many bytes, where the array had none.
-    Extent(u32),
-}
-
-impl Kind {
-    fn of(is_kv: bool, cond: Cond, update: Cond, content: &Content<'_>) -> Option<Self> {
-        let is_free = cond == Cond::NONE && update == Cond::NONE;
-        let is_first =
-            cond == Cond::DKEY_INSERT && [Cond::NONE, Cond::AKEY_INSERT].contains(&update);
-        match content {
-            Content::Single(_) if is_kv && is_free => Some(Self::Value),
-            Content::Single(_) if !is_kv && is_first => Some(Self::First),
-            Content::Array { record_size, .. } if !is_kv && is_free => {
-                Some(Self::Extent(*record_size))
-            }
-            _ => None,
+fn kind_of(is_kv: bool, cond: Cond, update: Cond, content: &Content<'_>) -> Option<Kind> {
+    let is_free = cond == Cond::NONE && update == Cond::NONE;
+    let is_first = cond == Cond::DKEY_INSERT && [Cond::NONE, Cond::AKEY_INSERT].contains(&update);
+    match content {
+        Content::Single(_) if is_kv && is_free => Some(Kind::Value),
+        Content::Single(_) if !is_kv && is_first => Some(Kind::First),
+        Content::Array { record_size, pieces } if !is_kv && is_free => {
+            Some(Kind::Extent(pieces.first()?.extent, *record_size))
         }
+        _ => None,
     }
 }
 
@@ -69,96 +35,19 @@ impl<'w, 's> Plain<'w, 's> {
     fn of(container: ContainerId, write: &Write<'w>, staged: &'w StagedAkeys<'s>) -> Option<Self> {
         let WriteOp::Update { dkey, cond, updates: [update] } = write.op else { return None };
         let ([akey], oid) = (&staged[..], write.oid) else { return None };
-        let kind = Kind::of(is_kv(oid), cond, update.cond, &akey.content)?;
+        let kind = kind_of(is_kv(oid), cond, update.cond, &akey.content)?;
         let [piece] = akey.content.pieces() else { return None };
         let slots = touched_slots(container, oid, dkey);
-        akey.left_out.is_empty().then_some(Self { slots, akey, piece, kind })
-    }
-
-    /// Its key in the data table.
-    fn key(&self) -> Key {
-        match self.kind {
-            Kind::Value | Kind::First => self.akey.prefix.single(),
-            Kind::Extent(_) => self.akey.prefix.extent(self.piece.extent.start),
-        }
-    }
-
-    /// Bytes of a record of an array; `None` for a single value.
-    fn record_size(&self) -> Option<u32> {
-        match self.kind {
-            Kind::Value | Kind::First => None,
-            Kind::Extent(record_size) => Some(record_size),
-        }
+        let put = SinglePut { slots, akey: &akey.prefix, kind };
+        akey.left_out.is_empty().then_some(Self { put, akey, piece })
     }
 
     /// Its record, encoded.
-    fn record(&self, key: &Key, epoch: Epoch) -> RecordBytes {
-        let record = self.piece.record(epoch, self.record_size(), self.akey.left_out);
+    fn record(&self, key: &[u8], epoch: Epoch) -> RecordBytes {
+        let record = self.piece.record(epoch, self.put.record_size(), self.akey.left_out);
         let mut bytes = RecordBytes::new();
         record.encode(&key[1..], &mut bytes);
         bytes
-    }
-
-    /// Records of an array that it has, zero for a single value.
-    fn count(&self) -> u32 {
-        self.record_size().map_or(0, |_| self.piece.extent.count as u32)
-    }
-
-    /// True if nothing is in its way, neither in the index nor in the write buffer.
-    fn has_place(&self, lock: &WriteLock<'_>, buffer: &LockedBuffer<'_>) -> Result<bool> {
-        if matches!(self.kind, Kind::Value) {
-            return Ok(true);
-        }
-        Ok(self.has_place_in_buffer(lock, buffer)? && self.has_place_in_index(lock.committed())?)
-    }
-
-    fn has_place_in_buffer(&self, lock: &WriteLock<'_>, buffer: &LockedBuffer<'_>) -> Result<bool> {
-        let Some(puts) = buffer.published() else { return Ok(true) };
-        match self.kind {
-            Kind::Value => Ok(true),
-            // Each put has changed the version of its dkey.
-            Kind::First => Ok(!lock.has_buffered(self.slots[2])),
-            Kind::Extent(record_size) => self.has_place_beside(&puts, record_size),
-        }
-    }
-
-    /// True if an extent overlaps none in the buffer, and nothing is there that must not be beside it.
-    fn has_place_beside(&self, puts: &Published<'_>, record_size: u32) -> Result<bool> {
-        let (prefix, extent) = (&self.akey.prefix, self.piece.extent);
-        let name = prefix.array();
-        let overlaps = puts.extents(&name)?.iter().any(|it| it.intersect(extent).is_some());
-        if overlaps || puts.has(&prefix.single())? {
-            return Ok(false);
-        }
-        let Some(last) = puts.last(&name)? else { return Ok(true) };
-        let key = prefix.extent(last.extent.start);
-        Ok(Record::decode(&key[1..], &last.record).is_ok_and(|it| it.record_size == record_size))
-    }
-
-    fn has_place_in_index(&self, txn: &Txn) -> Result<bool> {
-        let prefix = &self.akey.prefix;
-        match self.record_size() {
-            Some(record_size) => has_place_for(txn, prefix, self.piece.extent, record_size),
-            None => {
-                let key = prefix.single();
-                exists(txn, DataKey::parse(&key)?.dkey_prefix()).map(|exists| !exists)
-            }
-        }
-    }
-}
-
-/// Key of a value that exists if an object of a Key-Value's type has an array. A single value beside it must be refused,
-/// which takes a look into the index: then nothing goes into the write buffer.
-fn arrays_key() -> Key {
-    Key::table(Table::Arrays)
-}
-
-/// Notes that an object of a Key-Value's type has an array, if there is a write buffer.
-pub(super) fn note_array(change: &mut Change<'_>, oid: ObjectId) -> Result<()> {
-    let concerns = change.target().write_buffer().is_some() && is_kv(oid);
-    match concerns && change.txn().get(&arrays_key())?.is_none() {
-        true => change.put(&arrays_key(), &[]),
-        false => Ok(()),
     }
 }
 
@@ -171,7 +60,7 @@ impl OpenPool {
         writes: &[Write<'_>],
         staged: &mut Staged<'_>,
     ) -> Result<Option<Epoch>> {
-        let (Some(_), [write], [akeys]) = (target.write_buffer(), writes, &staged.writes[..])
+        let (true, [write], [akeys]) = (target.has_write_buffer(), writes, &staged.writes[..])
         else {
             return Ok(None);
         };
@@ -180,95 +69,21 @@ impl OpenPool {
         let Some(buffer) = lock.open_buffer()? else { return Ok(None) };
         container.check_alive(self)?;
         staged.check_held()?;
-        let (key, epoch) = (plain.key(), self.control.next_epoch());
-        let record = plain.record(&key, epoch);
-        let put = Put { key: &key, record: &record, count: plain.count() };
-        let fits = key.len() <= KEY_MAX && record.len() <= RECORD_MAX && buffer.has_room(&put)?;
-        if !fits || !plain.has_place(&lock, &buffer)? {
+        let (key, epoch) = (plain.put.key(), self.control.next_epoch());
+        if !buffer.append(&plain.put, &key, &plain.record(&key, epoch))? {
             return Ok(None);
         }
-        // As a commit does, so that a transaction that has read what the put changes finds out.
-        note_versions(target, buffer.version_of(&put), &plain.slots);
-        if target.expect_no_leases(&plain.slots).is_err() {
-            return Ok(None);
-        }
-        buffer.append(&put)?;
         drop(lock);
         staged.publish();
         Ok(Some(epoch))
-    }
-
-    /// Commits the buffered puts, before the pool is closed. What cannot be committed stays in the buffer, and what somebody
-    /// else has locked is left to that process, which may be stopped.
-    pub(crate) fn flush_all(&self) {
-        if self.control.read_only {
-            return;
-        }
-        let may_flush = |target: &&Arc<Target>| {
-            !target.is_in_doubt() && !self.control.is_turn_taken(target.number())
-        };
-        for target in self.targets.iter().filter(may_flush) {
-            let _ = target.flush();
-        }
-    }
-}
-
-impl Target {
-    /// Pages that should be free in an index of `total` pages, so that the write buffer can become full: no more than a
-    /// quarter.
-    pub(crate) fn pages_for_buffer(&self, total: u64) -> u64 {
-        match self.write_buffer() {
-            Some(_) => (headroom_pages(total) + 2 * PUTS_WHEN_FULL * PAGES_PER_PUT).min(total / 4),
-            None => 0,
-        }
-    }
-}
-
-impl<'t> WriteLock<'t> {
-    /// The write buffer, on top of the last commit; `None` if no put may go into it.
-    fn open_buffer(&self) -> Result<Option<LockedBuffer<'t>>> {
-        let Some(mut buffer) = self.buffer.filter(|_| !self.target().is_in_doubt()) else {
-            return Ok(None);
-        };
-        if !buffer.is_live() {
-            let has_arrays = self.committed().get(&arrays_key())?.is_some();
-            buffer.restart(if has_arrays {
-                0
-            } else {
-                self.count_of_puts_that_fit(PAGES_PER_PUT)?
-            });
-        }
-        Ok(Some(buffer))
-    }
-
-    /// True if a buffered put may have changed a slot of the conflict table.
-    fn has_buffered(&self, slot: u32) -> bool {
-        let version = self.target().shared().conflicts()[slot as usize].load(Ordering::Acquire);
-        version > Version::committed(self.committed().id() - 1).0
-    }
-}
-
-impl Change<'_> {
-    /// Makes a buffered put.
-    pub(super) fn apply_buffered(&mut self, put: &Put<'_>) -> Result<()> {
-        let parts = DataKey::parse(put.key)?;
-        self.epoch = Record::epoch_of(put.record)?;
-        match parts.start.filter(|_| Record::is_inline(put.record)) {
-            // An extent is joined with those beside it.
-            Some(start) => {
-                let record = Record::decode(parts.body(), put.record)?;
-                insert_extent(self, (&parts, start), &record)
-            }
-            None => self.replace_encoded(parts.container(), put.key, put.record),
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::ProcessSlot;
-    use crate::segment::SegmentState;
+    use crate::data::table::SegmentState;
+    use crate::shared::control::ProcessSlot;
     use crate::sync::AtomicU64;
     use crate::tests::{Random, Scratch};
     use crate::{ContainerSpec, ReadVersion};
@@ -277,10 +92,12 @@ mod tests {
         AkeyRef, Anchor, Fetch, KeyScope, ListLimit, ReadAt, ReadTokens, Sink, Source, Update,
         Value, View, Wanted,
     };
-    use esker_types::{ErrorKind, Extent, ObjectClass, ObjectType};
+    use esker_types::{ErrorKind, Extent, ObjectClass, ObjectId, ObjectType};
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
     use std::process::Command;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
     struct Pool {
         scratch: Scratch,
@@ -315,7 +132,7 @@ mod tests {
         }
 
         fn words(&self) -> &[AtomicU64] {
-            self.target().write_buffer().unwrap().atomics()
+            self.target().buffer_atomics()
         }
 
         fn change(&self, op: WriteOp<'_>, reads: &[ReadVersion]) -> Result<Epoch> {
@@ -411,7 +228,7 @@ mod tests {
         }
 
         fn last_commit(&self) -> u64 {
-            self.target().index.last_commit().unwrap()
+            self.target().last_commit().unwrap()
         }
 
         /// Number of puts that are only in the write buffer.
@@ -549,10 +366,10 @@ mod tests {
         for dkey in [b"one", b"two"] {
             assert_eq!((insert(), pool.buffered()), (ErrorKind::Exists, 0));
             assert_eq!(insert(), ErrorKind::Exists, "with an empty buffer");
-            let last = pool.target().index.last_commit().unwrap();
+            let last = pool.target().last_commit().unwrap();
             pool.put(dkey, b"value");
             assert_eq!(pool.buffered(), 1);
-            assert_eq!(pool.target().index.last_commit().unwrap(), last);
+            assert_eq!(pool.target().last_commit().unwrap(), last);
         }
         assert_eq!([b"key", b"one", b"two"].map(|dkey| pool.get(dkey)), [b"value"; 3]);
     }
@@ -818,12 +635,13 @@ mod tests {
         let reopened = crate::Pool::open(&copy).unwrap();
         let target = &reopened.opened().unwrap().targets[0];
         assert_eq!(target.committed_and_buffered().unwrap().1.iter().count(), 3);
-        let count =
-            |usage: crate::walk::Usage| usage.segments.values().map(|it| it.live).sum::<u64>();
-        assert_eq!(count(crate::walk::usage(target, &[]).unwrap()), 4000);
+        let count = |usage: crate::shard::walk::Usage| {
+            usage.segments.values().map(|it| it.live).sum::<u64>()
+        };
+        assert_eq!(count(crate::shard::walk::usage(target, &[]).unwrap()), 4000);
         target.flush().unwrap();
         assert!(!target.has_buffered_puts().unwrap());
-        assert_eq!(count(crate::walk::usage(target, &[]).unwrap()), 4000);
+        assert_eq!(count(crate::shard::walk::usage(target, &[]).unwrap()), 4000);
     }
 
     /// A damaged buffer is reported by check and salvage; a repair keeps the puts that are whole.
@@ -896,7 +714,7 @@ mod tests {
                 // A damaged name is noticed by the checksum of all puts only.
                 assert!(fetched.is_err() || len == 0 || bytes[..len] == value[..]);
             }
-            let puts = target.lock_in_doubt().and_then(|lock| lock.buffer.unwrap().puts());
+            let puts = target.lock_in_doubt().and_then(|lock| lock.buffered_puts());
             let in_use = (5..16).contains(&at) || (at == 4) || (16..PUTS_AT).contains(&at);
             assert!(puts.is_err() || in_use, "bit {bit:x} of word {at}");
             pool.words()[at].store(sound[at], Ordering::Relaxed);

@@ -8,32 +8,25 @@
 //!
 //! If only one of them changes, because a transaction has only read from the others, its commit is all there is: the
 //! indexes of the others are locked until then ([`committed_alone`]).
-use super::change::with_room;
-use super::change::{Change, IndexEdit};
-use super::doubt::{PREPARED, commit_all};
 use super::intent::{Intent, decode, encode};
-use super::lock::WriteLock;
 use super::prepared::{self, Prepared};
-use crate::io::txn::{Txn, WriteTxn};
-use crate::keys::{Key, Table};
-use crate::pool::OpenPool;
-use crate::read_leases::{all_unleased, outwaiting};
-use crate::read_version::ReadVersion;
-use crate::reserved_pages::with_aged_pages;
-use crate::target::Target;
+use crate::format::keys::{Key, Table};
+use crate::index::txn::WriteTxn;
+use crate::shard::change::{Change, IndexEdit, with_room};
+use crate::shard::doubt::{applied_key, commit_on_all, last_applied};
+use crate::shard::lock::WriteLock;
+use crate::shard::open_pool::OpenPool;
+use crate::shard::read_leases::{all_unleased, outwaiting};
+use crate::shard::reserved_pages::with_aged_pages;
+use crate::shard::{Scope, Target};
+use crate::shared::read_version::ReadVersion;
 use esker_types::ops::Commit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 /// Key of the intent that a target coordinated last.
 pub(super) fn intent_key() -> Key {
     Key::table(Table::Intent).push(b"D")
-}
-
-/// Key of the epoch of the last commit over several targets that reached this target.
-pub(crate) fn applied_key() -> Key {
-    Key::table(Table::Intent).push(b"A")
 }
 
 /// Lets `work` change `targets`, which are in ascending order, and commits all or none. Data that the changes refer
@@ -71,8 +64,7 @@ fn attempt(
     if let Some(first) = txns.first_mut() {
         first.put(&intent_key(), &intent)?;
     }
-    let in_doubt: Vec<_> = targets.iter().map(|target| target.shared().in_doubt()).collect();
-    commit_all(&in_doubt, 0, txns, WriteTxn::commit, epoch)?;
+    commit_on_all(targets, None, txns, WriteTxn::commit, epoch)?;
     if intent.len() > INTENT_KEPT_MAX {
         // The decision stands even if this fails: an error now would make the caller repeat it.
         let _ = forget_intent(targets);
@@ -205,9 +197,9 @@ fn while_held_one<T>(target: &Target, work: impl FnOnce() -> Result<T>) -> Resul
 /// # Errors
 /// `InDoubt` if another node decides about what is prepared on it.
 pub(super) fn finish(pool: &OpenPool, target: &Target) -> Result<()> {
-    match target.shared().in_doubt().load(Ordering::Acquire) {
-        0 => Ok(()),
-        word => finish_dead(pool, target, word & !PREPARED),
+    match target.doubt() {
+        None => Ok(()),
+        Some(epoch) => finish_dead(pool, target, epoch),
     }
 }
 
@@ -240,26 +232,24 @@ fn waiting(pool: &OpenPool, target: &Target, prepared: &Prepared) -> Error {
 
 /// Carries out what a dead process decided for `target`, if it did decide. The next commit that `target` coordinates
 /// overwrites its intent, so the parts of all others are carried out first. Call with no transaction open.
-fn finish_dead(pool: &OpenPool, target: &Target, epoch: u64) -> Result<()> {
+fn finish_dead(pool: &OpenPool, target: &Target, epoch: Epoch) -> Result<()> {
     let targets = &pool.targets;
     for coordinator in targets {
-        let Some(intent) = intent_of(coordinator)?.filter(|intent| intent.epoch.0 == epoch) else {
+        let Some(intent) = intent_of(coordinator)?.filter(|intent| intent.epoch == epoch) else {
             continue;
         };
         redo(target, &intent)?;
         let others = targets.iter().filter(|_| coordinator.number() == target.number());
         for other in others.filter(|other| other.number() != target.number()) {
             redo(other, &intent)?;
-            let doubt = other.shared().in_doubt();
-            let _ = doubt.compare_exchange(epoch, 0, Ordering::SeqCst, Ordering::SeqCst);
+            other.end_doubt_of(epoch);
         }
     }
-    let word = target.shared().in_doubt();
     if let Some(prepared) = prepared::on(targets, target.number())? {
-        word.store(PREPARED | prepared.epoch.0, Ordering::SeqCst);
+        target.doubt_prepared(prepared.epoch);
         return Err(waiting(pool, target, &prepared));
     }
-    word.store(0, Ordering::SeqCst);
+    target.end_doubt();
     Ok(())
 }
 
@@ -281,9 +271,11 @@ pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
         }
     }
     for target in targets {
-        target.shared().in_doubt().store(0, Ordering::SeqCst);
+        target.end_doubt();
         // Snapshots are not newer than this, and later commits must be newer.
-        target.control.pass_epoch(Epoch(applied(&*target.index.read()?)?));
+        target
+            .control
+            .pass_epoch(last_applied(target.view_in_doubt(Scope::Committed)?.committed())?);
     }
     Ok(())
 }
@@ -293,15 +285,10 @@ pub(crate) fn doubt_prepared(targets: &[Arc<Target>]) -> Result<()> {
     for prepared in prepared::all(targets)? {
         for target in targets.iter().filter(|it| prepared.targets().any(|n| n == it.number())) {
             target.control.pass_epoch(prepared.epoch);
-            target.in_doubt().store(PREPARED | prepared.epoch.0, Ordering::SeqCst);
+            target.doubt_prepared(prepared.epoch);
         }
     }
     Ok(())
-}
-
-pub(crate) fn applied(txn: &Txn) -> Result<u64> {
-    let value = txn.get(&applied_key())?;
-    Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
 }
 
 /// Repeats the edits of an intent on one target, unless it has them already.
@@ -313,7 +300,7 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
     with_aged_pages(&[target], || {
         target.with_room(|| {
             let mut txn = target.begin_in_doubt()?;
-            if applied(&txn)? >= intent.epoch.0 {
+            if last_applied(&txn)? >= intent.epoch {
                 return Ok(());
             }
             steps.iter().try_for_each(|step| repeat(&mut txn, step))?;
@@ -355,22 +342,18 @@ fn delete_all(txn: &mut WriteTxn, prefix: &[u8]) -> Result<()> {
     }
 }
 
-/// Epoch of the last commit over several targets that reached the target of `txn`.
-pub(crate) fn last_applied(txn: &Txn) -> Result<Epoch> {
-    applied(txn).map(Epoch)
-}
-
 /// On a read-only file system, fails if a decided commit has not been carried out.
 fn refuse_unfinished(targets: &[Arc<Target>]) -> Result<()> {
     for coordinator in targets {
-        let txn = coordinator.index.read()?;
-        let intent = txn.get(&intent_key())?.map(decode).transpose()?;
+        let view = coordinator.view_in_doubt(Scope::Committed)?;
+        let intent = view.committed().get(&intent_key())?.map(decode).transpose()?;
         for target in targets {
-            let done = applied(&*target.index.read()?)?;
-            target.control.pass_epoch(Epoch(done));
-            if intent.iter().any(|it| {
-                it.epoch.0 > done && it.parts.iter().any(|part| part.0 == target.number())
-            }) {
+            let done = last_applied(target.view_in_doubt(Scope::Committed)?.committed())?;
+            target.control.pass_epoch(done);
+            if intent
+                .iter()
+                .any(|it| it.epoch > done && it.parts.iter().any(|part| part.0 == target.number()))
+            {
                 let message =
                     "a commit was left unfinished: open the pool once where it can be written";
                 return Err(Error::new(ErrorKind::Busy, message));
@@ -395,7 +378,7 @@ mod tests {
             panic!("nothing to die in the middle of")
         };
         txns[0].put(&intent_key(), &encode(epoch, &[0, 1], &journals)).unwrap();
-        both.iter().for_each(|t| t.shared().in_doubt().store(epoch.0, Ordering::SeqCst));
+        both.iter().for_each(|target| target.doubt_by(epoch));
         txns.remove(0).commit().unwrap();
     }
 
@@ -405,10 +388,10 @@ mod tests {
         let oid = esker_types::ObjectId { hi: 1, lo: 2 };
         let key = Key::dkey(Table::Data, esker_types::info::ContainerId(1), oid, b"dkey").unwrap();
         let key = key.akey(oid, b"akey").unwrap().single();
-        let (left_out, body) = (Default::default(), crate::record::Body::Inline(b"value"));
+        let (left_out, body) = (Default::default(), crate::format::record::Body::Inline(b"value"));
         let (epoch, record_size, count) = (Epoch(1), 5, 1);
-        let value = crate::record::Record { epoch, record_size, count, left_out, body };
-        let mut bytes = crate::record::RecordBytes::new();
+        let value = crate::format::record::Record { epoch, record_size, count, left_out, body };
+        let mut bytes = crate::format::record::RecordBytes::new();
         value.encode(&key[1..], &mut bytes);
         die_half_way(&pool.opened(), |changes| {
             changes[0].put(b"Tkey", b"changes, too")?;
@@ -436,7 +419,7 @@ mod tests {
         };
         die_half_way(&state, put);
         coordinated(&state, &[first, third], &[], put).unwrap();
-        let txn = second.view_of(crate::target::Scope::Committed).unwrap();
+        let txn = second.view_of(crate::shard::Scope::Committed).unwrap();
         assert_eq!(txn.get(b"Tkey").unwrap(), Some(&b"value"[..]));
     }
 
@@ -446,13 +429,13 @@ mod tests {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(3));
         let state = pool.opened();
         let targets: Vec<&Target> = state.targets.iter().map(AsRef::as_ref).collect();
-        let last = || targets.iter().map(|target| target.index.last_commit().unwrap());
+        let last = || targets.iter().map(|target| target.last_commit().unwrap());
         let before: Vec<_> = last().collect();
         let put =
             |value: &'static [u8]| move |changes: &mut [Change<'_>]| changes[1].put(b"Tkey", value);
         let stored = || {
             targets[1]
-                .view_of(crate::target::Scope::Committed)
+                .view_of(crate::shard::Scope::Committed)
                 .unwrap()
                 .get(b"Tkey")
                 .unwrap()
@@ -487,7 +470,7 @@ mod tests {
         committed_alone(&state, &targets, 0, &[], other).unwrap();
         let stored = |target: &&Target| {
             target
-                .view_of(crate::target::Scope::Committed)
+                .view_of(crate::shard::Scope::Committed)
                 .unwrap()
                 .get(b"Tkey")
                 .unwrap()

@@ -1,7 +1,7 @@
 //! What a node has decided about commits over several nodes that it coordinates.
-use crate::io::txn::Txn;
-use crate::keys::{Key, Table};
-use crate::record::{CHECKSUM_LEN, checksum_of};
+use crate::format::keys::{Key, Table};
+use crate::format::record::{CHECKSUM_LEN, checksum_of};
+use crate::index::txn::Txn;
 use esker_types::ops::CommitId;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 

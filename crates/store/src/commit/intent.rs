@@ -1,5 +1,5 @@
 //! The intent of a commit over several targets: all edits of the targets other than the first.
-use super::change::IndexEdit;
+use crate::shard::change::IndexEdit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 
 /// A decoded intent.

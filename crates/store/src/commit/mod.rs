@@ -4,55 +4,31 @@
 //! of several targets goes through [`coordinate`].
 mod apply;
 mod buffered;
-mod change;
 mod coordinate;
 mod decision;
-pub(crate) mod doubt;
-mod group;
+pub(crate) mod destroyed;
 mod intent;
-mod lock;
 mod prepare;
 mod prepared;
 mod replies;
 mod resolve;
+mod snapshots;
 mod stage;
 
-pub(crate) use change::{Change, IndexEdit, headroom_pages};
-pub(crate) use coordinate::{
-    applied, applied_key, committed_alone, coordinated, doubt_prepared, last_applied, recover,
-    settle,
-};
+pub(crate) use coordinate::{committed_alone, coordinated, doubt_prepared, recover, settle};
 pub(crate) use decision::is_sound_decision;
-pub(crate) use group::Group;
 pub(crate) use intent::Intent;
 pub(crate) use prepared::{Prepared, all as all_prepared, staged_on};
 pub(crate) use replies::is_sound as is_sound_reply;
 
-use crate::catalog::Container;
-use crate::pool::OpenPool;
-use crate::read_version::ReadVersion;
-use crate::target::Target;
+use crate::shard::Target;
+use crate::shard::change::Change;
+use crate::shard::container::Container;
+use crate::shard::open_pool::OpenPool;
+use crate::shared::read_version::ReadVersion;
 use esker_types::ops::{ChangeId, Write};
 use esker_types::{Epoch, Result};
 use std::collections::BTreeSet;
-
-impl Target {
-    /// Runs `work` in a write transaction of its own, and commits.
-    pub(crate) fn change<T>(
-        &self,
-        mut work: impl FnMut(&mut Change<'_>) -> Result<T>,
-    ) -> Result<T> {
-        self.with_room(|| {
-            let mut txn = self.begin_write()?;
-            let epoch = self.control.next_epoch();
-            let mut change = Change::new(self, &mut txn, epoch);
-            let result = work(&mut change)?;
-            change.finish()?;
-            txn.commit()?;
-            Ok(result)
-        })
-    }
-}
 
 impl OpenPool {
     /// Applies all of `writes`, which belong to target `number`, at one epoch, or none. A change with an id that was
@@ -90,22 +66,23 @@ impl OpenPool {
         {
             return Ok(epoch);
         }
-        let epoch = group::commit(target, read_versions, staged.has_data(), &mut |txn| {
-            container.check_alive(self)?;
-            let done = replies::find(txn, id)?;
-            repeated = done.is_some();
-            if let Some(epoch) = done {
-                return Ok(epoch);
-            }
-            staged.check_held()?;
-            let mut change = Change::new(target, txn, self.control.next_epoch());
-            let applied = apply::apply(&mut change, container, writes, &staged);
-            let remembered = applied.and_then(|()| replies::remember(&mut change, id));
-            match remembered.and_then(|()| change.finish()) {
-                Ok(()) => Ok(change.epoch),
-                Err(error) => Err(change.failed(error)),
-            }
-        })?;
+        let epoch =
+            crate::shard::group::commit(target, read_versions, staged.has_data(), &mut |txn| {
+                container.check_alive(self)?;
+                let done = replies::find(txn, id)?;
+                repeated = done.is_some();
+                if let Some(epoch) = done {
+                    return Ok(epoch);
+                }
+                staged.check_held()?;
+                let mut change = Change::new(target, txn, self.control.next_epoch());
+                let applied = apply::apply(&mut change, container, writes, &staged);
+                let remembered = applied.and_then(|()| replies::remember(&mut change, id));
+                match remembered.and_then(|()| change.finish()) {
+                    Ok(()) => Ok(change.epoch),
+                    Err(error) => Err(change.failed(error)),
+                }
+            })?;
         if !repeated {
             staged.publish();
         }
@@ -202,82 +179,5 @@ impl OpenPool {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Pool;
-    use crate::tests::Scratch;
-    use esker_types::info::Durability;
-    use std::sync::atomic::Ordering;
-
-    /// What a dead or failed writer leaves in its word delays others, and no more.
-    #[test]
-    fn a_writer_that_never_commits_holds_nobody_up() {
-        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
-        let state = pool.opened();
-        let target = &state.targets[0];
-        for word in [u64::MAX, 0, 7] {
-            target.shared().writer().store(word, Ordering::Release);
-            target.change(|change| change.put(b"Tkey", &word.to_le_bytes())).unwrap();
-            let txn = target.view_of(crate::target::Scope::Committed).unwrap();
-            assert_eq!(txn.get(b"Tkey").unwrap(), Some(&word.to_le_bytes()[..]));
-        }
-    }
-
-    /// Names the pool in which a process of this test is to die.
-    const DIE_IN: &str = "ESKER_TEST_DIE_IN";
-
-    /// What is left of a process that is killed in a synced commit, when its meta page is written and LMDB's
-    /// number of the last commit is not.
-    fn die_in_a_commit(pool: &std::path::Path) -> ! {
-        let pool = Pool::open(pool).unwrap();
-        let state = pool.opened().unwrap();
-        let target = &state.targets[0];
-        target.change(|change| change.put(b"Tkey", b"new")).unwrap();
-        let done = target.index.last_commit().unwrap();
-        let _held = target.begin_write().unwrap();
-        target.shared().writer().store(lock::word_of(done, target.process()), Ordering::Release);
-        let locks = pool.path().join("target-0/index/lock.mdb");
-        let locks = std::fs::File::options().write(true).open(locks).unwrap();
-        let number_at = 8; // Behind LMDB's magic and version.
-        std::os::unix::fs::FileExt::write_all_at(&locks, &(done - 1).to_le_bytes(), number_at)
-            .unwrap();
-        std::process::exit(0)
-    }
-
-    #[test]
-    fn a_commit_whose_process_died_in_it_is_seen_at_once_or_never() {
-        if let Some(pool) = std::env::var_os(DIE_IN) {
-            die_in_a_commit(pool.as_ref());
-        }
-        let pool = Scratch::new(24 << 20, |spec| {
-            (spec.targets, spec.durability) = (Some(2), Some(Durability::Commit));
-        });
-        let state = pool.opened();
-        let target = &state.targets[0];
-        let put =
-            |key: &[u8], value: &[u8]| target.change(|change| change.put(key, value)).unwrap();
-        put(b"Tkey", b"old");
-        let own_name = "a_commit_whose_process_died_in_it_is_seen_at_once_or_never";
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([&format!("commit::tests::{own_name}"), "--exact"])
-            .env(DIE_IN, pool.path())
-            .status();
-        assert!(status.unwrap().success());
-        let value = || {
-            target
-                .view_of(crate::target::Scope::Committed)
-                .unwrap()
-                .get(b"Tkey")
-                .unwrap()
-                .map(<[u8]>::to_vec)
-        };
-        let first = value();
-        put(b"Tother", b"value");
-        assert_eq!(first, value(), "it came to light with the next commit");
-        assert_eq!(first.as_deref(), Some(&b"new"[..]));
     }
 }

@@ -5,25 +5,21 @@
 //! No lock is held between the phases. Nothing else may change what the edits were computed from, so everything that
 //! reads or changes the index of a target goes through the doubt. What does not (pages that move between index and data)
 //! touches tables of its own.
-use super::apply;
-use super::change::{Change, headroom_pages, with_room};
 use super::coordinate::{begin_unchanged, finish, intent_key, while_held};
 use super::decision::{Decision, decision_key};
-use super::doubt::PREPARED;
-use super::intent;
 use super::prepared::{Prepared, PreparedPart, PreparedSnapshot, prepared_key};
-use super::stage::{self, Staged};
-use crate::catalog::Container;
-use crate::io::txn::WriteTxn;
-use crate::pool::OpenPool;
-use crate::read_leases::{all_unleased, outwaiting};
-use crate::read_version::ReadVersion;
-use crate::snapshots;
-use crate::target::Target;
+use super::stage::Staged;
+use super::{apply, intent, stage};
+use crate::index::txn::WriteTxn;
+use crate::shard::change::{Change, headroom_pages, with_room};
+use crate::shard::container::Container;
+use crate::shard::open_pool::OpenPool;
+use crate::shard::read_leases::{all_unleased, outwaiting};
+use crate::shard::{Target, snapshots};
+use crate::shared::read_version::ReadVersion;
 use esker_types::ops::{Commit, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 /// A preparation under way.
 struct Preparing<'p> {
@@ -234,14 +230,12 @@ impl<'p> Preparing<'p> {
     /// Stores the commit. Its targets are put in doubt before the transactions end, in which its edits were computed, so
     /// that nobody can change them in between.
     fn put_in_doubt(&self, txns: Vec<WriteTxn>, prepared: &Prepared, growth: u64) -> Result<()> {
-        let doubt = |word| {
-            let words = self.targets.iter().map(|target| target.in_doubt());
-            words.for_each(|it| it.store(word, Ordering::SeqCst));
-        };
-        doubt(PREPARED | prepared.epoch.0);
+        self.targets.iter().for_each(|target| target.doubt_prepared(prepared.epoch));
         drop(txns);
         let unleased = self.expect_no_leases(prepared);
-        unleased.and_then(|()| self.store(prepared, growth)).inspect_err(|_| doubt(0))
+        unleased.and_then(|()| self.store(prepared, growth)).inspect_err(|_| {
+            self.targets.iter().for_each(|target| target.end_doubt());
+        })
     }
 
     /// Fails if a lease is left on what the commit changes. The doubt keeps new ones from being granted.

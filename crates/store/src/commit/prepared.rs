@@ -1,13 +1,13 @@
 //! What a node stores of a commit over several nodes until the coordinator has decided: the edits it stands ready to
 //! make.
-use super::change::IndexEdit;
 use super::intent::{encode_step, take_bytes, take_number, take_step};
-use crate::io::txn::Txn;
-use crate::keys::{Key, Table};
-use crate::record::{CHECKSUM_LEN, checksum_of};
-use crate::segment::Appended;
-use crate::target::{Scope, Target};
-use crate::walk;
+use crate::format::keys::{Key, Table};
+use crate::format::record::{CHECKSUM_LEN, checksum_of};
+use crate::index::entries;
+use crate::index::txn::Txn;
+use crate::shard::change::IndexEdit;
+use crate::shard::segment::Appended;
+use crate::shard::{Scope, Target};
 use esker_types::info::ContainerId;
 use esker_types::ops::{Commit, CommitId};
 use esker_types::{Epoch, Error, ErrorKind, Result, Uuid};
@@ -161,7 +161,7 @@ fn take_long(rest: &mut &[u8]) -> Option<u64> {
 /// All commits that one index has.
 fn in_index(txn: &Txn) -> Result<Vec<Prepared>> {
     let mut found = Vec::new();
-    walk::table(txn, Table::Prepared, |key, value| found.push(Prepared::decode(key, value)))?;
+    entries::table(txn, Table::Prepared, |key, value| found.push(Prepared::decode(key, value)))?;
     found.into_iter().collect()
 }
 
@@ -188,9 +188,9 @@ pub(super) fn on(targets: &[Arc<Target>], number: u32) -> Result<Option<Prepared
 }
 
 /// The data on a target that only prepared commits name.
-pub(crate) fn staged_on(prepared: &[Prepared], number: u32) -> impl Iterator<Item = &Appended> {
+pub(crate) fn staged_on(prepared: &[Prepared], number: u32) -> Vec<Appended> {
     let parts = prepared.iter().flat_map(|it| &it.parts);
-    parts.filter(move |part| part.target == number).flat_map(|part| &part.staged)
+    parts.filter(|part| part.target == number).flat_map(|part| &part.staged).copied().collect()
 }
 
 #[cfg(test)]

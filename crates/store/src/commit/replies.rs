@@ -1,10 +1,10 @@
 //! The reply cache of a target: the last change of each slot of each session, so that a change that is sent again is
 //! answered and not repeated. It is part of the index, in the transaction of the change itself.
-use super::change::Change;
-use crate::io::txn::Txn;
-use crate::keys::{Key, Table};
-use crate::target::{Scope, Target};
-use crate::walk;
+use crate::format::keys::{Key, Table};
+use crate::index::entries;
+use crate::index::txn::Txn;
+use crate::shard::change::Change;
+use crate::shard::{Scope, Target};
 use esker_types::limits::CHANGE_IDS_MAX;
 use esker_types::ops::ChangeId;
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Result};
@@ -134,7 +134,7 @@ fn forget_oldest(change: &mut Change<'_>, surplus: usize) -> Result<u64> {
 /// Epoch and key of every entry; damaged ones count as the oldest.
 fn entries(txn: &Txn) -> Result<Vec<(Epoch, Vec<u8>)>> {
     let mut entries = Vec::new();
-    walk::table(txn, Table::Reply, |key, value| {
+    entries::table(txn, Table::Reply, |key, value| {
         if key.len() > count_key().len() {
             let epoch = parse(key, value).map_or(Epoch::default(), |(_, epoch)| epoch);
             entries.push((epoch, key.to_vec()));
@@ -211,13 +211,12 @@ mod tests {
                     change.put(&key, &value_of(&key, 1, change.epoch))
                 })
                 .unwrap();
-            let kept =
-                entries(target.view_of(crate::target::Scope::Committed).unwrap().committed())
-                    .unwrap()
-                    .len();
+            let kept = entries(target.view_of(crate::shard::Scope::Committed).unwrap().committed())
+                .unwrap()
+                .len();
             assert!(kept <= most, "{kept} are kept");
         }
-        let kept = entries(target.view_of(crate::target::Scope::Committed).unwrap().committed())
+        let kept = entries(target.view_of(crate::shard::Scope::Committed).unwrap().committed())
             .unwrap()
             .len();
         let newest = slots - kept as u16;

@@ -4,22 +4,19 @@
 //! On the node that decides, the same index transaction stores the decision. Everything here may be repeated and may
 //! arrive late. A preparation that arrives after its commit was resolved has a later epoch than that commit, since the
 //! clock of the node has passed it: it is recognized by that, and given up.
-use super::change::{IndexEdit, note_versions, with_room};
-use super::coordinate::{
-    INTENT_KEPT_MAX, applied_key, forget_intent, intent_key, repeat, while_held,
-};
+use super::coordinate::{INTENT_KEPT_MAX, forget_intent, intent_key, repeat, while_held};
 use super::decision::{Decision, decision_key};
-use super::doubt::{PREPARED, commit_all};
-use super::intent;
 use super::prepare::given_up;
-use super::prepared::{self, Prepared, PreparedPart, prepared_key};
-use crate::io::txn::{Txn, WriteTxn};
-use crate::keys::{Key, Table};
-use crate::pool::OpenPool;
-use crate::read_version::Version;
-use crate::segment::collect::dead_bytes;
-use crate::snapshots;
-use crate::target::{Scope, Target};
+use super::prepared::{Prepared, PreparedPart, prepared_key};
+use super::{intent, prepared};
+use crate::format::keys::{Key, Table};
+use crate::index::txn::{Txn, WriteTxn};
+use crate::shard::change::{IndexEdit, note_versions, with_room};
+use crate::shard::doubt::{PREPARED, applied_key, commit_on_all};
+use crate::shard::open_pool::OpenPool;
+use crate::shard::segment::collect::dead_bytes;
+use crate::shard::{Scope, Target, snapshots};
+use crate::shared::read_version::Version;
 use esker_types::ops::{Commit, CommitId, Outcome};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -160,7 +157,7 @@ impl OpenPool {
                 with_room(&resolving.targets, || resolving.attempt(WriteTxn::commit))
             })
         };
-        crate::destroyed::resume(self);
+        crate::commit::destroyed::resume(self);
         resolved
     }
 }
@@ -264,9 +261,7 @@ impl Resolving<'_> {
         }
         // Before anybody can see the commit: what is written later must be later than a snapshot.
         self.pool.control.pass_epoch(epoch);
-        let in_doubt: Vec<_> = self.targets.iter().map(|target| target.in_doubt()).collect();
-        let before = PREPARED | self.found.epoch.0;
-        commit_all(&in_doubt, before, txns, commit, epoch)
+        commit_on_all(&self.targets, Some(self.found.epoch), txns, commit, epoch)
     }
 }
 

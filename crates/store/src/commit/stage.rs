@@ -1,11 +1,11 @@
 //! Staging: cuts values into pieces and appends large ones to segments, before any lock is taken.
-use crate::catalog::Container;
-use crate::keys::{ARRAY, Key, SINGLE, Table};
-use crate::long_keys::LeftOut;
-use crate::record::{Body, Record};
-use crate::segment::header::HEADER_MAX;
-use crate::segment::{Append, Appended, Placed, Writer};
-use crate::target::Target;
+use crate::data::header::HEADER_MAX;
+use crate::format::keys::{ARRAY, Key, SINGLE, Table};
+use crate::format::long_keys::LeftOut;
+use crate::format::record::{Body, Record};
+use crate::shard::Target;
+use crate::shard::container::Container;
+use crate::shard::segment::{Append, Appended, Placed, Writer};
 use esker_types::limits::{
     AKEYS_PER_OP_MAX, EXTENT_BYTES_MAX, EXTENTS_PER_OP_MAX, INLINE_MAX, KEY_PAIR_MAX,
     KEY_WHOLE_MAX, RECORD_SIZE_MAX, SINGLE_VALUE_MAX,

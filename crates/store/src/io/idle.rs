@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Something that can be stored as a pointer.
-pub(super) trait Pointer: Sized {
+pub(crate) trait Pointer: Sized {
     /// What it points to.
     type Target;
 
@@ -42,7 +42,7 @@ impl<T> Slot<T> {
 }
 
 /// A pool of idle things. A thread usually finds the one it put back last.
-pub(super) struct IdlePool<P: Pointer> {
+pub(crate) struct IdlePool<P: Pointer> {
     slots: [Slot<P::Target>; SLOTS],
     /// Those for which there was no empty slot.
     rest: Mutex<Vec<P>>,
@@ -63,14 +63,14 @@ fn first_slot() -> usize {
 }
 
 impl<P: Pointer> IdlePool<P> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let slots = std::array::from_fn(|_| Slot(AtomicPtr::new(null_mut())));
         Self { slots, rest: Mutex::new(Vec::new()) }
     }
 
     /// Takes an idle one, if there is any.
     #[inline]
-    pub(super) fn take(&self) -> Option<P> {
+    pub(crate) fn take(&self) -> Option<P> {
         let idle = self.slots[first_slot()].take().or_else(|| self.take_anywhere());
         idle.map(P::from_raw)
     }
@@ -86,7 +86,7 @@ impl<P: Pointer> IdlePool<P> {
 
     /// Keeps one for the next [`IdlePool::take`].
     #[inline]
-    pub(super) fn put(&self, idle: P) {
+    pub(crate) fn put(&self, idle: P) {
         let raw = idle.into_raw();
         if !self.slots[first_slot()].put(raw) {
             self.put_anywhere(raw);

@@ -116,13 +116,13 @@ pub(crate) fn wait_shared(file: &File, byte: u64) -> io::Result<()> {
 }
 
 /// Drops all locks of `file`.
-pub(super) fn drop_all(file: &File) -> io::Result<()> {
+pub(crate) fn drop_all(file: &File) -> io::Result<()> {
     let mut all = request(LockKind::None, 0);
     all.l_len = 0;
     control(file, libc::F_OFD_SETLK, &mut all)
 }
 
 /// Drops the lock that this process, not an open file, has on a byte.
-pub(super) fn drop_of_process(file: &File, byte: u64) -> io::Result<()> {
+pub(crate) fn drop_of_process(file: &File, byte: u64) -> io::Result<()> {
     control(file, libc::F_SETLK, &mut request(LockKind::None, byte))
 }

@@ -1,14 +1,13 @@
-//! Mapping and I/O: the only place of the store where `unsafe` lives.
+//! Mapping and I/O: with LMDB ([`crate::index`]) the only place of the store where `unsafe` lives.
 //!
-//! Everything here turns a system facility (LMDB, mmap, record locks, fork) into a safe one. No
+//! Everything here turns a system facility (mmap, record locks, fork) into a safe one. No
 //! knowledge of objects, segments or pools belongs here.
 #![allow(unsafe_code)]
 
 mod copy;
 pub(crate) mod folder;
 pub(crate) mod huge;
-mod idle;
-pub(crate) mod index;
+pub(crate) mod idle;
 pub(crate) mod lock;
 pub(crate) mod map;
 pub(crate) mod own;
@@ -17,5 +16,4 @@ pub(crate) mod pin;
 mod summed;
 pub(crate) mod sys;
 pub(crate) mod turn;
-pub(crate) mod txn;
 pub(crate) mod writing;

@@ -52,7 +52,7 @@ pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
 }
 
 /// Metadata of an open file.
-pub(super) fn info_of(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
+pub(crate) fn info_of(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     // SAFETY: `stat` is plain data, for which all zeros is a valid value.
     let mut info: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open while `file` is borrowed, and `info` is ours to be written.

@@ -1,15 +1,19 @@
 //! Creates pools.
 use super::destroy::POOL;
 use super::{Pool, control_bytes};
+use crate::data;
+use crate::format::superblock::PAGE;
+use crate::format::superblock::{
+    self, Access, BUFFER_VERSION, FORMAT_VERSION, LOCKS, PART_VERSION, Superblock,
+};
+use crate::index::lmdb::{DATA, Index, Mode};
 use crate::io::folder::Folder;
 use crate::io::huge::Pace;
-use crate::io::index::{DATA, Index, Mode};
 use crate::io::own::Own;
 use crate::io::sys::FileSystem;
-use crate::io::txn::PAGE;
 use crate::io::{huge, lock, sys};
-use crate::superblock::{Access, BUFFER_VERSION, FORMAT_VERSION, LOCKS, PART_VERSION, Superblock};
-use crate::{control, data, lending, superblock};
+use crate::shard::lending;
+use crate::shared::control;
 use esker_types::info::{Durability, Medium, Part};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
 use esker_types::{Error, ErrorKind, Result, Uuid, check_label};
@@ -466,7 +470,7 @@ fn targets_of(spec: &PoolSpec) -> Result<u32> {
 /// Divides the bytes of the pool between targets, indexes and segments.
 pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<Superblock> {
     if spec.huge_pages && medium != Medium::Memory {
-        return Err(invalid(crate::huge::IN_MEMORY.to_owned()));
+        return Err(invalid(super::huge::IN_MEMORY.to_owned()));
     }
     let targets = targets_of(spec)?;
     let automatic = if growing { INDEX_PERCENT_FIRST } else { INDEX_PERCENT };

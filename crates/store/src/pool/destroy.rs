@@ -1,10 +1,10 @@
 //! Destroys pools.
-use super::OpenPool;
-use crate::control::{self, PROCESS_BYTES};
+use super::Pool;
+use crate::format::superblock::{self, Superblock};
 use crate::io::folder::{Folder, Use};
 use crate::io::lock;
-use crate::pool::Pool;
-use crate::superblock::{self, Superblock};
+use crate::shard::open_pool::OpenPool;
+use crate::shared::control::{self, PROCESS_BYTES};
 use esker_os::directory::{self, Kind, refuse_unless_writable};
 use esker_types::{Error, ErrorKind, Result};
 use std::io;

@@ -1,65 +1,47 @@
 //! Pools: directories with a superblock, a control file and targets.
+mod catalog;
 mod create;
 mod destroy;
+mod huge;
+mod inherited;
+mod leases;
 mod setup;
 mod verified;
 
+pub use catalog::ContainerSpec;
+pub(crate) use catalog::parse_container;
 pub use create::PoolSpec;
 pub(crate) use destroy::in_use;
+pub use huge::HugePages;
+pub use inherited::{PRESENCE, lock_file};
 #[cfg(test)]
 pub(crate) use setup::rebuild;
 pub(crate) use setup::{Purpose, declare_sound, refuse_damaged};
 
-use crate::catalog::Uses;
-use crate::commit::headroom_pages;
-use crate::control::{self, Control};
+use crate::format::superblock::Superblock;
 use crate::io::folder::Folder;
-use crate::io::index::read_only;
 use crate::io::sys;
 use crate::io::writing::Writing;
-use crate::leases::Leases;
-use crate::superblock::Superblock;
-use crate::target::Target;
+use crate::shard::Target;
+use crate::shard::open_pool::{Closed, OpenPool};
+use crate::shared::control::{self, Control};
+use crate::shared::double_open;
+use crate::shared::leases::Leases;
 use esker_os::{self as fork, ForkLock, PerProcess};
-use esker_types::info::{OpenMode, PoolInfo, Space};
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, Weak};
+
+/// Called with the bytes or entries that a long operation has dealt with, and with the total.
+pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 
 /// An open pool. Cheap to share. It survives a fork: the child opens the pool again with its first operation.
 pub struct Pool {
     path: PathBuf,
     current: PerProcess<Arc<OpenPool>>,
-}
-
-/// A pool as this process has it open: shared by all handles of the process, and closed with the last of them.
-pub struct OpenPool {
-    path: PathBuf,
-    /// Its superblock.
-    pub superblock: Superblock,
-    pub(crate) control: Arc<Control>,
-    /// Its targets.
-    pub targets: Vec<Arc<Target>>,
-    pub(crate) uses: Mutex<Uses>,
-    handles: Mutex<Handles>,
-    pub(crate) leases: Leases,
-    /// What was destroyed could not be emptied, because of a commit over several nodes.
-    pub(crate) is_left_over: AtomicBool,
-    generation: u64,
-    /// The last stamp of the indexes that it recorded.
-    stamped: AtomicU64,
-    /// Dropped last.
-    closed: Closed,
-}
-
-/// Handles of this process on the pool.
-#[derive(Default)]
-struct Handles {
-    shared: u32,
-    exclusive: bool,
 }
 
 /// An open pool of this process, and whether it is completely closed. It must be before it is opened again, since
@@ -76,15 +58,6 @@ fn identity(path: &Path) -> Result<(u64, u64)> {
     let failed = |error| Error::io(format_args!("looking at {}", path.display()), &error);
     let info = path.metadata().map_err(failed)?;
     Ok((info.dev(), info.ino()))
-}
-
-/// Set when everything declared before it has been dropped.
-struct Closed(Arc<AtomicBool>);
-
-impl Drop for Closed {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
 }
 
 /// Pools that this process has open, by device and inode of the directory: an index must not be opened twice.
@@ -111,7 +84,7 @@ pub fn record_clean_exit() {
     states.iter().for_each(|state| {
         // What a signal handler interrupted will never be done.
         if !Writing::is_here() {
-            state.flush_all();
+            flush_all(state);
         }
         state.record_clean();
     });
@@ -180,7 +153,7 @@ impl OpenPool {
         AT_EXIT.call_once(|| sys::at_exit(ending));
         if purpose == Purpose::Use && !state.control.read_only {
             // Only space depends on it, and the next process that opens the pool tries again.
-            let _ = crate::destroyed::empty_all(&state);
+            let _ = crate::commit::destroyed::empty_all(&state);
         }
         Ok(state)
     }
@@ -197,7 +170,7 @@ impl OpenPool {
         let control = Arc::new(Control::open(&folder, &superblock)?);
         // A record left behind would be taken for another copy of this library once its address is reused.
         let targets = setup::set_up(&folder, &superblock, &control, purpose)
-            .inspect_err(|_| crate::double_open::leave(&control))?;
+            .inspect_err(|_| double_open::leave(&control))?;
         Ok(Self {
             path: path.to_owned(),
             superblock,
@@ -209,80 +182,12 @@ impl OpenPool {
             is_left_over: AtomicBool::new(false),
             generation: fork::generation(),
             stamped: AtomicU64::new(0),
-            closed: Closed(Arc::default()),
+            closed: Closed::default(),
         })
     }
 
     fn record_clean(&self) {
         verified::end(&self.path, &self.superblock, &self.control, &self.stamped);
-    }
-
-    /// Adds a handle on the pool.
-    ///
-    /// # Errors
-    /// `Busy` if exclusive use conflicts.
-    pub fn connect(&self, mode: OpenMode) -> Result<()> {
-        if self.control.read_only && mode != OpenMode::ReadOnly {
-            return Err(read_only(&self.path));
-        }
-        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        let exclusive = mode == OpenMode::Exclusive;
-        let blocked = handles.exclusive || (exclusive && handles.shared > 0);
-        if blocked || (handles.shared == 0 && !self.control.use_pool(Some(mode))?) {
-            let message = format!("pool {} is in use, or in exclusive use", self.superblock.label);
-            return Err(Error::new(ErrorKind::Busy, message));
-        }
-        handles.shared += 1;
-        handles.exclusive = exclusive;
-        Ok(())
-    }
-
-    /// Removes a handle on the pool.
-    pub fn disconnect(&self) -> Result<()> {
-        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        handles.shared = handles.shared.saturating_sub(1);
-        if handles.shared == 0 {
-            handles.exclusive = false;
-            self.control.use_pool(None)?;
-        }
-        Ok(())
-    }
-
-    /// Label, space and properties of the pool.
-    pub fn info(&self) -> Result<PoolInfo> {
-        Ok(PoolInfo {
-            uuid: self.superblock.uuid,
-            label: self.superblock.label.clone(),
-            url: format!("esker:{}", self.path.display()),
-            targets: self.targets.iter().map(|target| self.space(target)).collect::<Result<_>>()?,
-            medium: self.superblock.medium,
-            durability: self.superblock.durability,
-        })
-    }
-
-    fn space(&self, target: &Target) -> Result<Space> {
-        let txn = target.index.read()?;
-        let (used, total) = target.pages_counted(&txn)?;
-        let bytes = txn.pages()?.bytes;
-        Ok(Space {
-            data_total: target.data_bytes(),
-            data_free: target.free_data_bytes()?,
-            index_total: total * bytes,
-            index_free: total.saturating_sub(used + headroom_pages(total)) * bytes,
-            is_shared: target.lending.is_some(),
-        })
-    }
-
-    /// Reader slots in use on the busiest target, over all processes.
-    pub fn readers(&self) -> Result<u32> {
-        let counts = self.targets.iter().map(|target| target.index.readers());
-        counts.collect::<Result<Vec<_>>>().map(|counts| counts.into_iter().max().unwrap_or(0))
-    }
-
-    /// Its path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -293,11 +198,25 @@ impl Drop for OpenPool {
             std::mem::forget(std::mem::take(&mut self.targets));
             return;
         }
-        self.release_all();
-        self.flush_all();
-        crate::double_open::leave(&self.control);
+        self.leases.release_all(&self.control);
+        flush_all(self);
+        double_open::leave(&self.control);
         setup::release_segments(&self.targets);
         self.record_clean();
+    }
+}
+
+/// Commits the buffered puts, before the pool is closed. What cannot be committed stays in the buffer, and what another process
+/// has locked is left to that process, which may be stopped.
+fn flush_all(pool: &OpenPool) {
+    if pool.control.read_only {
+        return;
+    }
+    let may_flush = |target: &&Arc<Target>| {
+        !target.is_in_doubt() && !pool.control.is_turn_taken(target.number())
+    };
+    for target in pool.targets.iter().filter(may_flush) {
+        let _ = target.flush();
     }
 }
 

@@ -1,12 +1,11 @@
 //! Sets up a pool for use: joins the processes that have it open, or, after a restart of the machine, rebuilds the
 //! control file from the indexes.
-use crate::commit::Prepared;
-use crate::control::{Control, ProcessSlot};
+use crate::commit::{Prepared, staged_on};
+use crate::data::table::SegmentState;
+use crate::format::superblock::Superblock;
 use crate::io::folder::Folder;
-use crate::segment::SegmentState;
-use crate::superblock::Superblock;
-use crate::target::{Scope, Target};
-use crate::walk;
+use crate::shard::{Scope, Target, walk};
+use crate::shared::control::{Control, ProcessSlot};
 use esker_types::info::Durability;
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -36,8 +35,10 @@ pub(super) fn set_up(
         if purpose == Purpose::Use {
             super::verified::begin(pool, superblock, control)?;
         }
-        let open =
-            |number| Target::open(pool, superblock, Arc::clone(control), number).map(Arc::new);
+        let open = |number| {
+            let control = Arc::clone(control);
+            Target::open(pool, superblock, control, number, crate::commit::settle).map(Arc::new)
+        };
         let targets = (0..superblock.targets).map(open).collect::<Result<Vec<_>>>()?;
         if superblock.has_old_log() {
             targets.iter().try_for_each(|target| refuse_old_log(superblock, target))?;
@@ -56,7 +57,7 @@ pub(super) fn set_up(
 
 /// Fails if the log of an experimental format has puts that the index lacks.
 fn refuse_old_log(superblock: &Superblock, target: &Target) -> Result<()> {
-    if !target.control.has_puts_in_old_log(target.number(), target.index.last_commit()?) {
+    if !target.control.has_puts_in_old_log(target.number(), target.last_commit()?) {
         return Ok(());
     }
     Err(Error::new(
@@ -86,7 +87,7 @@ fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
 /// Fails if an index is damaged. Verifies all pages, before a damaged one leads LMDB astray, and, if asked, the
 /// checksums of records.
 pub(crate) fn refuse_damaged(pool: &Folder, checksums: bool) -> Result<()> {
-    let found = crate::pages::check_all(pool, checksums)?;
+    let found = crate::index::pages::check_all(pool, checksums)?;
     let path = pool.path().display();
     let message = match (found.pages.first(), found.records.first()) {
         (None, None) => return Ok(()),
@@ -135,7 +136,7 @@ fn rebuild_all(targets: &[Arc<Target>]) -> Result<()> {
 
 /// Rebuilds the shared atomics of a target from its index, and from the commits that are prepared on the pool.
 pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
-    let usage = walk::usage(target, prepared)?;
+    let usage = walk::usage(target, &staged_on(prepared, target.number()))?;
     let atomics = target.shared();
     for number in 0..target.segment_count() {
         let segment = atomics.segment(number);
@@ -177,8 +178,8 @@ pub(super) fn release_segments(targets: &[Arc<Target>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::{Key, Table};
-    use crate::read_version::ReadVersion;
+    use crate::format::keys::{Key, Table};
+    use crate::shared::read_version::ReadVersion;
     use crate::tests::Scratch;
     use esker_types::ErrorKind;
 
@@ -194,7 +195,7 @@ mod tests {
             let target = &state.targets[1];
             let dead = Key::table(Table::Segment).push(&1_u32.to_be_bytes());
             target.change(|change| change.put(&dead, &1000_u64.to_le_bytes())).unwrap();
-            target.index.last_commit().unwrap()
+            target.last_commit().unwrap()
         };
         pool.close();
         let control = std::fs::File::options().write(true).open(pool.path().join("control"));
@@ -202,7 +203,7 @@ mod tests {
         pool.reopen();
         let state = pool.opened();
         let target = &state.targets[1];
-        assert_eq!(target.index.last_commit().unwrap(), last_commit);
+        assert_eq!(target.last_commit().unwrap(), last_commit);
         let whole = u64::from(target.segment_count()) * target.segment_bytes();
         assert_eq!(target.free_data_bytes().unwrap(), target.data_bytes());
         assert_eq!(target.shared().segment(1).load(), SegmentState::Dead);

@@ -3,10 +3,10 @@
 //! LMDB follows what a page says, so a damaged page leads reads and writes astray. Verifying all pages takes time.
 //! The control file records when that can be skipped: as long as a process lives that has verified them, and
 //! afterwards as long as the file system shows that nobody has written to the files since.
-use crate::control::{Control, ProcessSlot};
+use crate::format::superblock::{self, Superblock};
+use crate::index::lmdb::DATA;
 use crate::io::folder::Folder;
-use crate::io::index::DATA;
-use crate::superblock::{self, Superblock};
+use crate::shared::control::{Control, ProcessSlot};
 use esker_types::limits::PROCESSES_MAX;
 use esker_types::{Error, Result, StableHash};
 use std::hash::{BuildHasher, Hasher};
@@ -104,7 +104,7 @@ mod tests {
         let control = Arc::new(Control::open(&folder, &superblock).unwrap());
         set(&control);
         let known = is_as_left(&folder, &superblock, &control).unwrap();
-        crate::double_open::leave(&control);
+        crate::shared::double_open::leave(&control);
         known
     }
 

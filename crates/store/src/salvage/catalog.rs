@@ -1,11 +1,11 @@
 //! The containers of a damaged pool, and what else must be known before its data is read.
-use super::Losses;
-use super::SalvagedContainer;
 use super::shard::Shard;
-use crate::catalog::parse_container;
-use crate::commit::{IndexEdit, Intent};
-use crate::keys::{DataKey, Table, container_of};
-use crate::pages::Finding;
+use super::{Losses, SalvagedContainer};
+use crate::commit::Intent;
+use crate::format::keys::{DataKey, Table, container_of};
+use crate::index::pages::Finding;
+use crate::pool::parse_container;
+use crate::shard::change::IndexEdit;
 use esker_types::info::{ContainerId, ContainerInfo};
 use esker_types::{Extent, KeyKind, Result};
 use std::collections::{BTreeMap, BTreeSet, HashSet};

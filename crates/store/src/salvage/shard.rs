@@ -1,14 +1,14 @@
 //! The files of one target of a damaged pool.
 use super::Losses;
-use crate::control::{LeftInBuffer, left_in_buffer};
+use crate::data;
+use crate::format::keys::Table;
+use crate::format::record::Location;
+use crate::format::superblock::{self, Superblock};
+use crate::index::lmdb::DATA;
+use crate::index::pages::{Finding, Remains};
 use crate::io::folder::{Folder, Use};
-use crate::io::index::DATA;
-use crate::keys::Table;
-use crate::pages::{Finding, Remains};
-use crate::record::Location;
-use crate::superblock::Superblock;
-use crate::write_buffer::{Put, Puts};
-use crate::{data, superblock};
+use crate::shared::control::{LeftInBuffer, left_in_buffer};
+use crate::shared::write_buffer::{Put, Puts};
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{ErrorKind, Result};
 use std::fs::File;

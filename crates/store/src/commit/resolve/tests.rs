@@ -1,6 +1,6 @@
 //! Commits over several nodes, as one of the nodes sees them.
 use super::*;
-use crate::catalog::Container;
+use crate::shard::container::Container;
 use crate::tests::Scratch;
 use crate::{ContainerSpec, Pool, ReadVersion};
 use esker_types::info::{ContainerRef, Durability, OpenMode, Part};
@@ -216,7 +216,7 @@ fn what_is_prepared_survives_the_machine() {
             assert_eq!(pool.prepared().unwrap(), [commit(1, 0), commit(2, 1)]);
             assert_eq!(kind(pool.list_containers()), ErrorKind::InDoubt);
             assert_eq!(
-                kind(pool.targets[2].view_of(crate::target::Scope::Committed).map(drop)),
+                kind(pool.targets[2].view_of(crate::shard::Scope::Committed).map(drop)),
                 ErrorKind::InDoubt
             );
             assert_eq!(free(&pool), before);
@@ -454,7 +454,7 @@ fn a_preparation_that_finds_no_room_leaves_no_doubt() {
     assert_eq!(refused.kind(), ErrorKind::NoSpace, "{refused}");
     assert_eq!(pool.prepared().unwrap(), []);
     for target in &pool.targets {
-        target.view_of(crate::target::Scope::Committed).unwrap();
+        target.view_of(crate::shard::Scope::Committed).unwrap();
     }
     let op = WriteOp::PunchObject { cond: Cond::NONE };
     let writes = [(Write { oid: oid(), op }, vec![0, 1, 2])];

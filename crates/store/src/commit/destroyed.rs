@@ -1,0 +1,135 @@
+//! Frees what destroyed containers and snapshots left, in bounded batches. If a process dies meanwhile, the next one
+//! that opens the pool continues.
+use crate::format::keys::{DataKey, Key, Table};
+use crate::format::record::{Record, split_history};
+use crate::index::entries;
+use crate::index::txn::Txn;
+use crate::shard::change::Change;
+use crate::shard::open_pool::OpenPool;
+use crate::shard::reserved_pages::with_aged_pages;
+use crate::shard::{Scope, Target};
+use esker_types::info::ContainerId;
+use esker_types::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+/// Most entries removed per transaction.
+const BATCH_MAX: usize = 4096;
+
+/// Number of entries that one transaction removes. A removal copies the pages that it changes, so a large batch does not
+/// fit in the headroom of a full index.
+pub(crate) struct BatchSize(usize);
+
+impl Default for BatchSize {
+    fn default() -> Self {
+        Self(BATCH_MAX)
+    }
+}
+
+impl BatchSize {
+    /// Removes one batch; retries with smaller ones if there is no room.
+    pub(crate) fn run<T>(
+        &mut self,
+        target: &Target,
+        mut remove: impl FnMut(usize) -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            match with_aged_pages(&[target], || remove(self.0)) {
+                Err(error) if error.kind() == ErrorKind::NoSpace && self.0 > 1 => self.0 /= 4,
+                removed => return removed,
+            }
+        }
+    }
+}
+
+/// Key of the note that the history of a container is to be purged after a snapshot was destroyed.
+pub(crate) fn purge_key(container: ContainerId) -> Key {
+    Key::container(Table::Destroyed, container).push(b"S")
+}
+
+/// Frees everything that destroyed containers and snapshots left behind.
+pub(crate) fn empty_all(pool: &OpenPool) -> Result<()> {
+    let prefix = Key::table(Table::Destroyed);
+    let mut destroyed = Vec::new();
+    entries::each(pool.targets[0].view_of(Scope::Committed)?.committed(), &prefix, |key, _| {
+        if let Some((number, rest)) = key[prefix.len()..].split_first_chunk() {
+            destroyed.push((ContainerId(u32::from_be_bytes(*number)), rest.is_empty()));
+        }
+        Ok(())
+    })?;
+    destroyed.into_iter().try_for_each(|(container, whole)| match whole {
+        true => empty(pool, container),
+        false => pool.purge_history(container),
+    })
+}
+
+/// Notes whether everything was freed after a destruction. The destruction itself is done, so an error here is not an
+/// error of it: [`resume`] or the next process that opens the pool frees the rest.
+pub(crate) fn or_later(pool: &OpenPool, emptied: Result<()>) {
+    if emptied.is_err() {
+        pool.is_left_over.store(true, Ordering::Release);
+    }
+}
+
+/// Frees what could not be freed when it was destroyed.
+pub(crate) fn resume(pool: &OpenPool) {
+    if pool.is_left_over.swap(false, Ordering::AcqRel) {
+        or_later(pool, empty_all(pool));
+    }
+}
+
+/// Frees everything a destroyed container left behind. Handles that are still open are invalidated first.
+pub(crate) fn empty(pool: &OpenPool, container: ContainerId) -> Result<()> {
+    pool.control.destroyed_containers().fetch_add(1, Ordering::AcqRel);
+    for target in &pool.targets {
+        for table in [Table::Data, Table::History, Table::Snapshot, Table::Attribute, Table::Oid] {
+            let prefix = Key::container(table, container);
+            let mut batches = BatchSize::default();
+            let mut remove = |entries_max| {
+                target.change(|change| empty_batch(change, table, &prefix, entries_max))
+            };
+            while batches.run(target, &mut remove)? {}
+        }
+    }
+    pool.targets[0]
+        .change(|change| change.delete(&Key::container(Table::Destroyed, container)).map(|_| ()))
+}
+
+/// Removes one batch. True if there may be more.
+fn empty_batch(
+    change: &mut Change<'_>,
+    table: Table,
+    prefix: &Key,
+    entries_max: usize,
+) -> Result<bool> {
+    let batch = collect(change.txn(), prefix, entries_max)?;
+    for (key, value) in &batch {
+        if matches!(table, Table::Data | Table::History) {
+            change.count_dead(&record_of(table, key, value)?);
+        }
+        change.delete(key)?;
+    }
+    Ok(batch.len() == entries_max)
+}
+
+fn record_of<'v>(table: Table, key: &[u8], value: &'v [u8]) -> Result<Record<'v>> {
+    let record = match table {
+        Table::History => split_history(value)?.1,
+        _ => value,
+    };
+    Record::decode(DataKey::parse(key)?.body(), record)
+}
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn collect(txn: &Txn, prefix: &Key, entries_max: usize) -> Result<Entries> {
+    let mut found = Vec::new();
+    let full = Error::from(ErrorKind::Again);
+    let result = entries::each(txn, prefix, |key, value| {
+        found.push((key.to_vec(), value.to_vec()));
+        if found.len() == entries_max { Err(full.clone()) } else { Ok(()) }
+    });
+    match result {
+        Err(error) if error.kind() != ErrorKind::Again => Err(error),
+        _ => Ok(found),
+    }
+}

@@ -1,0 +1,429 @@
+//! Keys of the index: one byte for the table, then fields that sort as the table is to be sorted. `docs/format.md`
+//! has their layout.
+use super::long_keys::{self, DKEY_ROOM, LeftOut, damaged};
+use esker_types::info::ContainerId;
+use esker_types::limits::KEY_PAIR_MAX;
+use esker_types::{Epoch, KeyBuffer, ObjectId, Result, encoded_len};
+
+/// The tables of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Table {
+    /// Attributes and properties of the pool and its containers (target 0).
+    Attribute = b'A',
+    /// Present if an object of a Key-Value's type has an array.
+    Arrays = b'K',
+    /// Blocks of pages that the index does not use.
+    Block = b'B',
+    /// Containers by UUID (target 0).
+    Container = b'C',
+    /// Current content of objects.
+    Data = b'D',
+    /// Segments whose space is lent to the index.
+    Lent = b'E',
+    /// Earlier content that snapshots show.
+    History = b'H',
+    /// The intent of a commit over several targets: it is decided.
+    Intent = b'I',
+    /// Containers by label (target 0).
+    Label = b'L',
+    /// Number of the next container (target 0).
+    Next = b'N',
+    /// Next object id of each container (target 0).
+    Oid = b'O',
+    /// Commits over several nodes that are prepared here.
+    Prepared = b'W',
+    /// Reserved free pages.
+    ReservedPages = b'P',
+    /// The last change of each slot of each session.
+    Reply = b'R',
+    /// Number of dead bytes of each segment.
+    Segment = b'G',
+    /// Snapshots of containers.
+    Snapshot = b'S',
+    /// Commits over several nodes that this node has decided about.
+    Decision = b'V',
+    /// Destroyed containers and snapshots whose content is still to be freed.
+    Destroyed = b'X',
+}
+
+impl Table {
+    /// All of them.
+    const ALL: [Self; 18] = [
+        Self::Attribute,
+        Self::Arrays,
+        Self::Block,
+        Self::Container,
+        Self::Data,
+        Self::Lent,
+        Self::History,
+        Self::Intent,
+        Self::Label,
+        Self::Next,
+        Self::Oid,
+        Self::Prepared,
+        Self::Decision,
+        Self::ReservedPages,
+        Self::Reply,
+        Self::Segment,
+        Self::Snapshot,
+        Self::Destroyed,
+    ];
+
+    /// The table of a key.
+    pub(crate) fn of(key: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| Some(&(*table as u8)) == key.first())
+    }
+}
+
+/// True for an object of a Key-Value's type.
+pub(crate) fn is_kv(oid: ObjectId) -> bool {
+    oid.object_type().is_some_and(|kind| kind.is_kv())
+}
+
+/// Number of the container that a key belongs to, if its table has one; 0 for the pool itself.
+pub(crate) fn container_of(key: &[u8]) -> Option<u32> {
+    let number = key.get(TABLE_LEN..)?.first_chunk()?;
+    Some(u32::from_be_bytes(*number))
+}
+
+/// Follows the akey of a single value.
+pub(crate) const SINGLE: u8 = 1;
+/// Follows the akey of an extent of an array, in front of its first record.
+pub(crate) const ARRAY: u8 = 2;
+
+const TABLE_LEN: usize = 1;
+const CONTAINER_END: usize = TABLE_LEN + 4;
+/// Where the dkey begins in a data key.
+pub(crate) const OBJECT_END: usize = CONTAINER_END + 16;
+
+/// A key, or a prefix of keys, under construction. Ordinary ones need no allocation.
+#[derive(Debug)]
+pub(crate) struct Key {
+    len: usize,
+    short: [u8; SHORT_MAX],
+    /// The whole key, once it is longer than [`SHORT_MAX`].
+    long: Vec<u8>,
+}
+
+/// Bytes that suffice for all but unusual dkeys and akeys.
+const SHORT_MAX: usize = 96;
+
+impl Key {
+    /// All keys of a table.
+    #[inline]
+    pub(crate) fn table(table: Table) -> Self {
+        let mut short = [0; SHORT_MAX];
+        short[0] = table as u8;
+        Self { len: 1, short, long: Vec::new() }
+    }
+
+    /// All keys of a table that belong to a container.
+    #[inline]
+    pub(crate) fn container(table: Table, container: ContainerId) -> Self {
+        Self::table(table).push(&container.0.to_be_bytes())
+    }
+
+    /// All data of an object.
+    #[inline]
+    pub(crate) fn object(table: Table, container: ContainerId, oid: ObjectId) -> Self {
+        Self::container(table, container).push(&oid.to_bytes())
+    }
+
+    /// All data under a dkey.
+    #[inline]
+    pub(crate) fn dkey(
+        table: Table,
+        container: ContainerId,
+        oid: ObjectId,
+        dkey: &[u8],
+    ) -> Result<Self> {
+        let mut key = Self::object(table, container, oid);
+        key.put_dkey(oid, dkey)?;
+        Ok(key)
+    }
+
+    /// Appends a dkey to the prefix of an object, in place.
+    #[inline]
+    pub(crate) fn put_dkey(&mut self, oid: ObjectId, dkey: &[u8]) -> Result<()> {
+        long_keys::encode(oid.dkey_kind(), dkey, DKEY_ROOM, self)
+    }
+
+    /// All data under an akey; `self` is the prefix of its dkey.
+    #[inline]
+    pub(crate) fn akey(&self, oid: ObjectId, akey: &[u8]) -> Result<Self> {
+        let mut key = self.clone();
+        key.put_akey(oid, akey)?;
+        Ok(key)
+    }
+
+    /// Appends an akey to the prefix of a dkey, in place.
+    #[inline]
+    pub(crate) fn put_akey(&mut self, oid: ObjectId, akey: &[u8]) -> Result<()> {
+        long_keys::encode(oid.akey_kind(), akey, self.akey_room(), self)
+    }
+
+    /// Bytes an encoded akey can take; `self` is the prefix of its dkey.
+    #[inline]
+    fn akey_room(&self) -> usize {
+        (OBJECT_END + KEY_PAIR_MAX).saturating_sub(self.len())
+    }
+
+    /// What keys under an akey leave out; `self` is the prefix of its dkey.
+    pub(crate) fn left_out<'k>(
+        &self,
+        oid: ObjectId,
+        dkey: &'k [u8],
+        akey: &'k [u8],
+    ) -> LeftOut<'k> {
+        LeftOut {
+            dkey: long_keys::left_out(oid.dkey_kind(), dkey, DKEY_ROOM),
+            akey: long_keys::left_out(oid.akey_kind(), akey, self.akey_room()),
+        }
+    }
+
+    /// Key of the single value; `self` is the prefix of its akey.
+    #[inline]
+    pub(crate) fn single(&self) -> Self {
+        self.clone().push(&[SINGLE])
+    }
+
+    /// What the keys of all extents of an array begin with; `self` is the prefix of its akey.
+    pub(crate) fn array(&self) -> Self {
+        self.clone().push(&[ARRAY])
+    }
+
+    /// Key of the extent that begins at record `start`; `self` is the prefix of its akey.
+    pub(crate) fn extent(&self, start: u64) -> Self {
+        self.array().push(&start.to_be_bytes())
+    }
+
+    /// The same with more bytes appended.
+    #[inline]
+    pub(crate) fn push(mut self, bytes: &[u8]) -> Self {
+        self.put(bytes);
+        self
+    }
+
+    /// The same key in the table of `other`.
+    pub(crate) fn with_table_of(mut self, other: &Self) -> Self {
+        if let (Some(mine), Some(theirs)) = (self.bytes_mut().first_mut(), other.first()) {
+            *mine = *theirs;
+        }
+        self
+    }
+
+    /// The first key behind all keys that begin with `self`.
+    pub(crate) fn successor(&self) -> Self {
+        let kept = self.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
+        let mut next = Self { len: 0, short: [0; SHORT_MAX], long: Vec::new() }.push(&self[..kept]);
+        if let Some(last) = next.bytes_mut().last_mut() {
+            *last += 1;
+        }
+        next
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self.long.is_empty() {
+            true => &mut self.short[..self.len],
+            false => &mut self.long,
+        }
+    }
+
+    #[cold]
+    fn put_long(&mut self, bytes: &[u8]) {
+        if self.long.is_empty() {
+            self.long.extend_from_slice(&self.short[..self.len]);
+        }
+        self.long.extend_from_slice(bytes);
+    }
+}
+
+impl Clone for Key {
+    /// Inlined, and without a call for short keys: each read and write makes several.
+    #[inline]
+    fn clone(&self) -> Self {
+        let long = if self.long.is_empty() { Vec::new() } else { self.long.clone() };
+        Self { len: self.len, short: self.short, long }
+    }
+}
+
+impl KeyBuffer for Key {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        match self.short.get_mut(self.len..self.len + bytes.len()) {
+            Some(place) if self.long.is_empty() => {
+                place.copy_from_slice(bytes);
+                self.len += bytes.len();
+            }
+            _ => self.put_long(bytes),
+        }
+    }
+}
+
+impl std::ops::Deref for Key {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        if self.long.is_empty() { &self.short[..self.len] } else { &self.long }
+    }
+}
+
+/// The parts of a data or history key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DataKey<'k> {
+    whole: &'k [u8],
+    /// The object.
+    pub(crate) oid: ObjectId,
+    dkey_end: usize,
+    akey_end: usize,
+    /// First record of an extent; `None` for a single value.
+    pub(crate) start: Option<u64>,
+    /// When the value of a history key was written.
+    pub(crate) created: Option<Epoch>,
+}
+
+impl<'k> DataKey<'k> {
+    /// Parses a key of table [`Table::Data`] or [`Table::History`].
+    pub(crate) fn parse(whole: &'k [u8]) -> Result<Self> {
+        Self::try_parse(whole).ok_or_else(damaged)
+    }
+
+    fn try_parse(whole: &'k [u8]) -> Option<Self> {
+        let oid = ObjectId::from_bytes(whole.get(CONTAINER_END..OBJECT_END)?.try_into().ok()?);
+        let dkey_end = OBJECT_END + encoded_len(oid.dkey_kind(), &whole[OBJECT_END..])?;
+        let akey_end = dkey_end + encoded_len(oid.akey_kind(), &whole[dkey_end..])?;
+        let (kind, mut rest) = whole[akey_end..].split_first()?;
+        let start = match *kind {
+            SINGLE => None,
+            ARRAY => Some(take_u64(&mut rest)?),
+            _ => return None,
+        };
+        let created = match whole.first() {
+            Some(&table) if table == Table::History as u8 => Some(Epoch(take_u64(&mut rest)?)),
+            _ => None,
+        };
+        rest.is_empty().then_some(Self { whole, oid, dkey_end, akey_end, start, created })
+    }
+
+    /// All of it.
+    pub(crate) fn whole(&self) -> &'k [u8] {
+        self.whole
+    }
+
+    /// The container.
+    pub(crate) fn container(&self) -> ContainerId {
+        let bytes = self.whole[TABLE_LEN..CONTAINER_END].try_into().unwrap_or_default();
+        ContainerId(u32::from_be_bytes(bytes))
+    }
+
+    /// The part of the dkey that is in the key, and whether that is all of it.
+    pub(crate) fn dkey_start(&self) -> Option<(Vec<u8>, bool)> {
+        long_keys::start(self.oid.dkey_kind(), &self.whole[OBJECT_END..self.dkey_end])
+    }
+
+    /// The part of the akey that is in the key, and whether that is all of it.
+    pub(crate) fn akey_start(&self) -> Option<(Vec<u8>, bool)> {
+        long_keys::start(self.oid.akey_kind(), &self.whole[self.dkey_end..self.akey_end])
+    }
+
+    /// The dkey as its user wrote it. `left_out` comes from the record under the key.
+    pub(crate) fn dkey(&self, left_out: LeftOut<'_>) -> Result<Vec<u8>> {
+        let encoded = &self.whole[OBJECT_END..self.dkey_end];
+        long_keys::decode(self.oid.dkey_kind(), encoded, left_out.dkey)
+    }
+
+    /// The akey as its user wrote it.
+    pub(crate) fn akey(&self, left_out: LeftOut<'_>) -> Result<Vec<u8>> {
+        let encoded = &self.whole[self.dkey_end..self.akey_end];
+        long_keys::decode(self.oid.akey_kind(), encoded, left_out.akey)
+    }
+
+    /// The part of the key up to and with the dkey.
+    pub(crate) fn dkey_prefix(&self) -> &'k [u8] {
+        &self.whole[..self.dkey_end]
+    }
+
+    /// The same in the data table, as a key.
+    pub(crate) fn akey_in_data(&self) -> Key {
+        Key::table(Table::Data).push(&self.akey_prefix()[TABLE_LEN..])
+    }
+
+    /// The part of the key up to and with the akey.
+    pub(crate) fn akey_prefix(&self) -> &'k [u8] {
+        &self.whole[..self.akey_end]
+    }
+
+    /// Everything but the table and, for a history key, the epoch: the same in both tables.
+    pub(crate) fn body(&self) -> &'k [u8] {
+        let tail = if self.created.is_some() { 8 } else { 0 };
+        &self.whole[TABLE_LEN..self.whole.len() - tail]
+    }
+}
+
+fn take_u64(bytes: &mut &[u8]) -> Option<u64> {
+    let (head, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(u64::from_be_bytes(*head))
+}
+
+/// Key of the past of the data key `data`, which was written at `created`.
+pub(crate) fn history_key(data: &[u8], created: Epoch) -> Key {
+    let body = data.get(TABLE_LEN..).unwrap_or_default();
+    Key::table(Table::History).push(body).push(&created.0.to_be_bytes())
+}
+
+/// The same position in another table.
+pub(crate) fn in_table(table: Table, key: &[u8]) -> Key {
+    Key::table(table).push(key.get(TABLE_LEN..).unwrap_or_default())
+}
+
+/// The segment that a key of [`Table::Segment`] or [`Table::Lent`] names.
+pub(crate) fn segment_of(key: &[u8]) -> Option<u32> {
+    let (_table, number) = key.split_first()?;
+    number.try_into().ok().map(u32::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_any_length_are_built_alike() {
+        let mut key = Key::table(Table::Data);
+        let mut plain = vec![Table::Data as u8];
+        for len in (0..SHORT_MAX).chain([1, 500]) {
+            let piece = vec![len as u8; len % 7 + len / 100];
+            key = key.push(&piece);
+            plain.extend(&piece);
+            assert_eq!(*key, *plain);
+            assert_eq!(*key.clone().with_table_of(&Key::table(Table::Label)), *{
+                let mut other = plain.clone();
+                other[0] = Table::Label as u8;
+                other
+            });
+        }
+        let end = [plain.clone(), vec![0xff; 3]].concat();
+        let next = Key::table(Table::Data).push(&end[1..]).successor();
+        assert!(*next > *end && *next > *plain && next.len() == plain.len());
+    }
+
+    #[test]
+    fn random_keys_are_parsed_or_refused() {
+        let mut random = crate::tests::Random::new(3);
+        for round in 0..esker_testing::rounds(50_000) {
+            let mut key = random.bytes(80);
+            if let Some(table) = key.first_mut() {
+                *table = if round % 2 == 0 { Table::Data as u8 } else { Table::History as u8 };
+            }
+            // Zeros and small bytes are what keys end with.
+            key.iter_mut().skip(OBJECT_END).for_each(|byte| *byte %= 4);
+            let Ok(parts) = DataKey::parse(&key) else { continue };
+            let left_out = LeftOut { dkey: &[], akey: &[1] };
+            let _ = (parts.dkey(left_out), parts.akey(left_out), parts.container());
+            assert!(parts.dkey_prefix().len() <= parts.akey_prefix().len());
+            assert!(parts.akey_prefix().len() < key.len() && parts.body().len() < key.len());
+        }
+    }
+}

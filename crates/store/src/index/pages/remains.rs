@@ -1,0 +1,166 @@
+//! Reads what can still be read of a damaged index.
+//!
+//! Sound pages are visited through the tree. A page that cannot be followed leaves a gap in the keys. What belongs
+//! into a gap is looked for among pages to which nothing refers any more: in a sound index each page is in use or
+//! listed as free, so if the list of free pages is sound, a page that is in neither place was lost with the gap.
+use super::page::Meta;
+use super::tree::{Gap, Keys, Visit, Walk, key_range};
+use super::{PAGE, meta, page, read_page};
+use esker_types::Result;
+use std::cell::RefCell;
+use std::fs::File;
+
+/// An index file that may be damaged, and is only read.
+pub(crate) struct Remains {
+    file: File,
+    /// The newest state that can be found.
+    state: Option<Meta>,
+    /// What is wrong with the file as a whole.
+    trouble: Option<String>,
+}
+
+/// Something found in an index, or missing in it.
+pub(crate) enum Finding<'v> {
+    /// An entry of a sound page.
+    Entry(&'v [u8], &'v [u8]),
+    /// An entry of a damaged page, which may itself be damaged.
+    Doubtful(&'v [u8], &'v [u8]),
+    /// A key whose value cannot be read.
+    Broken(&'v [u8]),
+    /// A page that cannot be followed. What is found of its keys is reported too.
+    Gap(&'v Gap),
+}
+
+impl Remains {
+    /// Finds the newest state in a file that should have `bytes` bytes.
+    pub(crate) fn of(file: File, bytes: u64) -> Self {
+        let pages = bytes / PAGE as u64;
+        let (first, second) = (meta(&file, 0), meta(&file, 1));
+        let newest = super::newest_meta(&file);
+        let trouble = newest.as_ref().err().cloned();
+        let newest = newest.ok().or(match (first, second) {
+            (Ok(first), Ok(second)) if first.txn < second.txn => Some(second),
+            (Ok(one), _) | (_, Ok(one)) => Some(one),
+            _ => None,
+        });
+        let mut state = newest;
+        if let Some(meta) = &mut state {
+            meta.last_page = meta.last_page.min(pages.saturating_sub(1));
+        }
+        Self { file, state, trouble }
+    }
+
+    /// What is wrong with the file as a whole.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Number of the last commit of the index.
+    pub(crate) fn last_commit(&self) -> Option<u64> {
+        self.state.as_ref().map(|meta| meta.txn)
+    }
+
+    /// Number of entries the index had.
+    pub(crate) fn entries(&self) -> u64 {
+        self.state.as_ref().map_or(0, |meta| meta.main.entries)
+    }
+
+    /// True if nobody has written to the file since.
+    pub(crate) fn is_as_it_was(&self) -> bool {
+        let now = super::newest_meta(&self.file).map(|meta| meta.txn).ok();
+        now.is_none() || now == self.state.as_ref().map(|meta| meta.txn)
+    }
+
+    /// Reports all that can be read and all that cannot, except values on overflow pages that are not `wanted`.
+    pub(crate) fn visit(
+        &self,
+        wanted: fn(&[u8]) -> bool,
+        found: &mut dyn FnMut(Finding<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(meta) = &self.state else { return Ok(()) };
+        let (file, gaps) = (&self.file, RefCell::default());
+        let mut visitor = Visitor { file, wanted, found, gaps: &gaps, outcome: Ok(()) };
+        let mut walk = Walk::new(file, meta, &mut visitor);
+        walk.tree(&meta.free, Keys::Numbers);
+        let free_is_sound = walk.problems.is_empty();
+        if !free_is_sound {
+            walk.forget();
+        }
+        walk.tree(&meta.main, Keys::Bytes);
+        let gaps = gaps.take();
+        if free_is_sound && !gaps.is_empty() {
+            for number in strays(file, &walk, &gaps, meta.last_page) {
+                read_page(file, number).iter().for_each(|page| walk.stray(number, page));
+            }
+        }
+        visitor.outcome
+    }
+}
+
+/// Leaf pages to which nothing refers and that fit into gaps. If two of them have the same keys, one is out of date,
+/// and neither is used.
+fn strays(file: &File, walk: &Walk<'_>, gaps: &[Gap], last_page: u64) -> Vec<u64> {
+    let mut found: Vec<(Vec<u8>, Vec<u8>, u64)> = Vec::new();
+    let mut number = 2;
+    while number <= last_page {
+        let page = Some(number).filter(|page| !walk.is_reached(*page));
+        let page = page.and_then(|page| read_page(file, page)).unwrap_or_default();
+        let range = key_range(&page, number);
+        let fits =
+            |(first, last): &(&[u8], &[u8])| gaps.iter().any(|gap| gap.has(first) && gap.has(last));
+        found.extend(range.filter(fits).map(|(a, b)| (a.to_vec(), b.to_vec(), number)));
+        // Data on overflow pages may look like an old page.
+        number = number.saturating_add(page::overflow_length(&page, number).unwrap_or(1).max(1));
+    }
+    found.sort();
+    let overlaps = |at: usize| at > 0 && found[at].0 <= found[at - 1].1;
+    let alone = |at: &usize| !overlaps(*at) && (at + 1 == found.len() || !overlaps(at + 1));
+    (0..found.len()).filter(alone).map(|at| found[at].2).collect()
+}
+
+/// Passes on what is found.
+struct Visitor<'v> {
+    file: &'v File,
+    wanted: fn(&[u8]) -> bool,
+    found: &'v mut dyn FnMut(Finding<'_>) -> Result<()>,
+    gaps: &'v RefCell<Vec<Gap>>,
+    outcome: Result<()>,
+}
+
+impl Visitor<'_> {
+    fn tell(&mut self, find: Finding<'_>) {
+        if self.outcome.is_ok() {
+            self.outcome = (self.found)(find);
+        }
+    }
+}
+
+impl Visit for Visitor<'_> {
+    fn wants(&self, key: &[u8]) -> bool {
+        (self.wanted)(key)
+    }
+
+    fn entry(&mut self, key: &[u8], value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.tell(Finding::Entry(key, value)),
+            None if (self.wanted)(key) => self.tell(Finding::Broken(key)),
+            None => self.tell(Finding::Entry(key, &[])),
+        }
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        self.tell(Finding::Gap(&gap));
+        let page = Some(gap.page).filter(|_| gap.holds_entries);
+        let page = page.and_then(|number| read_page(self.file, number)).unwrap_or_default();
+        for (key, value) in page::nodes_left(&page) {
+            if gap.has(key) {
+                self.tell(Finding::Doubtful(key, value));
+            }
+        }
+        self.gaps.borrow_mut().push(gap);
+    }
+
+    fn is_over(&self) -> bool {
+        self.outcome.is_err()
+    }
+}

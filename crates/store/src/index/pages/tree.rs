@@ -1,0 +1,354 @@
+//! Walks the trees of an index, page by page.
+use super::page::{Content, Meta, Node, Sort, Tree, u64_at};
+use super::{PAGE, PROBLEMS_MAX, page, read_page};
+use std::cmp::Ordering;
+use std::fs::File;
+
+/// Deepest tree that LMDB supports.
+const DEPTH_MAX: u16 = 32;
+
+/// How keys of a tree compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// As byte strings: in the tree of the index itself.
+    Bytes,
+    /// As transaction numbers: in the tree of free pages.
+    Numbers,
+}
+
+impl Keys {
+    fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Self::Bytes => a.cmp(b),
+            Self::Numbers => u64_at(a, 0).cmp(&u64_at(b, 0)),
+        }
+    }
+
+    fn are_sound(self, key: &[u8]) -> bool {
+        match self {
+            Self::Bytes => !key.is_empty(),
+            Self::Numbers => key.len() == 8,
+        }
+    }
+
+    /// Flags of such a tree, apart from those of the whole file.
+    fn depth_is_sound(self, tree: &Tree) -> bool {
+        let flags_fit = self == Self::Numbers || tree.flags == 0;
+        let depth_fits = (tree.depth == 0) == tree.root.is_none() && tree.depth <= DEPTH_MAX;
+        flags_fit && depth_fits
+    }
+}
+
+/// The range of keys of a page that cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    /// The page.
+    pub(crate) page: u64,
+    /// It should be a leaf, and no other page refers to it.
+    pub(super) holds_entries: bool,
+    /// Lower bound of its keys; `None` at the beginning of the index.
+    pub(crate) from: Option<Vec<u8>>,
+    /// Upper bound of its keys, exclusive; `None` at the end of the index.
+    pub(crate) below: Option<Vec<u8>>,
+}
+
+impl Gap {
+    /// True if a key is in the range.
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        self.from.as_deref().is_none_or(|from| key >= from)
+            && self.below.as_deref().is_none_or(|below| key < below)
+    }
+}
+
+/// Receives what a walk finds.
+pub(super) trait Visit {
+    /// True if the value of a key is wanted even if it is on overflow pages.
+    fn wants(&self, key: &[u8]) -> bool;
+    /// An entry of a sound page; without its value if that is on overflow pages that are not wanted or are damaged.
+    fn entry(&mut self, key: &[u8], value: Option<&[u8]>);
+    /// A page that cannot be followed.
+    fn gap(&mut self, gap: Gap);
+    /// True to end the walk.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// A walk over every page of an index.
+pub(super) struct Walk<'f> {
+    file: &'f File,
+    txn: u64,
+    last_page: u64,
+    /// One bit per page that is in use or listed as free.
+    reached: Vec<u64>,
+    pub(super) problems: Vec<String>,
+    visit: &'f mut dyn Visit,
+}
+
+/// Number of pages and entries found in a tree.
+#[derive(Default)]
+struct TreeCounts {
+    branch_pages: u64,
+    leaf_pages: u64,
+    overflow_pages: u64,
+    entries: u64,
+}
+
+/// Position of a page: its level (the root has 1) and the range of its keys.
+#[derive(Clone)]
+struct PagePosition {
+    level: u16,
+    from: Option<Vec<u8>>,
+    below: Option<Vec<u8>>,
+}
+
+impl<'f> Walk<'f> {
+    pub(super) fn new(file: &'f File, meta: &Meta, visit: &'f mut dyn Visit) -> Self {
+        let (txn, last_page) = (meta.txn, meta.last_page);
+        let mut walk =
+            Self { file, txn, last_page, reached: Vec::new(), problems: Vec::new(), visit };
+        walk.forget();
+        walk
+    }
+
+    /// Resets which pages were reached.
+    pub(super) fn forget(&mut self) {
+        self.reached = vec![0; (self.last_page / 64 + 1) as usize];
+        self.reached[0] = 0b11;
+    }
+
+    fn report(&mut self, trouble: String) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(trouble);
+        }
+    }
+
+    /// Walks a tree.
+    pub(super) fn tree(&mut self, tree: &Tree, keys: Keys) {
+        let place = PagePosition { level: 1, from: None, below: None };
+        if !keys.depth_is_sound(tree) {
+            let trouble = format!("a tree of depth {} is described wrongly", tree.depth);
+            return self.lose(tree.root.unwrap_or(0), &place, u16::MAX, keys, trouble);
+        }
+        let mut met = TreeCounts::default();
+        if let Some(root) = tree.root {
+            self.page(root, place, tree.depth, keys, &mut met);
+        }
+        let told = [tree.branch_pages, tree.leaf_pages, tree.overflow_pages, tree.entries];
+        let found = [met.branch_pages, met.leaf_pages, met.overflow_pages, met.entries];
+        if self.problems.is_empty() && told != found {
+            self.report(format!("a tree has {found:?} pages and entries, {told:?} are told"));
+        }
+    }
+
+    /// True if a page was reached.
+    pub(super) fn is_reached(&self, number: u64) -> bool {
+        self.reached.get((number / 64) as usize).is_none_or(|word| word & 1 << (number % 64) != 0)
+    }
+
+    /// Marks a page as reached; reports it if it cannot be or was before.
+    fn reach(&mut self, number: u64, what: &str) -> Result<(), String> {
+        if number < 2 || number > self.last_page {
+            return Err(format!("{what} {number} does not exist"));
+        }
+        if self.is_reached(number) {
+            return Err(format!("{what} {number} is used twice"));
+        }
+        self.reached[(number / 64) as usize] |= 1 << (number % 64);
+        Ok(())
+    }
+
+    /// Reports a page that cannot be followed.
+    fn lose(&mut self, page: u64, place: &PagePosition, depth: u16, keys: Keys, trouble: String) {
+        self.report(trouble);
+        if keys == Keys::Bytes {
+            let PagePosition { level, from, below } = place.clone();
+            // A page that is also used elsewhere proves nothing here.
+            let holds_entries = level == depth && !self.is_reached(page);
+            self.visit.gap(Gap { page, holds_entries, from, below });
+        }
+    }
+
+    fn page(
+        &mut self,
+        number: u64,
+        place: PagePosition,
+        depth: u16,
+        keys: Keys,
+        met: &mut TreeCounts,
+    ) {
+        if self.visit.is_over() {
+            return;
+        }
+        let sort = if place.level < depth { Sort::Branch } else { Sort::Leaf };
+        let page = read_page(self.file, number).filter(|_| number <= self.last_page);
+        let page = page.ok_or_else(|| format!("page {number} does not exist"));
+        let nodes = page.as_deref().map_err(Clone::clone).and_then(|page| {
+            let nodes = sound_nodes(page, number, &place, sort, keys)?;
+            self.reach(number, "page").map(|()| nodes)
+        });
+        match (nodes, sort) {
+            (Err(trouble), _) => self.lose(number, &place, depth, keys, trouble),
+            (Ok(nodes), Sort::Branch) => {
+                met.branch_pages += 1;
+                self.children(&nodes, &place, depth, keys, met);
+            }
+            (Ok(nodes), Sort::Leaf) => self.leaf(&nodes, keys, met),
+        }
+    }
+
+    fn leaf(&mut self, nodes: &[Node<'_>], keys: Keys, met: &mut TreeCounts) {
+        met.leaf_pages += 1;
+        met.entries += nodes.len() as u64;
+        nodes.iter().for_each(|node| self.entry(node, keys, met));
+    }
+
+    /// Visits a leaf page that no other page refers to, if it is sound.
+    pub(super) fn stray(&mut self, number: u64, page: &[u8]) {
+        let place = PagePosition { level: 1, from: None, below: None };
+        let nodes = sound_nodes(page, number, &place, Sort::Leaf, Keys::Bytes);
+        if let (Ok(nodes), Ok(())) = (nodes, self.reach(number, "page")) {
+            self.leaf(&nodes, Keys::Bytes, &mut TreeCounts::default());
+        }
+    }
+
+    fn children(
+        &mut self,
+        nodes: &[Node<'_>],
+        place: &PagePosition,
+        depth: u16,
+        keys: Keys,
+        met: &mut TreeCounts,
+    ) {
+        for (index, node) in nodes.iter().enumerate() {
+            let Content::Child(number) = node.content else { continue };
+            // The first key of a branch page is not stored: it is the lower bound of the page.
+            let from = if index == 0 { place.from.clone() } else { Some(node.key.to_vec()) };
+            let next = nodes.get(index + 1).map(|next| next.key.to_vec());
+            let below = next.or_else(|| place.below.clone());
+            self.page(
+                number,
+                PagePosition { level: place.level + 1, from, below },
+                depth,
+                keys,
+                met,
+            );
+        }
+    }
+
+    fn entry(&mut self, node: &Node<'_>, keys: Keys, met: &mut TreeCounts) {
+        let wanted = keys == Keys::Numbers || self.visit.wants(node.key);
+        let big;
+        let data = match node.content {
+            Content::Child(_) => return,
+            Content::Data(data) => Some(data),
+            Content::Big { page, len } => {
+                big = self.big(page, len, wanted, met);
+                big.as_ref().ok().and_then(|pages| page::overflow_data(pages, len))
+            }
+        };
+        match (keys, data) {
+            (Keys::Numbers, Some(data)) => {
+                self.free_pages(u64_at(node.key, 0).unwrap_or(u64::MAX), data);
+            }
+            (Keys::Numbers, None) => {}
+            (Keys::Bytes, data) => self.visit.entry(node.key, data),
+        }
+    }
+
+    /// Verifies overflow pages; returns their data if it is wanted.
+    fn big(
+        &mut self,
+        first: u64,
+        len: usize,
+        wanted: bool,
+        met: &mut TreeCounts,
+    ) -> Result<Vec<u8>, ()> {
+        let count = page::overflow_pages(len);
+        if count > self.last_page {
+            self.report(format!("page {first} begins {len} bytes, more than there are"));
+            return Err(());
+        }
+        met.overflow_pages += count;
+        let mut reach = |step| self.reach(first.saturating_add(step), "overflow page");
+        if let Err(trouble) = (0..count).try_for_each(&mut reach) {
+            self.report(trouble);
+            return Err(());
+        }
+        let head = read_page(self.file, first);
+        if !head.is_some_and(|head| page::is_overflow(&head, first, count)) {
+            self.report(format!("page {first} does not begin {len} bytes of data"));
+            return Err(());
+        }
+        let wanted = if wanted { count } else { 0 };
+        let pages = (first..first + wanted).map(|number| read_page(self.file, number));
+        Ok(pages.collect::<Option<Vec<_>>>().unwrap_or_default().concat())
+    }
+
+    /// A list of free pages: their count, then their numbers in descending order.
+    fn free_pages(&mut self, txn: u64, data: &[u8]) {
+        let count = u64_at(data, 0).filter(|count| *count < (data.len() / 8) as u64);
+        let Some(count) = count.filter(|_| (1..=self.txn).contains(&txn)) else {
+            return self.report(format!("the list of pages freed by {txn} is damaged"));
+        };
+        let mut before = u64::MAX;
+        for index in 1..=count as usize {
+            let number = u64_at(data, index * 8).unwrap_or(0);
+            if number >= before {
+                return self.report(format!("the list of pages freed by {txn} is out of order"));
+            }
+            before = number;
+            if let Err(trouble) = self.reach(number, "free page") {
+                self.report(trouble);
+            }
+        }
+    }
+}
+
+/// First and last key of a sound leaf page, wherever it belongs.
+pub(super) fn key_range(page: &[u8], number: u64) -> Option<(&[u8], &[u8])> {
+    let place = PagePosition { level: 1, from: None, below: None };
+    let nodes = sound_nodes(page, number, &place, Sort::Leaf, Keys::Bytes).ok()?;
+    Some((nodes.first()?.key, nodes.last()?.key))
+}
+
+/// The nodes of a page if they fit its position, else what is wrong with it.
+fn sound_nodes<'p>(
+    page: &'p [u8],
+    number: u64,
+    place: &PagePosition,
+    sort: Sort,
+    keys: Keys,
+) -> Result<Vec<Node<'p>>, String> {
+    let nodes = page::nodes(page, number, sort);
+    let sound = nodes.and_then(|nodes| match disorder(&nodes, place, sort, keys) {
+        None => Ok(nodes),
+        Some(trouble) => Err(trouble),
+    });
+    sound.map_err(|trouble| format!("page {number} {trouble}"))
+}
+
+/// What is wrong with the order of keys on a page.
+fn disorder(
+    nodes: &[Node<'_>],
+    place: &PagePosition,
+    sort: Sort,
+    keys: Keys,
+) -> Option<&'static str> {
+    let least = usize::from(sort == Sort::Branch && keys == Keys::Bytes) + 1;
+    if nodes.len() < least || nodes.len() > PAGE / 2 {
+        return Some("has too few nodes");
+    }
+    let stored = nodes.get(usize::from(sort == Sort::Branch)..).unwrap_or_default();
+    if stored.iter().any(|node| !keys.are_sound(node.key)) {
+        return Some("has a key of an impossible length");
+    }
+    let rising = |pair: &[Node<'_>]| keys.compare(pair[0].key, pair[1].key) == Ordering::Less;
+    if !stored.windows(2).all(rising) {
+        return Some("has keys out of order");
+    }
+    let (first, last) = (stored.first()?, stored.last()?);
+    let early = place.from.as_deref().filter(|from| keys.compare(first.key, from).is_lt());
+    let late = place.below.as_deref().filter(|below| keys.compare(last.key, below).is_ge());
+    (early.is_some() || late.is_some()).then_some("has keys that belong to other pages")
+}

@@ -1,0 +1,493 @@
+//! Transactions and cursors of an index.
+#![allow(unsafe_code)]
+
+use super::lmdb::{IdleTxn, Index, Pages};
+use crate::format::superblock::PAGE;
+use crate::io::turn::Turn;
+use crate::io::writing::Writing;
+use esker_types::{Error, ErrorKind, Result};
+use lmdb_master_sys as lmdb;
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+
+/// What read and write transactions have in common: reading the index.
+pub(crate) struct Txn {
+    raw: *mut lmdb::MDB_txn,
+    /// The index it belongs to, which [`ReadTxn`] borrows and [`WriteTxn`] shares.
+    index: NonNull<Index>,
+    /// Changed pages are copies outside the mapping.
+    has_copies: bool,
+}
+
+/// LMDB's own database, which lists free pages.
+const TREE_OF_FREE_PAGES: lmdb::MDB_dbi = 0;
+/// A value longer than this is on overflow pages.
+const OWN_PAGES_MIN: u64 = 2048;
+/// Pages at the start of the file that belong to no tree.
+const META_PAGES: u64 = 2;
+
+/// Bytes of a page header, also of the one in front of a value on overflow pages.
+pub(crate) const PAGE_HEADER: usize = 16;
+/// Flag of the first overflow page of such a value.
+pub(crate) const OVERFLOW: u16 = 0x04;
+
+/// A key and its value.
+pub(crate) type Entry<'t> = (&'t [u8], &'t [u8]);
+
+/// Outcome of an insertion.
+pub(crate) enum Inserted<'t> {
+    /// The key was inserted between these two.
+    Between(Option<Entry<'t>>, Option<Entry<'t>>),
+    /// The key existed with this value, which is unchanged.
+    Existed(&'t [u8]),
+}
+
+fn val(bytes: &[u8]) -> lmdb::MDB_val {
+    lmdb::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr().cast_mut().cast() }
+}
+
+fn empty() -> lmdb::MDB_val {
+    lmdb::MDB_val { mv_size: 0, mv_data: null_mut() }
+}
+
+impl Txn {
+    #[inline]
+    fn index(&self) -> &Index {
+        // SAFETY: whoever has the transaction keeps its index: a reader borrows it, a writer shares it.
+        unsafe { self.index.as_ref() }
+    }
+
+    /// Number of the transaction; for a reader, of the last one it sees.
+    pub(crate) fn id(&self) -> u64 {
+        // SAFETY: `raw` is a live transaction.
+        unsafe { lmdb::mdb_txn_id(self.raw) as u64 }
+    }
+
+    /// Value of a key.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
+        let (mut key, mut value) = (val(key), empty());
+        // SAFETY: `raw` is live; LMDB reads the key and points `value` into its mapping.
+        let code =
+            unsafe { lmdb::mdb_get(self.raw, self.index().dbi, &raw mut key, &raw mut value) };
+        if code == lmdb::MDB_NOTFOUND {
+            return Ok(None);
+        }
+        self.index().check(code, "reading")?;
+        self.slice(value).map(Some)
+    }
+
+    /// Number of the first overflow page of a value; `None` if there is no such key.
+    pub(crate) fn page_of(&self, key: &[u8]) -> Result<Option<u64>> {
+        match self.get(key)? {
+            Some(value) => self.page_before(val(value)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Number of the overflow page that a value begins, from the header in front of it.
+    fn page_before(&self, value: lmdb::MDB_val) -> Result<u64> {
+        let page = match value.mv_size as u64 {
+            // SAFETY: a value too long to stand beside others begins a page, behind a header; both live as long
+            // as the transaction.
+            len if len > OWN_PAGES_MIN => unsafe { PageHeader::before(value.mv_data) }.number,
+            _ => u64::MAX,
+        };
+        let pages = self.index().bytes as u64 / self.pages()?.bytes.max(1);
+        match page < pages {
+            true => Ok(page),
+            false => Err(Error::new(
+                ErrorKind::Corrupt,
+                "the index refers to pages that do not exist: run `esker pool check`",
+            )),
+        }
+    }
+
+    /// The bytes LMDB points to, if they can be: a damaged page may claim any length.
+    fn slice(&self, value: lmdb::MDB_val) -> Result<&[u8]> {
+        if value.mv_size == 0 {
+            return Ok(&[]);
+        }
+        if !self.is_inside(value) {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the index has a value of an impossible length: run `esker pool check`",
+            ));
+        }
+        // SAFETY: LMDB points into a page of its mapping, and so many bytes are there; it lives as long as the
+        // transaction; in a writing transaction the next change needs `&mut`, which ends this borrow.
+        Ok(unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) })
+    }
+
+    /// True if a value is within its page, or within its overflow pages.
+    fn is_inside(&self, value: lmdb::MDB_val) -> bool {
+        let at = value.mv_data as usize % PAGE;
+        match value.mv_size {
+            // Copies lie anywhere.
+            len if self.has_copies => len <= self.index().bytes,
+            len if len <= PAGE - at => true,
+            _ if at != size_of::<PageHeader>() => false,
+            // SAFETY: the header is in the page that the value begins in; it lives as long as the transaction.
+            len => unsafe { PageHeader::before(value.mv_data) }.holds(len, self.index().bytes),
+        }
+    }
+
+    /// A cursor.
+    pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
+        let mut raw = null_mut();
+        // SAFETY: `raw` is live; the cursor is closed before the transaction ends, for it borrows it.
+        let code = unsafe { lmdb::mdb_cursor_open(self.raw, self.index().dbi, &raw mut raw) };
+        self.index().check(code, "reading")?;
+        Ok(Cursor { raw, txn: self })
+    }
+
+    /// Pages in use and in all.
+    pub(crate) fn pages(&self) -> Result<Pages> {
+        self.pages_of(self.index().dbi)
+    }
+
+    fn pages_of(&self, tree: lmdb::MDB_dbi) -> Result<Pages> {
+        // SAFETY: `MDB_stat` is plain data, for which all zeros is a valid value.
+        let mut stat: lmdb::MDB_stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `raw` is live and `stat` is ours to be written.
+        let code = unsafe { lmdb::mdb_stat(self.raw, tree, &raw mut stat) };
+        self.index().check(code, "asking")?;
+        // A damaged page may claim any number.
+        let used = stat
+            .ms_branch_pages
+            .saturating_add(stat.ms_leaf_pages)
+            .saturating_add(stat.ms_overflow_pages);
+        let total = self.index().bytes as u64 / u64::from(stat.ms_psize.max(1));
+        Ok(Pages { used: used as u64, total, bytes: u64::from(stat.ms_psize) })
+    }
+
+    /// Number of free pages, some of which may not be reusable yet.
+    pub(crate) fn free_pages(&self) -> Result<u64> {
+        let used = self.pages()?.used.saturating_add(self.pages_of(TREE_OF_FREE_PAGES)?.used);
+        Ok(self.index().reach()?.saturating_sub(used.saturating_add(META_PAGES)))
+    }
+}
+
+/// A cursor.
+pub(crate) struct Cursor<'t> {
+    raw: *mut lmdb::MDB_cursor,
+    txn: &'t Txn,
+}
+
+impl<'t> Cursor<'t> {
+    /// First entry whose key is `key` or follows it.
+    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'t>>> {
+        let found = self.step(val(key), lmdb::MDB_SET_RANGE)?;
+        if found.is_some_and(|(found, _)| found < key) {
+            // Whoever goes on from what it finds would go round for ever.
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the keys of the index are out of order: run `esker pool check`",
+            ));
+        }
+        Ok(found)
+    }
+
+    /// Last entry whose key comes before `key`.
+    pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<Option<Entry<'t>>> {
+        self.around(key).map(|(before, _)| before)
+    }
+
+    /// Last entry whose key comes before `key`, and the first one whose key does not.
+    pub(crate) fn around(&mut self, key: &[u8]) -> Result<(Option<Entry<'t>>, Option<Entry<'t>>)> {
+        let after = self.seek(key)?;
+        let before = match after {
+            Some(_) => self.previous()?,
+            None => self.step(empty(), lmdb::MDB_LAST)?,
+        };
+        Ok((before, after))
+    }
+
+    /// The entry after the last one returned.
+    pub(crate) fn next(&mut self) -> Result<Option<Entry<'t>>> {
+        self.step(empty(), lmdb::MDB_NEXT)
+    }
+
+    /// The entry before the last one returned.
+    pub(crate) fn previous(&mut self) -> Result<Option<Entry<'t>>> {
+        self.step(empty(), lmdb::MDB_PREV)
+    }
+
+    fn step(
+        &mut self,
+        mut key: lmdb::MDB_val,
+        op: lmdb::MDB_cursor_op,
+    ) -> Result<Option<Entry<'t>>> {
+        let mut value = empty();
+        // SAFETY: the cursor is open; LMDB points `key` and `value` into its mapping.
+        let code = unsafe { lmdb::mdb_cursor_get(self.raw, &raw mut key, &raw mut value, op) };
+        if code == lmdb::MDB_NOTFOUND {
+            return Ok(None);
+        }
+        self.txn.index().check(code, "reading")?;
+        Ok(Some((self.txn.slice(key)?, self.txn.slice(value)?)))
+    }
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        // SAFETY: opened by `Txn::cursor`, closed once, before its transaction ends.
+        unsafe { lmdb::mdb_cursor_close(self.raw) };
+    }
+}
+
+/// A read transaction: a consistent view of the index.
+pub(crate) struct ReadTxn<'i> {
+    txn: Txn,
+    index: &'i Index,
+}
+
+impl<'i> ReadTxn<'i> {
+    /// Visits each leaf page: its number, and one of its keys.
+    pub(crate) fn for_each_page(&self, mut visit: impl FnMut(u64, &[u8])) -> Result<()> {
+        let bytes = self.pages()?.bytes as usize;
+        let (mut cursor, mut before) = (self.cursor()?, None);
+        let mut entry = cursor.seek(&[0])?;
+        while let Some((key, _)) = entry {
+            let inside = key.as_ptr().addr() % bytes;
+            let page = key.as_ptr().wrapping_byte_sub(inside);
+            if before.replace(page) != Some(page) {
+                // SAFETY: what a reading transaction finds lies in LMDB's mapping, which begins with a whole page;
+                // so there is all of this one, and its first word is its number.
+                visit(unsafe { page.cast::<u64>().read() }, key);
+            }
+            entry = cursor.next()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn begin(index: &'i Index) -> Result<Self> {
+        let mut raw = null_mut();
+        // SAFETY: the environment is open; `raw` receives the transaction.
+        let code =
+            unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), lmdb::MDB_RDONLY, &raw mut raw) };
+        index.check(code, "reading")?;
+        Ok(Self::of(index, raw))
+    }
+
+    #[inline]
+    pub(super) fn renew(index: &'i Index, idle: IdleTxn) -> Result<Self> {
+        let raw = idle.0.as_ptr();
+        // SAFETY: the transaction is a reset reader of this environment.
+        let code = unsafe { lmdb::mdb_txn_renew(raw) };
+        if code != 0 {
+            // SAFETY: as above; a reader that cannot be renewed is given up.
+            unsafe { lmdb::mdb_txn_abort(raw) };
+            index.check(code, "reading")?;
+        }
+        Ok(Self::of(index, raw))
+    }
+
+    fn of(index: &'i Index, raw: *mut lmdb::MDB_txn) -> Self {
+        Self { txn: Txn { raw, index: NonNull::from(index), has_copies: false }, index }
+    }
+}
+
+impl Deref for ReadTxn<'_> {
+    type Target = Txn;
+
+    fn deref(&self) -> &Txn {
+        &self.txn
+    }
+}
+
+impl Drop for ReadTxn<'_> {
+    fn drop(&mut self) {
+        let Some(raw) = NonNull::new(self.txn.raw) else { return };
+        // SAFETY: a live reader, whose borrows have ended; it is kept for the next one.
+        unsafe { lmdb::mdb_txn_reset(raw.as_ptr()) };
+        self.index.idle.put(IdleTxn(raw));
+    }
+}
+
+/// A write transaction. Dropped without [`WriteTxn::commit`], it changes nothing.
+pub(crate) struct WriteTxn {
+    txn: Txn,
+    /// A cursor at the entry that was put last: the next one is often beside it, and needs no descent of the tree then.
+    put_cursor: Option<NonNull<lmdb::MDB_cursor>>,
+    done: bool,
+    /// True if it includes puts of the write buffer.
+    pub(crate) includes_buffer: bool,
+    /// Keeps what `txn` points to.
+    _index: Arc<Index>,
+    /// Ended after the lock of the index is released.
+    _turn: Option<Turn>,
+    _writing: Writing,
+}
+
+// SAFETY: LMDB binds a writer to its thread only through the mutex it holds. The group commit hands
+// the transaction to other threads under a lock, and the thread that began it commits it.
+unsafe impl Send for WriteTxn {}
+
+impl WriteTxn {
+    pub(super) fn begin(index: &Arc<Index>, turn: impl FnOnce() -> Option<Turn>) -> Result<Self> {
+        let (mut raw, _writing) = (null_mut(), Writing::begin());
+        let turn = turn();
+        // SAFETY: the environment is open; `raw` receives the transaction.
+        let code = unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), 0, &raw mut raw) };
+        index.check(code, "writing")?;
+        let txn = Txn { raw, index: NonNull::from(&**index), has_copies: !index.is_mapped() };
+        Ok(Self {
+            txn,
+            put_cursor: None,
+            done: false,
+            includes_buffer: false,
+            _index: Arc::clone(index),
+            _turn: turn,
+            _writing,
+        })
+    }
+
+    /// The cursor at the entry that was put last. LMDB moves it along with what other puts move.
+    fn put_cursor(&mut self) -> Result<*mut lmdb::MDB_cursor> {
+        if let Some(cursor) = self.put_cursor {
+            return Ok(cursor.as_ptr());
+        }
+        // Closed before the transaction ends.
+        let raw = ManuallyDrop::new(self.txn.cursor()?).raw;
+        self.put_cursor = NonNull::new(raw);
+        Ok(raw)
+    }
+
+    fn close_put_cursor(&mut self) {
+        if let Some(cursor) = self.put_cursor.take() {
+            // SAFETY: opened by `put_cursor`, closed once, before its transaction ends.
+            unsafe { lmdb::mdb_cursor_close(cursor.as_ptr()) };
+        }
+    }
+
+    /// Puts a value at its key. False if the key must not exist, and does: then `value` is what it has.
+    fn put_by(&mut self, key: &[u8], value: &mut lmdb::MDB_val, flags: u32) -> Result<bool> {
+        let (mut key, cursor) = (val(key), self.put_cursor()?);
+        // SAFETY: the cursor is open; LMDB copies both, or points `value` into its mapping.
+        let code = unsafe { lmdb::mdb_cursor_put(cursor, &raw mut key, value, flags) };
+        if code == lmdb::MDB_KEYEXIST {
+            return Ok(false);
+        }
+        self.txn.index().check(code, "writing").map(|()| true)
+    }
+
+    /// Sets the value of a key.
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_by(key, &mut val(value), 0).map(drop)
+    }
+
+    /// Inserts a key that does not exist yet; else returns its value, which is unchanged.
+    pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<Option<&[u8]>> {
+        let mut value = val(value);
+        match self.put_by(key, &mut value, lmdb::MDB_NOOVERWRITE)? {
+            true => Ok(None),
+            false => self.txn.slice(value).map(Some),
+        }
+    }
+
+    /// Inserts a key that does not exist yet, and returns its neighbours: all in one descent of the tree.
+    pub(crate) fn insert_between(&mut self, key: &[u8], value: &[u8]) -> Result<Inserted<'_>> {
+        let mut value = val(value);
+        if !self.put_by(key, &mut value, lmdb::MDB_NOOVERWRITE)? {
+            return Ok(Inserted::Existed(self.txn.slice(value)?));
+        }
+        let raw = self.put_cursor()?;
+        let mut cursor = ManuallyDrop::new(Cursor { raw, txn: &self.txn });
+        // A step past the end leaves a cursor where it was; one before the beginning does not.
+        let after = cursor.next()?;
+        if after.is_some() {
+            cursor.previous()?;
+        }
+        Ok(Inserted::Between(cursor.previous()?, after))
+    }
+
+    /// Sets a key to `len` unspecified bytes on overflow pages; returns the number of the first.
+    pub(crate) fn reserve(&mut self, key: &[u8], len: usize) -> Result<u64> {
+        self.close_put_cursor();
+        let (mut key, mut value) = (val(key), empty());
+        value.mv_size = len;
+        // SAFETY: the transaction is live; LMDB copies the key and makes room of that length, which
+        // nobody writes to.
+        let code = unsafe {
+            let flags = lmdb::MDB_RESERVE;
+            lmdb::mdb_put(self.txn.raw, self.txn.index().dbi, &raw mut key, &raw mut value, flags)
+        };
+        self.txn.index().check(code, "writing")?;
+        self.txn.page_before(value)
+    }
+
+    /// Removes a key; false if it did not exist.
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
+        self.close_put_cursor();
+        let mut key = val(key);
+        // SAFETY: the transaction is live; LMDB reads the key.
+        let code =
+            unsafe { lmdb::mdb_del(self.txn.raw, self.txn.index().dbi, &raw mut key, null_mut()) };
+        if code == lmdb::MDB_NOTFOUND {
+            return Ok(false);
+        }
+        self.txn.index().check(code, "writing")?;
+        Ok(true)
+    }
+
+    /// Commits: all changes become visible at once.
+    pub(crate) fn commit(mut self) -> Result<()> {
+        self.done = true;
+        self.close_put_cursor();
+        // SAFETY: the transaction is live and not used after this.
+        let code = unsafe { lmdb::mdb_txn_commit(self.txn.raw) };
+        self.txn.index().check(code, "committing")
+    }
+}
+
+impl Deref for WriteTxn {
+    type Target = Txn;
+
+    fn deref(&self) -> &Txn {
+        &self.txn
+    }
+}
+
+impl Drop for WriteTxn {
+    fn drop(&mut self) {
+        if !self.done {
+            self.close_put_cursor();
+            // SAFETY: the transaction is live and not used after this.
+            unsafe { lmdb::mdb_txn_abort(self.txn.raw) };
+        }
+    }
+}
+
+/// As it is on the page.
+#[repr(C)]
+struct PageHeader {
+    number: u64,
+    _unused: u16,
+    flags: u16,
+    pages: u32,
+}
+
+const _: () = assert!(size_of::<PageHeader>() == PAGE_HEADER);
+
+impl PageHeader {
+    /// The header in front of a value.
+    ///
+    /// # Safety
+    /// That many bytes in front of the value must be readable.
+    unsafe fn before(value: *const c_void) -> Self {
+        // SAFETY: as the caller promises; any bytes are a header.
+        unsafe { value.byte_sub(PAGE_HEADER).cast::<Self>().read_unaligned() }
+    }
+
+    /// True if a value of `len` bytes fits the pages of the header, and they are within a file of `file` bytes.
+    fn holds(&self, len: usize, file: usize) -> bool {
+        let bytes = (self.pages as usize).saturating_mul(PAGE);
+        let begin = usize::try_from(self.number).unwrap_or(usize::MAX).saturating_mul(PAGE);
+        self.flags & OVERFLOW != 0
+            && begin.saturating_add(bytes) <= file
+            && len.saturating_add(PAGE_HEADER) <= bytes
+    }
+}

@@ -1,0 +1,366 @@
+//! Containers of a pool, their users and their metadata. All of it is stored on target 0.
+use crate::format::keys::{Key, Table};
+use crate::index::entries;
+use crate::index::txn::Txn;
+use crate::shard::Scope;
+use crate::shard::change::Change;
+use crate::shard::container::{Container, container_key};
+use crate::shard::open_pool::OpenPool;
+use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
+use esker_types::limits::CONTAINERS_MAX;
+use esker_types::{Checksum, Epoch, Error, ErrorKind, Result, Uuid, check_label};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+/// Specification of a container to be created.
+#[derive(Clone, Debug, Default)]
+pub struct ContainerSpec<'a> {
+    /// Its label, if any.
+    pub label: Option<&'a str>,
+    /// Its UUID; `None` for a random one.
+    pub uuid: Option<Uuid>,
+    /// Kind of checksums over its data.
+    pub checksum: Checksum,
+    /// Initial metadata.
+    pub metadata: &'a [(&'a str, &'a [u8])],
+    /// The first object id that is allocated.
+    pub first_oid: u64,
+}
+
+fn label_key(label: &str) -> Key {
+    Key::table(Table::Label).push(label.as_bytes())
+}
+
+/// Encodes the value of a container: number, checksum, epoch of creation, label.
+fn encode(info: &ContainerInfo) -> Vec<u8> {
+    let mut out = info.id.0.to_le_bytes().to_vec();
+    out.push(info.checksum as u8);
+    out.extend_from_slice(&info.created.0.to_le_bytes());
+    out.extend_from_slice(info.label.as_bytes());
+    out
+}
+
+fn decode(key: &[u8], value: &[u8]) -> Result<ContainerInfo> {
+    parse_container(key, value).ok_or_else(|| {
+        Error::new(ErrorKind::Corrupt, "a container's record is damaged: run `esker pool check`")
+    })
+}
+
+/// Decodes an entry of the table of containers.
+pub(crate) fn parse_container(key: &[u8], value: &[u8]) -> Option<ContainerInfo> {
+    let uuid = Uuid(key.get(1..)?.try_into().ok()?);
+    let (id, rest) = value.split_first_chunk()?;
+    let (&checksum, rest) = rest.split_first()?;
+    let (created, label) = rest.split_first_chunk()?;
+    Some(ContainerInfo {
+        id: ContainerId(u32::from_le_bytes(*id)),
+        uuid,
+        label: String::from_utf8(label.to_vec()).ok()?,
+        checksum: Checksum::from_code(checksum)?,
+        created: Epoch(u64::from_le_bytes(*created)),
+        handles: 0,
+    })
+}
+
+fn find(txn: &Txn, name: ContainerRef<'_>) -> Result<ContainerInfo> {
+    let unknown = || {
+        let name = match name {
+            ContainerRef::Label(label) => label.to_owned(),
+            ContainerRef::Uuid(uuid) => uuid.to_string(),
+        };
+        Error::new(ErrorKind::NotFound, format!("the pool has no container {name}"))
+    };
+    let uuid = match name {
+        ContainerRef::Uuid(uuid) => uuid,
+        ContainerRef::Label(label) => {
+            let value = txn.get(&label_key(label))?.ok_or_else(unknown)?;
+            Uuid(value.try_into().map_err(|_| unknown())?)
+        }
+    };
+    let key = container_key(uuid);
+    decode(&key, txn.get(&key)?.ok_or_else(unknown)?)
+}
+
+impl OpenPool {
+    /// Creates a container.
+    ///
+    /// # Errors
+    /// `Exists` if label or UUID are taken.
+    pub fn create_container(&self, spec: &ContainerSpec<'_>) -> Result<ContainerInfo> {
+        spec.label.map_or(Ok(()), check_label)?;
+        let uuid = match spec.uuid {
+            Some(uuid) => uuid,
+            None => esker_os::random_uuid()?,
+        };
+        self.targets[0].change(|change| {
+            change.check_room()?;
+            let info = ContainerInfo {
+                id: next_id(change)?,
+                uuid,
+                label: spec.label.unwrap_or_default().to_owned(),
+                checksum: spec.checksum,
+                created: change.epoch,
+                handles: 0,
+            };
+            insert(change, &info)?;
+            put_next_oid(change, info.id, spec.first_oid)?;
+            for (name, value) in spec.metadata {
+                change.put(&metadata_key(info.id, name), value)?;
+            }
+            Ok(info)
+        })
+    }
+
+    /// Opens a container.
+    ///
+    /// # Errors
+    /// `NotFound`; `Busy` if exclusive use conflicts.
+    pub fn open_container(&self, name: ContainerRef<'_>, mode: OpenMode) -> Result<Container> {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.control.destroyed_containers().load(Ordering::Acquire);
+        let id = find(self.targets[0].view_of(Scope::Committed)?.committed(), name)?.id;
+        self.begin_use(&mut uses, id, mode)?;
+        match find(self.targets[0].view_of(Scope::Committed)?.committed(), name) {
+            Ok(mut info) if info.id == id => {
+                info.handles = self.handles(&uses, id);
+                Ok(Container::new(info, seen))
+            }
+            other => {
+                self.end_use(&mut uses, id)?;
+                Err(other.err().unwrap_or_else(|| ErrorKind::NotFound.into()))
+            }
+        }
+    }
+
+    /// Destroys a container with all its objects. Other processes see it gone at once. Its space is freed before this
+    /// returns, or by the next process that opens the pool if this one dies.
+    ///
+    /// # Errors
+    /// `Busy` if a process has it open, unless `force`.
+    pub fn destroy_container(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
+        let info = find(self.targets[0].view_of(Scope::Committed)?.committed(), name)?;
+        {
+            let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+            let free = || self.control.use_container(info.id, Some(OpenMode::Exclusive));
+            if !force && (self.handles(&uses, info.id) > 0 || !free()?) {
+                let message = format!("container {} is open: close it, or use force", info.uuid);
+                return Err(Error::new(ErrorKind::Busy, message));
+            }
+        }
+        let removed = self.targets[0].change(|change| {
+            find(change.txn(), ContainerRef::Uuid(info.uuid))?;
+            change.delete(&container_key(info.uuid))?;
+            if !info.label.is_empty() {
+                change.delete(&label_key(&info.label))?;
+            }
+            change.put(&Key::container(Table::Destroyed, info.id), &[])
+        });
+        if !force {
+            self.control.use_container(info.id, None)?;
+        }
+        removed?;
+        // Handles notice before the leases are looked at: none is granted after that.
+        self.control.destroyed_containers().fetch_add(1, Ordering::SeqCst);
+        self.targets.iter().try_for_each(|target| target.outwait_all_leases())?;
+        crate::commit::destroyed::or_later(self, crate::commit::destroyed::empty(self, info.id));
+        Ok(())
+    }
+
+    /// All containers, sorted by label.
+    pub fn list_containers(&self) -> Result<Vec<ContainerInfo>> {
+        let mut found = Vec::new();
+        // No read transaction is kept: the owner of `uses` may wait for one who waits for readers to finish.
+        entries::each(
+            self.targets[0].view_of(Scope::Committed)?.committed(),
+            &Key::table(Table::Container),
+            |key, value| {
+                found.push(decode(key, value)?);
+                Ok(())
+            },
+        )?;
+        let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        for info in &mut found {
+            info.handles = self.handles(&uses, info.id);
+        }
+        found.sort_by(|a, b| (&a.label, a.uuid).cmp(&(&b.label, b.uuid)));
+        Ok(found)
+    }
+
+    /// Sets the label of a container; `None` removes it.
+    pub fn rename_container(&self, container: &Container, label: Option<&str>) -> Result<()> {
+        label.map_or(Ok(()), check_label)?;
+        self.targets[0].change(|change| {
+            let mut info = find(change.txn(), ContainerRef::Uuid(container.info().uuid))?;
+            if info.label == label.unwrap_or_default() {
+                return Ok(());
+            }
+            if !info.label.is_empty() {
+                change.delete(&label_key(&info.label))?;
+            }
+            change.delete(&container_key(info.uuid))?;
+            info.label = label.unwrap_or_default().to_owned();
+            insert(change, &info)
+        })
+    }
+}
+
+fn insert(change: &mut Change<'_>, info: &ContainerInfo) -> Result<()> {
+    let key = container_key(info.uuid);
+    let taken =
+        |what: &str| Error::new(ErrorKind::Exists, format!("container {what} already exists"));
+    if change.txn().get(&key)?.is_some() {
+        return Err(taken(&info.uuid.to_string()));
+    }
+    if !info.label.is_empty() {
+        let label = label_key(&info.label);
+        if change.txn().get(&label)?.is_some() {
+            return Err(taken(&info.label));
+        }
+        change.put(&label, &info.uuid.0)?;
+    }
+    change.put(&key, &encode(info))
+}
+
+/// Allocates a container number that was never used.
+fn next_id(change: &mut Change<'_>) -> Result<ContainerId> {
+    let key = Key::table(Table::Next);
+    let last = change
+        .txn()
+        .get(&key)?
+        .and_then(|value| value.try_into().ok())
+        .map_or(0, u32::from_le_bytes);
+    if last >= CONTAINERS_MAX {
+        let message = format!(
+            "the pool has had {CONTAINERS_MAX} containers (CONTAINERS_MAX), the most in its lifetime: create another pool"
+        );
+        return Err(Error::new(ErrorKind::Overflow, message));
+    }
+    change.put(&key, &(last + 1).to_le_bytes())?;
+    Ok(ContainerId(last + 1))
+}
+
+impl OpenPool {
+    /// Allocates `count` consecutive object ids; returns the first.
+    pub fn allocate_oids(&self, container: &Container, count: u64) -> Result<u64> {
+        self.targets[0].change(|change| {
+            container.check_alive(self)?;
+            let first = next_oid(change.txn(), container.id())?;
+            let next = first.checked_add(count).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Overflow,
+                    "the container has no object ids left: make another one",
+                )
+            })?;
+            put_next_oid(change, container.id(), next)?;
+            Ok(first)
+        })
+    }
+
+    /// The first object id that the next allocation would return.
+    pub fn next_oid(&self, container: &Container) -> Result<u64> {
+        next_oid(self.targets[0].view_of(Scope::Committed)?.committed(), container.id())
+    }
+
+    /// Value of a metadata entry of a container, or of the pool.
+    pub fn get_metadata(
+        &self,
+        container: Option<ContainerId>,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>> {
+        let view = self.targets[0].view_of(Scope::Committed)?;
+        let txn = view.committed();
+        Ok(txn.get(&metadata_key(container.unwrap_or(POOL), name))?.map(<[u8]>::to_vec))
+    }
+
+    /// Sets or removes metadata entries, all or none.
+    pub fn set_metadata(
+        &self,
+        container: Option<ContainerId>,
+        changes: &[(&str, Option<&[u8]>)],
+    ) -> Result<()> {
+        self.targets[0].change(|change| {
+            for (name, value) in changes {
+                let key = metadata_key(container.unwrap_or(POOL), name);
+                match value {
+                    Some(value) => {
+                        change.check_room()?;
+                        change.put(&key, value)?;
+                    }
+                    None => {
+                        change.delete(&key)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Names of metadata entries that begin with `prefix`, sorted.
+    pub fn list_metadata(
+        &self,
+        container: Option<ContainerId>,
+        prefix: &str,
+    ) -> Result<Vec<String>> {
+        let view = self.targets[0].view_of(Scope::Committed)?;
+        let txn = view.committed();
+        let scope = Key::container(Table::Attribute, container.unwrap_or(POOL));
+        let mut names = Vec::new();
+        entries::each(txn, &scope.clone().push(prefix.as_bytes()), |key, _| {
+            names.push(String::from_utf8_lossy(&key[scope.len()..]).into_owned());
+            Ok(())
+        })?;
+        Ok(names)
+    }
+}
+
+/// Stands for the pool as the owner of metadata.
+const POOL: ContainerId = ContainerId(0);
+
+/// Key of a metadata entry.
+fn metadata_key(container: ContainerId, name: &str) -> Key {
+    Key::container(Table::Attribute, container).push(name.as_bytes())
+}
+
+fn oid_key(container: ContainerId) -> Key {
+    Key::container(Table::Oid, container)
+}
+
+fn next_oid(txn: &Txn, container: ContainerId) -> Result<u64> {
+    let value = txn.get(&oid_key(container))?;
+    Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
+}
+
+/// Sets the object id with which the next allocation begins.
+fn put_next_oid(change: &mut Change<'_>, container: ContainerId, next: u64) -> Result<()> {
+    change.put(&oid_key(container), &next.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::Scratch;
+    use std::sync::Barrier;
+
+    #[test]
+    fn a_list_waits_for_others_without_a_view() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let target = &state.targets[0];
+        let begun = Barrier::new(2);
+        std::thread::scope(|scope| {
+            let opening = state.uses.lock().unwrap();
+            let list = scope.spawn(|| {
+                begun.wait();
+                state.list_containers()
+            });
+            begun.wait();
+            let moves_on = |number: u64| {
+                target.change(|change| change.put(b"Tkey", &number.to_le_bytes())).unwrap();
+                target.index().outwait_readers().unwrap()
+            };
+            let stuck = (0..1000).find(|&number| !moves_on(number));
+            drop(opening);
+            list.join().unwrap().unwrap();
+            assert_eq!(stuck, None, "a list that waits keeps its view");
+        });
+    }
+}

@@ -1,0 +1,203 @@
+//! Puts that the write buffer of a target accepts, and how a transaction includes them.
+use super::Target;
+use super::change::{Change, headroom_pages, note_versions};
+use super::extents::{Extents, has_place_for};
+use super::lock::WriteLock;
+use crate::format::keys::{DataKey, Key, Table, is_kv};
+use crate::format::record::Record;
+use crate::index::entries::exists;
+use crate::index::txn::Txn;
+use crate::shared::control::TouchedSlots;
+use crate::shared::read_version::Version;
+use crate::shared::write_buffer::{LockedBuffer, Published, Put};
+use esker_types::{Extent, ObjectId, Result};
+use std::sync::atomic::Ordering;
+
+/// Most free pages of the index that a put may take when it is committed: those from the root to a leaf, another leaf for
+/// what a snapshot shows, and some that split.
+const PAGES_PER_PUT: u64 = 8;
+
+/// Approximate number of small values in a full write buffer.
+const PUTS_WHEN_FULL: u64 = 400;
+
+/// Longest key and record in the write buffer, in bytes.
+const KEY_MAX: usize = 1024;
+const RECORD_MAX: usize = 2048;
+
+/// A put of one record, which may go into the write buffer.
+pub(crate) struct SinglePut<'w> {
+    /// Slots of the conflict table that it changes.
+    pub(crate) slots: TouchedSlots,
+    /// Prefix of its akey in the data table.
+    pub(crate) akey: &'w Key,
+    pub(crate) kind: Kind,
+}
+
+/// Kind of a put, and what must not be there.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// A single value of a Key-Value, whatever was there before.
+    Value,
+    /// A single value of another object, where the dkey did not exist.
+    First,
+    /// An extent of an array, and the bytes of its records, where the array had none.
+    Extent(Extent, u32),
+}
+
+impl SinglePut<'_> {
+    /// Its key in the data table.
+    pub(crate) fn key(&self) -> Key {
+        match self.kind {
+            Kind::Value | Kind::First => self.akey.single(),
+            Kind::Extent(extent, _) => self.akey.extent(extent.start),
+        }
+    }
+
+    /// Bytes of a record of an array; `None` for a single value.
+    pub(crate) fn record_size(&self) -> Option<u32> {
+        match self.kind {
+            Kind::Value | Kind::First => None,
+            Kind::Extent(_, record_size) => Some(record_size),
+        }
+    }
+
+    /// Records of an array that it has, zero for a single value.
+    fn count(&self) -> u32 {
+        match self.kind {
+            Kind::Value | Kind::First => 0,
+            Kind::Extent(extent, _) => extent.count as u32,
+        }
+    }
+
+    /// True if nothing is in its way, neither in the index nor in the write buffer.
+    fn has_place(&self, lock: &WriteLock<'_>, buffer: &LockedBuffer<'_>) -> Result<bool> {
+        match self.kind {
+            Kind::Value => Ok(true),
+            // Each put has changed the version of its dkey.
+            Kind::First => {
+                let is_buffered = buffer.has_puts() && lock.has_buffered(self.slots[2]);
+                Ok(!is_buffered && self.is_first(lock.committed())?)
+            }
+            Kind::Extent(extent, record_size) => {
+                Ok(self.has_place_beside(buffer.published(), extent, record_size)?
+                    && has_place_for(lock.committed(), self.akey, extent, record_size)?)
+            }
+        }
+    }
+
+    /// True if the index has nothing under its dkey.
+    fn is_first(&self, txn: &Txn) -> Result<bool> {
+        let key = self.akey.single();
+        exists(txn, DataKey::parse(&key)?.dkey_prefix()).map(|exists| !exists)
+    }
+
+    /// True if an extent overlaps none in the buffer, and nothing is there that must not be beside it.
+    fn has_place_beside(
+        &self,
+        puts: Option<Published<'_>>,
+        extent: Extent,
+        record_size: u32,
+    ) -> Result<bool> {
+        let Some(puts) = puts else { return Ok(true) };
+        let name = self.akey.array();
+        let overlaps = puts.extents(&name)?.iter().any(|it| it.intersect(extent).is_some());
+        if overlaps || puts.has(&self.akey.single())? {
+            return Ok(false);
+        }
+        let Some(last) = puts.last(&name)? else { return Ok(true) };
+        let key = self.akey.extent(last.extent.start);
+        Ok(Record::decode(&key[1..], &last.record).is_ok_and(|it| it.record_size == record_size))
+    }
+}
+
+/// The write buffer of a target whose write lock is held, on top of the last commit.
+pub(crate) struct OpenBuffer<'l, 't> {
+    lock: &'l WriteLock<'t>,
+    buffer: LockedBuffer<'t>,
+}
+
+impl OpenBuffer<'_, '_> {
+    /// Appends a put, whose key and record are given. False if it cannot be in the buffer: then it must be committed.
+    pub(crate) fn append(&self, put: &SinglePut<'_>, key: &[u8], record: &[u8]) -> Result<bool> {
+        let Self { lock, buffer } = self;
+        let entry = Put { key, record, count: put.count() };
+        let fits = key.len() <= KEY_MAX && record.len() <= RECORD_MAX && buffer.has_room(&entry)?;
+        if !fits || !put.has_place(lock, buffer)? {
+            return Ok(false);
+        }
+        // As a commit does, so that a transaction that has read what the put changes finds out.
+        note_versions(lock.target(), buffer.version_of(&entry), &put.slots);
+        if lock.target().expect_no_leases(&put.slots).is_err() {
+            return Ok(false);
+        }
+        buffer.append(&entry).map(|()| true)
+    }
+}
+
+/// Key of a value that exists if an object of a Key-Value's type has an array. A single value beside it must be refused,
+/// which takes a look into the index: then nothing goes into the write buffer.
+fn arrays_key() -> Key {
+    Key::table(Table::Arrays)
+}
+
+/// Notes that an object of a Key-Value's type has an array, if there is a write buffer.
+pub(crate) fn note_array(change: &mut Change<'_>, oid: ObjectId) -> Result<()> {
+    let concerns = change.target().has_write_buffer() && is_kv(oid);
+    match concerns && change.txn().get(&arrays_key())?.is_none() {
+        true => change.put(&arrays_key(), &[]),
+        false => Ok(()),
+    }
+}
+
+impl Target {
+    /// Pages that should be free in an index of `total` pages, so that the write buffer can become full: no more than a
+    /// quarter.
+    pub(crate) fn pages_for_buffer(&self, total: u64) -> u64 {
+        match self.has_write_buffer() {
+            true => (headroom_pages(total) + 2 * PUTS_WHEN_FULL * PAGES_PER_PUT).min(total / 4),
+            false => 0,
+        }
+    }
+}
+
+impl<'t> WriteLock<'t> {
+    /// The write buffer, on top of the last commit; `None` if no put may go into it.
+    pub(crate) fn open_buffer(&self) -> Result<Option<OpenBuffer<'_, 't>>> {
+        let Some(mut buffer) = self.buffer.filter(|_| !self.target().is_in_doubt()) else {
+            return Ok(None);
+        };
+        if !buffer.is_live() {
+            let has_arrays = self.committed().get(&arrays_key())?.is_some();
+            buffer.restart(if has_arrays {
+                0
+            } else {
+                self.count_of_puts_that_fit(PAGES_PER_PUT)?
+            });
+        }
+        Ok(Some(OpenBuffer { lock: self, buffer }))
+    }
+
+    /// True if a buffered put may have changed a slot of the conflict table.
+    fn has_buffered(&self, slot: u32) -> bool {
+        let version = self.target().shared().conflicts()[slot as usize].load(Ordering::Acquire);
+        version > Version::committed(self.committed().id() - 1).0
+    }
+}
+
+impl Change<'_> {
+    /// Makes a buffered put.
+    pub(super) fn apply_buffered(&mut self, put: &Put<'_>) -> Result<()> {
+        let parts = DataKey::parse(put.key)?;
+        self.epoch = Record::epoch_of(put.record)?;
+        match parts.start.filter(|_| Record::is_inline(put.record)) {
+            // An extent is joined with those beside it.
+            Some(start) => {
+                let record = Record::decode(parts.body(), put.record)?;
+                let extent = Extent::new(start, record.count);
+                let mut array = Extents { change: self, container: parts.container() };
+                array.insert(&parts.akey_in_data(), extent, &record)
+            }
+            None => self.replace_encoded(parts.container(), put.key, put.record),
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! A change of the index of one target.
+use super::Target;
+use super::read_leases::outwaiting;
+use crate::format::keys::{Key, Table, history_key};
+use crate::format::record::{Record, RecordBytes};
+use crate::format::superblock::PAGE;
+use crate::index::txn::{Inserted, Txn, WriteTxn};
+use crate::shared::control::{container_slot, object_slot, punch_slot, touched_slots};
+use crate::shared::read_version::Version;
+use esker_types::info::ContainerId;
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
+
+/// An edit of an index, as a coordinator records it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum IndexEdit {
+    /// A key got a value.
+    Put(Vec<u8>, Vec<u8>),
+    /// A key was removed.
+    Delete(Vec<u8>),
+    /// All keys with this prefix were removed: as short for a large object as for a small one.
+    DeleteAll(Vec<u8>),
+}
+
+/// A write transaction with what must be settled before its commit.
+pub(crate) struct Change<'t> {
+    target: &'t Target,
+    txn: &'t mut WriteTxn,
+    /// Epoch of the change.
+    pub(crate) epoch: Epoch,
+    /// Number of bytes that become dead, by segment.
+    dead: SmallVec<[(u32, u64); 4]>,
+    /// Slots of the conflict table that change.
+    touched: SmallVec<[u32; 8]>,
+    /// Newest snapshot of the container that was looked up last.
+    newest_snapshot: Option<(ContainerId, Option<Epoch>)>,
+    /// All edits, if a coordinator must be able to repeat them.
+    journal: Option<Vec<IndexEdit>>,
+    changed: bool,
+    /// Pages in use before this change, if there is hardly any room left.
+    tight: Option<u64>,
+    /// Records of several pages or of history were put, which may use up the headroom.
+    has_large: bool,
+    scratch: RecordBytes,
+}
+
+/// Headroom of an index, in pages: kept free so that deletions always find room. One in sixteen pages, at least 64.
+pub(crate) fn headroom_pages(total: u64) -> u64 {
+    (total / 16).max(64)
+}
+
+/// True if even deletions have little hope of room, whatever readers finish.
+fn is_full(target: &Target) -> Result<bool> {
+    let (used, total) = target.pages(&*target.index.read()?)?;
+    Ok(used + headroom_pages(total) / 2 > total)
+}
+
+/// True if only deletions still have room.
+fn is_tight(target: &Target) -> Result<bool> {
+    let (used, total) = target.pages(&*target.index.read()?)?;
+    Ok(used + headroom_pages(total) > total)
+}
+
+fn note_put(journal: &mut Option<Vec<IndexEdit>>, key: &[u8], value: &[u8]) {
+    if let Some(journal) = journal {
+        journal.push(IndexEdit::Put(key.to_vec(), value.to_vec()));
+    }
+}
+
+impl<'t> Change<'t> {
+    pub(crate) fn new(target: &'t Target, txn: &'t mut WriteTxn, epoch: Epoch) -> Self {
+        Self {
+            target,
+            txn,
+            epoch,
+            dead: SmallVec::new(),
+            touched: SmallVec::new(),
+            newest_snapshot: None,
+            journal: None,
+            changed: false,
+            tight: None,
+            has_large: false,
+            scratch: RecordBytes::new(),
+        }
+    }
+
+    /// Records all edits for a coordinator.
+    pub(crate) fn with_journal(mut self) -> Self {
+        self.journal = Some(Vec::new());
+        self
+    }
+
+    pub(crate) fn target(&self) -> &'t Target {
+        self.target
+    }
+
+    /// The index, including this change so far.
+    pub(crate) fn txn(&self) -> &Txn {
+        self.txn
+    }
+
+    /// Sets a key.
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.changed = true;
+        note_put(&mut self.journal, key, value);
+        self.txn.put(key, value)
+    }
+
+    /// Removes a key.
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
+        self.changed = true;
+        if let Some(journal) = &mut self.journal {
+            journal.push(IndexEdit::Delete(key.to_vec()));
+        }
+        self.txn.delete(key)
+    }
+
+    /// Records that all keys with a prefix are about to be removed, one by one, by [`Change::delete_announced`].
+    pub(crate) fn announce_removal(&mut self, prefix: &[u8]) {
+        if let Some(journal) = &mut self.journal {
+            journal.push(IndexEdit::DeleteAll(prefix.to_vec()));
+        }
+    }
+
+    /// Removes a key with an announced prefix.
+    pub(crate) fn delete_announced(&mut self, key: &[u8]) -> Result<bool> {
+        self.changed = true;
+        self.txn.delete(key)
+    }
+
+    /// Sets a key of the data table to a record.
+    pub(crate) fn put_record(&mut self, key: &[u8], record: &Record<'_>) -> Result<()> {
+        self.scratch.clear();
+        record.encode(&key[1..], &mut self.scratch);
+        self.changed = true;
+        self.has_large |= self.scratch.len() > PAGE;
+        note_put(&mut self.journal, key, &self.scratch);
+        self.txn.put(key, &self.scratch)
+    }
+
+    /// Sets a key of the data table to a record, if it does not exist yet.
+    pub(crate) fn insert_record(
+        &mut self,
+        key: &[u8],
+        record: &Record<'_>,
+    ) -> Result<Inserted<'_>> {
+        self.scratch.clear();
+        record.encode(&key[1..], &mut self.scratch);
+        self.changed = true;
+        self.has_large |= self.scratch.len() > PAGE;
+        let inserted = self.txn.insert_between(key, &self.scratch)?;
+        if let Inserted::Between(..) = inserted {
+            note_put(&mut self.journal, key, &self.scratch);
+        }
+        Ok(inserted)
+    }
+
+    /// Replaces the record that was in the way of the last insertion by what was to be inserted.
+    pub(crate) fn replace_inserted(
+        &mut self,
+        container: ContainerId,
+        key: &Key,
+        old: &Record<'_>,
+    ) -> Result<()> {
+        self.retire(container, key, old)?;
+        note_put(&mut self.journal, key, &self.scratch);
+        self.txn.put(key, &self.scratch)
+    }
+
+    /// Announces that the change adds something. If only the headroom is left, [`Change::finish`] fails, unless it
+    /// fits on pages that deletions left half empty.
+    pub(crate) fn check_room(&mut self) -> Result<()> {
+        let (used, total) = self.target.pages(self.txn)?;
+        if self.tight.is_none() && used + headroom_pages(total) > total {
+            self.tight = Some(used);
+        }
+        Ok(())
+    }
+
+    /// Pages of the headroom; `None` if part of it is used, so that only deletions still have room.
+    pub(crate) fn untouched_headroom(&self) -> Result<Option<u64>> {
+        let (used, total) = self.target.pages(self.txn)?;
+        let headroom = headroom_pages(total);
+        Ok((used + headroom <= total).then_some(headroom))
+    }
+
+    fn check_growth(&self) -> Result<()> {
+        if self.tight.is_none() && !self.has_large {
+            return Ok(());
+        }
+        let (used, total) = self.target.pages(self.txn)?;
+        if used <= self.tight.unwrap_or_else(|| total.saturating_sub(headroom_pages(total))) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::NoSpace,
+            format!(
+                "the index of target {} is full: destroy snapshots, delete something, or make a larger pool",
+                self.target.number()
+            ),
+        ))
+    }
+
+    /// Sets a key of the data table to an encoded record of this epoch, and retires the one that was there. One that is
+    /// not older stays.
+    pub(crate) fn replace_encoded(
+        &mut self,
+        container: ContainerId,
+        key: &[u8],
+        record: &[u8],
+    ) -> Result<()> {
+        self.changed = true;
+        let Some(old) = self.txn.insert(key, record)? else { return Ok(()) };
+        let old = RecordBytes::from_slice(old);
+        match Record::decode(&key[1..], &old) {
+            Ok(old) if old.epoch >= self.epoch => return Ok(()),
+            Ok(old) => self.retire(container, key, &old)?,
+            // What is damaged cannot be told from what is older.
+            Err(_) => {}
+        }
+        self.txn.put(key, record)
+    }
+
+    /// Retires a record: it moves to history if a snapshot shows it, else its bytes become dead. The caller removes
+    /// or replaces the key itself.
+    pub(crate) fn retire(
+        &mut self,
+        container: ContainerId,
+        key: &[u8],
+        record: &Record<'_>,
+    ) -> Result<()> {
+        if self.is_in_snapshot(container, record.epoch)? {
+            self.check_room()?;
+            self.has_large = true;
+            let mut value = RecordBytes::from_slice(&self.epoch.0.to_le_bytes());
+            record.encode(&key[1..], &mut value);
+            return self.put(&history_key(key, record.epoch), &value);
+        }
+        self.count_dead(record);
+        Ok(())
+    }
+
+    /// Counts the bytes of a record as dead. This is a change of the index even if nothing else changes.
+    pub(crate) fn count_dead(&mut self, record: &Record<'_>) {
+        let Some((segment, bytes)) = record.holds() else { return };
+        self.changed = true;
+        match self.dead.iter_mut().find(|(known, _)| *known == segment) {
+            Some((_, sum)) => *sum += bytes,
+            None => self.dead.push((segment, bytes)),
+        }
+    }
+
+    /// True if a snapshot shows what was written at `epoch` and is current.
+    pub(crate) fn is_in_snapshot(&mut self, container: ContainerId, epoch: Epoch) -> Result<bool> {
+        Ok(self.newest_snapshot(container)?.is_some_and(|newest| epoch <= newest))
+    }
+
+    fn newest_snapshot(&mut self, container: ContainerId) -> Result<Option<Epoch>> {
+        if !self.target.shared().may_have_snapshots() {
+            return Ok(None);
+        }
+        if let Some((_, newest)) = self.newest_snapshot.filter(|(known, _)| *known == container) {
+            return Ok(newest);
+        }
+        let newest = crate::shard::snapshots::newest(self.txn, container)?;
+        self.newest_snapshot = Some((container, newest));
+        Ok(newest)
+    }
+
+    /// Records for conflict detection that a dkey changes.
+    pub(crate) fn touch(&mut self, container: ContainerId, oid: ObjectId, dkey: &[u8]) {
+        self.touched.extend_from_slice(&touched_slots(container, oid, dkey));
+    }
+
+    /// Records for conflict detection that a whole object is removed, with all its dkeys.
+    pub(crate) fn touch_object(&mut self, container: ContainerId, oid: ObjectId) {
+        let (object, punch) = (object_slot(container, oid), punch_slot(container, oid));
+        self.touched.extend_from_slice(&[container_slot(container), object, punch]);
+    }
+
+    /// Stores dead bytes and versions of what changed; the last thing before the commit. (A version stored by a
+    /// change that is given up would look like a conflict to all readers until the next change.)
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        if !self.changed {
+            return Ok(());
+        }
+        self.check_growth()?;
+        let touched = std::mem::take(&mut self.touched);
+        note_versions(self.target, Version::committed(self.txn.id()), &touched);
+        self.target.expect_no_leases(&touched)?;
+        self.settle_dead()
+    }
+
+    /// As [`Change::finish`], for a change that is made later by what its journal says. Returns the slots of the conflict
+    /// table that are to change then.
+    pub(crate) fn finish_prepared(&mut self) -> Result<Vec<u32>> {
+        self.check_growth()?;
+        self.settle_dead()?;
+        Ok(std::mem::take(&mut self.touched).into_vec())
+    }
+
+    /// Stores how many bytes have become dead.
+    pub(crate) fn settle_dead(&mut self) -> Result<()> {
+        for (segment, bytes) in std::mem::take(&mut self.dead) {
+            let key = Key::table(Table::Segment).push(&segment.to_be_bytes());
+            let before = self.txn.get(&key)?.map_or(0, crate::shard::segment::collect::dead_bytes);
+            self.put(&key, &(before + bytes).to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// True if there is anything to commit.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// The edits, for the coordinator.
+    pub(crate) fn into_journal(self) -> Vec<IndexEdit> {
+        self.journal.unwrap_or_default()
+    }
+
+    /// Adds to an error whether the transaction can still be used by others.
+    pub(crate) fn failed(&self, error: Error) -> super::group::Failed {
+        super::group::Failed { error, spoiled: self.changed }
+    }
+}
+
+/// Stores for conflict detection that slots change with `version`. Call before others can see the change.
+pub(crate) fn note_versions(target: &Target, version: Version, slots: &[u32]) {
+    let atomics = target.shared();
+    for slot in slots {
+        atomics.conflicts()[*slot as usize].store(version.0, Ordering::Release);
+    }
+}
+
+/// Most retries after there was no room. With each, the index grows by twice as much.
+const RETRIES: u32 = 12;
+
+/// Runs `work`, and again if there was no room, as long as `help` finds some, and once more in any case: whoever was
+/// in the way may just have left.
+fn retry<T>(
+    targets: &[&Target],
+    help: impl Fn(&Target, u32) -> Result<bool>,
+    mut work: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    for retry in 0..RETRIES {
+        match work() {
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                let mut moved = retry == 0;
+                for target in targets {
+                    moved |= help(target, retry)?;
+                }
+                if !moved {
+                    return Err(error);
+                }
+            }
+            result => return result,
+        }
+    }
+    work()
+}
+
+/// Runs `work`, which changes the indexes of targets, and makes room for it.
+pub(crate) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>) -> Result<T> {
+    let help = |target: &Target, retry: u32| {
+        let returned = target.return_pages()?;
+        if (retry > 0 || is_tight(target)?) && target.grow_index(2 << retry, true)? {
+            return Ok(true);
+        }
+        let waited = !is_full(target)? && target.index.outwait_readers()?;
+        Ok(returned || waited)
+    };
+    retry(targets, help, work)
+}
+
+impl Target {
+    /// Runs `work` in a write transaction of its own, and commits.
+    pub(crate) fn change<T>(
+        &self,
+        mut work: impl FnMut(&mut Change<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.with_room(|| {
+            let mut txn = self.begin_write()?;
+            let epoch = self.control.next_epoch();
+            let mut change = Change::new(self, &mut txn, epoch);
+            let result = work(&mut change)?;
+            change.finish()?;
+            txn.commit()?;
+            Ok(result)
+        })
+    }
+
+    /// Runs `work`, which changes the index, and makes room for it.
+    pub(crate) fn with_room<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        outwaiting(|| with_room(&[self], &mut work))
+    }
+
+    /// Runs `work`, which writes to segments; again if there was no room, since what it had filled itself can be
+    /// compacted by then.
+    pub(crate) fn with_segments<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        match work() {
+            Err(error) if error.kind() == ErrorKind::NoSpace => work(),
+            result => result,
+        }
+    }
+}

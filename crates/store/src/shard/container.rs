@@ -1,0 +1,116 @@
+//! Containers that a process has open.
+use super::open_pool::OpenPool;
+use crate::format::keys::{Key, Table};
+use esker_types::info::{ContainerId, ContainerInfo, OpenMode};
+use esker_types::{Checksum, Error, ErrorKind, Result, Uuid};
+use std::collections::HashMap;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A container that a process has open.
+#[derive(Debug)]
+pub struct Container {
+    info: ContainerInfo,
+    /// Number of destroyed containers when this one was last known to exist.
+    seen: AtomicU64,
+}
+
+impl Container {
+    /// An open container. `seen` containers of the pool were destroyed when it was last known to exist.
+    pub(crate) fn new(info: ContainerInfo, seen: u64) -> Self {
+        Self { info, seen: AtomicU64::new(seen) }
+    }
+
+    /// Its number in the pool.
+    #[must_use]
+    pub fn id(&self) -> ContainerId {
+        self.info.id
+    }
+
+    /// Kind of checksums over its data.
+    #[must_use]
+    pub fn checksum(&self) -> Checksum {
+        self.info.checksum
+    }
+
+    /// Its properties when it was opened.
+    #[must_use]
+    pub fn info(&self) -> &ContainerInfo {
+        &self.info
+    }
+
+    /// Fails with `NoHandle` if the container was destroyed since it was opened. One atomic load unless some
+    /// container is destroyed.
+    pub fn check_alive(&self, pool: &OpenPool) -> Result<()> {
+        let destroyed = pool.control.destroyed_containers().load(Ordering::Acquire);
+        if destroyed == self.seen.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let txn = pool.targets[0].index.read()?;
+        match txn.get(&container_key(self.info.uuid))? {
+            Some(_) => {
+                self.seen.store(destroyed, Ordering::Relaxed);
+                Ok(())
+            }
+            None => Err(Error::new(
+                ErrorKind::NoHandle,
+                format!("container {} was destroyed while it was open", self.info.uuid),
+            )),
+        }
+    }
+}
+
+/// Key of a container in the catalog.
+pub(crate) fn container_key(uuid: Uuid) -> Key {
+    Key::table(Table::Container).push(&uuid.0)
+}
+
+/// Containers that this process has open.
+#[derive(Debug, Default)]
+pub(crate) struct Uses(HashMap<ContainerId, Use>);
+
+#[derive(Debug)]
+struct Use {
+    handles: u32,
+    exclusive: bool,
+}
+
+impl OpenPool {
+    pub(crate) fn begin_use(&self, uses: &mut Uses, id: ContainerId, mode: OpenMode) -> Result<()> {
+        let exclusive = mode == OpenMode::Exclusive;
+        let busy = || Error::new(ErrorKind::Busy, "the container is in use, or in exclusive use");
+        match uses.0.get_mut(&id) {
+            Some(held) if held.exclusive || exclusive => return Err(busy()),
+            Some(held) => held.handles += 1,
+            None => {
+                if !self.control.use_container(id, Some(mode))? {
+                    return Err(busy());
+                }
+                uses.0.insert(id, Use { handles: 1, exclusive });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn end_use(&self, uses: &mut Uses, id: ContainerId) -> Result<()> {
+        let Some(held) = uses.0.get_mut(&id) else { return Ok(()) };
+        held.handles -= 1;
+        if held.handles == 0 {
+            uses.0.remove(&id);
+            self.control.use_container(id, None)?;
+        }
+        Ok(())
+    }
+
+    /// Number of handles of this process, plus one if other processes have any.
+    pub(crate) fn handles(&self, uses: &Uses, id: ContainerId) -> u32 {
+        let mine = uses.0.get(&id).map_or(0, |held| held.handles);
+        mine + u32::from(self.control.container_used_by_other(id))
+    }
+
+    /// Closes one handle of a container.
+    pub fn close_container(&self, id: ContainerId) -> Result<()> {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        self.end_use(&mut uses, id)
+    }
+}

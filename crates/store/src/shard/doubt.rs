@@ -1,0 +1,199 @@
+//! Doubt: while a commit over several targets is in progress, an atomic of each of them says so, and nobody reads
+//! them.
+use super::Target;
+use crate::format::keys::{Key, Table};
+use crate::index::txn::{Txn, WriteTxn};
+use crate::sync::AtomicU64;
+use esker_types::{Epoch, Result};
+use std::sync::atomic::Ordering;
+
+/// Calls `look` until the target is not in doubt. `settle` waits for the end of the doubt, or brings it about.
+#[inline]
+fn undoubted<V>(
+    in_doubt: &AtomicU64,
+    look: impl Fn() -> Result<V>,
+    settle: impl Fn() -> Result<()>,
+) -> Result<V> {
+    loop {
+        let view = look()?;
+        if in_doubt.load(Ordering::Acquire) == 0 {
+            return Ok(view);
+        }
+        drop(view);
+        settle()?;
+    }
+}
+
+/// Set in the in-doubt word of a target that takes part in a commit that another node decides about. The other bits are
+/// the epoch at which it was prepared here.
+pub(crate) const PREPARED: u64 = 1 << 63;
+
+impl Target {
+    fn in_doubt(&self) -> &AtomicU64 {
+        self.shared().in_doubt()
+    }
+
+    /// Epoch of the commit over several targets that is in progress on this one, if any.
+    pub(crate) fn doubt(&self) -> Option<Epoch> {
+        match self.in_doubt().load(Ordering::Acquire) {
+            0 => None,
+            word => Some(Epoch(word & !PREPARED)),
+        }
+    }
+
+    /// True while a commit over several targets, this one among them, is in progress.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt().load(Ordering::Acquire) != 0
+    }
+
+    /// True while it waits for a commit that another node decides about.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.in_doubt().load(Ordering::Acquire) & PREPARED != 0
+    }
+
+    /// Puts it in doubt until another node has decided about what was prepared on it at `epoch`.
+    pub(crate) fn doubt_prepared(&self, epoch: Epoch) {
+        self.in_doubt().store(PREPARED | epoch.0, Ordering::SeqCst);
+    }
+
+    /// Puts it in doubt as a commit at `epoch` does that dies half-way.
+    #[cfg(test)]
+    pub(crate) fn doubt_by(&self, epoch: Epoch) {
+        self.in_doubt().store(epoch.0, Ordering::SeqCst);
+    }
+
+    /// Ends the doubt.
+    pub(crate) fn end_doubt(&self) {
+        self.in_doubt().store(0, Ordering::SeqCst);
+    }
+
+    /// Ends the doubt if it is that of the commit at `epoch`.
+    pub(crate) fn end_doubt_of(&self, epoch: Epoch) {
+        let (won, lost) = (Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.in_doubt().compare_exchange(epoch.0, 0, won, lost);
+    }
+
+    /// Calls `look` until the target is not in doubt.
+    #[inline]
+    pub(super) fn undoubted<V>(&self, look: impl Fn() -> Result<V>) -> Result<V> {
+        undoubted(self.in_doubt(), look, || (self.resolve)(self))
+    }
+}
+
+/// Key of the epoch of the last commit over several targets that reached this target.
+pub(crate) fn applied_key() -> Key {
+    Key::table(Table::Intent).push(b"A")
+}
+
+/// Epoch of the last commit over several targets that reached the target of `txn`.
+pub(crate) fn last_applied(txn: &Txn) -> Result<Epoch> {
+    let value = txn.get(&applied_key())?;
+    Ok(Epoch(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes)))
+}
+
+/// Commits transactions at `epoch`, one on each of the targets. The first one decides: if it fails, none is committed, and the
+/// targets are in doubt as before: because of what was prepared on them at the epoch `prepared`, or not at all.
+pub(crate) fn commit_on_all(
+    targets: &[&Target],
+    prepared: Option<Epoch>,
+    txns: Vec<WriteTxn>,
+    commit: impl Fn(WriteTxn) -> Result<()>,
+    epoch: Epoch,
+) -> Result<()> {
+    let in_doubt: Vec<_> = targets.iter().map(|target| target.in_doubt()).collect();
+    let before = prepared.map_or(0, |epoch| PREPARED | epoch.0);
+    commit_all(&in_doubt, before, txns, commit, epoch)
+}
+
+/// Commits all of `txns`, one per target. The first one decides: if it fails, none is committed, and the words become
+/// `before` again.
+fn commit_all<T>(
+    in_doubt: &[&AtomicU64],
+    before: u64,
+    txns: Vec<T>,
+    commit: impl Fn(T) -> Result<()>,
+    epoch: Epoch,
+) -> Result<()> {
+    in_doubt.iter().for_each(|word| word.store(epoch.0, Ordering::SeqCst));
+    let clear = |to| in_doubt.iter().for_each(|word| word.store(to, Ordering::SeqCst));
+    let mut txns = txns.into_iter();
+    if let Some(Err(error)) = txns.next().map(&commit) {
+        clear(before);
+        return Err(error);
+    }
+    // Decided. A target whose commit fails now stays in doubt, and whoever needs it carries it out.
+    let followed = txns.map(&commit).collect::<Vec<_>>();
+    if followed.iter().all(Result::is_ok) {
+        clear(0);
+    }
+    Ok(())
+}
+
+/// Under every order in which threads may run.
+#[cfg(all(loom, test))]
+mod models {
+    use super::*;
+    use crate::sync::Mutex;
+    use esker_types::ErrorKind;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    #[derive(Default)]
+    struct Target {
+        in_doubt: AtomicU64,
+        /// The epoch of its last commit.
+        committed: AtomicU64,
+    }
+
+    #[derive(Default)]
+    struct Pool {
+        targets: [Target; 2],
+        coordinating: Mutex<()>,
+    }
+
+    impl Pool {
+        fn commit(&self, fails: bool) -> Result<()> {
+            let _alone = self.coordinating.lock().unwrap();
+            let commit = |target: &Target| match fails {
+                true => Err(ErrorKind::Io.into()),
+                false => Ok(target.committed.store(1, Ordering::Release)),
+            };
+            let in_doubt = self.targets.each_ref().map(|target| &target.in_doubt);
+            commit_all(&in_doubt, 0, self.targets.iter().collect(), commit, Epoch(7))
+        }
+
+        fn look(&self, target: &Target) -> bool {
+            let look = || Ok(target.committed.load(Ordering::Acquire) == 1);
+            let settle = || Ok(drop(self.coordinating.lock().unwrap()));
+            undoubted(&target.in_doubt, look, settle).unwrap()
+        }
+    }
+
+    fn model(fails: bool) {
+        loom::model(move || {
+            let pool = Arc::new(Pool::default());
+            let looks = [[0, 1], [1, 0]].map(|order| {
+                let pool = Arc::clone(&pool);
+                thread::spawn(move || order.map(|number: usize| pool.look(&pool.targets[number])))
+            });
+            assert_eq!(pool.commit(fails).is_err(), fails);
+            for look in looks {
+                let [before, after] = look.join().unwrap();
+                assert!(after >= before && (!fails || !after), "{before} {after}");
+            }
+            assert!(pool.targets.iter().all(|target| pool.look(target) != fails));
+        });
+    }
+
+    /// A reader that has seen a commit on one target sees it on the others.
+    #[test]
+    fn a_commit_over_several_targets_is_seen_whole() {
+        model(false);
+    }
+
+    /// A commit that fails leaves nothing behind, and blocks nobody.
+    #[test]
+    fn a_commit_that_fails_is_seen_nowhere() {
+        model(true);
+    }
+}

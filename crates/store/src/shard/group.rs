@@ -1,0 +1,485 @@
+//! Group commit: threads of one process that wait for a sync of the same durable target share one transaction.
+//! Targets that need no sync commit each change by itself.
+use super::Target;
+use crate::index::txn::WriteTxn;
+use crate::shared::read_version::ReadVersion;
+use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, yield_now};
+use esker_types::{Epoch, Error, Result};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+/// Most changes per sync.
+pub(crate) const GROUP_MAX: usize = 256;
+
+/// Why a change failed, and whether it left changes in the transaction.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) error: Error,
+    pub(crate) spoiled: bool,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, spoiled: false }
+    }
+}
+
+/// A change that can be applied to a transaction, and again to another one if that fails.
+pub(crate) type Job<'j, T = WriteTxn> =
+    &'j mut dyn FnMut(&mut T) -> std::result::Result<Epoch, Failed>;
+
+/// Something that is changed by transactions, one at a time.
+trait Changing {
+    type Txn;
+
+    /// Begins a transaction, once no other is open, unless what a transaction read has changed.
+    fn begin(&self, read_versions: &[ReadVersion]) -> Result<Self::Txn>;
+
+    /// Syncs the data that transactions refer to.
+    fn sync(&self) -> Result<()>;
+
+    fn commit(&self, txn: Self::Txn) -> Result<()>;
+
+    /// Ends a transaction whose only change failed. `spoiled` says that it has a part of that.
+    fn abort(&self, txn: Self::Txn, spoiled: bool);
+}
+
+impl Changing for Target {
+    type Txn = WriteTxn;
+
+    fn begin(&self, read_versions: &[ReadVersion]) -> Result<WriteTxn> {
+        let lock = self.lock()?;
+        // Before the write buffer is flushed, so that a transaction that must restart does not flush it in vain.
+        lock.expect_unchanged(read_versions)?;
+        lock.flush()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.data.sync()
+    }
+
+    fn commit(&self, txn: WriteTxn) -> Result<()> {
+        txn.commit()
+    }
+
+    /// Commits the buffered puts that the transaction includes, or the next one would make them again. If that fails,
+    /// they stay in the buffer.
+    fn abort(&self, txn: WriteTxn, spoiled: bool) {
+        if !spoiled && txn.includes_buffer {
+            let _ = txn.commit();
+        }
+    }
+}
+
+/// Changes of one target that wait for the same sync.
+pub(crate) struct Group<T = WriteTxn> {
+    state: Mutex<GroupState<T>>,
+    done: Condvar,
+    /// Number of threads that wait for `state`.
+    arriving: AtomicUsize,
+}
+
+struct GroupState<T> {
+    /// The open batch, which any thread may join. Its leader began its transaction and will end it.
+    open: Option<Batch<T>>,
+    /// Number of the last batch.
+    number: u64,
+    /// Outcomes that followers have not taken yet.
+    outcomes: Vec<Outcome>,
+}
+
+struct Batch<T> {
+    txn: T,
+    followers: usize,
+    has_data: bool,
+    /// A member failed half-way: the batch cannot be committed.
+    spoiled: bool,
+}
+
+struct Outcome {
+    number: u64,
+    takers: usize,
+    end: End,
+}
+
+#[derive(Clone)]
+enum End {
+    Committed,
+    Failed(Error),
+    /// Because of another member: each one tries again alone.
+    Spoiled,
+}
+
+/// Commits one change of `target`, unless what a transaction read has changed. `has_data` says that segments were
+/// written to for it. A change that depends on reads shares no transaction, since it must tell its own changes from those
+/// of others.
+pub(crate) fn commit(
+    target: &Target,
+    read_versions: &[ReadVersion],
+    has_data: bool,
+    job: Job<'_>,
+) -> Result<Epoch> {
+    target.with_room(|| match (target.is_durable(), read_versions) {
+        (false, _) => alone(target, read_versions, false, job),
+        (true, []) => target.group.together(target, has_data, job),
+        (true, _) => alone(target, read_versions, has_data, job),
+    })
+}
+
+fn alone<C: Changing>(
+    target: &C,
+    read_versions: &[ReadVersion],
+    sync: bool,
+    job: Job<'_, C::Txn>,
+) -> Result<Epoch> {
+    if sync {
+        target.sync()?;
+    }
+    let mut txn = target.begin(read_versions)?;
+    match job(&mut txn) {
+        Ok(epoch) => target.commit(txn).map(|()| epoch),
+        Err(failed) => {
+            target.abort(txn, failed.spoiled);
+            Err(failed.error)
+        }
+    }
+}
+
+impl<T> Group<T> {
+    pub(crate) fn new() -> Self {
+        let state = GroupState { open: None, number: 0, outcomes: Vec::new() };
+        Self { state: Mutex::new(state), done: Condvar::new(), arriving: AtomicUsize::new(0) }
+    }
+
+    fn together(
+        &self,
+        target: &impl Changing<Txn = T>,
+        has_data: bool,
+        job: Job<'_, T>,
+    ) -> Result<Epoch> {
+        self.arriving.fetch_add(1, Ordering::AcqRel);
+        let mut state = self.lock();
+        self.arriving.fetch_sub(1, Ordering::AcqRel);
+        match &mut state.open {
+            None => self.lead(state, target, has_data, job),
+            Some(batch) if batch.spoiled || batch.followers + 1 >= GROUP_MAX => {
+                drop(state);
+                alone(target, &[], has_data, job)
+            }
+            Some(_) => self.follow(state, target, has_data, job),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, GroupState<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a batch, lets others join while the lock is contended, then commits it.
+    fn lead(
+        &self,
+        mut state: MutexGuard<'_, GroupState<T>>,
+        target: &impl Changing<Txn = T>,
+        has_data: bool,
+        job: Job<'_, T>,
+    ) -> Result<Epoch> {
+        let mut txn = target.begin(&[])?;
+        let epoch = job(&mut txn).map_err(|failed| failed.error)?;
+        state.number += 1;
+        let number = state.number;
+        state.open = Some(Batch { txn, followers: 0, has_data, spoiled: false });
+        drop(state);
+        while self.arriving.load(Ordering::Acquire) > 0 && self.has_room() {
+            yield_now();
+        }
+        let batch = self.lock().open.take();
+        let Some(batch) = batch else { return alone(target, &[], has_data, job) };
+        let followers = batch.followers;
+        let end = close(target, batch);
+        self.announce(Outcome { number, takers: followers, end: end.clone() });
+        settle_end(end, Ok(epoch), || alone(target, &[], has_data, job))
+    }
+
+    fn has_room(&self) -> bool {
+        self.lock()
+            .open
+            .as_ref()
+            .is_some_and(|batch| !batch.spoiled && batch.followers + 1 < GROUP_MAX)
+    }
+
+    fn announce(&self, outcome: Outcome) {
+        if outcome.takers > 0 {
+            self.lock().outcomes.push(outcome);
+            self.done.notify_all();
+        }
+    }
+
+    /// Joins the open batch and waits for its outcome.
+    fn follow(
+        &self,
+        mut state: MutexGuard<'_, GroupState<T>>,
+        target: &impl Changing<Txn = T>,
+        has_data: bool,
+        job: Job<'_, T>,
+    ) -> Result<Epoch> {
+        let number = state.number;
+        let Some(batch) = &mut state.open else {
+            drop(state);
+            return alone(target, &[], has_data, job);
+        };
+        // If the job panics, the batch stays spoiled: what it did so far must not be committed.
+        batch.spoiled = true;
+        let outcome = job(&mut batch.txn);
+        batch.spoiled = matches!(&outcome, Err(failed) if failed.spoiled);
+        // A failure waits for the outcome too: it may be due to changes of other members.
+        let outcome = outcome.map_err(|failed| failed.error);
+        batch.followers += 1;
+        batch.has_data |= has_data;
+        let end = self.wait_for(state, number);
+        settle_end(end, outcome, || alone(target, &[], has_data, job))
+    }
+
+    fn wait_for(&self, mut state: MutexGuard<'_, GroupState<T>>, number: u64) -> End {
+        loop {
+            let found = state.outcomes.iter().position(|outcome| outcome.number == number);
+            if let Some(index) = found {
+                let outcome = &mut state.outcomes[index];
+                outcome.takers -= 1;
+                let (end, last) = (outcome.end.clone(), outcome.takers == 0);
+                if last {
+                    state.outcomes.swap_remove(index);
+                }
+                return end;
+            }
+            state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Syncs data first, then commits the index that refers to it.
+fn close<C: Changing>(target: &C, batch: Batch<C::Txn>) -> End {
+    if batch.spoiled {
+        return End::Spoiled;
+    }
+    let synced = if batch.has_data { target.sync() } else { Ok(()) };
+    match synced.and_then(|()| target.commit(batch.txn)) {
+        Ok(()) => End::Committed,
+        Err(error) => End::Failed(error),
+    }
+}
+
+fn settle_end(
+    end: End,
+    outcome: Result<Epoch>,
+    again: impl FnOnce() -> Result<Epoch>,
+) -> Result<Epoch> {
+    match end {
+        End::Committed => outcome,
+        End::Failed(error) => Err(error),
+        End::Spoiled => again(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+    use esker_types::info::Durability;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::thread;
+
+    #[test]
+    fn half_a_change_of_a_follower_that_panics_is_not_committed() {
+        let pool = Scratch::new(24 << 20, |spec| {
+            spec.targets = Some(1);
+            spec.durability = Some(Durability::Commit);
+        });
+        let state = pool.opened();
+        let target: &Target = &state.targets[0];
+        let put = |txn: &mut WriteTxn, key: &[u8]| -> std::result::Result<Epoch, Failed> {
+            txn.put(key, b"there")?;
+            Ok(target.control.next_epoch())
+        };
+        // As somebody on the way, which the leader waits for.
+        target.group.arriving.fetch_add(1, Ordering::AcqRel);
+        thread::scope(|threads| {
+            let lead = || commit(target, &[], false, &mut |txn| put(txn, b"Tlead"));
+            let leader = threads.spawn(lead);
+            while target.group.lock().open.is_none() {
+                thread::yield_now();
+            }
+            let mut half = |txn: &mut WriteTxn| {
+                put(txn, b"Thalf").map(|_| panic!("on purpose, before the other half"))
+            };
+            let follow = || commit(target, &[], false, &mut half);
+            assert!(catch_unwind(AssertUnwindSafe(follow)).is_err());
+            target.group.arriving.fetch_sub(1, Ordering::AcqRel);
+            leader.join().unwrap().unwrap();
+        });
+        let txn = target.view_of(crate::shard::Scope::Committed).unwrap();
+        assert_eq!(txn.get(b"Tlead").unwrap(), Some(&b"there"[..]));
+        assert_eq!(txn.get(b"Thalf").unwrap(), None);
+    }
+}
+
+/// What threads that commit together rely on, under every order they may run in.
+#[cfg(all(loom, test))]
+mod models {
+    use super::*;
+    use esker_types::ErrorKind;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// An index that is changed by one transaction at a time, and the data that it names.
+    struct Index {
+        busy: Mutex<bool>,
+        free: Condvar,
+        commits: Mutex<Vec<Vec<u64>>>,
+        /// Changes whose data is written, and what of it is on the medium.
+        written: Mutex<Vec<u64>>,
+        synced: Mutex<Vec<u64>>,
+        fails: bool,
+    }
+
+    /// A transaction, which goes from thread to thread: loom ends the model where two are at it.
+    struct Txn {
+        watched: UnsafeCell<()>,
+        changes: Vec<u64>,
+        index: Arc<Index>,
+    }
+
+    impl Txn {
+        fn put(&mut self, change: u64) {
+            self.watched.with_mut(|_| ());
+            self.changes.push(change);
+        }
+    }
+
+    impl Drop for Txn {
+        fn drop(&mut self) {
+            *self.index.busy.lock().unwrap() = false;
+            self.index.free.notify_one();
+        }
+    }
+
+    impl Changing for Arc<Index> {
+        type Txn = Txn;
+
+        fn begin(&self, _: &[ReadVersion]) -> Result<Txn> {
+            let mut busy = self.busy.lock().unwrap();
+            while *busy {
+                busy = self.free.wait(busy).unwrap();
+            }
+            *busy = true;
+            Ok(Txn { watched: UnsafeCell::new(()), changes: Vec::new(), index: Self::clone(self) })
+        }
+
+        fn sync(&self) -> Result<()> {
+            *self.synced.lock().unwrap() = self.written.lock().unwrap().clone();
+            Ok(())
+        }
+
+        fn commit(&self, mut txn: Txn) -> Result<()> {
+            txn.watched.with_mut(|_| ());
+            if self.fails {
+                return Err(ErrorKind::Io.into());
+            }
+            let is_synced = !txn.changes.contains(&1) || self.synced.lock().unwrap().contains(&1);
+            assert!(is_synced, "data comes first");
+            self.commits.lock().unwrap().push(std::mem::take(&mut txn.changes));
+            Ok(())
+        }
+
+        fn abort(&self, _txn: Txn, _spoiled: bool) {}
+    }
+
+    /// A group, and the index it changes.
+    #[derive(Clone)]
+    struct Model {
+        group: Arc<Group<Txn>>,
+        index: Arc<Index>,
+    }
+
+    impl Model {
+        fn new(fails: bool) -> Self {
+            let none = || Mutex::new(Vec::new());
+            let (busy, free, commits) = (Mutex::new(false), Condvar::new(), Mutex::new(Vec::new()));
+            let index = Index { busy, free, commits, written: none(), synced: none(), fails };
+            Self { group: Arc::new(Group::new()), index: Arc::new(index) }
+        }
+
+        /// The first has data, the others have none.
+        fn change(&self, number: u64) -> Result<Epoch> {
+            let has_data = number == 1;
+            if has_data {
+                self.index.written.lock().unwrap().push(number);
+            }
+            self.group.together(&self.index, has_data, &mut |txn| {
+                txn.put(number);
+                Ok(Epoch(number))
+            })
+        }
+
+        /// Fails after half of it.
+        fn spoil(&self, number: u64) -> Result<Epoch> {
+            self.group.together(&self.index, false, &mut |txn| {
+                txn.put(number);
+                Err(Failed { error: ErrorKind::Exists.into(), spoiled: true })
+            })
+        }
+
+        fn beside<T: 'static>(
+            &self,
+            work: impl FnOnce(&Self) -> T + 'static,
+        ) -> thread::JoinHandle<T> {
+            let model = self.clone();
+            thread::spawn(move || work(&model))
+        }
+
+        /// What was committed, each change as often as it was.
+        fn committed(&self) -> Vec<u64> {
+            assert!(self.group.lock().outcomes.is_empty(), "all have heard");
+            let mut committed = self.index.commits.lock().unwrap().concat();
+            committed.sort_unstable();
+            committed
+        }
+    }
+
+    /// Whoever is told of a commit was in one, once, after its data; and everybody is told.
+    #[test]
+    fn all_that_join_are_committed_once() {
+        loom::model(|| {
+            let model = Model::new(false);
+            let others = [1, 2].map(|number| model.beside(move |model| model.change(number)));
+            assert_eq!(model.change(3).unwrap(), Epoch(3));
+            let epochs = others.map(|other| other.join().unwrap().unwrap());
+            assert_eq!(epochs, [Epoch(1), Epoch(2)]);
+            assert_eq!(model.committed(), [1, 2, 3]);
+        });
+    }
+
+    /// Half a change is in no commit, whatever else is.
+    #[test]
+    fn half_a_change_is_not_committed() {
+        loom::model(|| {
+            let model = Model::new(false);
+            let half = model.beside(|model| model.spoil(4));
+            let other = model.beside(|model| model.change(2));
+            model.change(3).unwrap();
+            other.join().unwrap().unwrap();
+            assert_eq!(half.join().unwrap().unwrap_err().kind(), ErrorKind::Exists);
+            assert_eq!(model.committed(), [2, 3]);
+        });
+    }
+
+    /// Where a commit fails, all whose changes were in it are told.
+    #[test]
+    fn all_that_join_hear_of_a_failure() {
+        loom::model(|| {
+            let model = Model::new(true);
+            let other = model.beside(|model| model.change(1));
+            assert!(model.change(2).is_err() && other.join().unwrap().is_err());
+            assert_eq!(model.committed(), [0; 0]);
+        });
+    }
+}

@@ -1,0 +1,324 @@
+//! Write lock of a target: the one way to change it.
+//!
+//! The lock is that of LMDB, which survives the death of its owner. While a process holds it, nobody else commits a
+//! transaction or appends to the write buffer. What the owner then does decides what becomes of the buffered puts:
+//! [`WriteLock::flush`] includes them in its transaction, [`WriteLock::keep_buffer`] keeps them on top of it, and one that is
+//! dropped leaves everything as it is.
+use super::Target;
+use super::change::{Change, headroom_pages};
+use crate::index::txn::{ReadTxn, Txn, WriteTxn};
+use crate::shared::control::ProcessSlot;
+use crate::shared::read_version::{ReadVersion, Version};
+use crate::shared::write_buffer::{LockedBuffer, Puts};
+use crate::sync::fence;
+use esker_types::{Epoch, Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+/// Bits of [`crate::shared::control::TargetAtomics::writer`] that have the process slot.
+const PROCESS_BITS: u32 = 16;
+
+/// Id of a write transaction and its process, as one value.
+pub(super) fn word_of(id: u64, process: ProcessSlot) -> u64 {
+    id << PROCESS_BITS | u64::from(process.0)
+}
+
+fn writer_of(word: u64) -> (u64, ProcessSlot) {
+    (word >> PROCESS_BITS, ProcessSlot((word & ((1 << PROCESS_BITS) - 1)) as u32))
+}
+
+/// The write lock of a target.
+pub(crate) struct WriteLock<'t> {
+    target: &'t Target,
+    pub(super) buffer: Option<LockedBuffer<'t>>,
+    txn: WriteTxn,
+}
+
+impl Target {
+    /// Takes the write lock, once no commit over several targets is half done.
+    pub(crate) fn lock(&self) -> Result<WriteLock<'_>> {
+        let mut tended = false;
+        loop {
+            let lock = self.undoubted(|| self.lock_in_doubt())?;
+            match self.due(&lock.txn)?.filter(|_| !tended) {
+                None => return Ok(lock),
+                // An error while tending free pages is no reason to refuse a change.
+                Some(due) => {
+                    tended = true;
+                    let _ = self.tend(lock.keep_buffer(), due);
+                }
+            }
+        }
+    }
+
+    /// Begins a write transaction, whatever is in doubt or in the write buffer. It tells readers its id before it changes
+    /// anything ([`Target::is_overwritten`]).
+    pub(crate) fn begin_bare(&self) -> Result<WriteTxn> {
+        let txn = self.index.write(|| self.control.take_turn(self.number()))?;
+        let word = word_of(txn.id(), self.process());
+        self.shared().writer().store(word, Ordering::Release);
+        fence(Ordering::Release);
+        Ok(txn)
+    }
+
+    /// True if what a read transaction has copied may be of a later state than its id says.
+    ///
+    /// LMDB reads the id of the last commit, then copies the roots from one of two places, which the next but one transaction
+    /// overwrites before its commit is complete.
+    #[inline]
+    pub(crate) fn is_overwritten(&self, txn: &ReadTxn) -> Result<bool> {
+        fence(Ordering::Acquire);
+        let (writer, _) = writer_of(self.shared().writer().load(Ordering::Relaxed));
+        // An id that no writer can have is damage.
+        Ok(writer > txn.id() + 1 && writer <= self.index.last_commit()? + 1)
+    }
+
+    /// Takes the write lock, even if a commit over several targets is half done.
+    pub(crate) fn lock_in_doubt(&self) -> Result<WriteLock<'_>> {
+        let txn = self.begin_bare()?;
+        let buffer = self.write_buffer().map(|buffer| LockedBuffer::lock(buffer, txn.id() - 1));
+        Ok(WriteLock { target: self, buffer: buffer.transpose()?, txn })
+    }
+
+    /// Begins a transaction that includes the buffered puts, once no commit over several targets is half done.
+    pub(crate) fn begin_write(&self) -> Result<WriteTxn> {
+        self.lock()?.flush()
+    }
+
+    /// Begins such a transaction even if a commit over several targets is half done.
+    pub(crate) fn begin_in_doubt(&self) -> Result<WriteTxn> {
+        self.lock_in_doubt()?.flush()
+    }
+
+    /// Begins a transaction that only makes room in the index and keeps the buffered puts, which may need that room.
+    pub(crate) fn begin_for_room(&self) -> Result<WriteTxn> {
+        self.lock_in_doubt().map(WriteLock::keep_buffer)
+    }
+
+    /// Commits the buffered puts, if there are any and there is room for them.
+    pub(crate) fn flush_if_fits(&self) -> Result<()> {
+        if !self.has_buffered_puts()? {
+            return Ok(());
+        }
+        let txn = self.begin_write()?;
+        if txn.includes_buffer { txn.commit() } else { Ok(()) }
+    }
+
+    /// Commits the buffered puts, and makes room for them.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.with_room(|| self.flush_if_fits())
+    }
+
+    /// Commits the puts of a damaged write buffer that are whole, and empties it. Returns their number. No other process may
+    /// have the pool open. If the damage hides that the puts were committed before, a key that was removed since comes back.
+    pub(crate) fn recover_buffer(&self) -> Result<usize> {
+        let Some(buffer) = self.write_buffer() else { return Ok(0) };
+        let puts = buffer.recover();
+        let mut txn = self.begin_bare()?;
+        include(self, &mut txn, &puts)?;
+        txn.commit()?;
+        buffer.reset();
+        Ok(puts.iter().count())
+    }
+
+    /// True if a read transaction misses a commit whose process died in it: the commit is on the medium, but LMDB,
+    /// which stores the number of the last one in its lock file, shows it only after somebody takes the write lock. Only
+    /// durable pools need to know: a commit of others is acknowledged after it is shown.
+    pub(crate) fn misses_commit_of_dead(&self, txn: &ReadTxn) -> Result<bool> {
+        if !self.is_durable() {
+            return Ok(false);
+        }
+        let newest = self.index.last_commit()?;
+        if newest <= txn.id() {
+            return Ok(false);
+        }
+        let (number, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
+        Ok(number == newest && !self.is_alive(process))
+    }
+
+    /// Shows the last commit, if it is of a process that had this slot before, and may have died in it.
+    pub(crate) fn show_commit_of(&self, slot: ProcessSlot) -> Result<()> {
+        let (_, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
+        match process == slot && !self.control.read_only {
+            true => self.begin_bare().map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if what a transaction read from this target has changed since, as far as that can be told without the write
+    /// lock: a version may be left from a change that was aborted.
+    pub(crate) fn expect_unchanged(&self, read_versions: &[ReadVersion]) -> Result<()> {
+        self.expect_versions(read_versions, |slot| slot.load(Ordering::Acquire))
+    }
+
+    fn expect_versions(
+        &self,
+        read_versions: &[ReadVersion],
+        version_of: impl Fn(&crate::sync::AtomicU64) -> u64,
+    ) -> Result<()> {
+        let atomics = self.shared();
+        let mut mine = read_versions.iter().filter(|read| read.target == self.number());
+        let is_stale = |read: &ReadVersion| {
+            version_of(&atomics.conflicts()[read.slot as usize]) > read.version
+        };
+        match mine.any(is_stale) {
+            false => Ok(()),
+            true => Err(Error::new(
+                ErrorKind::TxRestart,
+                "data that the transaction read has changed: restart it",
+            )),
+        }
+    }
+}
+
+/// Makes buffered puts in a transaction.
+fn include(target: &Target, txn: &mut WriteTxn, puts: &Puts) -> Result<()> {
+    let mut change = Change::new(target, txn, Epoch(0));
+    puts.iter().try_for_each(|put| change.apply_buffered(&put))?;
+    change.settle_dead()
+}
+
+#[cfg(test)]
+impl WriteLock<'_> {
+    pub(crate) fn buffered_puts(&self) -> Result<Puts> {
+        self.buffer.map(|buffer| buffer.puts()).transpose().map(Option::unwrap_or_default)
+    }
+}
+
+impl<'t> WriteLock<'t> {
+    pub(super) fn target(&self) -> &'t Target {
+        self.target
+    }
+
+    /// The index, without the buffered puts.
+    pub(super) fn committed(&self) -> &Txn {
+        &self.txn
+    }
+
+    /// Version of everything that the target has.
+    fn version(&self) -> Version {
+        match &self.buffer {
+            Some(buffer) => buffer.version(),
+            None => Version::committed(self.txn.id() - 1),
+        }
+    }
+
+    /// Fails if what a transaction read from this target has changed since.
+    ///
+    /// A slot with a version later than everything was left by a change that died or was aborted. What it had before is
+    /// lost, so the last change is assumed. A transaction that restarts for this reads a later version, and succeeds.
+    pub(crate) fn expect_unchanged(&self, read_versions: &[ReadVersion]) -> Result<()> {
+        let last = self.version().0;
+        self.target.expect_versions(read_versions, |slot| {
+            let version = slot.load(Ordering::Acquire);
+            if version > last {
+                slot.store(last, Ordering::Release);
+            }
+            version.min(last)
+        })
+    }
+
+    /// Makes the buffered puts in a transaction, which is to be changed and committed. If it is aborted, they stay in the
+    /// buffer.
+    ///
+    /// # Errors
+    /// `NoSpace` if the index has no room for them; `Corrupt` if the buffer is damaged.
+    pub(crate) fn flush(self) -> Result<WriteTxn> {
+        let Self { mut txn, target, buffer } = self;
+        let mut puts = buffer.map(|buffer| buffer.puts()).transpose()?.unwrap_or_default();
+        if !puts.is_empty() {
+            // The last put of a key comes last.
+            puts.sort();
+            include(target, &mut txn, &puts)?;
+            txn.includes_buffer = true;
+        }
+        Ok(txn)
+    }
+
+    /// A transaction that changes nothing that a buffered put may change: the puts stay on top of its commit.
+    pub(crate) fn keep_buffer(self) -> WriteTxn {
+        let Self { txn, buffer, .. } = self;
+        if let Some(buffer) = buffer {
+            buffer.keep(txn.id());
+        }
+        txn
+    }
+
+    /// Puts that fit the free pages of the index, half of which are counted: those freed last may not be used yet.
+    pub(super) fn count_of_puts_that_fit(&self, pages_per_put: u64) -> Result<u64> {
+        let (used, total) = self.target.pages(&self.txn)?;
+        let free = total.saturating_sub(used + headroom_pages(total)) / 2;
+        Ok(free / pages_per_put)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pool;
+    use crate::shard::Scope;
+    use crate::tests::Scratch;
+    use esker_types::info::Durability;
+    use std::sync::atomic::Ordering;
+
+    /// What a dead or failed writer leaves in its word delays others, and no more.
+    #[test]
+    fn a_writer_that_never_commits_holds_nobody_up() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let target = &state.targets[0];
+        for word in [u64::MAX, 0, 7] {
+            target.shared().writer().store(word, Ordering::Release);
+            target.change(|change| change.put(b"Tkey", &word.to_le_bytes())).unwrap();
+            let txn = target.view_of(Scope::Committed).unwrap();
+            assert_eq!(txn.get(b"Tkey").unwrap(), Some(&word.to_le_bytes()[..]));
+        }
+    }
+
+    /// Names the pool in which a process of this test is to die.
+    const DIE_IN: &str = "ESKER_TEST_DIE_IN";
+
+    /// What is left of a process that is killed in a synced commit, when its meta page is written and LMDB's
+    /// number of the last commit is not.
+    fn die_in_a_commit(pool: &std::path::Path) -> ! {
+        let pool = Pool::open(pool).unwrap();
+        let state = pool.opened().unwrap();
+        let target = &state.targets[0];
+        target.change(|change| change.put(b"Tkey", b"new")).unwrap();
+        let done = target.index.last_commit().unwrap();
+        let _held = target.begin_write().unwrap();
+        target.shared().writer().store(word_of(done, target.process()), Ordering::Release);
+        let locks = pool.path().join("target-0/index/lock.mdb");
+        let locks = std::fs::File::options().write(true).open(locks).unwrap();
+        let number_at = 8; // Behind LMDB's magic and version.
+        std::os::unix::fs::FileExt::write_all_at(&locks, &(done - 1).to_le_bytes(), number_at)
+            .unwrap();
+        std::process::exit(0)
+    }
+
+    #[test]
+    fn a_commit_whose_process_died_in_it_is_seen_at_once_or_never() {
+        if let Some(pool) = std::env::var_os(DIE_IN) {
+            die_in_a_commit(pool.as_ref());
+        }
+        let pool = Scratch::new(24 << 20, |spec| {
+            (spec.targets, spec.durability) = (Some(2), Some(Durability::Commit));
+        });
+        let state = pool.opened();
+        let target = &state.targets[0];
+        let put =
+            |key: &[u8], value: &[u8]| target.change(|change| change.put(key, value)).unwrap();
+        put(b"Tkey", b"old");
+        let own_name = "a_commit_whose_process_died_in_it_is_seen_at_once_or_never";
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([&format!("shard::lock::tests::{own_name}"), "--exact"])
+            .env(DIE_IN, pool.path())
+            .status();
+        assert!(status.unwrap().success());
+        let value =
+            || target.view_of(Scope::Committed).unwrap().get(b"Tkey").unwrap().map(<[u8]>::to_vec);
+        let first = value();
+        put(b"Tother", b"value");
+        assert_eq!(first, value(), "it came to light with the next commit");
+        assert_eq!(first.as_deref(), Some(&b"new"[..]));
+    }
+}

@@ -1,0 +1,264 @@
+//! A target: one shard of a pool, and the only way to its index, its write buffer and its data.
+//!
+//! [`Target::view_of`] is the one way to read it, [`Target::lock`] the one way to change it. Commits over several targets
+//! are made by [`crate::commit`].
+pub(crate) mod buffer;
+pub(crate) mod change;
+pub(crate) mod container;
+pub(crate) mod doubt;
+pub(crate) mod extents;
+pub(crate) mod group;
+pub(crate) mod huge;
+pub(crate) mod lending;
+mod list;
+pub(crate) mod lock;
+pub(crate) mod open_pool;
+mod query;
+mod read;
+pub(crate) mod read_leases;
+pub(crate) mod reserved_pages;
+mod scan;
+pub(crate) mod segment;
+pub(crate) mod snapshots;
+mod view;
+pub(crate) mod walk;
+
+pub(crate) use view::{ReadView, Scope, all_data};
+
+use crate::data::{Data, table};
+use crate::format::superblock::{self, INDEX, Superblock};
+use crate::index::lmdb::{DATA, Index, Mode};
+use crate::io::folder::Folder;
+use crate::shared::control::{
+    Control, ProcessSlot, TargetAtomics, conflict_slot, object_slot, punch_slot,
+};
+use esker_types::info::{ContainerId, Durability};
+use esker_types::ops::ReadAt;
+use esker_types::{Error, ErrorKind, ObjectId, Result};
+use group::Group;
+use lending::Lending;
+use open_pool::OpenPool;
+use segment::claim::AppendSlots;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+/// One shard of an open pool.
+pub struct Target {
+    number: u32,
+    index: Arc<Index>,
+    data: Data,
+    pub(crate) control: Arc<Control>,
+    append_slots: AppendSlots,
+    lending: Option<Lending>,
+    segment_bytes: u64,
+    segments: u32,
+    pins: read::Pins,
+    /// Bytes of each segment that this process has entered into its page table.
+    prepared: Vec<AtomicU64>,
+    durability: Durability,
+    has_long_keys: bool,
+    /// Held by the thread of this process that coordinates a commit with this target.
+    pub(crate) coordinating: Mutex<()>,
+    /// Commits of threads of this process that share a sync.
+    group: Group,
+    /// Number of the first transaction that may reserve free pages again.
+    reserving_pause: AtomicU64,
+    /// The pool it belongs to, set once that is open.
+    pub(crate) pool: OnceLock<Weak<OpenPool>>,
+    /// Completes or drops a commit over several targets that left this one in doubt, or waits for its end. Such commits are
+    /// made by a layer above this one.
+    resolve: fn(&Target) -> Result<()>,
+}
+
+/// Number of threads of one process that can append to one target at the same time.
+const APPEND_SLOTS: usize = 8;
+
+/// Bytes of a segment that are entered into the page table at once. Fresh memory takes milliseconds per MiB, which a
+/// single write should not wait for several times.
+const PREPARED_AT_ONCE: u64 = 1 << 20;
+
+/// How the index of a pool is to be opened.
+fn index_mode(pool: &Folder, superblock: &Superblock) -> Mode {
+    match (superblock.durability, superblock.guarded) {
+        _ if pool.is_read_only() => Mode::ReadOnly,
+        (Durability::Commit, _) => Mode::Synced,
+        (Durability::Process, true) => Mode::Guarded,
+        (Durability::Process, false) => Mode::Mapped,
+    }
+}
+
+/// Refuses an index whose file was cut short: LMDB would start an empty file afresh, as if nothing had been stored.
+fn refuse_cut_short(index: &Folder, superblock: &Superblock) -> Result<()> {
+    let Some(info) = index.info(DATA, superblock.file_permissions())? else { return Ok(()) };
+    let (found, wanted) = (info.len(), superblock.index_file_bytes());
+    if found >= wanted {
+        return Ok(());
+    }
+    let file = index.path().join(DATA);
+    let message = format!(
+        "{} has {found} bytes of {wanted}: restore it, or save what is left with `esker pool salvage`",
+        file.display()
+    );
+    Err(Error::new(ErrorKind::Corrupt, message))
+}
+
+impl Target {
+    pub(crate) fn open(
+        pool: &Folder,
+        superblock: &Superblock,
+        control: Arc<Control>,
+        number: u32,
+        resolve: fn(&Self) -> Result<()>,
+    ) -> Result<Self> {
+        let mode = superblock.file_permissions();
+        let folder =
+            pool.folder(&superblock::target_name(number), superblock.directory_permissions_max())?;
+        let index_folder = folder.folder(INDEX, superblock.directory_permissions_max())?;
+        refuse_cut_short(&index_folder, superblock)?;
+        let index = Index::open(
+            &index_folder,
+            superblock.index_file_bytes(),
+            index_mode(pool, superblock),
+            mode,
+        )?;
+        Ok(Self {
+            number,
+            index,
+            data: Data::open(&folder, superblock)?,
+            control,
+            append_slots: AppendSlots::new(APPEND_SLOTS),
+            lending: Lending::open(&index_folder, superblock)?,
+            segment_bytes: superblock.segment_bytes,
+            segments: superblock.segments,
+            pins: read::Pins::new(superblock.segments),
+            prepared: (0..superblock.segments).map(|_| AtomicU64::new(0)).collect(),
+            durability: superblock.durability,
+            has_long_keys: superblock.has_long_keys(),
+            coordinating: Mutex::default(),
+            group: Group::new(),
+            reserving_pause: AtomicU64::new(0),
+            pool: OnceLock::new(),
+            resolve,
+        })
+    }
+
+    /// Its number in the pool.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// True if the format of the pool has long keys.
+    pub(crate) fn has_long_keys(&self) -> bool {
+        self.has_long_keys
+    }
+
+    /// Bytes of a segment.
+    #[must_use]
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Number of segments.
+    #[must_use]
+    pub fn segment_count(&self) -> u32 {
+        self.segments
+    }
+
+    /// The pool it belongs to; `None` while that is being opened.
+    pub(crate) fn pool(&self) -> Option<Arc<OpenPool>> {
+        self.pool.get().and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durability == Durability::Commit
+    }
+
+    /// Syncs the data file if commits must survive a crash of the machine.
+    pub(crate) fn sync_data(&self) -> Result<()> {
+        if self.is_durable() { self.data.sync() } else { Ok(()) }
+    }
+
+    /// Offset of a segment in the data file.
+    pub(crate) fn segment_offset(&self, segment: u32) -> u64 {
+        u64::from(segment) * self.segment_bytes
+    }
+
+    /// The atomics it shares with other processes.
+    pub(crate) fn shared(&self) -> TargetAtomics<'_> {
+        self.control.target(self.number)
+    }
+
+    /// This process.
+    pub(crate) fn process(&self) -> ProcessSlot {
+        self.control.slot
+    }
+
+    /// True if the process with that slot is alive.
+    pub(crate) fn is_alive(&self, slot: ProcessSlot) -> bool {
+        self.control.is_alive(slot)
+    }
+
+    /// Number of segments that are never lent to the index, so that the data file stays usable.
+    pub(crate) fn data_segments_min(&self) -> u32 {
+        table::RESERVE as u32 + 2
+    }
+
+    /// Enters the pages of a segment up to `end`, and some more, into the page table.
+    pub(crate) fn prepare(&self, segment: u32, end: u64) {
+        let prepared = &self.prepared[segment as usize];
+        let from = prepared.load(Ordering::Relaxed);
+        if end > from {
+            let until = end.next_multiple_of(PREPARED_AT_ONCE).min(self.segment_bytes);
+            self.data.prepare(self.segment_offset(segment) + from, (until - from) as usize);
+            prepared.store(until, Ordering::Relaxed);
+        }
+    }
+
+    /// A consistent view of data of one object. For a transaction, it is recorded that it read a dkey of that, or all of it.
+    pub(crate) fn view_of_object(
+        &self,
+        scope: Scope<'_>,
+        at: ReadAt<'_>,
+        container: ContainerId,
+        oid: ObjectId,
+        dkey: Option<&[u8]>,
+    ) -> Result<ReadView<'_>> {
+        let view = self.view_of(scope.at(at.view))?;
+        if at.tokens.is_some() {
+            let slot = match dkey {
+                Some(dkey) => conflict_slot(container, oid, dkey),
+                None => object_slot(container, oid),
+            };
+            let slots = [slot, punch_slot(container, oid)];
+            slots.into_iter().for_each(|slot| view.note_slot_read(at, slot));
+        }
+        Ok(view)
+    }
+
+    /// The error for damaged data of this target; it names the object.
+    pub(crate) fn damaged(&self, key: &[u8], what: &str) -> Error {
+        let place = crate::format::keys::DataKey::parse(key).map_or_else(
+            |_| "an unknown object".to_owned(),
+            |key| format!("object {} of container {}", key.oid, key.container().0),
+        );
+        Error::new(
+            ErrorKind::Checksum,
+            format!(
+                "{what} of {place} on target {} does not match its checksum: restore it",
+                self.number
+            ),
+        )
+    }
+}
+
+#[cfg(test)]
+impl Target {
+    pub(crate) fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+
+    pub(crate) fn buffer_atomics(&self) -> &[crate::sync::AtomicU64] {
+        self.write_buffer().map_or(&[], |buffer| buffer.atomics())
+    }
+}

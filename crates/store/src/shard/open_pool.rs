@@ -1,0 +1,120 @@
+//! A pool as one process has it open: its targets, and what its handles share.
+use super::Target;
+use super::change::headroom_pages;
+use super::container::Uses;
+use crate::format::superblock::Superblock;
+use crate::index::lmdb::read_only;
+use crate::shared::control::Control;
+use crate::shared::leases::Leases;
+use esker_types::info::{OpenMode, PoolInfo, Space};
+use esker_types::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A pool as this process has it open: shared by all handles of the process, and closed with the last of them.
+pub struct OpenPool {
+    pub(crate) path: PathBuf,
+    /// Its superblock.
+    pub superblock: Superblock,
+    pub(crate) control: Arc<Control>,
+    /// Its targets.
+    pub targets: Vec<Arc<Target>>,
+    pub(crate) uses: Mutex<Uses>,
+    pub(crate) handles: Mutex<Handles>,
+    pub(crate) leases: Leases,
+    /// What was destroyed could not be emptied, because of a commit over several nodes.
+    pub(crate) is_left_over: AtomicBool,
+    pub(crate) generation: u64,
+    /// The last stamp of the indexes that it recorded.
+    pub(crate) stamped: AtomicU64,
+    /// Dropped last.
+    pub(crate) closed: Closed,
+}
+
+/// Handles of this process on the pool.
+#[derive(Default)]
+pub(crate) struct Handles {
+    shared: u32,
+    exclusive: bool,
+}
+
+/// Set when everything declared before it has been dropped.
+#[derive(Default)]
+pub(crate) struct Closed(pub(crate) Arc<AtomicBool>);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl OpenPool {
+    /// Adds a handle on the pool.
+    ///
+    /// # Errors
+    /// `Busy` if exclusive use conflicts.
+    pub fn connect(&self, mode: OpenMode) -> Result<()> {
+        if self.control.read_only && mode != OpenMode::ReadOnly {
+            return Err(read_only(&self.path));
+        }
+        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let exclusive = mode == OpenMode::Exclusive;
+        let blocked = handles.exclusive || (exclusive && handles.shared > 0);
+        if blocked || (handles.shared == 0 && !self.control.use_pool(Some(mode))?) {
+            let message = format!("pool {} is in use, or in exclusive use", self.superblock.label);
+            return Err(Error::new(ErrorKind::Busy, message));
+        }
+        handles.shared += 1;
+        handles.exclusive = exclusive;
+        Ok(())
+    }
+
+    /// Removes a handle on the pool.
+    pub fn disconnect(&self) -> Result<()> {
+        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        handles.shared = handles.shared.saturating_sub(1);
+        if handles.shared == 0 {
+            handles.exclusive = false;
+            self.control.use_pool(None)?;
+        }
+        Ok(())
+    }
+
+    /// Label, space and properties of the pool.
+    pub fn info(&self) -> Result<PoolInfo> {
+        Ok(PoolInfo {
+            uuid: self.superblock.uuid,
+            label: self.superblock.label.clone(),
+            url: format!("esker:{}", self.path.display()),
+            targets: self.targets.iter().map(|target| self.space(target)).collect::<Result<_>>()?,
+            medium: self.superblock.medium,
+            durability: self.superblock.durability,
+        })
+    }
+
+    fn space(&self, target: &Target) -> Result<Space> {
+        let txn = target.index.read()?;
+        let (used, total) = target.pages_counted(&txn)?;
+        let bytes = txn.pages()?.bytes;
+        Ok(Space {
+            data_total: target.data_bytes(),
+            data_free: target.free_data_bytes()?,
+            index_total: total * bytes,
+            index_free: total.saturating_sub(used + headroom_pages(total)) * bytes,
+            is_shared: target.lending.is_some(),
+        })
+    }
+
+    /// Reader slots in use on the busiest target, over all processes.
+    pub fn readers(&self) -> Result<u32> {
+        let counts = self.targets.iter().map(|target| target.index.readers());
+        counts.collect::<Result<Vec<_>>>().map(|counts| counts.into_iter().max().unwrap_or(0))
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,420 @@
+//! Read leases: until one ends, nothing changes of what somebody has read, so they need not read it again.
+//!
+//! A lease is kept for each slot of the conflict table that a read depends on: an atomic says until when, by the clock of
+//! the machine. Whoever grants one stores that first, then makes sure that the slots still have the versions that were
+//! read. Whoever changes something stores the versions first, then looks for leases on their slots, then commits. If there
+//! is a lease, nothing is changed, and the change is tried again when the lease has ended. So at least one of the two sees
+//! the other. Nobody is called back, and a lease ends whether or not its holder lives (C. Gray, D. Cheriton: Leases,
+//! 1989).
+//!
+//! Clocks of nodes need not agree: a holder counts from before it has asked. They may only differ in how fast they run,
+//! by less than [`MARGIN`] of a lease.
+use super::Target;
+use super::container::Container;
+use super::open_pool::OpenPool;
+use crate::shared::control::TargetAtomics;
+use crate::shared::read_version::{Reads, Slots, Version};
+use crate::sync::{AtomicU64, fence, sleep};
+use esker_os::uptime;
+use esker_types::ops::{ReadLease, ReadTokens};
+use esker_types::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a process may use what it has read on another node without asking again, if nothing changes. A change of it
+/// waits until then.
+pub const READ_LEASE: Duration = Duration::from_millis(20);
+
+/// How much longer a lease lasts here than its holder may use it, in microseconds as all times here.
+const MARGIN: u64 = LEASE / 8;
+const LEASE: u64 = READ_LEASE.as_micros() as u64;
+
+/// After a change had to wait, leases on its target are refused for so many times as long. So changes wait for at most a
+/// sixteenth of the time, however much is read.
+const PAUSE: u64 = 16;
+
+impl OpenPool {
+    /// Grants a lease on all that was read under these tokens, which may be those of an earlier lease. `None` if any of it
+    /// has changed or is about to, or if changes have had to wait for leases lately.
+    ///
+    /// # Errors
+    /// `Invalid` for tokens of another pool; `NoHandle` if the container was destroyed.
+    pub fn lease_reads(
+        &self,
+        container: &Container,
+        tokens: &ReadTokens,
+    ) -> Result<Option<ReadLease>> {
+        let reads = Reads::of(tokens, self.superblock.targets)?;
+        let target = |number: u32| &*self.targets[number as usize];
+        let now = uptime();
+        let stand = || {
+            let mut all = reads.0.iter();
+            all.all(|((number, version), slots)| {
+                target(*number).is_unchanged(slots.iter(), *version)
+            })
+        };
+        // Before anything is promised: a promise may delay changes even if no lease comes of it.
+        if reads.0.keys().any(|(number, _)| target(*number).pauses_leases(now)) || !stand() {
+            return Ok(None);
+        }
+        // Looked up before the slots: what does not change until then holds in these versions, too.
+        let latest = reads.in_versions(|number| {
+            let last = target(number).index.last_commit()?;
+            Ok(Version::committed(last).0)
+        })?;
+        for ((number, _), slots) in &latest.0 {
+            target(*number).promise(slots, now + LEASE + MARGIN);
+        }
+        fence(Ordering::SeqCst);
+        if !stand() {
+            return Ok(None);
+        }
+        container.check_alive(self)?;
+        Ok(Some(ReadLease { term: READ_LEASE, reads: latest.to_tokens() }))
+    }
+}
+
+impl Target {
+    /// True if changes have had to wait lately.
+    fn pauses_leases(&self, now: u64) -> bool {
+        let until = self.shared().leases_pause().load(Ordering::Relaxed);
+        until > now && until <= now + (PAUSE + 1) * (LEASE + MARGIN)
+    }
+
+    /// Stores that nothing that hashes to these slots changes before `until`.
+    fn promise(&self, slots: &Slots, until: u64) {
+        let words = self.control.read_leases(self.number());
+        slots.iter().for_each(|slot| postpone(&words[slot], until));
+        postpone(self.shared().leased_until(), until);
+    }
+
+    /// True if nothing that hashes to these slots has changed since `version`, or is about to.
+    pub(crate) fn is_unchanged(
+        &self,
+        mut slots: impl Iterator<Item = usize>,
+        version: u64,
+    ) -> bool {
+        let conflicts = self.shared().conflicts();
+        !self.is_in_doubt() && slots.all(|slot| conflicts[slot].load(Ordering::Acquire) <= version)
+    }
+
+    /// Fails if a lease on these slots is left. Call between storing their versions, or a doubt, and the commit.
+    ///
+    /// # Errors
+    /// One that [`outwaiting`] knows.
+    #[inline]
+    pub(crate) fn expect_no_leases(&self, slots: &[u32]) -> Result<()> {
+        fence(Ordering::SeqCst);
+        match self.shared().leased_until().load(Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => self.expect_no_leases_on(slots),
+        }
+    }
+
+    fn expect_no_leases_on(&self, slots: &[u32]) -> Result<()> {
+        let words = self.control.read_leases(self.number());
+        let plausible = uptime() + LEASE + MARGIN;
+        let ends = slots.iter().map(|slot| words[*slot as usize].load(Ordering::Relaxed));
+        let ends = ends.filter(|end| *end <= plausible);
+        expect_passed(self.shared(), ends.max().unwrap_or(0))
+    }
+
+    /// Waits until no lease on anything of this target is left.
+    ///
+    /// # Errors
+    /// `Busy` on a thread that must not wait.
+    pub(crate) fn outwait_all_leases(&self) -> Result<()> {
+        outwaiting(|| {
+            fence(Ordering::SeqCst);
+            expect_passed(self.shared(), self.shared().leased_until().load(Ordering::Relaxed))
+        })
+    }
+}
+
+/// Moves an end to `until` unless it is later. One that is later than any lease may end was left by something else: changes
+/// ignore it, and would ignore the lease.
+fn postpone(end: &AtomicU64, until: u64) {
+    let plausible = until..=until + LEASE + MARGIN;
+    let _ = end.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+        (!plausible.contains(&seen)).then_some(until)
+    });
+}
+
+/// Fails if the clock does not show `end` yet, and has no more leases granted for a while.
+fn expect_passed(atomics: TargetAtomics<'_>, end: u64) -> Result<()> {
+    let now = uptime();
+    // What is later than any lease may end was left by something else.
+    if end <= now || end > now + LEASE + MARGIN {
+        return Ok(());
+    }
+    atomics.leases_pause().fetch_max(end + PAUSE * (end - now), Ordering::Relaxed);
+    let message = "other nodes have a lease on what the change concerns: retry";
+    Err(Error::new(ErrorKind::Busy, message).with_needed(end))
+}
+
+/// What came of several changes of one commit. If leases are in the way of some, it has to wait for the latest of them: to
+/// wait for one after the other would take longer.
+///
+/// # Errors
+/// The first that is not about a lease; else the one that names the latest end.
+pub(crate) fn all_unleased(changes: impl Iterator<Item = Result<()>>) -> Result<()> {
+    let mut latest = None;
+    for error in changes.filter_map(Result::err) {
+        if error.kind() != ErrorKind::Busy || error.needed().is_none() {
+            return Err(error);
+        }
+        latest =
+            std::cmp::max_by_key(latest, Some(error), |it| it.as_ref().and_then(Error::needed));
+    }
+    latest.map_or(Ok(()), Err)
+}
+
+/// Most waits for leases before a change fails. Each keeps new ones from being granted for longer than it takes.
+const WAITS_MAX: usize = 100;
+
+/// Does work that changes something, and again once the leases have ended that were in its way. Nothing that others need
+/// is held in between, so only the change itself waits.
+///
+/// # Errors
+/// Those of `work`; `Busy` on a thread that must not wait.
+pub(crate) fn outwaiting<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 0..WAITS_MAX {
+        match work() {
+            Err(error) if error.kind() == ErrorKind::Busy && error.needed().is_some() => {
+                let end = error.needed().unwrap_or(0);
+                sleep(Duration::from_micros(end.saturating_sub(uptime())))?;
+            }
+            result => return result,
+        }
+    }
+    work()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+    use crate::{ContainerSpec, ReadVersion};
+    use esker_os::executor::without_waiting;
+    use esker_types::info::{ContainerRef, OpenMode, Part};
+    use esker_types::ops::{
+        Commit, CommitId, Cond, Fetch, ReadAt, Sink, Source, Update, Value, View, Write, WriteOp,
+    };
+    use esker_types::{Epoch, ObjectClass, ObjectId, ObjectType, Uuid};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    /// Attempts to do something within the term of a lease.
+    const ROUNDS: u32 = 1000;
+
+    struct Pool {
+        _scratch: Scratch,
+        pool: Arc<OpenPool>,
+        container: Container,
+    }
+
+    impl Pool {
+        fn new() -> Self {
+            let scratch = Scratch::new(24 << 20, |spec| {
+                spec.targets = Some(2);
+                spec.part = Part { node: 0, nodes: 2 };
+            });
+            let pool = scratch.opened();
+            let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
+            pool.create_container(&spec).unwrap();
+            let name = ContainerRef::Label("c");
+            let container = pool.open_container(name, OpenMode::ReadWrite).unwrap();
+            Self { _scratch: scratch, pool, container }
+        }
+
+        /// Writes a value to targets: by itself, or prepares it for a commit over nodes.
+        fn write(&self, targets: &[u32], value: u8, commit: Option<Commit>) -> Result<Epoch> {
+            let (bytes, pool) = ([value], &self.pool);
+            let value = Value::Single(Source::One(&bytes));
+            let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+            let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+            let writes = [(Write { oid: oid(), op }, targets.to_vec())];
+            match (commit, targets) {
+                (Some(commit), _) => pool.prepare_change(&self.container, commit, &writes, &[]),
+                (None, [only]) => pool.write(&self.container, *only, &[writes[0].0], &[], None),
+                (None, _) => pool.write_many(&self.container, &writes, &[], None),
+            }
+        }
+
+        fn read(&self, target: u32, tokens: Option<&ReadTokens>) -> Result<u8> {
+            let mut bytes = [0];
+            let mut fetches = [Fetch::single(b"a", Sink::One(&mut bytes))];
+            let at = ReadAt { view: View::Latest, tokens };
+            let (id, target) = (self.container.id(), &self.pool.targets[target as usize]);
+            target.fetch(id, oid(), b"d", Cond::NONE, &mut fetches, at)?;
+            Ok(bytes[0])
+        }
+
+        /// As if no change had waited before.
+        fn forget_pause(&self) {
+            let targets = self.pool.targets.iter();
+            targets.for_each(|it| it.shared().leases_pause().store(0, Ordering::SeqCst));
+        }
+
+        /// A lease on these reads, whatever has waited before.
+        fn lease(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
+            self.forget_pause();
+            self.pool.lease_reads(&self.container, reads)
+        }
+
+        /// A lease on what both targets have, and when it was asked for.
+        fn leased(&self) -> (u64, ReadLease) {
+            let tokens = ReadTokens::default();
+            for target in [0, 1] {
+                self.read(target, Some(&tokens)).unwrap();
+            }
+            (uptime(), self.lease(&tokens).unwrap().expect("nothing is in the way"))
+        }
+    }
+
+    fn oid() -> ObjectId {
+        ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1)
+    }
+
+    fn commit(number: u8) -> Commit {
+        Commit { id: CommitId(Uuid([number; 16])), coordinator: 0 }
+    }
+
+    #[test]
+    fn a_change_waits_until_what_it_changes_is_not_leased() {
+        let pool = Pool::new();
+        for (value, targets) in [(1, &[0][..]), (2, &[1]), (3, &[0, 1])] {
+            let (asked, _) = pool.leased();
+            pool.write(targets, value, None).unwrap();
+            assert!(uptime() >= asked + LEASE, "changed within the term");
+            assert_eq!(pool.read(targets[0], None).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn a_lease_is_renewed_until_what_it_is_on_has_changed() {
+        let pool = Pool::new();
+        pool.write(&[0, 1], 1, None).unwrap();
+        let (_, mut lease) = pool.leased();
+        for _ in 0..3 {
+            let again = pool.lease(&lease.reads).unwrap();
+            lease = again.expect("nothing has changed");
+            assert!(lease.reads.map(<[u8]>::len).iter().sum::<usize>() < 128, "short tokens");
+        }
+        pool.write(&[1], 2, None).unwrap();
+        assert!(pool.lease(&lease.reads).unwrap().is_none());
+        // Those of target 0 alone still stand, also for a commit.
+        let of_first = ReadTokens::default();
+        let first = lease.reads.map(|token| token.starts_with(&[0; 4]).then(|| token.to_vec()));
+        first.iter().flatten().for_each(|token| of_first.add(token));
+        assert!(pool.lease(&of_first).unwrap().is_some());
+        let stands =
+            |tokens| pool.pool.check_read_versions(&ReadVersion::of(tokens, 2).unwrap()).is_ok();
+        assert!(stands(&of_first) && !stands(&lease.reads));
+    }
+
+    #[test]
+    fn after_a_change_had_to_wait_no_leases_are_granted_for_a_while() {
+        let pool = Pool::new();
+        let mut pauses = (0..ROUNDS).map(|_| {
+            pool.leased();
+            pool.write(&[0], 1, None).unwrap();
+            pool.pool.targets[0].shared().leases_pause().load(Ordering::SeqCst)
+        });
+        let pause = pauses.find(|until| *until > 0).expect("a change has waited");
+        let tokens = ReadTokens::default();
+        pool.read(0, Some(&tokens)).unwrap();
+        let lease = pool.pool.lease_reads(&pool.container, &tokens).unwrap();
+        assert!(lease.is_none() || uptime() >= pause);
+    }
+
+    #[test]
+    fn a_commit_waits_for_the_latest_of_the_leases_in_its_way() {
+        let lease = |end| Err(Error::new(ErrorKind::Busy, "leased").with_needed(end));
+        let latest = |all: Vec<Result<()>>| all_unleased(all.into_iter()).map_err(|e| e.needed());
+        assert_eq!(latest(vec![Ok(()), lease(1), lease(3), Ok(()), lease(2)]), Err(Some(3)));
+        assert_eq!(latest(vec![Ok(()), Ok(())]), Ok(()));
+        assert_eq!(latest(vec![lease(1), Err(ErrorKind::NoSpace.into())]), Err(None));
+    }
+
+    #[test]
+    fn a_thread_that_must_not_wait_is_told_so() {
+        let pool = Pool::new();
+        let within_the_term = (0..ROUNDS).any(|_| {
+            let (asked, _) = pool.leased();
+            let (written, waits) = without_waiting(|| pool.write(&[0], 1, None));
+            let is_within = uptime() < asked + LEASE;
+            if is_within {
+                assert!(waits);
+                assert_eq!(written.unwrap_err().kind(), ErrorKind::Busy);
+            }
+            is_within
+        });
+        if !within_the_term {
+            esker_testing::skip(
+                "this machine is too busy to do anything within the term of a lease",
+            );
+        }
+        pool.write(&[0], 2, None).unwrap();
+        assert_eq!(pool.read(0, None).unwrap(), 2);
+    }
+
+    #[test]
+    fn a_commit_over_nodes_is_prepared_once_what_it_changes_is_not_leased() {
+        let pool = Pool::new();
+        let (asked, lease) = pool.leased();
+        pool.write(&[0, 1], 7, Some(commit(1))).unwrap();
+        assert!(uptime() >= asked + LEASE, "prepared within the term");
+        // From now on it may be decided anywhere.
+        assert!(pool.lease(&lease.reads).unwrap().is_none());
+        pool.pool.give_up(commit(1)).unwrap();
+        assert!(pool.lease(&lease.reads).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_container_is_destroyed_once_nothing_of_it_is_leased() {
+        let pool = Pool::new();
+        let (asked, lease) = pool.leased();
+        pool.pool.destroy_container(ContainerRef::Label("c"), true).unwrap();
+        assert!(uptime() >= asked + LEASE, "destroyed within the term");
+        assert_eq!(pool.lease(&lease.reads).unwrap_err().kind(), ErrorKind::NoHandle);
+    }
+
+    /// While others write as fast as they can, what is leased is what is stored.
+    #[test]
+    fn what_is_leased_stands_still() {
+        const LEASES: u32 = 12;
+        let (pool, done) = (Pool::new(), AtomicBool::new(false));
+        let write = |targets: &[u32]| {
+            let mut value = 0_u8;
+            while !done.load(Ordering::Relaxed) {
+                value = value.wrapping_add(1);
+                pool.write(targets, value, None).unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            for targets in [&[0][..], &[1], &[0, 1]] {
+                scope.spawn(move || write(targets));
+            }
+            let mut leases = 0;
+            while leases < LEASES {
+                let tokens = ReadTokens::default();
+                let read = |tokens| [0, 1].map(|target| pool.read(target, tokens).unwrap());
+                let values = read(Some(&tokens));
+                let asked = uptime();
+                if pool.lease(&tokens).unwrap().is_none() {
+                    continue;
+                }
+                leases += 1;
+                loop {
+                    let now = read(None);
+                    if uptime() >= asked + LEASE {
+                        break;
+                    }
+                    assert_eq!(now, values, "changed within the term");
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}

@@ -1,0 +1,336 @@
+//! Reserved free pages: free pages of an index that are kept out of use, so that the pages in use stay few and in
+//! cache.
+//!
+//! LMDB reuses the pages first that have been free for longest. After a large removal, thousands of pages take turns:
+//! every commit writes to pages that have long left all caches, and maintains a deep tree of free pages. So free
+//! pages beyond what commits need are reserved as values of a table of their own. They are released before the index
+//! would grow. `docs/decisions/0014-parked-pages.md` has measurements.
+use super::Target;
+use super::doubt::{applied_key, last_applied};
+use crate::format::keys::{Key, Table};
+use crate::index::txn::{Txn, WriteTxn};
+use esker_types::{ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+/// With fewer free pages than this, reserved ones are released.
+const FREE_MIN: u64 = 96;
+/// With more free pages than this, some are reserved.
+const FREE_MAX: u64 = 256;
+/// Pages reserved or released by one commit.
+const BATCH: u64 = 64;
+/// Commits to wait if readers of old states keep free pages from being used.
+const PAUSE: u64 = 256;
+/// Commits to wait after pages were freed that cannot be used yet.
+const SETTLE: u64 = 4;
+/// A reader at most this many commits behind keeps few pages from being used.
+const LAG_MAX: u64 = 8;
+/// Pages released by one commit if there is no room for a change. LMDB's list of them must not take several adjacent
+/// pages.
+const RETURN_BATCH: u64 = 256;
+/// Most such commits in a row.
+const RETURNS_MAX: usize = 16;
+
+/// Space of a page that a value which fills it alone leaves for LMDB's headers.
+const MARGIN: u64 = 64;
+
+/// What is to be done about free pages before a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FreePageWork {
+    /// Reserve this many.
+    Reservation(u64),
+    /// Release this many.
+    Release(u64),
+    /// Grow the index.
+    Growth,
+}
+
+fn reserved_key(number: u32) -> Key {
+    Key::table(Table::ReservedPages).push(&number.to_be_bytes())
+}
+
+/// Number of entries of a table whose keys count up from zero.
+pub(crate) fn count(txn: &Txn, table: Table) -> Result<u32> {
+    let table = Key::table(table);
+    let last = txn.cursor()?.seek_before(&table.successor())?;
+    let last = last.and_then(|(key, _)| key.strip_prefix(&*table));
+    Ok(last
+        .and_then(|number| number.try_into().ok())
+        .map_or(0, |n| u32::from_be_bytes(n).saturating_add(1)))
+}
+
+/// Pages in use and in total, without `reserved` ones and without `idle` ones, which the index file lacks.
+fn used_and_total(txn: &Txn, reserved: u64, idle: u64) -> Result<(u64, u64)> {
+    let pages = txn.pages()?;
+    Ok((pages.used.saturating_sub(reserved.saturating_add(idle)), pages.total.saturating_sub(idle)))
+}
+
+impl Target {
+    /// As [`Target::pages`], but counts the reserved pages. The shared count may be off by a batch after a process
+    /// died, until pages are reserved or released again.
+    pub(crate) fn pages_counted(&self, txn: &Txn) -> Result<(u64, u64)> {
+        used_and_total(txn, count(txn, Table::ReservedPages)?.into(), self.idle_pages())
+    }
+
+    /// Pages of the index in use, and in total.
+    pub(crate) fn pages(&self, txn: &Txn) -> Result<(u64, u64)> {
+        used_and_total(
+            txn,
+            self.shared().reserved_pages().load(Ordering::Relaxed),
+            self.idle_pages(),
+        )
+    }
+
+    /// Counts the reserved pages and stores the count.
+    pub(crate) fn count_reserved(&self) -> Result<()> {
+        let reserved = count(&*self.index.read()?, Table::ReservedPages)?;
+        self.shared().reserved_pages().store(u64::from(reserved), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What is to be done about free pages before a change.
+    pub(crate) fn due(&self, txn: &WriteTxn) -> Result<Option<FreePageWork>> {
+        if self.wants_block(txn)? {
+            return Ok(Some(FreePageWork::Growth));
+        }
+        if !self.index.is_mapped() {
+            return Ok(None);
+        }
+        let free = txn.free_pages()?;
+        if free < FREE_MIN {
+            let reserved = self.shared().reserved_pages().load(Ordering::Relaxed);
+            return Ok((reserved > 0).then_some(FreePageWork::Release(BATCH)));
+        }
+        if free <= FREE_MAX || txn.id() < self.reserving_pause.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if self.index.oldest_listed()? + LAG_MAX < txn.id() {
+            self.reserving_pause.store(txn.id() + PAUSE, Ordering::Relaxed);
+            return Ok(None);
+        }
+        Ok(Some(FreePageWork::Reservation(BATCH.min(free - FREE_MAX))))
+    }
+
+    /// Spends a transaction on free pages.
+    pub(crate) fn tend(&self, mut txn: WriteTxn, due: FreePageWork) -> Result<()> {
+        if due == FreePageWork::Growth {
+            drop(txn);
+            return self.grow_index(1, false).map(drop);
+        }
+        let (id, before) = (txn.id(), count(&txn, Table::ReservedPages)?);
+        let after = match due {
+            FreePageWork::Reservation(pages) => reserve(&mut txn, before, pages)?,
+            FreePageWork::Release(pages) => release(&mut txn, before, pages)?,
+            FreePageWork::Growth => before,
+        };
+        let reach = self.index.reach()?;
+        // Stored with the write lock held, so that a later count is not overwritten. If the commit fails, the next
+        // one counts again.
+        self.shared().reserved_pages().store(u64::from(after), Ordering::Relaxed);
+        txn.commit()?;
+        if self.index.reach()? > reach {
+            // The free pages cannot be used yet, so LMDB took pages from the end of the file.
+            self.reserving_pause.store(id + SETTLE, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Commits without a change, so that pages freed by the last commit can be reused. If even that finds no room,
+    /// nothing happens.
+    fn age_free_pages(&self) -> Result<()> {
+        let mut txn = self.begin_for_room()?;
+        let (key, value) = (applied_key(), last_applied(&txn)?.0.to_le_bytes());
+        match txn.put(&key, &value).and_then(|()| txn.commit()) {
+            Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
+            aged => aged,
+        }
+    }
+
+    /// Releases reserved pages for a change that found no room. True if there were any.
+    pub(crate) fn return_pages(&self) -> Result<bool> {
+        self.count_reserved()?;
+        let latest = self.index.read()?.id();
+        self.reserving_pause.store(latest + PAUSE, Ordering::Relaxed);
+        let mut any = false;
+        // Releasing pages takes pages too: small batches first make room for large ones.
+        let batches = (4..8).map(|power| 1 << power).chain([RETURN_BATCH; RETURNS_MAX]);
+        for batch in batches {
+            if self.shared().reserved_pages().load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            match self.tend(self.begin_for_room()?, FreePageWork::Release(batch)) {
+                Err(error) if error.kind() == ErrorKind::NoSpace => break,
+                result => result?,
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+}
+
+/// Runs `work`, for which there must be room, once more if there was none. LMDB reuses the pages that a commit frees only
+/// in the next but one: until then, a full index may have no page even for a removal.
+pub(crate) fn with_aged_pages<T>(
+    targets: &[&Target],
+    mut work: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    match work() {
+        Err(error) if error.kind() == ErrorKind::NoSpace => {
+            targets.iter().try_for_each(|target| target.age_free_pages())?;
+            work()
+        }
+        result => result,
+    }
+}
+
+fn reserve(txn: &mut WriteTxn, reserved: u32, pages: u64) -> Result<u32> {
+    let len = (txn.pages()?.bytes - MARGIN) as usize;
+    let after = reserved.saturating_add(pages as u32);
+    (reserved..after).try_for_each(|number| txn.reserve(&reserved_key(number), len).map(drop))?;
+    Ok(after)
+}
+
+fn release(txn: &mut WriteTxn, reserved: u32, pages: u64) -> Result<u32> {
+    let after = reserved.saturating_sub(pages as u32);
+    for number in (after..reserved).rev() {
+        txn.delete(&reserved_key(number))?;
+    }
+    Ok(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+
+    const KEYS: u32 = 12_000;
+
+    /// Lets `test` work on the first target of a pool.
+    fn with_target(medium: &str, test: impl FnOnce(&Target)) {
+        let medium = std::path::Path::new(medium);
+        let pool = Scratch::on(medium, 256 << 20, |spec| {
+            spec.targets = Some(2);
+            spec.index_percent = Some(12);
+        });
+        test(&pool.opened().targets[0]);
+    }
+
+    fn key(number: u32) -> Vec<u8> {
+        [b"T".as_slice(), &number.to_be_bytes()].concat()
+    }
+
+    fn fill(target: &Target) {
+        for number in 0..KEYS {
+            target.change(|change| change.put(&key(number), &[7; 200])).unwrap();
+        }
+    }
+
+    fn empty(target: &Target, keys: std::ops::Range<u32>) {
+        let all = |change: &mut crate::shard::change::Change<'_>| {
+            keys.clone().try_for_each(|number| change.delete(&key(number)).map(drop))
+        };
+        target.change(all).unwrap();
+    }
+
+    fn commits(target: &Target, number: u32) {
+        for _ in 0..number {
+            target.change(|change| change.put(b"Rone", b"value")).unwrap();
+        }
+    }
+
+    fn reserved(target: &Target) -> u64 {
+        target.shared().reserved_pages().load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn what_a_removal_frees_is_parked_and_comes_back() {
+        with_target("/dev/shm", |target| {
+            fill(target);
+            let mut most = u64::MAX;
+            let (used, _) = target.pages(&target.index.read().unwrap()).unwrap();
+            for _ in 0..3 {
+                empty(target, 0..KEYS);
+                commits(target, 100);
+                let txn = target.index.read().unwrap();
+                let free = txn.free_pages().unwrap();
+                assert!(reserved(target) > used / 2, "{} of {used}", reserved(target));
+                assert!((FREE_MIN..=FREE_MAX + BATCH).contains(&free), "{free} free");
+                assert_eq!(u64::from(count(&txn, Table::ReservedPages).unwrap()), reserved(target));
+                assert!(target.pages(&txn).unwrap().0 < FREE_MIN, "reserved pages count as used");
+                drop(txn);
+                fill(target);
+                let last = target.index.reach().unwrap();
+                assert!(last <= most, "{last} pages where {most} were enough");
+                most = last + last / 8;
+            }
+            target.shared().reserved_pages().store(77, Ordering::Relaxed);
+            target.count_reserved().unwrap();
+            let counted = count(&target.index.read().unwrap(), Table::ReservedPages).unwrap();
+            assert_eq!(u64::from(counted), reserved(target));
+        });
+    }
+
+    #[test]
+    fn a_damaged_count_is_no_reason_to_panic() {
+        with_target("/dev/shm", |target| {
+            target.change(|change| change.put(&reserved_key(u32::MAX), b"x")).unwrap();
+            target.count_reserved().unwrap();
+            commits(target, 10);
+            target.return_pages().unwrap();
+            commits(target, 10);
+        });
+    }
+
+    #[test]
+    fn what_a_reader_may_look_at_is_not_parked() {
+        with_target("/dev/shm", |target| {
+            fill(target);
+            let reader = target.index.read().unwrap();
+            empty(target, 0..KEYS);
+            commits(target, 2 * PAUSE as u32);
+            assert!(reserved(target) <= 2 * BATCH, "{} reserved", reserved(target));
+            drop(reader);
+            commits(target, 2 * PAUSE as u32);
+            assert!(reserved(target) > 500, "{} reserved", reserved(target));
+        });
+    }
+
+    /// Puts keys by the thousand until there is no room for more; returns how many there are.
+    fn fill_up(target: &Target) -> u32 {
+        let thousand = |first: u32| {
+            target.change(|change| {
+                change.check_room()?;
+                (first..first + 1000).try_for_each(|number| change.put(&key(number), &[7; 200]))
+            })
+        };
+        (0..).step_by(1000).find(|&first| thousand(first).is_err()).unwrap()
+    }
+
+    #[test]
+    fn a_full_index_can_be_filled_again_from_parked_pages() {
+        with_target("/dev/shm", |target| {
+            let room = fill_up(target);
+            for _ in 0..3 {
+                (0..room).step_by(1000).for_each(|first| empty(target, first..first + 1000));
+                commits(target, 200);
+                assert!(reserved(target) > 500, "{} reserved", reserved(target));
+                // As if a process had died before it noted what it reserved.
+                target.shared().reserved_pages().store(0, Ordering::Relaxed);
+                let again = fill_up(target);
+                assert!(again >= room / 20 * 19, "{again} keys where {room} found room");
+            }
+        });
+    }
+
+    #[test]
+    fn an_index_written_by_system_calls_is_left_alone() {
+        with_target("/var/tmp", |target| {
+            let all = |change: &mut crate::shard::change::Change<'_>| {
+                (0..KEYS).try_for_each(|number| change.put(&key(number), &[7; 200]))
+            };
+            target.change(all).unwrap();
+            empty(target, 0..KEYS);
+            commits(target, 20);
+            assert_eq!(reserved(target), 0);
+        });
+    }
+}

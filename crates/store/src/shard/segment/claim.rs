@@ -1,0 +1,310 @@
+//! Claims segments to append to.
+use super::compact::MadeRoom;
+use crate::data::table::{RESERVE, SegmentState, Segments};
+use crate::shard::Target;
+use crate::shared::control::ProcessSlot;
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, pause};
+use esker_types::{Error, ErrorKind, Result};
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, TryLockError};
+
+/// Append slots of one target in this process, each with a segment: this many threads can append at the same time.
+pub(crate) struct AppendSlots {
+    append_slots: Vec<Mutex<ClaimedSegment>>,
+    /// For data that compaction moves; it must not wait for compaction itself.
+    compaction: Mutex<ClaimedSegment>,
+    /// Held during compaction: file locks do not exclude threads of one process.
+    pub(super) compacting: Mutex<()>,
+    turn: AtomicUsize,
+}
+
+/// State of an append slot between operations.
+#[derive(Default)]
+pub(crate) struct ClaimedSegment {
+    segment: Option<u32>,
+    /// Buffer for headers and gathered data.
+    pub(super) scratch: Vec<u8>,
+}
+
+/// An append slot in use by one thread.
+pub(crate) struct AppendSlot<'t> {
+    held: MutexGuard<'t, ClaimedSegment>,
+    /// The segment is in state busy for this very append slot.
+    busy: bool,
+    may_collect: bool,
+}
+
+impl AppendSlots {
+    pub(crate) fn new(count: usize) -> Self {
+        let append_slots =
+            (0..count.max(1)).map(|_| Mutex::new(ClaimedSegment::default())).collect();
+        let (compaction, compacting) = (Mutex::new(ClaimedSegment::default()), Mutex::new(()));
+        Self { append_slots, compaction, compacting, turn: AtomicUsize::new(0) }
+    }
+
+    /// A free append slot, or the next one that becomes free.
+    pub(crate) fn enter(&self) -> AppendSlot<'_> {
+        let free = self.append_slots.iter().find_map(|slot| match slot.try_lock() {
+            Ok(held) => Some(held),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        });
+        let held = free.unwrap_or_else(|| {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.append_slots.len();
+            self.append_slots[turn].lock().unwrap_or_else(PoisonError::into_inner)
+        });
+        AppendSlot { held, busy: false, may_collect: true }
+    }
+
+    /// The append slot of compaction, once it is free.
+    pub(crate) fn enter_compaction(&self) -> AppendSlot<'_> {
+        let held = self.compaction.lock().unwrap_or_else(PoisonError::into_inner);
+        AppendSlot { held, busy: false, may_collect: false }
+    }
+
+    /// The segment to which compaction moves data.
+    pub(super) fn compacts_into(&self) -> Option<u32> {
+        self.compaction.lock().unwrap_or_else(PoisonError::into_inner).segment
+    }
+}
+
+impl std::ops::Deref for AppendSlot<'_> {
+    type Target = ClaimedSegment;
+
+    fn deref(&self) -> &ClaimedSegment {
+        &self.held
+    }
+}
+
+impl std::ops::DerefMut for AppendSlot<'_> {
+    fn deref_mut(&mut self) -> &mut ClaimedSegment {
+        &mut self.held
+    }
+}
+
+impl AppendSlot<'_> {
+    /// State of the segment while nobody writes to it. That of compaction, which may need the rest of it, gets no
+    /// owner: else another append slot of this process that had it earlier could take it for its own.
+    fn at_rest(&self, process: ProcessSlot) -> SegmentState {
+        SegmentState::Open(self.may_collect.then_some(process))
+    }
+
+    /// Makes the segment of the slot busy; `None` if it has none or lost it.
+    pub(crate) fn take(&mut self, table: &Segments<'_>) -> Option<u32> {
+        let segment = self.held.segment?;
+        let (open, busy) = (self.at_rest(table.process), SegmentState::Busy(table.process));
+        self.busy = self.busy || table.segment(segment).change(open, busy);
+        if !self.busy {
+            self.held.segment = None;
+        }
+        self.held.segment
+    }
+
+    /// Claims another segment with at least `need` bytes of room. `keeping` says that the operation keeps further
+    /// segments busy. The caller must have left the one the slot had.
+    ///
+    /// # Errors
+    /// `NoSpace` if there is none, even after collection and compaction.
+    pub(crate) fn claim(&mut self, target: &Target, need: u64, keeping: bool) -> Result<()> {
+        self.held.segment = None;
+        self.busy = false;
+        let segment = match self.may_collect {
+            true => claim_anywhere(target, need, keeping),
+            false => target.table().take_for_compaction(need).ok_or_else(|| full(target, need)),
+        };
+        self.keep(segment?);
+        Ok(())
+    }
+
+    /// Sets the segment of the slot, which is busy.
+    pub(crate) fn keep(&mut self, segment: u32) {
+        self.held.segment = Some(segment);
+        self.busy = true;
+    }
+
+    /// Releases the segment of the slot. It stays the slot's until another process needs it.
+    pub(crate) fn release(&mut self, table: &Segments<'_>) {
+        if let Some(segment) = self.held.segment.filter(|_| self.busy) {
+            let (busy, open) = (SegmentState::Busy(table.process), self.at_rest(table.process));
+            table.segment(segment).change(busy, open);
+        }
+        self.busy = false;
+    }
+}
+
+/// Claims a segment to append to. Dead segments are freed first: their memory is in use already, whereas that of a
+/// segment never used may cost ten times as much to write.
+fn claim_anywhere(target: &Target, need: u64, keeping: bool) -> Result<u32> {
+    if let Some(segment) = target.table().spare(need, Segments::abandoned) {
+        return Ok(segment);
+    }
+    target.recycle()?;
+    if let Some(segment) = target.table().search(need) {
+        return Ok(segment);
+    }
+    while target.take_back(false)? {
+        if let Some(segment) = target.table().search(need) {
+            return Ok(segment);
+        }
+    }
+    let mut wait = SpaceWait::new(keeping);
+    loop {
+        target.collect()?;
+        let found =
+            target.table().search(need).or_else(|| target.table().spare(need, Segments::steal));
+        if let Some(segment) = found.or_else(|| last_resort(target, need)) {
+            return Ok(segment);
+        }
+        let made = target.make_room(need)?;
+        if made != MadeRoom::Some && !wait.wait(target, need, made)? && !target.take_back(true)? {
+            return Err(full(target, need));
+        }
+    }
+}
+
+/// Claims an empty segment. If `urgent`, segments are freed for it; else only one that is free already is taken.
+pub(crate) fn claim_whole(target: &Target, urgent: bool) -> Result<u32> {
+    let bytes = target.segment_bytes();
+    match urgent {
+        true => claim_anywhere(target, bytes, true),
+        false => target.table().take_free(RESERVE).ok_or_else(|| full(target, bytes)),
+    }
+}
+
+/// If nothing is free because views pin dead segments, the reserve may be used: it comes back with them.
+fn last_resort(target: &Target, need: u64) -> Option<u32> {
+    let kept = viewed(target) > 0;
+    let table = target.table();
+    kept.then(|| table.abandoned(need).or_else(|| table.steal(need))).flatten()
+}
+
+/// Number of dead segments that views pin.
+pub(super) fn viewed(target: &Target) -> usize {
+    let atomics = target.shared();
+    let dead = |&segment: &u32| atomics.segment(segment).load() == SegmentState::Dead;
+    (0..target.segment_count()).filter(dead).filter(|&segment| target.is_viewed(segment)).count()
+}
+
+fn full(target: &Target, need: u64) -> Error {
+    let remedy = match viewed(target) {
+        0 => "delete something, or make a larger pool".to_owned(),
+        count => format!(
+            "views keep {count} empty segments from being reused: drop them, or make a larger pool"
+        ),
+    };
+    let (number, free) = (target.number(), free_elsewhere(target));
+    let elsewhere = match free {
+        0 => String::new(),
+        _ => format!(", though others have {free} bytes free"),
+    };
+    let text = format!(
+        "the pool is full: target {number} has no segment with room for {need} bytes{elsewhere}: {remedy}"
+    );
+    Error::new(ErrorKind::NoSpace, text)
+}
+
+/// Bytes free on the other targets of the pool, as far as known.
+fn free_elsewhere(target: &Target) -> u64 {
+    let pool = target.pool();
+    let others = pool.iter().flat_map(|pool| &pool.targets);
+    let others = others.filter(|other| other.number() != target.number());
+    others.filter_map(|other| other.free_data_bytes().ok()).sum()
+}
+
+/// Takes segments away from dead processes. Returns those whose owner died while writing: their live data must be
+/// counted again.
+pub(crate) fn disown_dead(target: &Target) -> Vec<u32> {
+    let alive = |slot: ProcessSlot| target.is_alive(slot);
+    let atomics = target.shared();
+    let mut orphans = Vec::new();
+    for segment in 0..target.segment_count() {
+        let state = atomics.segment(segment).load();
+        match (state, state.owner()) {
+            (_, Some(owner)) if alive(owner) => {}
+            (SegmentState::Open(Some(_)), _) => {
+                atomics.segment(segment).change(state, SegmentState::Open(None));
+            }
+            (SegmentState::Busy(owner), _) if take_over(target, segment, owner) => {
+                orphans.push(segment)
+            }
+            _ => {}
+        }
+    }
+    orphans
+}
+
+/// Takes a busy segment from a dead owner. Another process may have taken the slot, and then the segment, since the
+/// owner was found dead: then it keeps the segment.
+fn take_over(target: &Target, segment: u32, owner: ProcessSlot) -> bool {
+    let atomics = target.shared().segment(segment);
+    let (theirs, mine) = (SegmentState::Busy(owner), SegmentState::Busy(target.process()));
+    target.control.while_dead(owner, || atomics.change(theirs, mine)).unwrap_or(false)
+}
+
+/// Most rounds of waiting while others make progress that does not help: more than two seconds.
+const ROUNDS_MAX: u32 = 2000;
+/// Most rounds without any progress: on a loaded machine the kernel may keep those one waits for from running.
+const ROUNDS_STILL_MAX: u32 = 30_000;
+/// Most rounds with nobody to wait for: they may just have left.
+const ROUNDS_ALONE_MAX: u32 = 2;
+
+/// How long a claim has waited so far.
+struct SpaceWait {
+    /// The operation keeps segments busy for which others may be waiting.
+    keeping: bool,
+    rounds: u32,
+    rounds_still: u32,
+    rounds_alone: u32,
+    seen: u64,
+}
+
+impl SpaceWait {
+    fn new(keeping: bool) -> Self {
+        Self { keeping, rounds: 0, rounds_still: 0, rounds_alone: 0, seen: 0 }
+    }
+
+    /// Waits a moment; false if waiting longer will not give `need` bytes.
+    fn wait(&mut self, target: &Target, need: u64, made: MadeRoom) -> Result<bool> {
+        if !may_come(target, need)? {
+            return Ok(false);
+        }
+        pause()?;
+        if made == MadeRoom::None && !is_anybody_at_it(target) {
+            self.rounds_alone += 1;
+            return Ok(self.rounds_alone <= ROUNDS_ALONE_MAX);
+        }
+        self.rounds_alone = 0;
+        let now = activity(target)?;
+        let still = std::mem::replace(&mut self.seen, now) == now && !self.keeping;
+        *(if still { &mut self.rounds_still } else { &mut self.rounds }) += 1;
+        Ok(self.rounds <= ROUNDS_MAX && self.rounds_still <= ROUNDS_STILL_MAX)
+    }
+}
+
+/// True if enough of the target is not live to leave `need` bytes beside the reserve.
+fn may_come(target: &Target, need: u64) -> Result<bool> {
+    Ok(target.free_data_bytes()? >= need)
+}
+
+/// True if a process writes to a segment, compacts or frees one, or reads a dead one: there may be space soon. Views
+/// do not count, since they may last for ever.
+fn is_anybody_at_it(target: &Target) -> bool {
+    let atomics = target.shared();
+    (0..target.segment_count()).any(|segment| match atomics.segment(segment).load() {
+        SegmentState::Busy(_) => true,
+        SegmentState::Dead => !target.is_viewed(segment),
+        _ => false,
+    })
+}
+
+/// A hash that changes when any process does something to segments or index, or ends a read.
+fn activity(target: &Target) -> Result<u64> {
+    let mut hasher = esker_types::StableHash.build_hasher();
+    for word in target.shared().segments() {
+        hasher.write(&word.load(Ordering::Relaxed).to_le_bytes());
+    }
+    hasher.write(&target.index.last_commit()?.to_le_bytes());
+    hasher.write(&target.index.oldest_reader()?.to_le_bytes());
+    Ok(hasher.finish())
+}

@@ -1,0 +1,364 @@
+//! Segments that somebody else has, takes, or is about to free.
+mod fill;
+mod reserve;
+
+use super::compact::{Headers, pieces};
+use super::{Append, Writer};
+use crate::data::table::SegmentState;
+use crate::format::keys::{Key, SINGLE, Table};
+use crate::pool::ContainerSpec;
+use crate::shard::container::Container;
+use crate::shard::open_pool::OpenPool as Pool;
+use crate::shard::{Target, walk};
+use crate::shared::control::ProcessSlot;
+use crate::tests::Scratch;
+use esker_testing::pause;
+use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::ops::{AkeyRef, Cond, ReadAt, Source, Update, Value, Wanted, Write, WriteOp};
+use esker_types::{Checksum, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
+use std::sync::atomic::Ordering;
+
+/// 24 segments of 256 KiB, on one target.
+fn pool() -> Scratch {
+    Scratch::new(8 << 20, |spec| {
+        spec.targets = Some(1);
+        spec.segment_bytes = Some(256 << 10);
+        spec.index_percent = Some(25);
+    })
+}
+
+fn container(pool: &Pool) -> Container {
+    let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
+    pool.create_container(&spec).unwrap();
+    pool.open_container(ContainerRef::Label("c"), OpenMode::ReadWrite).unwrap()
+}
+
+fn write(pool: &Pool, container: &Container, op: WriteOp<'_>) -> Result<()> {
+    let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
+    pool.write(container, 0, &[Write { oid, op }], &[], None).map(drop)
+}
+
+fn put(pool: &Pool, container: &Container, number: u64, len: usize) -> Result<()> {
+    let (dkey, value) = (number.to_be_bytes(), vec![number as u8; len]);
+    let value = Value::Single(Source::One(&value));
+    let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+    write(pool, container, WriteOp::Update { dkey: &dkey, cond: Cond::NONE, updates: &updates })
+}
+
+fn remove(pool: &Pool, container: &Container, number: u64) -> Result<()> {
+    let dkey = number.to_be_bytes();
+    write(pool, container, WriteOp::PunchDkey { dkey: &dkey, cond: Cond::NONE })
+}
+
+fn in_state(target: &Target, wanted: impl Fn(SegmentState) -> bool) -> Vec<u32> {
+    let atomics = target.shared();
+    (0..target.segment_count()).filter(|&number| wanted(atomics.segment(number).load())).collect()
+}
+
+fn other_process(target: &Target) -> ProcessSlot {
+    ProcessSlot((target.process().0 + 1) % 4096)
+}
+
+/// Makes every segment full of what nobody names any more.
+fn let_all_die(target: &Target) {
+    for number in 0..target.segment_count() {
+        let atomics = target.shared();
+        let atomics = atomics.segment(number);
+        atomics.tail.store(target.segment_bytes(), Ordering::Release);
+        atomics.published.store(1000, Ordering::Release);
+        atomics.store(SegmentState::Sealed);
+    }
+    let count = |number: u32| Key::table(Table::Segment).push(&number.to_be_bytes());
+    let mut segments = 0..target.segment_count();
+    target
+        .change(|change| segments.try_for_each(|n| change.put(&count(n), &1000_u64.to_le_bytes())))
+        .unwrap();
+}
+
+#[test]
+fn a_claim_waits_for_readers_of_the_past_while_all_is_dead() {
+    let pool = pool();
+    let state = pool.opened();
+    let target = &*state.targets[0];
+    let one_more = |number: u64| {
+        let reader = target.index.read().unwrap();
+        target.change(|change| change.put(b"Tkey", &number.to_le_bytes())).unwrap();
+        reader
+    };
+    let readers: Vec<_> = (0..12).map(one_more).collect();
+    let_all_die(target);
+    std::thread::scope(|scope| {
+        let claim = scope.spawn(|| target.append_slots.enter().claim(target, 1000, false));
+        for reader in readers {
+            pause(10_000);
+            drop(reader);
+        }
+        claim.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn compaction_without_room_waits_for_who_has_it() {
+    let pool = pool();
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    let count = (0..).find(|&number| put(&state, &container, number, 8000).is_err()).unwrap();
+    let gone = (0..count).filter(|number| number % 8 != 0);
+    gone.for_each(|number| remove(&state, &container, number).unwrap());
+    target.collect().unwrap();
+    for number in in_state(target, |state| matches!(state, SegmentState::Open(_))) {
+        target.shared().segment(number).store(SegmentState::Sealed);
+    }
+    // As if another one, busy with compaction, had what is free.
+    let taken = in_state(target, |state| state == SegmentState::Free);
+    taken
+        .iter()
+        .for_each(|&n| target.shared().segment(n).store(SegmentState::Busy(target.process())));
+    std::thread::scope(|scope| {
+        let claim = scope.spawn(|| target.append_slots.enter().claim(target, 1000, false));
+        pause(50_000);
+        taken.iter().for_each(|&number| target.shared().segment(number).store(SegmentState::Free));
+        claim.join().unwrap().unwrap();
+    });
+    put(&state, &container, 0, 8000).unwrap();
+}
+
+/// Appends 5000 bytes; returns the segment they are in.
+fn append(target: &Target, writer: &mut Writer<'_>) -> u32 {
+    let before = in_state(target, |state| state == SegmentState::Busy(target.process()));
+    let source = Source::One(&[7; 5000]);
+    let (key, checksum) = (b"key".as_slice(), Checksum::Crc32c);
+    writer.append(&Append { key, count: 1, source, offset: 0, len: 5000, checksum }).unwrap();
+    let busy = in_state(target, |state| state == SegmentState::Busy(target.process()));
+    busy.into_iter().find(|number| !before.contains(number)).unwrap()
+}
+
+#[test]
+fn what_was_taken_away_is_left_alone() {
+    let pool = pool();
+    let state = pool.opened();
+    let target = &*state.targets[0];
+    for publish in [false, true] {
+        let mut writer = Writer::new(target);
+        let segment = append(target, &mut writer);
+        writer.check_held().unwrap();
+        let atomics = target.shared();
+        let atomics = atomics.segment(segment);
+        atomics.store(SegmentState::Busy(other_process(target)));
+        assert_eq!(writer.check_held().unwrap_err().kind(), ErrorKind::Again);
+        // Its new owner counts it, and goes on.
+        atomics.published.store(111, Ordering::Release);
+        atomics.tail.store(100_000, Ordering::Release);
+        if publish {
+            writer.publish()
+        } else {
+            drop(writer)
+        }
+        assert_eq!(atomics.load(), SegmentState::Busy(other_process(target)));
+        assert_eq!(atomics.published.load(Ordering::Acquire), 111);
+        assert_eq!(atomics.tail.load(Ordering::Acquire), 100_000);
+        let mut writer = Writer::new(target);
+        assert_ne!(append(target, &mut writer), segment, "appended to what is another's");
+    }
+}
+
+/// Between the staging of data and its commit.
+#[test]
+fn a_commit_makes_sure_that_its_segments_are_still_its_own() {
+    let pool = pool();
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    std::thread::scope(|scope| {
+        let lock = target.begin_write().unwrap();
+        let writer = scope.spawn(|| put(&state, &container, 1, 5000));
+        let mine = |state| state == SegmentState::Busy(target.process());
+        let staged = loop {
+            let busy = in_state(target, mine);
+            let tail = |number: u32| target.shared().segment(number).tail.load(Ordering::Acquire);
+            match busy.first() {
+                Some(&segment) if tail(segment) >= 5000 => break segment,
+                _ => std::thread::yield_now(),
+            }
+        };
+        target.shared().segment(staged).store(SegmentState::Busy(other_process(target)));
+        drop(lock);
+        assert_eq!(writer.join().unwrap().unwrap_err().kind(), ErrorKind::Again);
+    });
+    let txn = target.view_of(crate::shard::Scope::Committed).unwrap();
+    let mut cursor = txn.cursor().unwrap();
+    let first = cursor.seek(&Key::table(Table::Data)).unwrap();
+    assert!(first.is_none_or(|(key, _)| key[0] != Table::Data as u8), "a record was made");
+}
+
+#[test]
+fn segments_of_the_dead_are_counted_again() {
+    let pool = pool();
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    (0..3).for_each(|number| put(&state, &container, number, 5000).unwrap());
+    let [segment] = in_state(target, |state| matches!(state, SegmentState::Open(_)))[..] else {
+        panic!("one segment is open")
+    };
+    let atomics = target.shared();
+    let atomics = atomics.segment(segment);
+    atomics.published.store(10_000, Ordering::Release);
+    atomics.store(SegmentState::Busy(other_process(target)));
+    target.collect().unwrap();
+    assert_eq!(atomics.load(), SegmentState::Open(None));
+    assert_eq!(atomics.published.load(Ordering::Acquire), 15_000);
+    // One whose owner lives is not.
+    atomics.store(SegmentState::Busy(target.process()));
+    atomics.published.store(10_000, Ordering::Release);
+    target.collect().unwrap();
+    assert_eq!(atomics.load(), SegmentState::Busy(target.process()));
+    assert_eq!(atomics.published.load(Ordering::Acquire), 10_000);
+}
+
+/// What was appended by one who died before the commit is given back, unless something was committed.
+#[test]
+fn what_the_dead_did_not_commit_is_room_again() {
+    let pool = pool();
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    put(&state, &container, 1, 5000).unwrap();
+    let segment = in_state(target, |state| matches!(state, SegmentState::Open(_)))[0];
+    let atomics = target.shared();
+    let atomics = atomics.segment(segment);
+    let before = atomics.tail.load(Ordering::Acquire);
+    let die = || {
+        atomics.store(SegmentState::Busy(other_process(target)));
+        target.collect().unwrap();
+        assert_eq!(atomics.load(), SegmentState::Open(None));
+        atomics.tail.load(Ordering::Acquire)
+    };
+    let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
+    let dkey = Key::dkey(Table::Data, container.id(), oid, b"dkey").unwrap();
+    let key = dkey.akey(oid, b"a").unwrap().push(&[SINGLE]);
+    let mut writer = Writer::new(target);
+    let (key, source, checksum) = (&key[1..], Source::One(&[7; 5000]), Checksum::Crc32c);
+    writer.append(&Append { key, count: 1, source, offset: 0, len: 5000, checksum }).unwrap();
+    assert!(atomics.tail.load(Ordering::Acquire) > before);
+    assert_eq!(die(), before);
+    drop(writer);
+    put(&state, &container, 2, 5000).unwrap();
+    let after = atomics.tail.load(Ordering::Acquire);
+    // As if it had died between its commit and the counting.
+    atomics.published.store(5000, Ordering::Release);
+    atomics.stamp.store(before, Ordering::Release);
+    assert_eq!(die(), after);
+    assert_eq!(atomics.published.load(Ordering::Acquire), 10_000);
+    assert_eq!(miscounted(target), []);
+}
+
+/// Who dies in a compaction leaves its data in two segments, and nothing is free: it must fit one again.
+#[test]
+fn a_compaction_that_died_leaves_its_last_room_open() {
+    let pool = pool();
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    let size = target.segment_bytes();
+    let nearly = |number: u32| target.shared().segment(number).tail.load(Ordering::Acquire);
+    let segment = (0..)
+        .find_map(|number| {
+            put(&state, &container, number, 5000).unwrap();
+            let open = in_state(target, |state| matches!(state, SegmentState::Open(_)));
+            open.into_iter().find(|&number| nearly(number) > size - size / 16)
+        })
+        .unwrap();
+    target.shared().segment(segment).store(SegmentState::Busy(other_process(target)));
+    target.collect().unwrap();
+    assert_eq!(target.shared().segment(segment).load(), SegmentState::Open(None));
+}
+
+/// Bytes each segment counts as alive, less those the index names.
+fn miscounted(target: &Target) -> Vec<(u32, i64)> {
+    let usage = walk::usage(target, &[]).unwrap();
+    let off = |number: u32| {
+        let dead = usage.dead.get(&number).copied().unwrap_or(0);
+        let named = usage.segments.get(&number).map_or(0, |used| used.live);
+        let counted = target.shared().segment(number).published.load(Ordering::Acquire) as i64;
+        (number, counted - dead as i64 - named as i64)
+    };
+    (0..target.segment_count()).map(off).filter(|&(_, off)| off != 0).collect()
+}
+
+/// Between the copying of what a header names and the commit that was to name the copies.
+#[test]
+fn copies_of_what_died_meanwhile_count_as_dead() {
+    for overwritten in [true, false] {
+        let pool = pool();
+        let state = pool.opened();
+        let (target, container) = (&*state.targets[0], container(&state));
+        put(&state, &container, 1, 5000).unwrap();
+        let [segment] = in_state(target, |state| matches!(state, SegmentState::Open(_)))[..] else {
+            panic!("one segment is open")
+        };
+        target.shared().segment(segment).store(SegmentState::Sealed);
+        let (header, data_at) = Headers::of(target, segment).next().unwrap().unwrap();
+        let found = pieces(
+            target.view_of(crate::shard::Scope::Committed).unwrap().committed(),
+            &header,
+            segment,
+            data_at,
+        )
+        .unwrap();
+        assert_eq!(found.len(), 1);
+        match overwritten {
+            true => put(&state, &container, 1, 6000).unwrap(),
+            false => remove(&state, &container, 1).unwrap(),
+        }
+        target.move_pieces(&found).unwrap();
+        assert_eq!(miscounted(target), [], "overwritten: {overwritten}");
+    }
+}
+
+/// A commit over several targets that finds no room waits for views of the past, and they must not wait
+/// for it in turn.
+#[test]
+fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
+    let pool = pool();
+    let state = pool.opened();
+    let target = &*state.targets[0];
+    for _ in 0..50 {
+        let_all_die(target);
+        std::thread::scope(|scope| {
+            let collection = scope.spawn(|| target.recycle());
+            let under_way = target.coordinating.lock().unwrap();
+            while target.shared().segment(0).load() == SegmentState::Sealed {
+                std::hint::spin_loop();
+            }
+            target.shared().in_doubt().store(1, Ordering::SeqCst);
+            let mut txn = target.begin_bare().unwrap();
+            txn.put(b"Tkey", b"value").unwrap();
+            txn.commit().unwrap();
+            let gone = target.index.outwait_readers().unwrap();
+            target.shared().in_doubt().store(0, Ordering::SeqCst);
+            drop(under_way);
+            collection.join().unwrap().unwrap();
+            assert!(gone, "a view of the past stays as long as the commit is under way");
+        });
+    }
+}
+
+#[test]
+fn a_segment_that_a_view_keeps_is_not_free_when_space_is_counted_anew() {
+    let pool = pool();
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    put(&state, &container, 7, 100_000).unwrap();
+    let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
+    let place = AkeyRef { dkey: &7_u64.to_be_bytes(), akey: b"a" };
+    let view = target.view(container.id(), oid, place, Wanted::Single, ReadAt::LATEST);
+    let view = view.unwrap().unwrap();
+    remove(&state, &container, 7).unwrap();
+    // As where a repair removed the record: nothing tells any more that something was there.
+    let used = in_state(target, |state| state != SegmentState::Free)[0];
+    let count = Key::table(Table::Segment).push(&used.to_be_bytes());
+    target.change(|change| change.delete(&count).map(drop)).unwrap();
+    crate::pool::rebuild(target, &[]).unwrap();
+    assert_eq!(target.shared().segment(used).load(), SegmentState::Dead);
+    assert!(view.iter().all(|&byte| byte == 7));
+    drop(view);
+    target.recycle().unwrap();
+    assert_eq!(target.shared().segment(used).load(), SegmentState::Free);
+}

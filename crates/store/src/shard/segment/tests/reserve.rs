@@ -1,0 +1,107 @@
+//! Compaction while the segment kept back for it is in use: what it counts on is not taken from it.
+use super::{append, container, in_state, pool, put, remove};
+use crate::data::table::SegmentState;
+use crate::format::keys::{Key, Table};
+use crate::format::record::Body;
+use crate::shard::container::Container;
+use crate::shard::open_pool::OpenPool as Pool;
+use crate::shard::segment::Writer;
+use crate::shard::segment::compact::Headers;
+use crate::shard::{Target, walk};
+use esker_types::{ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+const LEN: usize = 8000;
+
+/// Fills one segment after the other.
+fn fill(pool: &Pool, container: &Container) {
+    let full = (0..).find_map(|number| put(pool, container, number, LEN).err()).unwrap();
+    assert_eq!(full.kind(), ErrorKind::NoSpace, "{full}");
+}
+
+/// Segment of each value.
+fn places(target: &Target) -> BTreeMap<u64, u32> {
+    let mut found = BTreeMap::new();
+    let note = |_: &[u8], entry: crate::format::record::Found<'_>| {
+        let (key, record) = entry?;
+        if let Body::Segment(place) = record.body {
+            let number = <[u8; 8]>::try_from(&key.dkey(record.left_out)?[..]).unwrap();
+            found.insert(u64::from_be_bytes(number), place.segment);
+        }
+        Ok(())
+    };
+    walk::records(&target.view_of(crate::shard::Scope::Committed).unwrap(), note).unwrap();
+    found
+}
+
+/// Values in a segment, in the order they were appended.
+fn values_in(target: &Target, segment: u32) -> Vec<u64> {
+    let places = places(target).into_iter();
+    places.filter(|&(_, place)| place == segment).map(|(number, _)| number).collect()
+}
+
+/// Opens a segment, with the room of its last values as if they had never been.
+fn open(pool: &Pool, container: &Container, segment: u32, room: usize, state: SegmentState) {
+    let target = &*pool.targets[0];
+    let values = values_in(target, segment);
+    let kept = values.len() - room;
+    values[kept..].iter().for_each(|&number| remove(pool, container, number).unwrap());
+    let headers: Vec<_> = Headers::of(target, segment).collect::<Result<_>>().unwrap();
+    let tail = headers[..kept].iter().map(|(header, _)| header.footprint()).sum();
+    let atomics = target.shared();
+    let atomics = atomics.segment(segment);
+    atomics.tail.store(tail, Ordering::Release);
+    atomics.stamp.store(tail, Ordering::Release);
+    atomics.published.store((kept * LEN) as u64, Ordering::Release);
+    atomics.store(state);
+    let dead = Key::table(Table::Segment).push(&segment.to_be_bytes());
+    target.change(|change| change.delete(&dead).map(drop)).unwrap();
+}
+
+/// As if another process, busy with compaction, had what is free.
+fn take_free(target: &Target) {
+    let free = in_state(target, |state| state == SegmentState::Free);
+    free.iter()
+        .for_each(|&n| target.shared().segment(n).store(SegmentState::Busy(target.process())));
+}
+
+/// Were it spread over several segments, a death half way could leave more behind than any of them has room for.
+#[test]
+fn without_the_reserve_all_of_a_segment_goes_to_one_that_has_room_for_it() {
+    let pool = pool();
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    fill(&state, &container);
+    let [small, large, victim] = [0, 1, 2].map(|number| places(target)[&(40 * number)]);
+    let mine = SegmentState::Open(Some(target.process()));
+    open(&state, &container, small, 2, SegmentState::Open(None));
+    open(&state, &container, large, 6, mine);
+    let values = values_in(target, victim);
+    values[5..].iter().for_each(|&number| remove(&state, &container, number).unwrap());
+    target.shared().segment(victim).store(mine);
+    take_free(target);
+    target.make_room(100_000).unwrap();
+    let places = places(target);
+    let moved: Vec<_> = values[..5].iter().map(|number| places[number]).collect();
+    assert_eq!(moved, [large; 5]);
+    // Whoever had it cannot go on to write to it.
+    assert_eq!(target.shared().segment(victim).load(), SegmentState::Free);
+}
+
+/// An append slot remembers its segment; that may have been filled, emptied and taken by compaction since.
+#[test]
+fn what_compaction_writes_to_is_no_other_lanes() {
+    let pool = pool();
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    put(&state, &container, 0, LEN).unwrap();
+    let mine = in_state(target, |state| matches!(state, SegmentState::Open(_)))[0];
+    take_free(target);
+    target.set_free(mine);
+    let mut writer = Writer::for_compaction(target);
+    assert_eq!(append(target, &mut writer), mine);
+    writer.publish();
+    assert_eq!(target.append_slots.enter().take(&target.table()), None, "it goes to somebody else");
+    assert_eq!(append(target, &mut Writer::for_compaction(target)), mine);
+}

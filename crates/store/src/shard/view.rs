@@ -1,0 +1,308 @@
+//! Read view of a target: the one way to read it.
+//!
+//! A view is a read transaction of the index, the puts of the write buffer that are on top of its state, and the certainty
+//! that no commit over several targets was half done when it began. Nothing else decides what a reader sees.
+use super::Target;
+use crate::format::keys::{Key, Table, is_kv};
+use crate::format::record::RecordBytes;
+use crate::index::txn::{Cursor, Entry, ReadTxn, Txn};
+use crate::shared::read_version::{ReadVersion, Version};
+use crate::shared::write_buffer::{BufferView, NamedPut, Published, Put, Puts, WriteBuffer};
+use esker_types::ops::{ReadAt, View};
+use esker_types::{ObjectId, Result};
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// Data that is to be read in a view. Only its buffered puts are looked up.
+#[derive(Clone, Copy)]
+pub(crate) enum Scope<'k> {
+    /// Nothing that a put changes: other tables than that of data, and snapshots, which are older than any buffered put.
+    Committed,
+    /// These akeys of an object, by their prefixes in the data table.
+    Akeys(ObjectId, &'k [Key]),
+    /// Everything under a prefix of the data table.
+    Under(&'k Key),
+}
+
+impl<'k> Scope<'k> {
+    /// The same scope, as a view of a snapshot or of the latest state needs it.
+    pub(crate) fn at(self, view: View) -> Self {
+        match view {
+            View::Latest => self,
+            View::Snapshot(_) => Scope::Committed,
+        }
+    }
+
+    /// The puts in it.
+    fn read(self, puts: &Published<'_>) -> Result<Overlay> {
+        match self {
+            Scope::Committed => Ok(Overlay::default()),
+            Scope::Akeys(oid, akeys) => Overlay::of_akeys(puts, oid, akeys),
+            Scope::Under(prefix) => Ok(Overlay::under(&puts.all()?, prefix)),
+        }
+    }
+}
+
+/// Buffered puts in the scope of a view, the last of each key, in the order of keys.
+#[derive(Default)]
+struct Overlay(Vec<(KeyBytes, RecordBytes)>);
+
+thread_local! {
+    /// Memory of the last overlay of this thread, so that a read allocates nothing.
+    static SPARE: Cell<Vec<(KeyBytes, RecordBytes)>> = const { Cell::new(Vec::new()) };
+}
+
+/// Most puts for which a thread keeps the memory of its last overlay.
+const SPARE_MAX: usize = 16;
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        if (1..=SPARE_MAX).contains(&self.0.capacity()) {
+            self.0.clear();
+            let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.0)));
+        }
+    }
+}
+
+/// A key of the data table.
+type KeyBytes = SmallVec<[u8; 96]>;
+
+impl Overlay {
+    /// Puts of akeys. Objects of a Key-Value's type have no arrays in the buffer.
+    fn of_akeys(puts: &Published<'_>, oid: ObjectId, akeys: &[Key]) -> Result<Self> {
+        let mut found = Self(SPARE.try_with(Cell::take).unwrap_or_default());
+        for akey in akeys {
+            let single = akey.single();
+            if let Some(put) = puts.named(&single)?.pop() {
+                found.0.push((KeyBytes::from_slice(&single), put.record));
+            }
+            if is_kv(oid) {
+                continue;
+            }
+            let entry =
+                |put: NamedPut| (KeyBytes::from_slice(&akey.extent(put.extent.start)), put.record);
+            found.0.extend(puts.named(&akey.array())?.into_iter().map(entry));
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    fn under(puts: &Puts, prefix: &Key) -> Self {
+        let inside = puts.iter().filter(|put| put.key.starts_with(prefix));
+        let copy =
+            |put: Put<'_>| (KeyBytes::from_slice(put.key), RecordBytes::from_slice(put.record));
+        let mut found = Self(inside.map(copy).collect());
+        // The last put of a key comes first.
+        found.0.reverse();
+        found.sort();
+        found
+    }
+
+    /// Sorts by key, and keeps the first of each.
+    fn sort(&mut self) {
+        self.0.sort_by(|(one, _), (other, _)| one[..].cmp(&other[..]));
+        self.0.dedup_by(|(one, _), (other, _)| one[..] == other[..]);
+    }
+
+    /// Position of the first key that is `key` or follows it.
+    fn position(&self, key: &[u8]) -> usize {
+        self.0.partition_point(|(known, _)| known[..] < *key)
+    }
+
+    fn get(&self, at: usize) -> Option<Entry<'_>> {
+        self.0.get(at).map(|(key, record)| (&key[..], &record[..]))
+    }
+}
+
+/// A consistent view of a target.
+pub(crate) struct ReadView<'t> {
+    txn: ReadTxn<'t>,
+    overlay: Overlay,
+    version: Version,
+    target: u32,
+}
+
+impl ReadView<'_> {
+    /// The index without the write buffer, for tables that no put changes.
+    pub(crate) fn committed(&self) -> &Txn {
+        &self.txn
+    }
+
+    /// Value of a key in the scope of the view.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
+        match self.overlay.get(self.overlay.position(key)) {
+            Some((found, record)) if found == key => Ok(Some(record)),
+            _ => self.txn.get(key),
+        }
+    }
+
+    /// Cursor over the scope of the view.
+    pub(crate) fn cursor(&self) -> Result<ViewCursor<'_>> {
+        let (cursor, overlay) = (self.txn.cursor()?, &self.overlay);
+        Ok(ViewCursor { cursor, overlay, stored: None, buffered: 0 })
+    }
+
+    /// Version of everything that the view shows.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Records for a transaction that it read a slot of the conflict table in this view.
+    pub(crate) fn note_slot_read(&self, at: ReadAt<'_>, slot: u32) {
+        if let Some(tokens) = at.tokens {
+            let read = ReadVersion { target: self.target, slot, version: self.version.0 };
+            tokens.add(&read.to_token());
+        }
+    }
+}
+
+/// Cursor over the entries of a view in the order of keys: a buffered put hides the stored entry with its key.
+pub(crate) struct ViewCursor<'v> {
+    cursor: Cursor<'v>,
+    overlay: &'v Overlay,
+    /// Next entry of the index, and position of the next buffered put.
+    stored: Option<Entry<'v>>,
+    buffered: usize,
+}
+
+impl<'v> ViewCursor<'v> {
+    /// First entry whose key is `key` or follows it.
+    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'v>>> {
+        self.stored = self.cursor.seek(key)?;
+        self.buffered = self.overlay.position(key);
+        self.take()
+    }
+
+    /// The entry after the last one returned.
+    pub(crate) fn next(&mut self) -> Result<Option<Entry<'v>>> {
+        self.take()
+    }
+
+    /// Last entry whose key comes before `key`, and the first one whose key does not. The next one is to be sought.
+    pub(crate) fn around(&mut self, key: &[u8]) -> Result<(Option<Entry<'v>>, Option<Entry<'v>>)> {
+        match self.overlay.0.is_empty() {
+            true => self.cursor.around(key),
+            false => Ok((self.seek_before(key)?, self.seek(key)?)),
+        }
+    }
+
+    fn take(&mut self) -> Result<Option<Entry<'v>>> {
+        let (stored, buffered) = (self.stored, self.overlay.get(self.buffered));
+        let (takes_stored, takes_buffered) = match (stored, buffered) {
+            (Some((stored, _)), Some((buffered, _))) => (stored <= buffered, buffered <= stored),
+            _ => (stored.is_some(), buffered.is_some()),
+        };
+        if takes_stored {
+            self.stored = self.cursor.next()?;
+        }
+        self.buffered += usize::from(takes_buffered);
+        Ok(if takes_buffered { buffered } else { stored })
+    }
+
+    /// Last entry whose key comes before `key`. The next one is to be sought.
+    pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<Option<Entry<'v>>> {
+        let stored = self.cursor.seek_before(key)?;
+        let buffered = self.overlay.position(key).checked_sub(1);
+        let buffered = buffered.and_then(|at| self.overlay.get(at));
+        Ok(match (stored, buffered) {
+            (Some(stored), Some(buffered)) if stored.0 > buffered.0 => Some(stored),
+            (stored, buffered) => buffered.or(stored),
+        })
+    }
+}
+
+impl Target {
+    /// True if it has a write buffer.
+    pub(crate) fn has_write_buffer(&self) -> bool {
+        self.write_buffer().is_some()
+    }
+
+    /// Id of its last commit.
+    pub(crate) fn last_commit(&self) -> Result<u64> {
+        self.index.last_commit()
+    }
+
+    /// Its write buffer, if it has one.
+    #[inline]
+    pub(super) fn write_buffer(&self) -> Option<WriteBuffer<'_>> {
+        self.control.write_buffer(self.number())
+    }
+
+    /// A consistent view, in which no commit over several targets is half done.
+    #[inline]
+    pub(crate) fn view_of(&self, scope: Scope<'_>) -> Result<ReadView<'_>> {
+        self.undoubted(|| self.view_in_doubt(scope))
+    }
+
+    /// The last committed state and the puts since, even if a commit that another node decides about is to follow.
+    pub(crate) fn view_in_doubt(&self, scope: Scope<'_>) -> Result<ReadView<'_>> {
+        loop {
+            if let Some(view) = self.try_view(scope)? {
+                return Ok(view);
+            }
+        }
+    }
+
+    /// A view; `None` if it is out of date.
+    #[inline]
+    fn try_view(&self, scope: Scope<'_>) -> Result<Option<ReadView<'_>>> {
+        let read = self.try_read(|puts| scope.read(puts))?;
+        Ok(read.map(|(txn, overlay, version)| self.read_view(txn, overlay, version)))
+    }
+
+    fn read_view<'t>(&self, txn: ReadTxn<'t>, overlay: Overlay, version: Version) -> ReadView<'t> {
+        ReadView { txn, overlay, version, target: self.number() }
+    }
+
+    /// A state of the index, what `read` finds in the puts that are on top of it, and the version of both; `None` if the
+    /// state is out of date.
+    #[inline]
+    fn try_read<T: Default>(
+        &self,
+        read: impl Fn(&Published<'_>) -> Result<T>,
+    ) -> Result<Option<(ReadTxn<'_>, T, Version)>> {
+        let txn = self.index.read()?;
+        if self.is_overwritten(&txn)? {
+            return Ok(None);
+        }
+        if self.misses_commit_of_dead(&txn)? {
+            drop(txn);
+            // Taking the write lock from the dead process updates LMDB's id of the last commit.
+            return self.begin_bare().map(|_| None);
+        }
+        let id = txn.id();
+        let whole = |txn| Ok(Some((txn, T::default(), Version::committed(id))));
+        let Some(buffer) = self.write_buffer() else { return whole(txn) };
+        let puts = match buffer.view(id)? {
+            BufferView::Outdated => return Ok(None),
+            BufferView::Empty => return whole(txn),
+            BufferView::Puts(puts) => puts,
+        };
+        let found = read(&puts);
+        match puts.is_current() {
+            true => Ok(Some((txn, found?, Version::new(id, puts.len())))),
+            false => Ok(None),
+        }
+    }
+
+    /// True if there may be puts that no commit includes.
+    pub(crate) fn has_buffered_puts(&self) -> Result<bool> {
+        let Some(buffer) = self.write_buffer() else { return Ok(false) };
+        let txn = self.index.read()?;
+        Ok(!matches!(buffer.view(txn.id())?, BufferView::Empty))
+    }
+
+    /// A view of the index alone, and all puts that are on top of it, in order.
+    pub(crate) fn committed_and_buffered(&self) -> Result<(ReadView<'_>, Puts)> {
+        loop {
+            if let Some((txn, puts, version)) = self.try_read(|puts| puts.all())? {
+                return Ok((self.read_view(txn, Overlay::default(), version), puts));
+            }
+        }
+    }
+}
+
+/// Prefix of all data.
+pub(crate) fn all_data() -> Key {
+    Key::table(Table::Data)
+}

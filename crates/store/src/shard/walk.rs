@@ -1,0 +1,94 @@
+//! Iterates over everything in the index of a target: for rebuilding, check and scrub.
+use super::segment::Appended;
+use super::segment::collect::all_dead;
+use super::{ReadView, Target, doubt, snapshots};
+use crate::data::header::ALIGN;
+use crate::format::keys::{Key, Table};
+use crate::format::record::{Body, Found, Record, parse_entry};
+use esker_types::{Epoch, Result};
+use std::collections::HashMap;
+
+/// What the index says of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Used {
+    /// Bytes of data that records refer to.
+    pub(crate) live: u64,
+    /// End of the last byte that a record refers to, rounded up to where the next header would begin.
+    pub(crate) end: u64,
+}
+
+/// What the index says of all segments.
+#[derive(Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) segments: HashMap<u32, Used>,
+    pub(crate) dead: HashMap<u32, u64>,
+    pub(crate) last_epoch: Epoch,
+    pub(crate) has_snapshots: bool,
+}
+
+impl Usage {
+    fn count(&mut self, record: &Record<'_>) {
+        self.last_epoch = self.last_epoch.max(record.epoch);
+        if let Body::Segment(place) = record.body {
+            let used = self.segments.entry(place.segment).or_default();
+            used.live += record.bytes();
+            let end = u64::from(place.base) + u64::from(place.covered);
+            used.end = used.end.max(end.next_multiple_of(ALIGN));
+        }
+    }
+}
+
+/// Visits every record: its key (with table), its parts, and the record or its error.
+pub(crate) fn records(
+    view: &ReadView<'_>,
+    mut visit: impl FnMut(&[u8], Found<'_>) -> Result<()>,
+) -> Result<()> {
+    records_from(view, &[], |key, found| visit(key, found).map(|()| true))
+}
+
+/// Visits records from key `position` on, as long as `visit` returns true.
+pub(crate) fn records_from(
+    view: &ReadView<'_>,
+    position: &[u8],
+    mut visit: impl FnMut(&[u8], Found<'_>) -> Result<bool>,
+) -> Result<()> {
+    for table in [Table::Data, Table::History] {
+        let prefix = Key::table(table);
+        let mut cursor = view.cursor()?;
+        let mut entry = cursor.seek(position.max(&prefix))?;
+        while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(&prefix)) {
+            if !visit(key, parse_entry(table, key, value))? {
+                return Ok(());
+            }
+            entry = cursor.next()?;
+        }
+    }
+    Ok(())
+}
+
+/// Counts the data of each segment: that of records, of buffered puts, and `staged` by commits that are prepared. Records
+/// that buffered puts are going to replace count, too: their bytes are dead once the puts are committed.
+pub(crate) fn usage(target: &Target, staged: &[Appended]) -> Result<Usage> {
+    let (view, puts) = target.committed_and_buffered()?;
+    let txn = view.committed();
+    let mut usage = Usage {
+        dead: all_dead(txn)?,
+        has_snapshots: snapshots::any(txn)?,
+        last_epoch: snapshots::last_of_all(txn)?.max(doubt::last_applied(txn)?),
+        ..Usage::default()
+    };
+    records(&view, |_, found| {
+        found.iter().for_each(|(_, record)| usage.count(record));
+        Ok(())
+    })?;
+    for put in puts.iter() {
+        let found = parse_entry(Table::Data, put.key, put.record);
+        found.iter().for_each(|(_, record)| usage.count(record));
+    }
+    for staged in staged {
+        let used = usage.segments.entry(staged.segment).or_default();
+        used.live += staged.bytes;
+        used.end = used.end.max(staged.end);
+    }
+    Ok(usage)
+}

@@ -1,0 +1,551 @@
+//! The control file: atomics that all processes of a pool share while it is in use.
+//!
+//! It stores what need not survive a restart of the machine: who owns which segment, the last epoch, versions for
+//! conflict detection. After a restart it is rebuilt from the indexes. Bytes behind the atomics exist only to be
+//! locked; `docs/format.md` has the layout of both.
+mod processes;
+
+pub(crate) use processes::PROCESS_BYTES;
+
+use super::leases::LEASE_TABLE_LEN;
+use super::write_buffer::{BUFFER_LEN, Puts, WriteBuffer};
+use super::{double_open, leases};
+use crate::format::superblock::Superblock;
+use crate::io::folder::{Folder, Use};
+use crate::io::map::SharedAtomics;
+use crate::io::own::Own;
+use crate::io::turn::Turn;
+use crate::io::{lock, sys};
+use crate::sync::AtomicU64;
+use esker_types::info::ContainerId;
+use esker_types::limits::PROCESSES_MAX;
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, StableHash};
+use processes::BYTE_PROCESS;
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+/// Name of the control file in the directory of a pool.
+pub(crate) const NAME: &str = "control";
+
+const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
+const HEADER_LEN: usize = 512;
+const TARGET_HEAD_LEN: usize = 8;
+/// Position of the words that say whose turn it is to take the write lock of each target.
+const TURNS: usize = 64;
+/// Slots of a target's conflict table.
+pub(crate) const CONFLICT_SLOTS: usize = 4096;
+pub(crate) const SEGMENT_LEN: usize = 4;
+const PROCESS_LEN: usize = 2;
+/// The word that says that no container has a snapshot.
+const NO_SNAPSHOTS: u64 = u64::from_le_bytes(*b"ESKRNONE");
+
+/// Number of a process among those that have the pool open, below [`PROCESSES_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProcessSlot(pub(crate) u32);
+
+/// The control file of a pool, as one process has it open.
+pub(crate) struct Control {
+    /// The file with the locks of this process.
+    file: Own,
+    shared: Arc<SharedAtomics>,
+    /// The pool cannot be written to: the atomics are a private copy of this process, and nothing is locked.
+    pub(crate) read_only: bool,
+    targets: u32,
+    /// Number of atomics in front of those of processes.
+    targets_end: usize,
+    /// Number of atomics per target.
+    target_len: usize,
+    segments: usize,
+    has_write_buffers: bool,
+    boot_id: u64,
+    /// Held while the segments of a dead process are taken over: file locks do not exclude threads of one process.
+    reaping: Mutex<()>,
+    /// This process.
+    pub(crate) slot: ProcessSlot,
+}
+
+/// Shared atomics of one target. Each is looked up when it is asked for: most callers need one.
+#[derive(Clone, Copy)]
+pub(crate) struct TargetAtomics<'c>(&'c [AtomicU64]);
+
+impl<'c> TargetAtomics<'c> {
+    /// Epoch of the commit over several targets that is in progress, else zero.
+    pub(crate) fn in_doubt(self) -> &'c AtomicU64 {
+        &self.0[0]
+    }
+
+    /// Notes whether any container has a snapshot.
+    pub(crate) fn note_snapshots(self, any: bool) {
+        self.0[1].store(if any { 1 } else { NO_SNAPSHOTS }, Ordering::Release);
+    }
+
+    /// True if some container may have a snapshot. The value for none is one that damage does not make of another.
+    pub(crate) fn may_have_snapshots(self) -> bool {
+        self.0[1].load(Ordering::Acquire) != NO_SNAPSHOTS
+    }
+
+    /// Counts freed segments: the stamp of the last one freed is the largest.
+    pub(crate) fn freed(self) -> &'c AtomicU64 {
+        &self.0[2]
+    }
+
+    /// Number of reserved free pages of the index; may be off by a batch after a process died.
+    pub(crate) fn reserved_pages(self) -> &'c AtomicU64 {
+        &self.0[3]
+    }
+
+    /// The write transaction that is open, or was open last.
+    pub(crate) fn writer(self) -> &'c AtomicU64 {
+        &self.0[4]
+    }
+
+    /// Number of index blocks that are not in use; may be off after a process died.
+    pub(crate) fn blocks(self) -> &'c AtomicU64 {
+        &self.0[5]
+    }
+
+    /// When the last read lease ends, in microseconds of the machine's uptime; zero if there never was one.
+    pub(crate) fn leased_until(self) -> &'c AtomicU64 {
+        &self.0[6]
+    }
+
+    /// Until when no read leases are granted, as above.
+    pub(crate) fn leases_pause(self) -> &'c AtomicU64 {
+        &self.0[7]
+    }
+
+    /// Versions for conflict detection.
+    pub(crate) fn conflicts(self) -> &'c [AtomicU64] {
+        &self.0[TARGET_HEAD_LEN..TARGET_HEAD_LEN + CONFLICT_SLOTS]
+    }
+
+    /// The segment table.
+    pub(crate) fn segments(self) -> &'c [AtomicU64] {
+        &self.0[TARGET_HEAD_LEN + CONFLICT_SLOTS..]
+    }
+
+    /// The atomics of segment `number`.
+    pub(crate) fn segment(self, number: u32) -> SegmentAtomics<'c> {
+        SegmentAtomics::of(self.segments(), number)
+    }
+}
+
+/// Shared atomics of one segment.
+pub(crate) struct SegmentAtomics<'c> {
+    /// What it is doing, and its owner.
+    pub(crate) state: &'c AtomicU64,
+    /// Bytes appended so far.
+    pub(crate) tail: &'c AtomicU64,
+    /// Bytes of data that commits refer to.
+    pub(crate) published: &'c AtomicU64,
+    /// Of a segment with data: its tail when it was last counted. Dead: the last transaction that may read it.
+    /// Free: a count that is larger the later it was freed.
+    pub(crate) stamp: &'c AtomicU64,
+}
+
+impl<'c> SegmentAtomics<'c> {
+    /// Those of segment `number` in a segment table.
+    pub(crate) fn of(table: &'c [AtomicU64], number: u32) -> Self {
+        let atomics = &table[number as usize * SEGMENT_LEN..][..SEGMENT_LEN];
+        Self { state: &atomics[0], tail: &atomics[1], published: &atomics[2], stamp: &atomics[3] }
+    }
+}
+
+/// Number of atomics per target.
+fn target_len(segments: usize) -> usize {
+    (TARGET_HEAD_LEN + CONFLICT_SLOTS + segments * SEGMENT_LEN).next_multiple_of(HEADER_LEN)
+}
+
+/// Number of atomics in front of those of processes.
+fn targets_end(targets: usize, segments: usize) -> usize {
+    HEADER_LEN + targets * target_len(segments)
+}
+
+/// Number of atomics in front of those of read leases.
+fn leases_end(targets: usize, segments: usize) -> usize {
+    targets_end(targets, segments) + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
+}
+
+/// Number of atomics in front of the write buffers.
+fn buffers_begin(targets: usize, segments: usize) -> usize {
+    leases_end(targets, segments) + targets * CONFLICT_SLOTS
+}
+
+/// Bytes of the control file of a pool.
+pub(crate) fn file_size(superblock: &Superblock) -> u64 {
+    let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
+    let has_buffers = superblock.has_write_buffer() || superblock.has_old_log();
+    let buffers = if has_buffers { targets * BUFFER_LEN } else { 0 };
+    ((buffers_begin(targets, segments) + buffers) * 8) as u64
+}
+
+/// Puts that a write buffer was left with.
+#[derive(Default)]
+pub(crate) struct LeftInBuffer {
+    pub(crate) puts: Puts,
+    /// Error of a damaged buffer, of which the puts are what is whole.
+    pub(crate) damage: Option<Error>,
+}
+
+/// Puts in the write buffer of target `number` on top of commit `last` of its index, in a pool that nobody has open.
+///
+/// # Errors
+/// `Io` and other errors of the file system if the control file cannot be read.
+pub(crate) fn left_in_buffer(
+    pool: &Folder,
+    superblock: &Superblock,
+    number: u32,
+    last: u64,
+) -> Result<LeftInBuffer> {
+    if !superblock.has_write_buffer() {
+        return Ok(LeftInBuffer::default());
+    }
+    let file = pool.file(NAME, Use::Read, superblock.file_permissions())?;
+    let count = (file_size(superblock) / 8) as usize;
+    let atomics = SharedAtomics::copy_of(&file, count)
+        .map_err(|error| Error::io("reading the control file", &error))?;
+    let begin = buffers_begin(superblock.targets as usize, superblock.segments as usize);
+    let first = begin + number as usize * BUFFER_LEN;
+    let buffer = WriteBuffer::from_atomics(&atomics[first..][..BUFFER_LEN]);
+    Ok(match buffer.left_after(last) {
+        Ok(puts) => LeftInBuffer { puts, damage: None },
+        Err(error) => LeftInBuffer { puts: buffer.recover(), damage: Some(error) },
+    })
+}
+
+/// Extends a control file of the first release, which has no atomics for processes and leases.
+fn lengthen(file: &File, superblock: &Superblock, path: &Path) -> Result<()> {
+    let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
+    let size = file.metadata().map_err(failed("opening", path))?.len();
+    let (old, new) = ((targets_end(targets, segments) * 8) as u64, file_size(superblock));
+    if size < old {
+        let message = format!("{} is truncated: run `esker pool check`", path.display());
+        return Err(Error::new(ErrorKind::Corrupt, message));
+    }
+    match size < new {
+        true => sys::reserve(file, size, new - size).map_err(failed("lengthening", path)),
+        false => Ok(()),
+    }
+}
+
+/// Refuses to go on beside writers: a file system that is mounted read-only here may be mounted for writing elsewhere.
+fn refuse_beside_writers(file: &File, path: &Path) -> Result<()> {
+    match lock::any_held_by_other(file, PROCESS_BYTES).map_err(failed("looking at", path))? {
+        false => Ok(()),
+        true => Err(Error::new(
+            ErrorKind::Busy,
+            format!(
+                "{} is mounted read-only here, and in use where it is mounted for writing: use it there, \
+                 or stop its users",
+                path.display()
+            ),
+        )),
+    }
+}
+
+/// Slot of an object in a conflict table.
+pub(crate) fn object_slot(container: ContainerId, oid: ObjectId) -> u32 {
+    conflict_slot(container, oid, &[])
+}
+
+/// Slot of the existence of an object, which a punch of the object changes along with all of its dkeys.
+pub(crate) fn punch_slot(container: ContainerId, oid: ObjectId) -> u32 {
+    conflict_slot(container, ObjectId { hi: !oid.hi, lo: !oid.lo }, &[])
+}
+
+/// Slot of the list of a container's objects in a conflict table.
+pub(crate) fn container_slot(container: ContainerId) -> u32 {
+    conflict_slot(container, ObjectId { hi: u64::MAX, lo: u64::MAX }, &[])
+}
+
+/// Slot of a dkey in a conflict table.
+pub(crate) fn conflict_slot(container: ContainerId, oid: ObjectId, dkey: &[u8]) -> u32 {
+    let mut hasher = StableHash.build_hasher();
+    hasher.write_u32(container.0);
+    hasher.write(&oid.to_bytes());
+    hasher.write(dkey);
+    hasher.finish() as u32 % CONFLICT_SLOTS as u32
+}
+
+/// Slots of a conflict table: of a container, of an object, of a dkey.
+pub(crate) type TouchedSlots = [u32; 3];
+
+/// Slots that a change of a dkey touches.
+pub(crate) fn touched_slots(container: ContainerId, oid: ObjectId, dkey: &[u8]) -> TouchedSlots {
+    [container_slot(container), object_slot(container, oid), conflict_slot(container, oid, dkey)]
+}
+
+fn failed(doing: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
+    let what = format!("{doing} {}", path.display());
+    move |error| Error::io(&what, &error)
+}
+
+impl ProcessSlot {
+    /// A slot that no process can have.
+    pub(crate) const NOBODY: Self = Self(PROCESSES_MAX as u32 + 1);
+}
+
+impl Control {
+    /// Opens the control file in the directory of a pool and takes a process slot.
+    ///
+    /// # Errors
+    /// `Overflow` if [`PROCESSES_MAX`] processes have it open, `Busy` if they live in another
+    /// PID name space.
+    pub(crate) fn open(pool: &Folder, superblock: &Superblock) -> Result<Self> {
+        let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
+        let file = pool.file(NAME, pool.most(), superblock.file_permissions())?;
+        let path = &pool.path().join(NAME);
+        let count = (file_size(superblock) / 8) as usize;
+        let read_only = pool.is_read_only();
+        let atomics = if read_only {
+            refuse_beside_writers(&file, path)?;
+            SharedAtomics::copy_of(&file, count)
+        } else {
+            lengthen(&file, superblock, path)?;
+            SharedAtomics::new(&file, count)
+        };
+        let atomics = atomics.map_err(failed("mapping", path))?;
+        let file = Own::new(&file, pool.most() == Use::Write).map_err(failed("opening", path))?;
+        let boot_id = sys::boot_id().map_err(failed("reading the boot id for", path))?;
+        let targets_end = targets_end(targets, segments);
+        let mut control = Self {
+            file,
+            shared: Arc::new(atomics),
+            read_only,
+            targets: superblock.targets,
+            targets_end,
+            target_len: target_len(segments),
+            segments,
+            has_write_buffers: superblock.has_write_buffer(),
+            boot_id,
+            reaping: Mutex::default(),
+            slot: ProcessSlot(0),
+        };
+        double_open::refuse(&control)?;
+        control.slot = control.exclusively(|| {
+            control.join_namespaces()?;
+            let slot = control.take_slot()?;
+            leases::forget_predecessors(&control, slot);
+            Ok(slot)
+        })?;
+        control.end_turns_of_predecessor();
+        double_open::enter(&control);
+        Ok(control)
+    }
+
+    fn take_slot(&self) -> Result<ProcessSlot> {
+        let first = std::process::id() as usize;
+        for step in 0..PROCESSES_MAX {
+            let slot = (first + step) % PROCESSES_MAX;
+            if self.lock(lock::LockKind::Exclusive, BYTE_PROCESS + slot as u64)? {
+                return Ok(ProcessSlot(slot as u32));
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Overflow,
+            format!("{PROCESSES_MAX} processes (PROCESSES_MAX) have the pool open: close some"),
+        ))
+    }
+
+    /// True if the atomics were set up since the machine started.
+    pub(crate) fn is_current(&self) -> bool {
+        self.shared[0].load(Ordering::Acquire) == MAGIC
+            && self.shared[1].load(Ordering::Acquire) == self.boot_id
+    }
+
+    /// True if the atomics were ever set up.
+    pub(crate) fn was_used(&self) -> bool {
+        self.shared[0].load(Ordering::Acquire) == MAGIC
+    }
+
+    /// Discards what the atomics said before the machine restarted: any of them may have been lost.
+    pub(crate) fn forget(&self) {
+        for number in 0..self.targets {
+            let target = self.target(number);
+            target.leased_until().store(0, Ordering::Release);
+            target.leases_pause().store(0, Ordering::Release);
+        }
+        self.shared[3].store(0, Ordering::Release);
+        self.shared[4].store(0, Ordering::Release);
+        leases::forget_all(self);
+    }
+
+    /// Declares the atomics set up. This must survive the machine: otherwise, after a crash the pool would look
+    /// as if it had never been used.
+    pub(crate) fn set_current(&self) -> Result<()> {
+        self.shared[1].store(self.boot_id, Ordering::Release);
+        self.shared[0].store(MAGIC, Ordering::Release);
+        if self.read_only {
+            return Ok(());
+        }
+        let synced = self.file.get().and_then(File::sync_data);
+        synced.map_err(|error| Error::io("syncing the control file", &error))
+    }
+
+    /// Fails if processes of another PID namespace use the pool, because neither side could see the other die; or those of
+    /// another time namespace, whose leases end by another clock.
+    fn join_namespaces(&self) -> Result<()> {
+        let mine = sys::namespaces();
+        let theirs = self.shared[2].load(Ordering::Acquire);
+        if theirs != mine && self.others_alive() {
+            return Err(Error::new(
+                ErrorKind::Busy,
+                "the pool is in use by processes of another PID or time name space (a container?), or of an earlier \
+                 release: run all of them in one, and with one release",
+            ));
+        }
+        self.shared[2].store(mine, Ordering::Release);
+        Ok(())
+    }
+
+    /// Counts destroyed containers, so that open handles notice.
+    pub(crate) fn destroyed_containers(&self) -> &AtomicU64 {
+        &self.shared[3]
+    }
+
+    /// The next epoch: later than all before, on any target and in any process. Call with the write lock held of the
+    /// index that will carry it.
+    pub(crate) fn next_epoch(&self) -> Epoch {
+        Epochs(&self.shared[4]).next(Epoch::now())
+    }
+
+    /// Ensures that later epochs are later than `epoch`.
+    pub(crate) fn pass_epoch(&self, epoch: Epoch) {
+        Epochs(&self.shared[4]).pass(epoch);
+    }
+
+    /// When the read leases on each slot of the conflict table of target `number` end, in microseconds of the machine's
+    /// uptime.
+    pub(crate) fn read_leases(&self, number: u32) -> &[AtomicU64] {
+        let first = leases_end(self.targets as usize, self.segments);
+        &self.shared[first + number as usize * CONFLICT_SLOTS..][..CONFLICT_SLOTS]
+    }
+
+    /// The write buffer of target `number`, if the pool has write buffers.
+    #[inline]
+    pub(crate) fn write_buffer(&self, number: u32) -> Option<WriteBuffer<'_>> {
+        let atomics = self.has_write_buffers.then(|| self.words_of_buffer(number))?;
+        Some(WriteBuffer::from_atomics(atomics))
+    }
+
+    /// Atomics of the write buffer of target `number`.
+    fn words_of_buffer(&self, number: u32) -> &[AtomicU64] {
+        let begin = buffers_begin(self.targets as usize, self.segments);
+        &self.shared[begin + number as usize * BUFFER_LEN..][..BUFFER_LEN]
+    }
+
+    /// True if the log that an experimental format had in place of the write buffer of target `number` has puts on top of
+    /// commit `last`.
+    pub(crate) fn has_puts_in_old_log(&self, number: u32, last: u64) -> bool {
+        let words = self.words_of_buffer(number);
+        let word = |at: usize| words[at].load(Ordering::Acquire);
+        let (base, len, kept) = (word(2), word(4), word(8));
+        len > 0 && (base == last || kept == last)
+    }
+
+    /// Waits for the turn to take the write lock of target `number`.
+    pub(crate) fn take_turn(&self, number: u32) -> Turn {
+        let is_alive = |process: u64| self.is_alive(ProcessSlot((process - 1) as u32));
+        let process = u64::from(self.slot.0) + 1;
+        Turn::take(&self.shared, TURNS + number as usize, process, is_alive)
+    }
+
+    /// True if somebody has taken, or is about to take, the write lock of target `number`.
+    pub(crate) fn is_turn_taken(&self, number: u32) -> bool {
+        self.shared[TURNS + number as usize].load(Ordering::Relaxed) != 0
+    }
+
+    /// Ends the turns of a dead process that had the slot of this one.
+    fn end_turns_of_predecessor(&self) {
+        let process = u64::from(self.slot.0) + 1;
+        (0..self.targets as usize)
+            .for_each(|number| Turn::end_of_dead(&self.shared, TURNS + number, process));
+    }
+
+    /// The atomics of target `number`.
+    #[inline]
+    pub(crate) fn target(&self, number: u32) -> TargetAtomics<'_> {
+        let begin = HEADER_LEN + number as usize * self.target_len;
+        let len = TARGET_HEAD_LEN + CONFLICT_SLOTS + self.segments * SEGMENT_LEN;
+        TargetAtomics(&self.shared[begin..begin + len])
+    }
+}
+
+/// Latest epoch that the clock of a control file can have: in the year 2167. The highest bit marks prepared commits.
+const EPOCH_MAX: u64 = 1 << 62;
+
+/// Hands out each epoch once, in ascending order.
+struct Epochs<'c>(&'c AtomicU64);
+
+impl Epochs<'_> {
+    /// The next epoch: later than all before, and not before `now`. A damaged word counts as zero, since epochs were handed
+    /// out no later than now.
+    fn next(&self, now: Epoch) -> Epoch {
+        let mut last = self.0.load(Ordering::Relaxed);
+        loop {
+            let known = if last > EPOCH_MAX { 0 } else { last };
+            let next = now.0.max(known + 1);
+            match self.0.compare_exchange(last, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Epoch(next),
+                Err(seen) => last = seen,
+            }
+        }
+    }
+
+    /// Ensures that later epochs are later than `epoch`.
+    fn pass(&self, epoch: Epoch) {
+        if epoch.0 <= EPOCH_MAX {
+            self.0.fetch_max(epoch.0, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_clock_starts_again_from_now() {
+        let now = Epoch(1 << 57);
+        for damaged in [u64::MAX, 1 << 63, EPOCH_MAX + 1, 0] {
+            let word = AtomicU64::new(damaged);
+            let epochs = [0; 3].map(|_| Epochs(&word).next(now));
+            assert_eq!(epochs, [now, Epoch(now.0 + 1), Epoch(now.0 + 2)], "{damaged:x}");
+        }
+    }
+}
+
+/// Under every order in which threads may run.
+#[cfg(all(loom, test))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// No epoch is handed out twice, and each is later than those passed or handed out before.
+    #[test]
+    fn an_epoch_is_given_out_once_and_later_than_those_before() {
+        loom::model(|| {
+            let word = Arc::new(AtomicU64::new(0));
+            let (now, passed) = (Epoch(100), Epoch(500));
+            let others = [false, true].map(|passes| {
+                let word = Arc::clone(&word);
+                thread::spawn(move || {
+                    let epochs = Epochs(&word);
+                    if passes {
+                        epochs.pass(passed);
+                    }
+                    epochs.next(now)
+                })
+            });
+            let [first, second] = [Epochs(&word).next(now), Epochs(&word).next(now)];
+            let [third, fourth] = others.map(|other| other.join().unwrap());
+            assert!(first < second && passed < fourth);
+            let all = std::collections::BTreeSet::from([first, second, third, fourth]);
+            assert_eq!(all.len(), 4);
+        });
+    }
+}

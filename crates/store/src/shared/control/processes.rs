@@ -1,0 +1,254 @@
+//! The part of the control file that belongs to processes: who is alive, what each has recorded, and its leases.
+use super::{Control, PROCESS_LEN, ProcessSlot};
+use crate::io::{lock, sys};
+use crate::shared::leases::LEASE_TABLE_LEN;
+use crate::sync::AtomicU64;
+use esker_types::info::{ContainerId, OpenMode};
+use esker_types::limits::PROCESSES_MAX;
+use esker_types::{Error, Result};
+use std::sync::PoisonError;
+
+/// Shared atomics of one process.
+pub(crate) struct ProcessAtomics<'c> {
+    /// Non-zero if it has, or had, leases.
+    pub(crate) has_leases: &'c AtomicU64,
+    /// Where it has mapped the control file.
+    pub(crate) mapping: &'c AtomicU64,
+}
+
+/// One byte per target, locked while space moves between its data and its index.
+const BYTE_MOVING: u64 = (1 << 40) + (1 << 17);
+/// One byte per target, locked during its compaction.
+const BYTE_COMPACTION: u64 = (1 << 40) + (1 << 16);
+
+impl Control {
+    /// True if the process with that slot is alive.
+    pub(crate) fn is_alive(&self, slot: ProcessSlot) -> bool {
+        slot == self.slot || self.is_locked_by_other(byte_of(slot))
+    }
+
+    /// Locks a byte; `None` if another process has it locked.
+    fn take(&self, byte: u64) -> Result<Option<lock::ByteLock<'_>>> {
+        self.file.get().and_then(|file| lock::ByteLock::take(file, byte)).map_err(not_locked)
+    }
+
+    /// The right to move space of a target; `None` if another process has it.
+    pub(crate) fn try_moving(&self, target: u32) -> Result<Option<lock::ByteLock<'_>>> {
+        self.take(BYTE_MOVING + u64::from(target))
+    }
+
+    /// Which process has verified the indexes, or the stamp they were left with ([`crate::pool`]).
+    pub(crate) fn verified_by(&self) -> &AtomicU64 {
+        &self.shared[6]
+    }
+
+    /// Any other process that has the pool open.
+    pub(crate) fn other_alive(&self) -> Option<ProcessSlot> {
+        let held = || lock::first_held_by_other(self.file.get()?, PROCESS_BYTES);
+        let byte = if self.read_only { None } else { held().ok().flatten() };
+        byte.map(|byte| ProcessSlot(byte.saturating_sub(BYTE_PROCESS) as u32))
+    }
+
+    /// Number of leases that found no room in the table since the pool was last idle.
+    pub(crate) fn unplaced_leases(&self) -> &AtomicU64 {
+        &self.shared[5]
+    }
+
+    /// Runs `work` if no process has `slot`, and prevents any from getting it meanwhile. False if one has it, or if
+    /// another process does such work for it.
+    pub(crate) fn while_dead(
+        &self,
+        slot: ProcessSlot,
+        work: impl FnOnce() -> bool,
+    ) -> Result<bool> {
+        let _alone = self.reaping.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot == self.slot || self.read_only {
+            return Ok(false);
+        }
+        let held = self.take(byte_of(slot))?;
+        Ok(held.is_some() && work())
+    }
+
+    /// Runs `work` unless another process compacts the target. Threads of this process exclude each other themselves.
+    pub(crate) fn unless_compacting<T>(
+        &self,
+        target: u32,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<Option<T>> {
+        let byte = BYTE_COMPACTION + u64::from(target);
+        let held = self.take(byte)?;
+        held.map(|_held| work()).transpose()
+    }
+
+    /// The atomics of a process.
+    pub(crate) fn process(&self, slot: ProcessSlot) -> ProcessAtomics<'_> {
+        let atomics = &self.shared[self.targets_end + slot.0 as usize * PROCESS_LEN..];
+        ProcessAtomics { has_leases: &atomics[0], mapping: &atomics[1] }
+    }
+
+    /// Where each process has mapped the control file, by slot.
+    pub(crate) fn mappings(&self) -> impl Iterator<Item = &AtomicU64> {
+        let atomics = &self.shared[self.targets_end..][..PROCESSES_MAX * PROCESS_LEN];
+        atomics.chunks(PROCESS_LEN).map(|atomics| &atomics[1])
+    }
+
+    /// Where this process has mapped the control file.
+    pub(crate) fn address(&self) -> usize {
+        self.shared.as_ptr() as usize
+    }
+
+    /// True if this process has mapped the control file at an address.
+    pub(crate) fn is_mapped_at(&self, address: u64) -> bool {
+        let mapped = self.file.get().and_then(|file| sys::is_mapped_at(file, address));
+        mapped.unwrap_or(false)
+    }
+
+    /// The lease table.
+    pub(crate) fn lease_table(&self) -> &[AtomicU64] {
+        &self.shared[self.targets_end + PROCESSES_MAX * PROCESS_LEN..][..LEASE_TABLE_LEN]
+    }
+}
+
+/// Locked while the control file is set up or repaired.
+const BYTE_SETUP: u64 = 1 << 40;
+/// Lock of the pool: shared by all handles, exclusive for exclusive ones.
+const BYTE_POOL: u64 = BYTE_SETUP + 1;
+/// One byte per process, locked as long as the process lives.
+pub(super) const BYTE_PROCESS: u64 = BYTE_SETUP + 1024;
+/// The bytes of all processes.
+pub(crate) const PROCESS_BYTES: std::ops::Range<u64> =
+    BYTE_PROCESS..BYTE_PROCESS + PROCESSES_MAX as u64;
+/// One byte per container, locked while it is in use.
+const BYTE_CONTAINER: u64 = 1 << 41;
+/// One byte per target, locked during a commit over several targets.
+const BYTE_TARGET: u64 = 1 << 42;
+
+/// Byte of a process. A damaged word may name a slot that no process can have: it counts as [`ProcessSlot::NOBODY`].
+fn byte_of(slot: ProcessSlot) -> u64 {
+    BYTE_PROCESS + u64::from(slot.0.min(ProcessSlot::NOBODY.0))
+}
+
+fn not_locked(error: std::io::Error) -> Error {
+    Error::io("locking the control file", &error)
+}
+
+impl Control {
+    pub(super) fn lock(&self, kind: lock::LockKind, byte: u64) -> Result<bool> {
+        if self.read_only {
+            return Ok(true);
+        }
+        self.file.get().and_then(|file| lock::set(file, kind, byte)).map_err(not_locked)
+    }
+
+    /// Runs `work` with the setup lock held: no other process sets up or repairs the pool.
+    pub(crate) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.expect_file()?;
+        self.while_locked(BYTE_SETUP, work)
+    }
+
+    /// Verifies that the descriptor used for locks still refers to the control file.
+    pub(crate) fn expect_file(&self) -> Result<()> {
+        self.file.get().map(drop).map_err(not_locked)
+    }
+
+    /// Runs `work` while no other process coordinates a commit of this target. Call [`Control::expect_file`] before,
+    /// once for all targets of a commit.
+    pub(crate) fn while_coordinating<T>(
+        &self,
+        target: u32,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        self.while_locked(BYTE_TARGET + u64::from(target), work)
+    }
+
+    fn while_locked<T>(&self, byte: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let held = (!self.read_only).then(|| lock::ByteLock::wait(self.file.get_unchecked(), byte));
+        let _held = held.transpose().map_err(not_locked)?;
+        work()
+    }
+
+    /// True if any other process has the pool open.
+    pub(crate) fn others_alive(&self) -> bool {
+        let held = || lock::any_held_by_other(self.file.get()?, PROCESS_BYTES);
+        !self.read_only && held().unwrap_or(true)
+    }
+
+    /// Takes or changes the lock of this process on the pool; false if other processes' locks conflict.
+    pub(crate) fn use_pool(&self, mode: Option<OpenMode>) -> Result<bool> {
+        self.lock(kind_of(mode), BYTE_POOL)
+    }
+
+    /// Takes or changes the lock of this process on a container; false if other processes' locks conflict.
+    pub(crate) fn use_container(
+        &self,
+        container: ContainerId,
+        mode: Option<OpenMode>,
+    ) -> Result<bool> {
+        self.lock(kind_of(mode), BYTE_CONTAINER + u64::from(container.0))
+    }
+
+    /// True if another process uses the container.
+    pub(crate) fn container_used_by_other(&self, container: ContainerId) -> bool {
+        self.is_locked_by_other(BYTE_CONTAINER + u64::from(container.0))
+    }
+
+    pub(super) fn is_locked_by_other(&self, byte: u64) -> bool {
+        let held = || lock::held_by_other(self.file.get()?, byte);
+        !self.read_only && held().unwrap_or(true)
+    }
+}
+
+fn kind_of(mode: Option<OpenMode>) -> lock::LockKind {
+    match mode {
+        None => lock::LockKind::None,
+        Some(OpenMode::Exclusive) => lock::LockKind::Exclusive,
+        Some(_) => lock::LockKind::Shared,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+
+    /// Locks on the byte of a slot, by whatever process.
+    fn locks_on(pool: &Scratch, slot: ProcessSlot) -> usize {
+        locks_on_byte(pool, BYTE_PROCESS + u64::from(slot.0))
+    }
+
+    fn locks_on_byte(pool: &Scratch, byte: u64) -> usize {
+        use std::os::unix::fs::MetadataExt;
+        let inode = std::fs::metadata(pool.path().join("control")).unwrap().ino();
+        let (inode, range) = (format!(":{inode} "), format!(" {byte} {byte}"));
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().filter(|line| line.contains(&inode) && line.ends_with(&range)).count()
+    }
+
+    #[test]
+    fn nobody_gets_the_slot_of_the_dead_while_they_are_dealt_with() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let own = state.control.slot;
+        // Not its neighbour: the kernel shows locks side by side as one.
+        let dead = ProcessSlot((own.0 + 2) % PROCESSES_MAX as u32);
+        assert!(!state.control.while_dead(own, || true).unwrap(), "this process lives");
+        assert_eq!((locks_on(&pool, own), locks_on(&pool, dead)), (1, 0));
+        assert!(state.control.while_dead(dead, || locks_on(&pool, dead) == 1).unwrap());
+        assert_eq!((locks_on(&pool, own), locks_on(&pool, dead)), (1, 0));
+    }
+
+    #[test]
+    fn a_panic_leaves_no_lock_behind() {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let control = &state.control;
+        let dead = ProcessSlot((control.slot.0 + 2) % PROCESSES_MAX as u32);
+        let panics = |work: &dyn Fn()| assert!(catch_unwind(AssertUnwindSafe(work)).is_err());
+        panics(&|| drop(control.while_coordinating(1, || -> Result<()> { panic!("on purpose") })));
+        panics(&|| drop(control.while_dead(dead, || panic!("on purpose"))));
+        let coordinating = super::BYTE_TARGET + 1;
+        assert_eq!((locks_on_byte(&pool, coordinating), locks_on(&pool, dead)), (0, 0));
+        assert!(control.while_dead(dead, || true).unwrap(), "and others go on");
+    }
+}

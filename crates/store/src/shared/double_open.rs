@@ -1,0 +1,105 @@
+//! Keeps two copies of this library in one process (a preloaded library beside `libdaos.so`) from opening the same pool.
+//! Each copy has its own registry of open pools, and LMDB must not open an index twice in a process. So every process
+//! records in its slot of the control file where it has mapped that file. A copy that finds a mapping in its own process
+//! that it did not make refuses to open the pool.
+use super::control::Control;
+use esker_types::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+const PID_SHIFT: u32 = 40;
+const PAGE_SHIFT: u32 = 12;
+
+/// What a process records: its process id, and the page at which it has mapped the control file.
+fn note(address: usize) -> u64 {
+    u64::from(std::process::id()) << PID_SHIFT | address as u64 >> PAGE_SHIFT
+}
+
+fn address_in(note: u64) -> u64 {
+    (note % (1 << PID_SHIFT)) << PAGE_SHIFT
+}
+
+/// Fails if another copy of this library has the pool open in this process. A record may be left over from a process
+/// that died or that executed another program, so the memory map is consulted.
+///
+/// # Errors
+/// `Busy`.
+pub(crate) fn refuse(control: &Control) -> Result<()> {
+    let mine = note(control.address());
+    let of_this_process = |note: &u64| *note >> PID_SHIFT == mine >> PID_SHIFT && *note != mine;
+    let notes = control.mappings().map(|word| word.load(Ordering::Acquire));
+    match notes.filter(of_this_process).any(|note| control.is_mapped_at(address_in(note))) {
+        false => Ok(()),
+        true => Err(Error::new(
+            ErrorKind::Busy,
+            "the pool is open in this process through another copy of Esker (a preloaded library beside \
+             libdaos.so?): use one of them",
+        )),
+    }
+}
+
+/// Records that this process has the pool open.
+pub(crate) fn enter(control: &Control) {
+    control.process(control.slot).mapping.store(note(control.address()), Ordering::Release);
+}
+
+/// Removes the record.
+pub(crate) fn leave(control: &Control) {
+    control.process(control.slot).mapping.store(0, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+
+    /// Opens the control file past the registry of this process, as another copy of this code does.
+    fn open_again(pool: &Scratch) -> Result<()> {
+        let folder = crate::io::folder::Folder::open(&pool.path())?;
+        Control::open(&folder, &crate::Superblock::read_in(&folder)?).map(drop)
+    }
+
+    fn locks_on_control(pool: &Scratch) -> usize {
+        use std::os::unix::fs::MetadataExt;
+        let inode = std::fs::metadata(pool.path().join("control")).unwrap().ino();
+        let inode = format!(":{inode} ");
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().filter(|line| line.contains(&inode)).count()
+    }
+
+    #[test]
+    fn a_second_copy_is_refused_and_the_first_keeps_its_locks() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let before = locks_on_control(&pool);
+        assert!(before >= 1, "the slot of this process is locked");
+        for _ in 0..2 {
+            let refused = open_again(&pool).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Busy, "{refused}");
+            assert!(refused.message().contains("another copy"), "{refused}");
+        }
+        assert_eq!(locks_on_control(&pool), before);
+        pool.close();
+        open_again(&pool).unwrap();
+        pool.reopen();
+    }
+
+    #[test]
+    fn notes_of_the_dead_and_of_other_programs_stand_in_nobodys_way() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let control = std::sync::Arc::clone(&pool.opened().control);
+        let other = crate::shared::control::ProcessSlot((control.slot.0 + 1) % 4096);
+        // This process number, and memory that is something else.
+        let elsewhere = &raw const pool as usize;
+        control.process(other).mapping.store(note(elsewhere), Ordering::Release);
+        drop(control);
+        pool.reopen();
+        let state = pool.opened();
+        assert_ne!(state.control.process(state.control.slot).mapping.load(Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn notes_keep_address_and_process() {
+        let note = note(0x7f12_3456_7000);
+        assert_eq!(address_in(note), 0x7f12_3456_7000);
+        assert_eq!(note >> PID_SHIFT, u64::from(std::process::id()));
+    }
+}

@@ -1,0 +1,529 @@
+//! Leases record which processes have which objects in use, so that an object that is unlinked stays until its last
+//! user closes it. They are kept in shared atomics. Taking or ending one costs no system call, unless another process
+//! has a lease on the same object.
+//!
+//! A lease is one atomic: the slot of the process, the flag "unlink on last close", and the upper bits of a 64-bit hash
+//! of the object, whose lowest bits select the bucket. The hash is one to one for objects that differ in `lo` only;
+//! others may collide.
+use super::control::{Control, ProcessSlot};
+use crate::sync::{AtomicU64, fence};
+use esker_types::info::ContainerId;
+use esker_types::limits::{LEASE_BUCKETS, PROCESSES_MAX};
+use esker_types::{ObjectId, StableHash};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Atomics of a bucket: leases, and at the end two counts.
+const BUCKET_LEN: usize = 8;
+/// The bits of the last atomic that count leases for which there was no room.
+const UNPLACED: u64 = u32::MAX as u64;
+/// The unit of the other count: lock files of objects in the bucket (those that processes make which pass an object on).
+pub(crate) const LOCK_FILE: u64 = 1 << 32;
+/// Atomics of the table.
+pub(crate) const LEASE_TABLE_LEN: usize = LEASE_BUCKETS * BUCKET_LEN;
+
+const TAG_BITS: u32 = 64 - LEASE_BUCKETS.ilog2();
+const TAG: u64 = (1 << TAG_BITS) - 1;
+/// The object is unlinked on last close.
+const UNLINKED: u64 = 1 << TAG_BITS;
+const SLOT_SHIFT: u32 = TAG_BITS + 1;
+const _: () = assert!(PROCESSES_MAX <= 1 << (64 - SLOT_SHIFT));
+
+/// Number of locks over the leases of this process: threads contend only for objects under the same one.
+const PARTS: usize = 16;
+
+/// An object of a container.
+pub(crate) type Id = (ContainerId, ObjectId);
+
+/// Leases of this process.
+#[derive(Default)]
+pub(crate) struct Leases([Mutex<HashMap<Id, LeasedObject, StableHash>>; PARTS]);
+
+/// An object that this process has leases on.
+struct LeasedObject {
+    count: u32,
+    /// Its index in the bucket; `None` if there was no room.
+    place: Option<usize>,
+}
+
+fn hash_of((container, oid): Id) -> u64 {
+    let mut hasher = StableHash.build_hasher();
+    hasher.write_u32(container.0);
+    hasher.write(&oid.hi.to_ne_bytes());
+    hasher.write(&oid.lo.to_ne_bytes());
+    hasher.finish()
+}
+
+impl Leases {
+    fn part(&self, hash: u64) -> MutexGuard<'_, HashMap<Id, LeasedObject, StableHash>> {
+        let part = hash as usize / LEASE_BUCKETS % PARTS;
+        self.0[part].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a lease on an object.
+    pub(crate) fn take(&self, control: &Control, id: Id) {
+        let hash = hash_of(id);
+        match self.part(hash).entry(id) {
+            Entry::Occupied(mut held) => held.get_mut().count += 1,
+            Entry::Vacant(none) => {
+                control.process(control.slot).has_leases.store(1, Ordering::Relaxed);
+                let place = bucket(control, hash).insert();
+                none.insert(LeasedObject { count: 1, place });
+            }
+        }
+    }
+
+    /// Ends a lease. True if the object is to be unlinked on last close and this was the last lease.
+    pub(crate) fn end(&self, control: &Control, id: Id) -> bool {
+        let hash = hash_of(id);
+        let mut part = self.part(hash);
+        let Entry::Occupied(mut held) = part.entry(id) else { return false };
+        held.get_mut().count -= 1;
+        if held.get().count > 0 {
+            return false;
+        }
+        let place = held.remove().place;
+        drop(part);
+        bucket(control, hash).release(place)
+    }
+
+    /// Ends all leases of this process when it closes the pool.
+    pub(crate) fn release_all(&self, control: &Control) {
+        for part in &self.0 {
+            for (id, held) in part.lock().unwrap_or_else(PoisonError::into_inner).drain() {
+                bucket(control, hash_of(id)).remove(held.place);
+            }
+        }
+        control.process(control.slot).has_leases.store(0, Ordering::Release);
+    }
+}
+
+/// Has an object removed by the process that ends the last lease on it. False if nobody has a lease.
+pub(crate) fn flag_all(control: &Control, id: Id) -> bool {
+    bucket(control, hash_of(id)).flag_all()
+}
+
+/// The two counts of the bucket of an object: leases without room, and lock files in units of [`LOCK_FILE`].
+pub(crate) fn counts(control: &Control, id: Id) -> &AtomicU64 {
+    bucket(control, hash_of(id)).counts()
+}
+
+fn bucket(control: &Control, hash: u64) -> Bucket<'_, impl Fn(ProcessSlot) -> bool> {
+    let first = hash as usize % LEASE_BUCKETS * BUCKET_LEN;
+    Bucket {
+        atomics: &control.lease_table()[first..][..BUCKET_LEN],
+        unplaced_anywhere: control.unplaced_leases(),
+        tag: hash >> (64 - TAG_BITS),
+        slot: control.slot,
+        is_alive: |slot| control.is_alive(slot),
+    }
+}
+
+/// The bucket of an object in the shared table, as one process uses it.
+struct Bucket<'c, A> {
+    atomics: &'c [AtomicU64],
+    /// Number of leases in all buckets for which there was no room.
+    unplaced_anywhere: &'c AtomicU64,
+    tag: u64,
+    slot: ProcessSlot,
+    is_alive: A,
+}
+
+impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
+    fn places(&self) -> std::ops::Range<usize> {
+        0..self.atomics.len() - 1
+    }
+
+    /// Number of leases for which there was no room here, and number of lock files. Leases of dead processes stay
+    /// counted until nobody has the pool open.
+    fn counts(&self) -> &'c AtomicU64 {
+        &self.atomics[self.atomics.len() - 1]
+    }
+
+    /// Enters a lease of this process. If an object is still found after this, it stays.
+    fn insert(&self) -> Option<usize> {
+        let mine = u64::from(self.slot.0) << SLOT_SHIFT | self.tag;
+        let place = self.places().find(|&place| self.replace(place, 0, mine)).or_else(|| {
+            self.places().find(|&place| {
+                let found = self.atomics[place].load(Ordering::SeqCst);
+                !(self.is_alive)(owner(found)) && self.replace(place, found, mine)
+            })
+        });
+        // Zero means empty: the one lease with that value is counted as one without room.
+        let place = place.filter(|_| mine != 0);
+        if place.is_none() {
+            self.unplaced_anywhere.fetch_add(1, Ordering::AcqRel);
+            self.counts().fetch_add(1, Ordering::SeqCst);
+        }
+        fence(Ordering::SeqCst);
+        place
+    }
+
+    fn replace(&self, place: usize, from: u64, to: u64) -> bool {
+        let (won, lost) = (Ordering::SeqCst, Ordering::Relaxed);
+        self.atomics[place].compare_exchange(from, to, won, lost).is_ok()
+    }
+
+    /// Ends a lease of this process; true if the object is to be unlinked now.
+    fn release(&self, place: Option<usize>) -> bool {
+        self.remove(place) && !self.flag_all()
+    }
+
+    /// Takes out a lease of this process; true if it was flagged.
+    fn remove(&self, place: Option<usize>) -> bool {
+        match place {
+            Some(place) => self.atomics[place].swap(0, Ordering::SeqCst) & UNLINKED != 0,
+            None => {
+                self.counts().fetch_sub(1, Ordering::SeqCst);
+                false
+            }
+        }
+    }
+
+    /// Flags all leases on the object; true if there are any, or may be.
+    ///
+    /// Releasing a flagged lease flags the rest again: so the flag reaches the last one, even if that was taken after
+    /// the first flagging.
+    fn flag_all(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let flagged = self.places().filter(|&place| self.flag_one(place)).count();
+        flagged > 0 || self.counts().load(Ordering::SeqCst) & UNPLACED > 0
+    }
+
+    fn flag_one(&self, place: usize) -> bool {
+        loop {
+            let found = self.atomics[place].load(Ordering::SeqCst);
+            if found == 0 || found & TAG != self.tag {
+                return false;
+            }
+            let alive = (self.is_alive)(owner(found));
+            if self.replace(place, found, if alive { found | UNLINKED } else { 0 }) {
+                return alive;
+            }
+        }
+    }
+}
+
+fn owner(word: u64) -> ProcessSlot {
+    ProcessSlot((word >> SLOT_SHIFT) as u32)
+}
+
+/// Clears leases of the dead when this process takes its slot: those of the process that had the slot before, and,
+/// if no other process is alive, those without room. Call with the setup lock held.
+pub(crate) fn forget_predecessors(control: &Control, slot: ProcessSlot) {
+    if control.unplaced_leases().load(Ordering::Acquire) > 0 && !control.others_alive() {
+        forget_all(control);
+    }
+    if control.process(slot).has_leases.swap(0, Ordering::AcqRel) == 0 {
+        return;
+    }
+    let buckets = control.lease_table().chunks(BUCKET_LEN);
+    for word in buckets.flat_map(|bucket| &bucket[..BUCKET_LEN - 1]) {
+        let found = word.load(Ordering::Relaxed);
+        if found != 0 && owner(found) == slot {
+            // Another process may flag or clear it meanwhile.
+            let _ = word.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |seen| {
+                (seen != 0 && owner(seen) == slot).then_some(0)
+            });
+        }
+    }
+}
+
+/// Clears all leases. Call with the setup lock held and no other process in the pool.
+pub(crate) fn forget_all(control: &Control) {
+    for bucket in control.lease_table().chunks(BUCKET_LEN) {
+        let (leases, counts) = bucket.split_at(BUCKET_LEN - 1);
+        leases.iter().for_each(|word| word.store(0, Ordering::Release));
+        // The lock files stay counted: processes that inherited an object need not have the pool open.
+        counts[0].fetch_and(!UNPLACED, Ordering::Release);
+    }
+    control.unplaced_leases().store(0, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenPool;
+    use crate::Pool;
+    use crate::tests::Scratch;
+
+    const CONTAINER: ContainerId = ContainerId(7);
+
+    fn pool() -> Scratch {
+        Scratch::new(24 << 20, |spec| spec.targets = Some(2))
+    }
+
+    fn oid(lo: u64) -> ObjectId {
+        ObjectId { hi: 3 << 56, lo }
+    }
+
+    /// Objects whose leases fall into one bucket.
+    fn of_one_bucket() -> impl Iterator<Item = ObjectId> {
+        let bucket = |oid| hash_of((CONTAINER, oid)) as usize % LEASE_BUCKETS;
+        (0..).map(oid).filter(move |&oid| bucket(oid) == 5)
+    }
+
+    /// Enters a lease as another process would; that process is dead unless `slot` is taken.
+    fn lease_of(state: &OpenPool, slot: u32, oid: ObjectId) -> &AtomicU64 {
+        let bucket = bucket(&state.control, hash_of((CONTAINER, oid)));
+        let free = bucket.atomics.iter().find(|word| word.load(Ordering::SeqCst) == 0);
+        let word = free.unwrap();
+        word.store(u64::from(slot) << SLOT_SHIFT | bucket.tag, Ordering::SeqCst);
+        word
+    }
+
+    fn other_slot(state: &OpenPool) -> u32 {
+        (state.control.slot.0 + 1) % PROCESSES_MAX as u32
+    }
+
+    #[test]
+    fn a_bucket_without_room_keeps_everything() {
+        let pool = pool();
+        let state = pool.opened();
+        let oids: Vec<_> = of_one_bucket().take(BUCKET_LEN + 2).collect();
+        oids.iter().for_each(|&oid| state.lease(CONTAINER, oid));
+        for &oid in &oids {
+            assert!(state.unlink_on_last_close(CONTAINER, oid), "{oid} is held, or may be");
+        }
+        let told: Vec<_> = oids.iter().map(|&oid| state.end_lease(CONTAINER, oid)).collect();
+        assert!(told.iter().all(|told| !told), "another may hold it: {told:?}");
+        for &oid in &oids {
+            assert!(!state.unlink_on_last_close(CONTAINER, oid), "nobody holds {oid}");
+        }
+    }
+
+    #[test]
+    fn leases_without_room_are_cleared_once_nobody_is_left() {
+        let mut pool = pool();
+        let oids: Vec<_> = of_one_bucket().take(2).collect();
+        let state = pool.opened();
+        bucket(&state.control, hash_of((CONTAINER, oids[0]))).counts().store(1, Ordering::SeqCst);
+        state.control.unplaced_leases().store(1, Ordering::SeqCst);
+        assert!(state.unlink_on_last_close(CONTAINER, oids[1]));
+        drop(state);
+        pool.reopen();
+        assert!(!pool.opened().unlink_on_last_close(CONTAINER, oids[1]));
+    }
+
+    #[test]
+    fn the_dead_have_no_leases() {
+        let pool = pool();
+        let state = pool.opened();
+        let dead = lease_of(&state, other_slot(&state), oid(1));
+        assert!(!state.unlink_on_last_close(CONTAINER, oid(1)));
+        assert_eq!(dead.load(Ordering::SeqCst), 0);
+        let oids: Vec<_> = of_one_bucket().take(BUCKET_LEN).collect();
+        for &oid in &oids[1..] {
+            lease_of(&state, other_slot(&state), oid);
+        }
+        state.lease(CONTAINER, oids[0]);
+        assert_eq!(
+            state.control.unplaced_leases().load(Ordering::SeqCst),
+            0,
+            "a dead one makes room"
+        );
+        assert!(
+            state.unlink_on_last_close(CONTAINER, oids[0]) && state.end_lease(CONTAINER, oids[0])
+        );
+    }
+
+    #[test]
+    fn a_slot_comes_without_the_leases_of_its_predecessor() {
+        let mut pool = pool();
+        let state = pool.opened();
+        let slot = state.control.slot;
+        let (own, others) =
+            (lease_of(&state, slot.0, oid(1)), lease_of(&state, other_slot(&state), oid(2)));
+        assert!(own.load(Ordering::SeqCst) != 0 && others.load(Ordering::SeqCst) != 0);
+        drop(state);
+        pool.close();
+        // As a process that dies leaves it.
+        let folder = crate::io::folder::Folder::open(&pool.path()).unwrap();
+        let superblock = crate::Superblock::read_in(&folder).unwrap();
+        let control = Control::open(&folder, &superblock).unwrap();
+        control.process(slot).has_leases.store(1, Ordering::SeqCst);
+        drop(control);
+        pool.reopen();
+        let state = pool.opened();
+        assert_eq!(state.control.slot, slot);
+        let left =
+            state.control.lease_table().iter().filter(|word| word.load(Ordering::SeqCst) != 0);
+        assert_eq!(left.count(), 1, "only that of the other slot");
+    }
+
+    /// The first release made control files without leases and logs.
+    #[test]
+    fn a_shorter_control_file_is_lengthened() {
+        let mut pool = Scratch::new(24 << 20, |spec| {
+            spec.targets = Some(2);
+        });
+        let read_leases =
+            pool.opened().superblock.targets as usize * crate::shared::control::CONFLICT_SLOTS;
+        pool.close();
+        let path = pool.path().join("control");
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let full = file.metadata().unwrap().len();
+        let more = ((LEASE_TABLE_LEN + PROCESSES_MAX * 2 + read_leases) * 8) as u64;
+        file.set_len(full - more).unwrap();
+        pool.reopen();
+        assert_eq!(file.metadata().unwrap().len(), full);
+        let state = pool.opened();
+        state.lease(CONTAINER, oid(1));
+        assert!(
+            state.unlink_on_last_close(CONTAINER, oid(1)) && state.end_lease(CONTAINER, oid(1))
+        );
+        drop(state);
+        pool.close();
+        file.set_len(full - more - 8).unwrap();
+        let refused = Pool::open(&pool.path()).map(drop).unwrap_err();
+        assert!(refused.message().contains("truncated"), "{refused}");
+    }
+
+    #[test]
+    fn ids_that_follow_each_other_have_hashes_of_their_own() {
+        let hashes: std::collections::HashSet<u64> =
+            (0..200_000).map(|lo| hash_of((CONTAINER, oid(lo)))).collect();
+        assert_eq!(hashes.len(), 200_000);
+        let mut sizes = vec![0; LEASE_BUCKETS];
+        hashes.iter().for_each(|&hash| sizes[hash as usize % LEASE_BUCKETS] += 1);
+        assert!(sizes.iter().all(|&size| size < 60), "24 on average: {:?}", sizes.iter().max());
+    }
+}
+
+/// What users of an object and those who unlink it rely on, under every order of execution.
+#[cfg(all(loom, test))]
+mod models {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicBool, AtomicUsize};
+    use loom::thread;
+
+    /// Length of the bucket of a model: two leases and the counts.
+    const BUCKET: usize = 3;
+    const TAG_OF_OBJECT: u64 = 5;
+
+    /// An object, and the bucket of its leases.
+    #[derive(Clone)]
+    struct Model {
+        atomics: Arc<Vec<AtomicU64>>,
+        unplaced_anywhere: Arc<AtomicU64>,
+        has_name: Arc<AtomicBool>,
+        content: Arc<UnsafeCell<()>>,
+        /// How often somebody was told to remove it.
+        removed: Arc<AtomicUsize>,
+    }
+
+    impl Model {
+        fn new(leases: &[u64]) -> Self {
+            let word = |place: usize| AtomicU64::new(leases.get(place).copied().unwrap_or(0));
+            Self {
+                atomics: Arc::new((0..BUCKET).map(word).collect()),
+                unplaced_anywhere: Arc::new(AtomicU64::new(0)),
+                has_name: Arc::new(AtomicBool::new(true)),
+                content: Arc::new(UnsafeCell::new(())),
+                removed: Arc::new(AtomicUsize::new(0)),
+            }
+        }
+
+        /// The bucket as a process sees it; those from 100 on are dead.
+        fn of(&self, process: u32) -> Bucket<'_, impl Fn(ProcessSlot) -> bool> {
+            Bucket {
+                atomics: &self.atomics,
+                unplaced_anywhere: &self.unplaced_anywhere,
+                tag: TAG_OF_OBJECT,
+                slot: ProcessSlot(process),
+                is_alive: |slot: ProcessSlot| slot.0 < 100,
+            }
+        }
+
+        /// Opens the object by its name, reads it and closes it again.
+        fn open_and_close(&self, process: u32) {
+            let bucket = self.of(process);
+            let place = bucket.insert();
+            if self.has_name.load(Ordering::Relaxed) {
+                self.content.with(|_| ());
+            }
+            if bucket.release(place) {
+                self.remove();
+            }
+        }
+
+        /// Removes the name of the object, and with it the object where nobody holds it.
+        fn unlink(&self, process: u32) {
+            self.has_name.store(false, Ordering::Relaxed);
+            if !self.of(process).flag_all() {
+                self.remove();
+            }
+        }
+
+        /// Loom ends the model where somebody still reads.
+        fn remove(&self) {
+            if self.removed.fetch_add(1, Ordering::AcqRel) == 0 {
+                self.content.with_mut(|_| ());
+            }
+        }
+
+        fn removed(&self) -> usize {
+            self.removed.load(Ordering::Acquire)
+        }
+
+        fn beside<T: 'static>(
+            &self,
+            work: impl FnOnce(&Self) -> T + 'static,
+        ) -> thread::JoinHandle<T> {
+            let model = self.clone();
+            thread::spawn(move || work(&model))
+        }
+    }
+
+    fn lease_of(process: u64, tag: u64) -> u64 {
+        process << SLOT_SHIFT | tag
+    }
+
+    /// An object is removed, and not while somebody has it open who found its name.
+    #[test]
+    fn what_is_open_stays_and_what_is_closed_goes() {
+        loom::model(|| {
+            let model = Model::new(&[]);
+            let reads =
+                [1, 2].map(|process| model.beside(move |model| model.open_and_close(process)));
+            model.unlink(3);
+            reads.into_iter().for_each(|reads| reads.join().unwrap());
+            assert!(model.removed() > 0);
+        });
+    }
+
+    /// Where a bucket has no room, an object stays until somebody asks again.
+    #[test]
+    fn what_is_open_stays_where_there_is_no_room() {
+        loom::model(|| {
+            let model = Model::new(&[lease_of(8, 1), lease_of(9, 2)]);
+            let reads = model.beside(|model| model.open_and_close(1));
+            model.unlink(3);
+            reads.join().unwrap();
+            if model.removed() == 0 {
+                model.unlink(3);
+            }
+            assert_eq!(model.removed(), 1);
+        });
+    }
+
+    /// The entry of a dead process goes to one of those who want it, whatever becomes of its lease.
+    #[test]
+    fn the_place_of_the_dead_goes_to_one() {
+        loom::model(|| {
+            let model = Model::new(&[lease_of(100, TAG_OF_OBJECT), lease_of(9, 2)]);
+            let other = model.beside(|model| model.of(1).insert());
+            let mine = model.of(2).insert();
+            let theirs = other.join().unwrap();
+            assert!(mine.is_some() != theirs.is_some());
+            assert!(model.of(3).flag_all(), "it is held");
+            let released = [model.of(1).release(theirs), model.of(2).release(mine)];
+            assert!(!model.of(3).flag_all() && released != [true; 2]);
+        });
+    }
+}

@@ -1,0 +1,938 @@
+//! Write buffer of a target: small puts that the next commit of its index includes.
+//!
+//! A commit of the index copies pages, whatever it changes. A put of one record is less than that. It is appended to the
+//! write buffer, in memory that all processes share and that outlives them, and is acknowledged then (decision 0054).
+//!
+//! - **Writers.** The buffer changes only under the write lock of the target, which is that of LMDB. A put takes the lock,
+//!   appends, and releases it; no transaction is committed. A transaction that changes data makes all buffered puts
+//!   first, so that its commit includes them.
+//! - **Validity.** The buffer belongs to the states of the index from transaction `from` to transaction `until`. A commit
+//!   that includes the puts has a later id, so it empties the buffer without a store. A transaction that only makes
+//!   room in the index keeps the puts: before its commit, it stores its own id as `until`.
+//! - **Readers** take no lock. They begin a read transaction and compare its id, and nothing else, with `from` and `until`:
+//!   below `from`, their state is out of date, so they begin again; above `until`, the state has everything; in between,
+//!   the puts are read on top of the state. They read `from` again at the end, since it changes before
+//!   puts are overwritten.
+//!
+//! Every word is checked where it is read: `from`, `until`, the number of published words and the buckets have 16 bits of
+//! checksum each, and a checksum chained over all puts is stored with their length. `docs/format.md` has the layout.
+use super::read_version::Version;
+use crate::format::keys::Table;
+use crate::format::record::{Record, RecordBytes};
+use crate::sync::{AtomicU64, fence};
+use esker_types::{Checksum, Error, ErrorKind, Extent, Result, StableHash};
+use smallvec::SmallVec;
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Atomics of the write buffer of one target.
+pub(crate) const BUFFER_LEN: usize = 8192;
+/// A model has few atomics.
+const BUCKETS: usize = if cfg!(all(loom, test)) { 1 } else { 512 };
+const HEAD_LEN: usize = 16;
+/// Position of the first put.
+const PUTS: usize = HEAD_LEN + BUCKETS;
+/// Atomics in front of the key of a put.
+const PUT_HEAD_LEN: usize = 2;
+/// Fewest atomics of a put: its head, a word of key and one of the record.
+const PUT_LEN_MIN: usize = PUT_HEAD_LEN + 2;
+/// Bytes at the end of the key of an extent: its first record.
+const START_LEN: usize = 8;
+/// Bits of the check in a sealed word.
+const CHECK_BITS: u32 = 16;
+
+/// The write buffer of one target.
+#[derive(Clone, Copy)]
+pub(crate) struct WriteBuffer<'c>(&'c [AtomicU64]);
+
+/// A put of one record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Put<'p> {
+    /// Key in the data table.
+    pub(crate) key: &'p [u8],
+    /// The record, encoded.
+    pub(crate) record: &'p [u8],
+    /// Number of records of the extent, zero for a single value.
+    pub(crate) count: u32,
+}
+
+/// Extent of the puts: the words that they take, their number, and the checksum chained over them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    len: usize,
+    count: u64,
+    checksum: u32,
+}
+
+impl State {
+    /// State of an empty buffer that begins at transaction `from`.
+    fn empty(from: u64) -> Self {
+        Self { len: 0, count: 0, checksum: Checksum::Crc32c.sum(&from.to_le_bytes()) as u32 }
+    }
+
+    fn of_word(word: u64) -> Self {
+        let (len, count) = (word as u16 as usize, word >> 16 & 0xffff);
+        Self { len, count, checksum: (word >> 32) as u32 }
+    }
+
+    fn to_word(self) -> u64 {
+        u64::from(self.checksum) << 32 | self.count << 16 | self.len as u64
+    }
+
+    /// State after one more put with these words. Its checksum depends on the order of puts.
+    fn after(self, words: &[[u8; 8]]) -> Self {
+        let before = self.checksum.wrapping_mul(0x9e37_79b1).rotate_left(15);
+        let checksum = Checksum::Crc32c.sum(words.as_flattened()) as u32 ^ before;
+        Self { len: self.len + words.len(), count: self.count + 1, checksum }
+    }
+}
+
+/// View of the buffer at one state of the index.
+pub(crate) enum BufferView<'c> {
+    /// The state is older than the buffer: look again in a later one.
+    Outdated,
+    /// The state has all puts.
+    Empty,
+    /// These puts are on top of the state.
+    Puts(Published<'c>),
+}
+
+/// Error for a buffer whose words do not match their checksums.
+#[cold]
+pub(crate) fn damaged() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the write buffer of a target does not match its checksum: run `esker pool check --repair`",
+    )
+}
+
+/// Check of a value of 48 bits; that of zero is zero.
+fn check_of(value: u64) -> u64 {
+    value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - CHECK_BITS)
+}
+
+fn seal(value: u64) -> u64 {
+    value << CHECK_BITS | check_of(value & (u64::MAX >> CHECK_BITS))
+}
+
+fn unseal(word: u64) -> Result<u64> {
+    let value = word >> CHECK_BITS;
+    if seal(value) == word { Ok(value) } else { Err(damaged()) }
+}
+
+impl<'c> WriteBuffer<'c> {
+    /// The write buffer in these atomics.
+    pub(crate) fn from_atomics(atomics: &'c [AtomicU64]) -> Self {
+        Self(atomics)
+    }
+
+    /// First transaction whose state it belongs to, sealed.
+    fn from(self) -> &'c AtomicU64 {
+        &self.0[0]
+    }
+
+    /// Last transaction whose state it belongs to, sealed.
+    fn until(self) -> &'c AtomicU64 {
+        &self.0[1]
+    }
+
+    /// The [`State`].
+    fn state(self) -> &'c AtomicU64 {
+        &self.0[2]
+    }
+
+    /// Number of words of puts that readers see, sealed.
+    fn published(self) -> &'c AtomicU64 {
+        &self.0[3]
+    }
+
+    /// Most puts for which the index has room, sealed.
+    fn count_max(self) -> &'c AtomicU64 {
+        &self.0[4]
+    }
+
+    fn bucket(self, hash: u64) -> &'c AtomicU64 {
+        &self.0[HEAD_LEN + hash as usize % BUCKETS]
+    }
+
+    /// Transactions whose states it belongs to; none if the second is less than the first.
+    fn range(self) -> Result<(u64, u64)> {
+        let from = unseal(self.from().load(Ordering::Acquire))?;
+        Ok((from, unseal(self.until().load(Ordering::Acquire))?))
+    }
+
+    /// Puts on top of the state of transaction `id`. Call with a read transaction of that id open.
+    ///
+    /// # Errors
+    /// `Corrupt` if the buffer is damaged.
+    #[inline]
+    pub(crate) fn view(self, id: u64) -> Result<BufferView<'c>> {
+        let (from, until) = self.range()?;
+        if id < from {
+            return Ok(BufferView::Outdated);
+        }
+        if id > until {
+            return Ok(BufferView::Empty);
+        }
+        let end = PUTS + unseal(self.published().load(Ordering::Acquire))? as usize;
+        if end > self.0.len() {
+            return Err(damaged());
+        }
+        let view = Published { buffer: self, from, end };
+        match (view.is_current(), end) {
+            (false, _) => Ok(BufferView::Outdated),
+            (true, PUTS) => Ok(BufferView::Empty),
+            (true, _) => Ok(BufferView::Puts(view)),
+        }
+    }
+
+    /// All puts up to those of `state`, verified, in order.
+    fn copy(self, from: u64, state: State) -> Result<Puts> {
+        let words = self.0.get(PUTS..PUTS + state.len).ok_or_else(damaged)?;
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
+        let puts = Puts::parse(words.iter().map(load).collect());
+        let mut found = State::empty(from);
+        puts.places.iter().for_each(|place| found = found.after(&puts.words[place.words()]));
+        if found == state { Ok(puts) } else { Err(damaged()) }
+    }
+
+    fn place(self, at: usize, end: usize) -> Option<Place> {
+        let lengths = self.0.get(at + 1)?.load(Ordering::Relaxed);
+        Place::parse(at, lengths).filter(|place| at >= PUTS && place.end() <= end)
+    }
+
+    /// Puts of a damaged buffer whose records are whole, up to the published length, or that of the state.
+    pub(crate) fn recover(self) -> Puts {
+        let state = State::of_word(self.state().load(Ordering::Acquire));
+        let published = unseal(self.published().load(Ordering::Acquire));
+        let len = published.map_or(state.len, |len| len as usize).min(self.0.len() - PUTS);
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
+        let mut puts = Puts::parse(self.0[PUTS..PUTS + len].iter().map(load).collect());
+        let Puts { words, places } = &mut puts;
+        places.retain(|place| place.is_whole_in(words.as_flattened()));
+        puts
+    }
+
+    /// Makes it an empty buffer that belongs to no state.
+    pub(crate) fn reset(self) {
+        self.until().store(seal(0), Ordering::Release);
+        self.from().store(seal(0), Ordering::Release);
+    }
+
+    /// Puts in the buffer of a pool that nobody has open, if the last commit of its index is `last`.
+    ///
+    /// # Errors
+    /// `Corrupt` if the buffer is damaged.
+    pub(crate) fn left_after(self, last: u64) -> Result<Puts> {
+        let (from, until) = self.range()?;
+        let state = State::of_word(self.state().load(Ordering::Acquire));
+        match (from..=until).contains(&last) {
+            true => self.copy(from, state),
+            false => Ok(Puts::default()),
+        }
+    }
+}
+
+/// The buffer as the owner of the write lock sees it: nobody else changes it.
+#[derive(Clone, Copy)]
+pub(crate) struct LockedBuffer<'c> {
+    buffer: WriteBuffer<'c>,
+    /// Id of the last commit.
+    last: u64,
+    from: u64,
+    /// True if puts may be on top of the last commit.
+    is_live: bool,
+}
+
+impl<'c> LockedBuffer<'c> {
+    /// Completes what a process left that died with the lock. `last` is the id of the last commit.
+    ///
+    /// # Errors
+    /// `Corrupt` if the buffer is damaged.
+    pub(crate) fn lock(buffer: WriteBuffer<'c>, last: u64) -> Result<Self> {
+        let (from, until) = buffer.range()?;
+        if from > last {
+            return Err(damaged());
+        }
+        if until > last {
+            // The transaction with that id was aborted.
+            buffer.until().store(seal(last), Ordering::Release);
+        }
+        let locked = Self { buffer, last, from, is_live: until >= last };
+        if locked.is_live {
+            locked.publish_rest()?;
+        }
+        Ok(locked)
+    }
+
+    fn state(&self) -> State {
+        State::of_word(self.buffer.state().load(Ordering::Relaxed))
+    }
+
+    /// Publishes the put of a process that died after it had stored the state.
+    fn publish_rest(&self) -> Result<()> {
+        let (state, published) = (self.state(), self.buffer.published().load(Ordering::Relaxed));
+        let mut at = PUTS + unseal(published)? as usize;
+        if at == PUTS + state.len {
+            return Ok(());
+        }
+        while let Some(place) = self.buffer.place(at, PUTS + state.len) {
+            self.insert_in_bucket(place, self.buffer.0[at].load(Ordering::Relaxed) >> 32);
+            at = place.end();
+        }
+        self.buffer.published().store(seal(state.len as u64), Ordering::Release);
+        Ok(())
+    }
+
+    fn insert_in_bucket(&self, place: Place, hash_high: u64) {
+        // The bucket number is part of the hash that each put stores.
+        let bucket = self.buffer.bucket(hash_high);
+        bucket.store(bucket_word(self.from, place.at), Ordering::Release);
+    }
+
+    /// True if there are puts on top of the last commit.
+    pub(crate) fn has_puts(&self) -> bool {
+        self.is_live && self.state().len > 0
+    }
+
+    /// Version of everything in the index and the buffer.
+    pub(crate) fn version(&self) -> Version {
+        let len = if self.is_live { self.state().len } else { 0 };
+        Version::new(self.last, len)
+    }
+
+    /// All puts on top of the last commit, in order.
+    ///
+    /// # Errors
+    /// `Corrupt` if the buffer is damaged.
+    pub(crate) fn puts(&self) -> Result<Puts> {
+        match self.has_puts() {
+            true => self.buffer.copy(self.from, self.state()),
+            false => Ok(Puts::default()),
+        }
+    }
+
+    /// Puts that readers of the last commit see on top of it.
+    pub(crate) fn published(&self) -> Option<Published<'c>> {
+        let end = PUTS + self.state().len;
+        self.has_puts().then_some(Published { buffer: self.buffer, from: self.from, end })
+    }
+
+    /// Keeps the puts on top of transaction `id`, which is about to be committed and does not include them.
+    pub(crate) fn keep(&self, id: u64) {
+        if self.is_live {
+            self.buffer.until().store(seal(id), Ordering::Release);
+            // Readers that see the commit see this store.
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Empties it and moves it on top of the last commit, with room for `count_max` puts.
+    pub(crate) fn restart(&mut self, count_max: u64) {
+        let (buffer, empty) = (self.buffer, State::empty(self.last));
+        // Until the last of these stores, it belongs to no state.
+        buffer.from().store(seal(self.last), Ordering::Release);
+        fence(Ordering::Release);
+        buffer.state().store(empty.to_word(), Ordering::Release);
+        buffer.published().store(seal(0), Ordering::Release);
+        buffer.count_max().store(seal(count_max), Ordering::Release);
+        buffer.until().store(seal(self.last), Ordering::Release);
+        (self.from, self.is_live) = (self.last, true);
+    }
+
+    /// True if it is on top of the last commit, so that puts may be appended.
+    pub(crate) fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    /// True if there is room for a put.
+    pub(crate) fn has_room(&self, put: &Put<'_>) -> Result<bool> {
+        let (state, count_max) =
+            (self.state(), unseal(self.buffer.count_max().load(Ordering::Relaxed))?);
+        let fits = PUTS + state.len + put.words_len() <= self.buffer.0.len();
+        Ok(fits && state.count < count_max)
+    }
+
+    /// Version of a put that is appended now.
+    pub(crate) fn version_of(&self, put: &Put<'_>) -> Version {
+        Version::new(self.last, self.state().len + put.words_len())
+    }
+
+    /// Appends a put for which [`LockedBuffer::has_room`] holds. Readers see it from now on.
+    pub(crate) fn append(&self, put: &Put<'_>) -> Result<()> {
+        let (buffer, state) = (self.buffer, self.state());
+        let at = PUTS + state.len;
+        let place = Place::new(put, at);
+        let hash = hash_of(put.name());
+        let before = newest(buffer.bucket(hash >> 32).load(Ordering::Relaxed), self.from)?;
+        let words = put.words(hash >> 32, before.unwrap_or(0));
+        for (atomic, word) in buffer.0[place.at..place.end()].iter().zip(&words) {
+            atomic.store(u64::from_le_bytes(*word), Ordering::Relaxed);
+        }
+        let after = state.after(&words);
+        buffer.state().store(after.to_word(), Ordering::Release);
+        self.insert_in_bucket(place, hash >> 32);
+        buffer.published().store(seal(after.len as u64), Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Puts of the buffer that readers see at one state of the index.
+#[derive(Clone, Copy)]
+pub(crate) struct Published<'c> {
+    buffer: WriteBuffer<'c>,
+    from: u64,
+    end: usize,
+}
+
+impl<'c> Published<'c> {
+    /// Words that the puts take.
+    pub(crate) fn len(&self) -> usize {
+        self.end - PUTS
+    }
+
+    /// False if the buffer was restarted: what was read from it may be overwritten.
+    pub(crate) fn is_current(&self) -> bool {
+        fence(Ordering::Acquire);
+        self.buffer.from().load(Ordering::Relaxed) == seal(self.from)
+    }
+
+    /// A copy of all puts, verified.
+    ///
+    /// # Errors
+    /// `Corrupt` if the buffer is damaged, or was restarted meanwhile.
+    pub(crate) fn all(&self) -> Result<Puts> {
+        let state = State::of_word(self.buffer.state().load(Ordering::Acquire));
+        let mut puts = self.buffer.copy(self.from, state)?;
+        // Later puts, which other views may not see yet.
+        puts.places.retain(|place| place.end() <= self.end);
+        Ok(puts)
+    }
+
+    /// Puts with a name, the last put first: those of a single value, or of the extents of an array.
+    ///
+    /// # Errors
+    /// `Corrupt` if the buffer is damaged.
+    pub(crate) fn named(&self, name: &[u8]) -> Result<SmallVec<[NamedPut; 1]>> {
+        let places = self.places_of(name)?;
+        Ok(places.into_iter().map(|place| place.named_put(self.buffer)).collect())
+    }
+
+    /// Extents of an array, by its name.
+    ///
+    /// # Errors
+    /// `Corrupt` if the buffer is damaged.
+    pub(crate) fn extents(&self, name: &[u8]) -> Result<SmallVec<[Extent; 4]>> {
+        let places = self.places_of(name)?;
+        Ok(places.into_iter().map(|place| place.extent(self.buffer)).collect())
+    }
+
+    /// The last put with a name.
+    ///
+    /// # Errors
+    /// `Corrupt` if the buffer is damaged.
+    pub(crate) fn last(&self, name: &[u8]) -> Result<Option<NamedPut>> {
+        let places = self.places_of(name)?;
+        Ok(places.first().map(|place| place.named_put(self.buffer)))
+    }
+
+    /// True if the buffer has a put with a name.
+    ///
+    /// # Errors
+    /// `Corrupt` if the buffer is damaged.
+    pub(crate) fn has(&self, name: &[u8]) -> Result<bool> {
+        self.places_of(name).map(|places| !places.is_empty())
+    }
+
+    /// Locations of puts with a name, the last put first; of a single value, that of the last put.
+    fn places_of(&self, name: &[u8]) -> Result<SmallVec<[Place; 4]>> {
+        let (buffer, hash) = (self.buffer, hash_of(name) >> 32);
+        let mut next = newest(buffer.bucket(hash).load(Ordering::Acquire), self.from)?;
+        let mut found = SmallVec::new();
+        while let Some(at) = next {
+            let chain = buffer.0.get(at).ok_or_else(damaged)?.load(Ordering::Relaxed);
+            let before = unseal_chain(chain)?;
+            next = (before != 0 && before < at).then_some(before);
+            // Puts behind the end were appended after the view began.
+            let place = buffer.place(at, self.end);
+            let place = place.filter(|it| chain >> 32 == hash && it.has_name(buffer, name));
+            found.extend(place);
+            if place.is_some_and(|place| place.count == 0) {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A put that was found by its name.
+pub(crate) struct NamedPut {
+    /// Extent of an array; empty for a single value.
+    pub(crate) extent: Extent,
+    /// Its record, encoded.
+    pub(crate) record: RecordBytes,
+}
+
+/// A copy of puts.
+#[derive(Default)]
+pub(crate) struct Puts {
+    /// Words from [`PUTS`] on.
+    words: Vec<[u8; 8]>,
+    places: Vec<Place>,
+}
+
+impl Puts {
+    /// The puts in words, as far as these are puts.
+    fn parse(words: Vec<[u8; 8]>) -> Self {
+        let (mut at, end) = (PUTS, PUTS + words.len());
+        let mut places = Vec::with_capacity(words.len() / PUT_LEN_MIN);
+        while let Some(lengths) = words.get(at + 1 - PUTS)
+            && let Some(place) = Place::parse(at, u64::from_le_bytes(*lengths))
+            && place.end() <= end
+        {
+            places.push(place);
+            at = place.end();
+        }
+        Self { words, places }
+    }
+
+    /// Sorts by key; puts of one key stay in order.
+    pub(crate) fn sort(&mut self) {
+        let bytes = self.words.as_flattened();
+        self.places.sort_unstable_by(|one, other| {
+            one.key_in(bytes).cmp(other.key_in(bytes)).then(one.at.cmp(&other.at))
+        });
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Put<'_>> {
+        self.places.iter().map(|place| Put {
+            key: place.key_in(self.words.as_flattened()),
+            record: place.record_in(self.words.as_flattened()),
+            count: place.count,
+        })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
+impl Put<'_> {
+    /// The part of the key by which it is found: the same for all extents of an array.
+    fn name(&self) -> &[u8] {
+        &self.key[..name_len(self.key.len(), self.count)]
+    }
+
+    fn words_len(&self) -> usize {
+        PUT_HEAD_LEN + self.key.len().div_ceil(8) + self.record.len().div_ceil(8)
+    }
+
+    /// The words that are stored; `before` is the position of the put before it in its bucket.
+    fn words(&self, hash_high: u64, before: usize) -> SmallVec<[[u8; 8]; 64]> {
+        let sizes = (self.record.len() as u64) << 16 | self.key.len() as u64;
+        let head = [seal_chain(hash_high, before), u64::from(self.count) << 32 | sizes];
+        let mut words = SmallVec::from_slice(&head.map(u64::to_le_bytes));
+        push_padded(&mut words, self.key);
+        push_padded(&mut words, self.record);
+        words
+    }
+}
+
+/// First word of a put: half of the hash of its name, the position of the put before it in its bucket, and their check.
+fn seal_chain(hash_high: u64, before: usize) -> u64 {
+    seal(hash_high << 16 | before as u64)
+}
+
+fn unseal_chain(word: u64) -> Result<usize> {
+    unseal(word).map(|value| value as u16 as usize)
+}
+
+/// Word of a bucket: the buffer it is of, the position of its last put, and their check.
+fn bucket_word(from: u64, at: usize) -> u64 {
+    seal((from & 0xffff_ffff) << 16 | at as u64)
+}
+
+/// Position of the last put of a bucket, if it is of this buffer.
+fn newest(bucket: u64, from: u64) -> Result<Option<usize>> {
+    let value = unseal(bucket)?;
+    Ok((value >> 16 == from & 0xffff_ffff && value != 0).then_some(value as u16 as usize))
+}
+
+fn name_len(key_len: usize, count: u32) -> usize {
+    key_len.saturating_sub(if count > 0 { START_LEN } else { 0 })
+}
+
+/// Location of a put.
+#[derive(Clone, Copy)]
+struct Place {
+    at: usize,
+    key_len: usize,
+    record_len: usize,
+    count: u32,
+}
+
+impl Place {
+    fn new(put: &Put<'_>, at: usize) -> Self {
+        Self { at, key_len: put.key.len(), record_len: put.record.len(), count: put.count }
+    }
+
+    /// The put at a position, by its second word; `None` if that is not one.
+    fn parse(at: usize, lengths: u64) -> Option<Self> {
+        let (key_len, record_len) = (lengths as u16 as usize, (lengths >> 16) as u16 as usize);
+        let count = (lengths >> 32) as u32;
+        (name_len(key_len, count) > 0).then_some(Self { at, key_len, record_len, count })
+    }
+
+    fn key_at(self) -> usize {
+        self.at + PUT_HEAD_LEN
+    }
+
+    fn record_at(self) -> usize {
+        self.key_at() + self.key_len.div_ceil(8)
+    }
+
+    fn end(self) -> usize {
+        self.record_at() + self.record_len.div_ceil(8)
+    }
+
+    /// Its words in a copy of all puts.
+    fn words(self) -> Range<usize> {
+        self.at - PUTS..self.end() - PUTS
+    }
+
+    fn has_name(self, buffer: WriteBuffer<'_>, name: &[u8]) -> bool {
+        let (whole, rest) = name.as_chunks();
+        let mut words = buffer.0[self.key_at()..].iter().map(|word| word.load(Ordering::Relaxed));
+        name_len(self.key_len, self.count) == name.len()
+            && whole.iter().all(|bytes| words.next() == Some(u64::from_le_bytes(*bytes)))
+            && (rest.is_empty()
+                || words.next().is_some_and(|word| word.to_le_bytes().starts_with(rest)))
+    }
+
+    fn named_put(self, buffer: WriteBuffer<'_>) -> NamedPut {
+        let extent = if self.count == 0 { Extent::default() } else { self.extent(buffer) };
+        NamedPut { extent, record: self.record(buffer) }
+    }
+
+    /// Extent of an array.
+    fn extent(self, buffer: WriteBuffer<'_>) -> Extent {
+        let name_len = name_len(self.key_len, self.count);
+        let (at, shift) = (self.key_at() + name_len / 8, name_len % 8 * 8);
+        let word = |at: usize| buffer.0.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
+        let start = (u128::from(word(at + 1)) << 64 | u128::from(word(at))) >> shift;
+        Extent::new((start as u64).swap_bytes(), u64::from(self.count))
+    }
+
+    fn record(self, buffer: WriteBuffer<'_>) -> RecordBytes {
+        let mut bytes = RecordBytes::new();
+        for word in &buffer.0[self.record_at()..self.end()] {
+            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        bytes.truncate(self.record_len);
+        bytes
+    }
+
+    /// Its key, in a copy of all puts.
+    fn key_in(self, puts: &[u8]) -> &[u8] {
+        &puts[(self.key_at() - PUTS) * 8..][..self.key_len]
+    }
+
+    /// True if its record matches its checksum, which covers the key.
+    fn is_whole_in(self, puts: &[u8]) -> bool {
+        let (key, record) = (self.key_in(puts), self.record_in(puts));
+        Table::of(key) == Some(Table::Data) && Record::decode(&key[1..], record).is_ok()
+    }
+
+    fn record_in(self, puts: &[u8]) -> &[u8] {
+        &puts[(self.record_at() - PUTS) * 8..][..self.record_len]
+    }
+}
+
+/// Appends bytes as words; zeros follow the last one.
+fn push_padded(words: &mut SmallVec<[[u8; 8]; 64]>, bytes: &[u8]) {
+    let (whole, rest) = bytes.as_chunks();
+    words.extend_from_slice(whole);
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        words.push(last);
+    }
+}
+
+fn hash_of(key: &[u8]) -> u64 {
+    let mut hasher = StableHash.build_hasher();
+    hasher.write(key);
+    hasher.finish()
+}
+
+#[cfg(test)]
+impl<'c> WriteBuffer<'c> {
+    /// All of it, for tests that damage it.
+    pub(crate) fn atomics(self) -> &'c [AtomicU64] {
+        self.0
+    }
+}
+
+#[cfg(all(not(loom), test))]
+mod tests {
+    use super::*;
+
+    fn empty() -> Vec<AtomicU64> {
+        (0..BUFFER_LEN).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    fn found(words: &[AtomicU64], id: u64, name: &[u8]) -> Option<Vec<u8>> {
+        match WriteBuffer::from_atomics(words).view(id).unwrap() {
+            BufferView::Puts(puts) => puts.last(name).unwrap().map(|put| put.record.to_vec()),
+            _ => None,
+        }
+    }
+
+    /// As `docs/format.md` draws it.
+    #[test]
+    fn puts_are_stored_as_described() {
+        let words = empty();
+        let buffer = WriteBuffer::from_atomics(&words);
+        let mut locked = LockedBuffer::lock(buffer, 41).unwrap();
+        locked.restart(9);
+        let put = Put { key: b"123456789", record: b"abc", count: 0 };
+        assert!(locked.is_live() && locked.has_room(&put).unwrap());
+        assert_eq!(locked.version_of(&put), Version::new(41, 5));
+        locked.append(&put).unwrap();
+        locked.keep(42);
+        let word = |at: usize| words[at].load(Ordering::Relaxed);
+        assert_eq!([0, 1, 3, 4].map(|at| unseal(word(at)).unwrap()), [41, 42, 5, 9]);
+        assert_eq!(word(2) as u32, 1 << 16 | 5);
+        let hash = hash_of(b"123456789") >> 32;
+        let bucket = 16 + (hash % 512) as usize;
+        assert_eq!(unseal(word(bucket)).unwrap(), 41 << 16 | 528);
+        assert_eq!(unseal(word(528)).unwrap(), hash << 16);
+        let bytes = |text: &[u8; 8]| u64::from_le_bytes(*text);
+        let stored = [b"12345678", b"9\0\0\0\0\0\0\0", b"abc\0\0\0\0\0"].map(bytes);
+        assert_eq!(word(529), 3 << 16 | 9);
+        assert_eq!([530, 531, 532].map(word), stored);
+        let extent = Put { key: b"name of\0\0\0\0\0\0\x01\x02", record: b"r", count: 5 };
+        locked.append(&extent).unwrap();
+        assert_eq!(word(534), 5 << 32 | 1 << 16 | 15);
+        let puts = locked.published().unwrap();
+        assert_eq!(puts.extents(b"name of").unwrap()[..], [Extent::new(0x102, 5)]);
+        assert!(puts.extents(b"name o").unwrap().is_empty());
+        let all = locked.puts().unwrap();
+        assert_eq!(all.iter().collect::<Vec<_>>(), [put, extent]);
+        for (id, is_there) in [(40, false), (41, true), (42, true), (43, false)] {
+            let record = found(&words, id, b"123456789");
+            assert_eq!(record.as_deref(), is_there.then_some(&b"abc"[..]), "after commit {id}");
+        }
+    }
+
+    /// A transaction that keeps the puts and is then aborted must not make them puts on top of the next one.
+    #[test]
+    fn aborted_transaction_does_not_keep_puts() {
+        let words = empty();
+        let buffer = WriteBuffer::from_atomics(&words);
+        let mut locked = LockedBuffer::lock(buffer, 7).unwrap();
+        locked.restart(9);
+        locked.append(&Put { key: b"key", record: b"r", count: 0 }).unwrap();
+        locked.keep(8);
+        let locked = LockedBuffer::lock(buffer, 7).unwrap();
+        assert!(locked.has_puts() && found(&words, 7, b"key").is_some());
+        assert!(found(&words, 8, b"key").is_none());
+        assert!(!LockedBuffer::lock(buffer, 8).unwrap().is_live());
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_sealed_word_is_noticed() {
+        for value in [0, 1, 528, 41 << 16 | 528, (1 << 48) - 1] {
+            let word = seal(value);
+            assert_eq!(unseal(word).unwrap(), value);
+            assert!((0..64).all(|bit| unseal(word ^ 1 << bit).is_err()), "{value:x}");
+        }
+    }
+}
+
+/// Readers beside writers, under every order in which threads may run.
+#[cfg(all(loom, test))]
+mod models {
+    use super::*;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    /// Ids of commits in a model, the first of which is unused.
+    const COMMITS: usize = 5;
+
+    /// A target with one key, whose value counts up.
+    struct Target {
+        words: Vec<AtomicU64>,
+        lock: Mutex<()>,
+        /// Id of the last commit, as readers see it.
+        last: AtomicU64,
+        /// Value of the key in the state of each commit.
+        states: Vec<AtomicU64>,
+        acknowledged: AtomicU64,
+    }
+
+    impl Target {
+        fn new() -> Arc<Self> {
+            let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+            Arc::new(Self {
+                words: zeros(PUTS + 15),
+                lock: Mutex::new(()),
+                last: AtomicU64::new(1),
+                states: zeros(COMMITS),
+                acknowledged: AtomicU64::new(0),
+            })
+        }
+
+        fn buffer(&self) -> WriteBuffer<'_> {
+            WriteBuffer::from_atomics(&self.words)
+        }
+
+        fn locked(&self) -> LockedBuffer<'_> {
+            LockedBuffer::lock(self.buffer(), self.last.load(Ordering::Relaxed)).unwrap()
+        }
+
+        fn put(&self, value: u64) {
+            let _lock = self.lock.lock().unwrap();
+            let mut buffer = self.locked();
+            if !buffer.is_live() {
+                buffer.restart(9);
+            }
+            let put = Put { key: b"key", record: &value.to_le_bytes(), count: 0 };
+            assert!(buffer.has_room(&put).unwrap());
+            buffer.append(&put).unwrap();
+            self.acknowledged.fetch_max(value, Ordering::SeqCst);
+        }
+
+        /// Commits the last buffered value, or keeps it in the buffer.
+        fn commit(&self, keeps: bool) {
+            let _lock = self.lock.lock().unwrap();
+            let (buffer, id) = (self.locked(), self.last.load(Ordering::Relaxed) + 1);
+            let before = self.states[id as usize - 1].load(Ordering::Relaxed);
+            let value = match keeps {
+                true => before,
+                false => buffer.puts().unwrap().iter().last().map_or(before, value_of),
+            };
+            if keeps {
+                buffer.keep(id);
+            }
+            self.states[id as usize].store(value, Ordering::Relaxed);
+            self.last.store(id, Ordering::Release);
+        }
+
+        /// Commits a change that replaces the value, after the buffered puts.
+        fn write(&self, value: u64) {
+            let _lock = self.lock.lock().unwrap();
+            let _buffer = self.locked();
+            let id = self.last.load(Ordering::Relaxed) + 1;
+            self.states[id as usize].store(value, Ordering::Relaxed);
+            self.last.store(id, Ordering::Release);
+            self.acknowledged.fetch_max(value, Ordering::SeqCst);
+        }
+
+        /// Begins a transaction that would keep the puts, and aborts it.
+        fn abort(&self) {
+            let _lock = self.lock.lock().unwrap();
+            self.locked().keep(self.last.load(Ordering::Relaxed) + 1);
+        }
+
+        fn read(&self) -> u64 {
+            loop {
+                let id = self.last.load(Ordering::Acquire);
+                let stored = self.states[id as usize].load(Ordering::Relaxed);
+                let puts = match self.buffer().view(id).unwrap() {
+                    BufferView::Outdated => {
+                        thread::yield_now();
+                        continue;
+                    }
+                    BufferView::Empty => return stored,
+                    BufferView::Puts(puts) => puts,
+                };
+                let found = puts.last(b"key");
+                if puts.is_current() {
+                    return found.unwrap().map_or(stored, |put| number_in(&put.record));
+                }
+            }
+        }
+
+        /// Reads twice: nothing acknowledged is missing, and no value comes back.
+        fn expect_values_in_order(&self) {
+            let acknowledged = self.acknowledged.load(Ordering::SeqCst);
+            let first = self.read();
+            assert!(first >= acknowledged, "{first} after {acknowledged}");
+            let second = self.read();
+            assert!(second >= first, "{second} after {first}");
+        }
+    }
+
+    fn number_in(record: &[u8]) -> u64 {
+        u64::from_le_bytes(record.try_into().unwrap())
+    }
+
+    fn value_of(put: Put<'_>) -> u64 {
+        number_in(put.record)
+    }
+
+    fn model(write: impl Fn(&Target) + Send + Sync + 'static) {
+        let write = std::sync::Arc::new(write);
+        loom::model(move || {
+            let target = Target::new();
+            let writer = thread::spawn({
+                let (target, write) = (Arc::clone(&target), std::sync::Arc::clone(&write));
+                move || write(&target)
+            });
+            target.expect_values_in_order();
+            writer.join().unwrap();
+            target.expect_values_in_order();
+        });
+    }
+
+    #[test]
+    fn puts_are_seen_through_a_commit() {
+        model(|target| {
+            target.put(1);
+            target.commit(false);
+            target.put(2);
+        });
+    }
+
+    #[test]
+    fn puts_are_seen_through_a_transaction_that_keeps_them() {
+        model(|target| {
+            target.put(1);
+            target.commit(true);
+            target.put(2);
+            target.commit(false);
+        });
+    }
+
+    #[test]
+    fn aborted_transaction_neither_hides_nor_repeats_puts() {
+        model(|target| {
+            target.put(1);
+            target.abort();
+            target.write(2);
+            target.put(3);
+        });
+    }
+
+    /// Two writers and a reader.
+    #[test]
+    fn writers_take_turns() {
+        loom::model(|| {
+            let target = Target::new();
+            let writers = [1, 2].map(|value| {
+                let target = Arc::clone(&target);
+                thread::spawn(move || {
+                    target.put(value);
+                    target.commit(value == 2);
+                })
+            });
+            let acknowledged = target.acknowledged.load(Ordering::SeqCst);
+            let found = target.read();
+            assert!(acknowledged == 0 || found > 0);
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            assert!(target.read() > 0);
+        });
+    }
+}
