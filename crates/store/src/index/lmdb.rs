@@ -446,11 +446,13 @@ fn files_of(folder: &Folder, permissions: u32) -> Result<[FileId; 2]> {
 }
 
 /// Replaces the locks of LMDB by locks of an open file.
-/// // LMDB locks a byte of its reader table while that is in use, and one whose offset is the process id. Such locks
+///
+/// LMDB locks a byte of its reader table while that is in use, and one whose offset is the process id. Such locks
 /// belong to the process, which loses them when it closes any descriptor of the file: others would take its readers
 /// for dead. Locks of an open file on the same bytes mean the same to every LMDB. Nobody reads yet, so nothing is
 /// lost during the change.
-/// // The descriptor is kept to drop the locks explicitly at the end: a child that another thread is about to start
+///
+/// The descriptor is kept to drop the locks explicitly at the end: a child that another thread is about to start
 /// has a copy of each descriptor until it executes another program, and with this copy the locks would stay.
 fn keep_locks(folder: &Folder, permissions: u32) -> Result<Own> {
     let process = u64::from(std::process::id());
