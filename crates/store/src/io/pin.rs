@@ -35,7 +35,8 @@ impl Drop for ReadMap {
 }
 
 /// A pinned segment: as long as this value exists, here or in a forked child, it is not reused for other data.
-/// // The lock that pins it belongs to the file as it was opened here. A forked child inherits both, so the segment
+///
+/// The lock that pins it belongs to the file as it was opened here. A forked child inherits both, so the segment
 /// stays pinned until both have dropped it or died.
 pub(crate) struct Pin {
     map: Arc<ReadMap>,
