@@ -1,11 +1,12 @@
 //! Helpers for the tests of all crates: random draws, waiting, fuzzing, and reporting skipped tests.
 //!
-//! [`fuzz`] feeds parsers of untrusted bytes. A test draws from [`seed`], which is fixed by default, so that a
+//! [`fuzz`] feeds parsers of untrusted bytes, [`linear`] checks histories of concurrent operations. A test draws from [`seed`], which is fixed by default, so that a
 //! failure shows again on any machine; `make soak` sets another seed in each round. A test waits for a
 //! condition with [`wait_for`], never for a fixed time.
 #![forbid(unsafe_code)]
 
 mod fuzz;
+pub mod linear;
 mod random;
 mod skip;
 mod wait;

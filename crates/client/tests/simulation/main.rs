@@ -3,14 +3,12 @@
 //! What the clients saw must be linearizable, and transactions over nodes happen as a whole, once, in one order. A failure prints the seed that replays it (`ESKER_SEED`).
 mod accounts;
 mod clock;
-mod linear;
 mod network;
 mod world;
 
-use esker_testing::{Random, seed};
+use esker_testing::{Random, linear, seed};
 use esker_testkit::faulty::Fault;
-use linear::Register;
-use world::{Plan, simulate};
+use world::{Plan, Register, simulate};
 
 /// Environment variable with the number of simulations of each kind.
 const ROUNDS_VARIABLE: &str = "ESKER_SIMULATION_ROUNDS";
@@ -28,7 +26,8 @@ fn rounds() -> u64 {
 
 /// The registers whose history cannot be explained.
 fn unexplained(registers: &[Register]) -> Vec<&Register> {
-    registers.iter().filter(|register| !register.is_linearizable()).collect()
+    let is_explained = |register: &&Register| linear::is_linearizable(&register.operations);
+    registers.iter().filter(|register| !is_explained(register)).collect()
 }
 
 fn histories_are_linearizable(engines: usize) {

@@ -1,12 +1,12 @@
 //! One simulation: clients that read and write registers, and what happens to them.
 use crate::accounts::{self, ACCOUNTS, Ledger};
 use crate::clock::pass;
-use crate::linear::{Action, Operation, Register};
 use crate::network::{Network, Wires};
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_memory::Memory;
 use esker_nodes::{Map, Node, Nodes, Patience};
 use esker_testing::Random;
+use esker_testing::linear::{Action, Operation};
 use esker_testkit::faulty::{Fault, Faulty};
 use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::ops::{
@@ -37,6 +37,13 @@ const VALUE_MAX: usize = 20_000;
 
 /// Longer than any simulation takes on its own clock.
 const HANG: Duration = Duration::from_secs(24 * 3600);
+
+/// All operations on one register, which is empty at first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Register {
+    pub(crate) name: String,
+    pub(crate) operations: Vec<Operation>,
+}
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug)]
@@ -283,7 +290,9 @@ impl Client {
             8 => self.audit().await,
             9.. => self.transfer(value).await,
             0..3 => self.change(register, Action::Put(value)).await,
-            3 if register < VALUES => self.change(register, Action::Insert(value, true)).await,
+            3 if register < VALUES => {
+                self.change(register, Action::PutIf(value, false, true)).await
+            }
             4 => self.change(register, Action::Remove).await,
             _ => self.read(register).await,
         }
@@ -325,8 +334,8 @@ impl Client {
         let place = self.world.begin(self.number, register, action);
         match (self.write(register, action).await, action) {
             (Ok(()), _) => self.world.end(register, place, action),
-            (Err(error), Action::Insert(value, _)) if error.kind() == ErrorKind::Exists => {
-                self.world.end(register, place, Action::Insert(value, false));
+            (Err(error), Action::PutIf(value, ..)) if error.kind() == ErrorKind::Exists => {
+                self.world.end(register, place, Action::PutIf(value, false, false));
             }
             (Err(error), _) => self.world.note(&error),
         }
@@ -334,7 +343,7 @@ impl Client {
 
     async fn write(&self, register: u64, action: Action) -> Result<()> {
         let (mut bytes, extents) = (Vec::new(), [extent(register.max(VALUES))]);
-        if let Action::Put(value) | Action::Insert(value, _) = action {
+        if let Action::Put(value) | Action::PutIf(value, ..) = action {
             let copies = if register < VALUES { 1 + value % 3 * 1000 } else { 1 };
             bytes = value.to_le_bytes().repeat(copies as usize);
         }
@@ -348,7 +357,7 @@ impl Client {
         let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
         let dkey = [b'k', register as u8];
         let dkey = if register < VALUES { &dkey[..] } else { b"array" };
-        let insert = matches!(action, Action::Insert(..));
+        let insert = matches!(action, Action::PutIf(..));
         let cond = if insert { Cond::DKEY_INSERT } else { Cond::NONE };
         let op = match register < VALUES && is_removal {
             true => WriteOp::PunchDkey { dkey, cond },

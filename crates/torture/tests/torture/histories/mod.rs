@@ -3,7 +3,6 @@
 pub(crate) mod client;
 mod graph;
 mod journal;
-mod linear;
 mod lists;
 mod registers;
 mod serial;

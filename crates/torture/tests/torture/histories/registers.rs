@@ -2,8 +2,8 @@
 //! are transactions that put the same value into two.
 use super::client::{Client, Outcome};
 use super::journal::Entry;
-use super::linear::{self, Action, Operation};
 use esker::{Access, Array, Container, Kv, Wait};
+use esker_testing::linear::{self, Action, Operation};
 use esker_types::ops::{Cond, Sink, Source};
 use esker_types::{ArrayAttributes, ErrorKind, Extent, ObjectClass, ObjectType, Result};
 use std::collections::BTreeMap;

@@ -7,11 +7,14 @@ use std::fmt;
 
 /// An action on a register, with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub enum Action {
+    /// Read the value.
     Get(Option<u64>),
+    /// Wrote a value.
     Put(u64),
     /// Put on condition that there is a value (`true`) or none (`false`); and whether it was done.
     PutIf(u64, bool, bool),
+    /// Removed the value, if there was one.
     Remove,
     /// Remove on condition that there is a value; and whether it was done.
     RemoveIf(bool),
@@ -21,12 +24,15 @@ pub(super) enum Action {
 
 /// An operation. Moments are numbers that grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Operation {
-    pub(super) client: u64,
-    pub(super) action: Action,
-    pub(super) begin: u64,
+pub struct Operation {
+    /// Number of the client.
+    pub client: u64,
+    /// The action, with its result.
+    pub action: Action,
+    /// Moment at which it began.
+    pub begin: u64,
     /// `None` if its result is unknown: it may take effect at any time, or never.
-    pub(super) end: Option<u64>,
+    pub end: Option<u64>,
 }
 
 impl fmt::Display for Operation {
@@ -139,7 +145,8 @@ impl Events {
 }
 
 /// True if some order explains all results. The register is empty at first.
-pub(super) fn is_linearizable(operations: &[Operation]) -> bool {
+#[must_use]
+pub fn is_linearizable(operations: &[Operation]) -> bool {
     let mut events = Events::new(operations);
     let mut left = operations.iter().filter(|operation| operation.end.is_some()).count();
     let mut done = Bits(vec![0; operations.len().div_ceil(64)]);
@@ -175,7 +182,8 @@ pub(super) fn is_linearizable(operations: &[Operation]) -> bool {
 }
 
 /// A short part of a history that no order explains: it ends as early as possible, without reads that do not matter.
-pub(super) fn minimize(operations: &[Operation]) -> Vec<Operation> {
+#[must_use]
+pub fn minimize(operations: &[Operation]) -> Vec<Operation> {
     let mut ends: Vec<_> = operations.iter().filter_map(|operation| operation.end).collect();
     ends.sort_unstable();
     let shortest = ends.partition_point(|end| is_linearizable(&cut(operations, *end)));
@@ -205,8 +213,8 @@ fn cut(operations: &[Operation], moment: u64) -> Vec<Operation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Random, seed};
     use Action::{Get, Put, PutIf, Remove, RemoveIf, Swap};
-    use esker_torture::{Random, seed};
 
     fn operation(&(action, begin, end): &(Action, u64, u64)) -> Operation {
         Operation { client: 0, action, begin, end: (end > 0).then_some(end) }
