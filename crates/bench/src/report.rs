@@ -79,6 +79,12 @@ impl Settings {
             },
         }
     }
+
+    /// Addition to the medium in texts: whether the pool has a write buffer.
+    pub(crate) fn buffer_note(&self) -> &'static str {
+        let has_buffer = self.options.get("write_buffer").and_then(Value::as_bool);
+        if has_buffer == Some(true) { ", pool with a write buffer" } else { "" }
+    }
 }
 
 /// One phase of one workload.

@@ -9,7 +9,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
         writeln!(f, "{host}")?;
-        writeln!(f, "{} ({})", host.file_system, host.medium)?;
+        let note = self.settings.buffer_note();
+        writeln!(f, "{} ({}){note}", host.file_system, host.medium)?;
         writeln!(f)?;
         match self.runs.iter().any(|run| run.parallel.is_some()) {
             true => write!(f, "{}", parallel_table(&self.runs)),

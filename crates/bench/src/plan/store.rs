@@ -228,6 +228,7 @@ impl Plan {
             "verified": self.verify,
             "fresh": self.fresh,
             "huge_pages": site.huge_pages()?,
+            "write_buffer": site.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }

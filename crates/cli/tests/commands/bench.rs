@@ -1,6 +1,7 @@
 //! `esker bench`: real processes, one shape of report, and nothing left behind.
 use crate::support::{Site, wait_for};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::Stdio;
 
 /// Each with its workload, phase, processes and size.
@@ -83,6 +84,65 @@ fn arrays_and_keys_are_measured_beside_the_limit() {
         assert_eq!(report["runs"][1]["ops"], json!(2 * 40 * 2));
         assert_eq!(report["settings"]["verified"], json!(true));
         assert_clean(&site);
+    }
+}
+
+#[test]
+fn pools_with_a_write_buffer_are_measured() {
+    if !Path::new("/dev/shm").is_dir() {
+        return esker_testing::skip("there is no /dev/shm for pools with durability `process`");
+    }
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let place = ["--path", &dir, "--targets", "2", "--write-buffer"];
+    let wanted: [&[&str]; 4] = [
+        &["kv", "--ops", "9", "--rounds", "1", "--verify"],
+        &["array", "--size", "4K", "--ops", "9", "--rounds", "1", "--verify"],
+        &["growth", "--entries", "20", "--ops", "9"],
+        &["fields", "--size", "4K", "--steps", "1", "--levels", "2", "-i", "1", "--no-watch"],
+    ];
+    for workload in wanted {
+        let file = site.dir.join("report.json").display().to_string();
+        let text = site.ok(&[&["bench"], workload, &place, &["--json", &file]].concat());
+        assert!(text.contains("(memory), pool with a write buffer"), "{text}");
+        let report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        assert_eq!(report["settings"]["write_buffer"], json!(true), "{workload:?}");
+        assert_clean(&site);
+    }
+    let files = [
+        "bench", "mdtest", "-a", "DFS", "-n", "4", "-d", "/work", "--procs", "1", "--alone",
+        "--json", "-",
+    ];
+    let report: Value = serde_json::from_str(&site.ok(&[&files[..], &place].concat())).unwrap();
+    assert_eq!(report["settings"]["write_buffer"], json!(true));
+    let plain = site.ok(&[&small("kv", &dir)[..], &["--value", "64"]].concat());
+    let plain: Value = serde_json::from_str(&plain).unwrap();
+    assert_eq!(plain["settings"]["write_buffer"], json!(false));
+}
+
+#[test]
+fn write_buffers_are_refused_by_name_where_no_pool_has_them() {
+    let site = Site::in_memory();
+    site.create_pool();
+    let dir = site.dir.display().to_string();
+    let durable = ["bench", "kv", "--path", &dir, "--durability", "commit", "--write-buffer"];
+    let message = site.message(&durable);
+    assert!(message.contains("--write-buffer") && message.contains("durability"), "{message}");
+    let message = site.message(&["bench", "mdtest", "-n", "1", "-d", &dir, "--write-buffer"]);
+    assert!(message.contains("--write-buffer") && message.contains("-a DFS"), "{message}");
+    for arguments in [
+        &["bench", "kv", "--pool", "tank", "--write-buffer"][..],
+        &["bench", "posix", "--engine", "--write-buffer"],
+        &["bench", "mdtest", "-d", "/w", "-a", "DFS", "--dfs.pool", "tank", "--write-buffer"],
+        &["bench", "field-io", "--nodes", "tank", "--write-buffer"],
+        &["bench", "limit", "--write-buffer"],
+    ] {
+        let output = site.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && said.contains("--write-buffer"),
+            "{arguments:?}: {said}"
+        );
     }
 }
 
