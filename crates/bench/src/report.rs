@@ -117,6 +117,9 @@ pub struct Run {
     /// What the store held at the end of the phase, in `growth`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<u64>,
+    /// Commits of transactions that conflicts refused and that were repeated, in `tx`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<u64>,
     /// Further members of field-io and segments.
     #[serde(flatten)]
     pub parallel: Option<Box<Parallel>>,
@@ -164,6 +167,7 @@ impl Run {
                 max: rounded(tally.latency.max_us()),
             },
             entries: None,
+            conflicts: None,
             parallel: None,
             repeated: None,
         }

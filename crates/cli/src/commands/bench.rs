@@ -12,6 +12,7 @@ mod rados;
 mod s3;
 mod scaling;
 mod tensors;
+mod tx;
 mod zarr;
 
 use super::bench_start::Start;
@@ -42,6 +43,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tensors::Tensors;
+use tx::Tx;
 use zarr::Zarr;
 
 const METHOD: &str = "\
@@ -63,6 +65,7 @@ pub(crate) enum BenchCommand {
     Limit(Limit),
     Array(Array),
     Kv(Kv),
+    Tx(Tx),
     Growth(Growth),
     Engine(EngineArgs),
     FieldIo(Box<FieldIo>),
@@ -86,6 +89,9 @@ pub(crate) enum BenchCommand {
     /// Serve as one process of field-io or segments
     #[command(hide = true)]
     FieldWorker,
+    /// Serve as one process of tx
+    #[command(hide = true)]
+    TxWorker,
     /// Serve as the process of growth
     #[command(hide = true)]
     GrowthWorker,
@@ -233,7 +239,7 @@ impl OwnArgs {
     }
 }
 
-/// Options that `array` and `kv` share.
+/// Options that `array`, `kv` and `tx` share.
 #[derive(Args)]
 struct Common {
     #[command(flatten)]
@@ -270,6 +276,7 @@ impl BenchCommand {
             Self::Worker
             | Self::EngineWorker
             | Self::S3Worker
+            | Self::TxWorker
             | Self::FieldWorker
             | Self::GrowthWorker
             | Self::FieldsWorker
@@ -298,6 +305,8 @@ impl BenchCommand {
             Self::EngineWorker => serve::<esker_bench::engine::worker::Worker>(),
             Self::S3Worker => serve::<esker_bench::s3::worker::Worker>(),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
+            Self::Tx(tx) => tx.run(),
+            Self::TxWorker => serve::<esker_bench::tx::worker::Worker>(),
             Self::Growth(growth) => growth.run(),
             Self::GrowthWorker => serve::<esker_bench::growth::worker::Worker>(),
             Self::Compare(compare) => compare.run(),
@@ -354,8 +363,14 @@ impl Array {
 impl Common {
     fn run(&self, sizes: &[Bytes], workload: Workload) -> Result<Answer> {
         self.json.check()?;
-        let plan = Plan {
-            launcher: launcher("worker")?,
+        let plan = self.plan(launcher("worker")?, sizes, workload);
+        let report = with_spinner(|note| plan.run(note))?;
+        self.json.answer(&report)
+    }
+
+    fn plan(&self, launcher: Launcher, sizes: &[Bytes], workload: Workload) -> Plan {
+        Plan {
+            launcher,
             place: self.pool.place(),
             workload,
             sizes: sizes.iter().map(|size| size.0).collect(),
@@ -366,9 +381,7 @@ impl Common {
             class: self.class.clone(),
             verify: self.verify,
             seed: self.seed,
-        };
-        let report = with_spinner(|note| plan.run(note))?;
-        self.json.answer(&report)
+        }
     }
 }
 

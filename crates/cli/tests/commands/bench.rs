@@ -15,6 +15,9 @@ fn runs(report: &Value) -> Vec<(String, String, u64, u64)> {
     .collect()
 }
 
+/// Phases of a store that have no limit.
+const WITHOUT_LIMIT: [&str; 2] = ["open", "mixed"];
+
 /// What every run of every report must have.
 fn check_shape(report: &Value) {
     assert_eq!(report["schema"], json!(1));
@@ -29,7 +32,8 @@ fn check_shape(report: &Value) {
         }
         let latency = |name: &str| run["latency_us"][name].as_f64().unwrap();
         assert!(latency("p50") <= latency("p99") && latency("p99") <= latency("max"), "{run}");
-        let without = run["store"] == json!("medium") || run["phase"] == json!("open");
+        let without = run["store"] == json!("medium")
+            || WITHOUT_LIMIT.contains(&run["phase"].as_str().unwrap());
         assert_eq!((run["limit_mib_s"].is_null(), run["ratio"].is_null()), (without, without));
     }
 }
@@ -83,6 +87,36 @@ fn arrays_and_keys_are_measured_beside_the_limit() {
         assert_eq!(phases, expected);
         assert_eq!(report["runs"][1]["ops"], json!(2 * 40 * 2));
         assert_eq!(report["settings"]["verified"], json!(true));
+        assert_clean(&site);
+    }
+}
+
+#[test]
+fn transactions_are_measured_among_puts_and_gets() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    for (procs, more) in [("1,2,4", &[][..]), ("1,2,4", &["--write-buffer"]), ("2", &["--fresh"])] {
+        let common = ["--ops", "40", "--rounds", "2", "--targets", "2", "--verify", "--json", "-"];
+        let place = ["bench", "tx", "--counters", "20", "--path", &dir, "--procs", procs];
+        let report = site.ok(&[&place[..], &common, more].concat());
+        let report: Value = serde_json::from_str(&report).unwrap();
+        check_shape(&report);
+        let settings = &report["settings"];
+        assert_eq!(settings["write_buffer"], json!(more.contains(&"--write-buffer")));
+        assert_eq!((&settings["tx_every"], &settings["counters"]), (&json!(10), &json!(20)));
+        let found = report["runs"].as_array().unwrap().chunks(6);
+        for (runs, procs) in found.zip(procs.split(',').map(|procs| procs.parse::<u64>().unwrap()))
+        {
+            let phases: Vec<_> = runs.iter().map(|run| run["phase"].as_str().unwrap()).collect();
+            assert_eq!(phases, ["pwrite", "put", "tx", "pread", "get", "mixed"]);
+            let ops = |run: usize| runs[run]["ops"].as_u64().unwrap();
+            let keys = 2 * 40 * procs;
+            assert_eq!((ops(1), ops(4), ops(1) + ops(2) + ops(4)), (keys, keys, ops(5)));
+            // Of 80 puts and gets, a process does 8 or 9 before a transaction.
+            assert!((2 * 8 * procs..=2 * 9 * procs).contains(&ops(2)), "{}", ops(2));
+            assert!(runs[2]["conflicts"].is_u64() && runs[1]["conflicts"].is_null());
+            assert_eq!((&runs[1]["size_bytes"], &runs[2]["size_bytes"]), (&json!(64), &json!(128)));
+        }
         assert_clean(&site);
     }
 }
@@ -257,6 +291,11 @@ fn nonsense_is_refused_and_leaves_nothing() {
     assert_eq!(kind(&["bench", "kv", "--procs", "0"]), "invalid");
     assert_eq!(kind(&["bench", "kv", "--ops", "0"]), "invalid");
     assert_eq!(kind(&["bench", "kv", "--class", "ODD"]), "invalid");
+    assert_eq!(kind(&["bench", "tx", "--tx-every", "1"]), "invalid");
+    assert_eq!(kind(&["bench", "tx", "--counters", "1"]), "invalid");
+    assert_eq!(kind(&["bench", "tx", "--counters", "1048577"]), "invalid");
+    assert_eq!(kind(&["bench", "tx", "--value", "7"]), "invalid");
+    assert_eq!(kind(&["bench", "tx", "--rounds", "0"]), "invalid");
     assert_eq!(kind(&["bench", "engine", "--in-flight", "0"]), "invalid");
     assert_eq!(kind(&["bench", "growth", "--entries", "20,10"]), "invalid");
     assert_eq!(kind(&["bench", "growth", "--entries", "0"]), "invalid");
@@ -265,6 +304,19 @@ fn nonsense_is_refused_and_leaves_nothing() {
     assert_eq!(kind(&["bench", "kv", "--ops", "5", "--targets", "2", "--class", "RP_2G1"]), "io");
     assert_eq!(site.fails(&["bench", "limit", "--path", "/no/such"]).0, "not_found");
     assert_clean(&site);
+}
+
+#[test]
+fn store_without_transactions_is_refused() {
+    let site = Site::in_memory();
+    let folder = site.dir.join("plain");
+    let pool = format!("posix:{}", folder.display());
+    site.ok(&["pool", "create", &pool]);
+    let failure = site.failure(&["bench", "tx", "--ops", "5", "--pool", &pool]);
+    assert_eq!(failure["error"]["kind"], json!("not_supported"));
+    assert!(failure["error"]["message"].as_str().unwrap().contains("has no transactions"));
+    let files = format!("files:{}", site.dir.display());
+    assert_eq!(site.fails(&["bench", "tx", "--ops", "5", "--pool", &files]).0, "invalid");
 }
 
 #[test]
