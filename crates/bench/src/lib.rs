@@ -43,6 +43,7 @@ mod show;
 pub mod table;
 pub mod tensors;
 pub mod traces;
+pub mod tx;
 pub mod units;
 pub mod whole;
 pub mod worker;

@@ -112,6 +112,47 @@ impl Meter {
     }
 }
 
+/// Measures consecutive operations of several kinds: each kind, and all together.
+pub struct MixedMeter<const KINDS: usize> {
+    all: Meter,
+    kinds: [(Measured, Duration); KINDS],
+}
+
+impl<const KINDS: usize> MixedMeter<KINDS> {
+    /// The first operation begins now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { all: Meter::start(), kinds: std::array::from_fn(|_| Default::default()) }
+    }
+
+    /// Records that an operation of a kind, which moved `bytes`, has ended now.
+    ///
+    /// # Errors
+    /// As [`Histogram::record`].
+    pub fn tick(&mut self, kind: usize, bytes: u64) -> Result<()> {
+        let before = self.all.last;
+        self.all.tick(1, bytes)?;
+        let took = self.all.last - before;
+        let Some((measured, busy)) = self.kinds.get_mut(kind) else { return Ok(()) };
+        measured.ops += 1;
+        measured.bytes += bytes;
+        *busy += took;
+        measured.latency.record(took)
+    }
+
+    /// The measurements of all operations, and of each kind. The time of a kind is the sum of its operations.
+    #[must_use]
+    pub fn finish(self) -> (Measured, [Measured; KINDS]) {
+        let all = self.all.finish();
+        let kinds = self.kinds.map(|(measured, busy)| Measured {
+            start_s: all.start_s,
+            end_s: all.start_s + busy.as_secs_f64(),
+            ..measured
+        });
+        (all, kinds)
+    }
+}
+
 fn wall_clock_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
@@ -186,6 +227,25 @@ mod tests {
         assert_eq!(measure(Until::Either(0, Duration::ZERO), 1, |_| Ok(())).unwrap().ops, 0);
         assert_eq!(measure(Until::Either(9, Duration::ZERO), 1, |_| Ok(())).unwrap().ops, 1);
         assert_eq!(measure(Until::Either(3, Duration::MAX), 1, |_| Ok(())).unwrap().ops, 3);
+    }
+
+    #[test]
+    fn kinds_of_operations_share_the_time_of_all() {
+        let mut meter = MixedMeter::<2>::start();
+        for kind in [0, 1, 1] {
+            std::hint::black_box((0..10_000u64).sum::<u64>());
+            meter.tick(kind, 5).unwrap();
+        }
+        let (all, [first, second]) = meter.finish();
+        let counts = |measured: &Measured| (measured.ops, measured.bytes, measured.latency.len());
+        assert_eq!(
+            (counts(&all), counts(&first), counts(&second)),
+            ((3, 15, 3), (1, 5, 1), (2, 10, 2))
+        );
+        assert_eq!((first.start_s, second.start_s), (all.start_s, all.start_s));
+        // Seconds since 1970 have a precision of less than a microsecond.
+        let parts = first.seconds() + second.seconds();
+        assert!((parts - all.seconds()).abs() < 2e-6, "{parts} of {}", all.seconds());
     }
 
     #[test]

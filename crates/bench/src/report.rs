@@ -79,6 +79,12 @@ impl Settings {
             },
         }
     }
+
+    /// Addition to the medium in texts: whether the pool has a write buffer.
+    pub(crate) fn buffer_note(&self) -> &'static str {
+        let has_buffer = self.options.get("write_buffer").and_then(Value::as_bool);
+        if has_buffer == Some(true) { ", pool with a write buffer" } else { "" }
+    }
 }
 
 /// One phase of one workload.
@@ -111,6 +117,9 @@ pub struct Run {
     /// What the store held at the end of the phase, in `growth`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<u64>,
+    /// Commits of transactions that conflicts refused and that were repeated, in `tx`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<u64>,
     /// Further members of field-io and segments.
     #[serde(flatten)]
     pub parallel: Option<Box<Parallel>>,
@@ -158,6 +167,7 @@ impl Run {
                 max: rounded(tally.latency.max_us()),
             },
             entries: None,
+            conflicts: None,
             parallel: None,
             repeated: None,
         }

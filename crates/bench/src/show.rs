@@ -9,7 +9,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
         writeln!(f, "{host}")?;
-        writeln!(f, "{} ({})", host.file_system, host.medium)?;
+        let note = self.settings.buffer_note();
+        writeln!(f, "{} ({}){note}", host.file_system, host.medium)?;
         writeln!(f)?;
         match self.runs.iter().any(|run| run.parallel.is_some()) {
             true => write!(f, "{}", parallel_table(&self.runs)),
@@ -56,14 +57,21 @@ fn parallel_row(run: &Run, parallel: &Parallel) -> [String; 15] {
 fn table(runs: &[Run]) -> Table {
     let entries = runs.iter().any(|run| run.entries.is_some());
     let first = if entries { "workload|>entries|phase" } else { "workload|phase" };
+    let conflicts = runs.iter().any(|run| run.conflicts.is_some());
+    let last = if conflicts { "|>conflicts" } else { "" };
     let mut table = Table::new(&format!(
-        "{first}|>procs|>size|>ops/s|>MiB/s|>limit|>ratio|>p50 us|>p99 us|>p99.9 us|>max us"
+        "{first}|>procs|>size|>ops/s|>MiB/s|>limit|>ratio|>p50 us|>p99 us|>p99.9 us|>max us{last}"
     ));
     for run in runs {
-        let count = entries.then(|| or_dash(run.entries.map(|entries| entries.to_string())));
-        table.row([run.workload.clone()].into_iter().chain(count).chain(row(run)));
+        let count = entries.then(|| number_or_dash(run.entries));
+        let last = conflicts.then(|| number_or_dash(run.conflicts));
+        table.row([run.workload.clone()].into_iter().chain(count).chain(row(run)).chain(last));
     }
     table
+}
+
+fn number_or_dash(number: Option<u64>) -> String {
+    or_dash(number.map(|number| number.to_string()))
 }
 
 /// Without what is stored.
@@ -104,5 +112,17 @@ mod tests {
         let text = table(&[run]).to_string();
         let row: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(row[..9], ["kv", "write", "2", "64", "B", "500", "1.00", "4.00", "0.25"]);
+        assert!(!text.contains("conflicts"), "{text}");
+    }
+
+    #[test]
+    fn conflicts_have_a_column_if_a_run_has_some() {
+        let name =
+            RunName { store: "esker", workload: "tx", phase: "tx", procs: 2, size_bytes: 128 };
+        let run = Run::new(&name, &Tally::default(), None);
+        let text = table(&[run.clone(), Run { conflicts: Some(7), ..run }]).to_string();
+        let last: Vec<_> =
+            text.lines().map(|line| line.split_whitespace().last().unwrap_or_default()).collect();
+        assert_eq!(last, ["conflicts", "-", "7"]);
     }
 }

@@ -127,7 +127,7 @@ pub(crate) fn send(output: &mut impl Write, message: &impl Serialize) -> Result<
 }
 
 /// The state a worker keeps from step to step.
-struct Worker {
+pub(crate) struct Worker {
     job: Job,
     payload: Payload,
     buffer: Buffer,
@@ -156,7 +156,7 @@ impl Worker {
         Self::with_load(job, load)
     }
 
-    fn with_load(job: Job, load: Option<Box<dyn Load>>) -> Result<Self> {
+    pub(crate) fn with_load(job: Job, load: Option<Box<dyn Load>>) -> Result<Self> {
         let limit = Limit::new(&job.folder, job.size_bytes, job.ops)?;
         let payload = Payload::new(job.seed, job.size_bytes)?;
         Ok(Self { payload, buffer: Buffer::new(job.size_bytes)?, limit, load, job })
@@ -192,13 +192,23 @@ impl Worker {
         mut op: impl FnMut(&mut Self, &mut dyn Load, Slot) -> Result<()>,
     ) -> Result<Measured> {
         let Some(mut load) = self.load.take() else {
-            return Err(Error::new(ErrorKind::Invalid, "this job has no store"));
+            return Err(missing_store());
         };
         let (ops, bytes) = (Until::Ops(self.ops_of(round)), self.job.size_bytes);
         let measured =
             measure(ops, bytes, |index| op(self, &mut *load, Slot { rank, round, op: index }));
         self.load = Some(load);
         measured
+    }
+
+    /// Writes the block of a slot.
+    pub(crate) fn write_slot(&mut self, slot: Slot) -> Result<()> {
+        self.load.as_mut().ok_or_else(missing_store)?.write(slot, self.payload.block(slot))
+    }
+
+    /// Reads the block of a slot.
+    pub(crate) fn read_slot(&mut self, slot: Slot) -> Result<()> {
+        self.load.as_mut().ok_or_else(missing_store)?.read(slot, &mut self.buffer)
     }
 
     /// The warm-up does an eighth more operations, because the share of each target differs from round to round.
@@ -229,6 +239,11 @@ impl Worker {
     fn remove(&mut self, load: &mut dyn Load, slot: Slot) -> Result<()> {
         load.remove(slot)
     }
+}
+
+#[cold]
+pub(crate) fn missing_store() -> Error {
+    Error::new(ErrorKind::Invalid, "this job has no store")
 }
 
 #[cfg(test)]

@@ -250,6 +250,7 @@ impl EnginePlan {
             "durability": if place.durable { "commit" } else { "process" },
             "verified": self.verify,
             "huge_pages": place.huge_pages()?,
+            "write_buffer": place.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }

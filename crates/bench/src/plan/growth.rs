@@ -183,6 +183,7 @@ impl GrowthPlan {
             "targets": site.targets()?,
             "durability": if site.durable { "commit" } else { "process" },
             "huge_pages": site.huge_pages()?,
+            "write_buffer": site.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }

@@ -15,6 +15,7 @@ pub(crate) mod served;
 mod site;
 pub mod store;
 pub mod tensors;
+pub mod tx;
 pub mod zarr;
 
 pub use compare::Comparison;
@@ -28,6 +29,7 @@ pub use s3::S3Plan;
 pub use scratch::OwnPool;
 pub use store::{BenchPool, Plan};
 pub use tensors::TensorsPlan;
+pub use tx::TxPlan;
 pub use zarr::ZarrPlan;
 
 use crate::clock::monotonic_ns;

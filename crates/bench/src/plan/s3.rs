@@ -217,6 +217,7 @@ impl S3Plan {
             "durability": if place.durable { "commit" } else { "process" },
             "verified": self.verify,
             "huge_pages": place.huge_pages()?,
+            "write_buffer": place.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }

@@ -78,6 +78,11 @@ impl Site {
         huge_pages(&self.url)
     }
 
+    /// True if the pool has a write buffer; none for other than local pools.
+    pub(super) fn write_buffer(&self) -> Result<Option<bool>> {
+        write_buffer(&self.url)
+    }
+
     /// The pool.
     ///
     /// # Errors
@@ -115,6 +120,13 @@ pub(super) fn huge_pages(url: &str) -> Result<Option<f64>> {
     let Some(path) = url.strip_prefix("esker:") else { return Ok(None) };
     let pages = esker_store::Pool::open(Path::new(path))?.opened()?.huge_pages()?;
     Ok((pages.total > 0).then(|| pages.bytes as f64 / pages.total as f64))
+}
+
+/// True if a pool has a write buffer; none for other than local pools.
+pub(super) fn write_buffer(url: &str) -> Result<Option<bool>> {
+    let Some(path) = url.strip_prefix("esker:") else { return Ok(None) };
+    let pool = esker_store::Pool::open(Path::new(path))?;
+    Ok(Some(pool.opened()?.superblock.has_write_buffer()))
 }
 
 /// Scheme of the URLs of pools over nodes, whose path is that of the map.

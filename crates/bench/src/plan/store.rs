@@ -73,9 +73,9 @@ const DEFAULT_OPS_DURABLE: u64 = 1000;
 
 /// One combination of settings.
 #[derive(Clone, Copy)]
-struct Case {
-    procs: u32,
-    size: u64,
+pub(super) struct Case {
+    pub(super) procs: u32,
+    pub(super) size: u64,
     ops: u64,
 }
 
@@ -95,11 +95,7 @@ impl Plan {
     /// If the pool cannot be created or opened, or is too small, or an option is invalid; with [`Plan::verify`],
     /// [`ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
-        check(&self.sizes, &self.procs)?;
-        crate::load::class_of(&self.class)?;
-        if self.rounds == 0 || self.ops == Some(0) {
-            return Err(Error::new(ErrorKind::Invalid, "rounds and operations must be at least 1"));
-        }
+        self.check()?;
         let site = self.place.site(&self.launcher, || self.needs(), note)?;
         let host = Host::of(&site.folder)?;
         let mut runs = Vec::new();
@@ -110,7 +106,16 @@ impl Plan {
         Ok(Report::new(host, settings, runs))
     }
 
-    fn cases(&self, durable: bool) -> impl Iterator<Item = Case> {
+    pub(super) fn check(&self) -> Result<()> {
+        check(&self.sizes, &self.procs)?;
+        crate::load::class_of(&self.class)?;
+        if self.rounds == 0 || self.ops == Some(0) {
+            return Err(Error::new(ErrorKind::Invalid, "rounds and operations must be at least 1"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn cases(&self, durable: bool) -> impl Iterator<Item = Case> {
         let of = move |procs, size| Case { procs, size, ops: self.ops_of(size, durable) };
         self.procs
             .iter()
@@ -123,7 +128,7 @@ impl Plan {
     }
 
     /// Payload and index entries of the largest case.
-    fn needs(&self) -> (u64, u64) {
+    pub(super) fn needs(&self) -> (u64, u64) {
         let ops = |case: &Case| u64::from(case.procs) * case.ops;
         let bytes = self.cases(false).map(|case| ops(&case) * case.size).max();
         let entries = self.cases(false).map(|case| ops(&case) * 2).max();
@@ -139,7 +144,7 @@ impl Plan {
         Ok(())
     }
 
-    fn job(&self, site: &Site, case: Case, container: &str) -> Job {
+    pub(super) fn job(&self, site: &Site, case: Case, container: &str) -> Job {
         let store = StoreJob {
             pool: site.url.clone(),
             container: container.to_owned(),
@@ -217,7 +222,7 @@ impl Plan {
         ]
     }
 
-    fn settings(&self, site: &Site) -> Result<Settings> {
+    pub(super) fn settings(&self, site: &Site) -> Result<Settings> {
         let options = json!({
             "rounds": self.rounds,
             "ops": self.ops,
@@ -228,6 +233,7 @@ impl Plan {
             "verified": self.verify,
             "fresh": self.fresh,
             "huge_pages": site.huge_pages()?,
+            "write_buffer": site.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }

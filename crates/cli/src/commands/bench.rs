@@ -12,6 +12,7 @@ mod rados;
 mod s3;
 mod scaling;
 mod tensors;
+mod tx;
 mod zarr;
 
 use super::bench_start::Start;
@@ -42,6 +43,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tensors::Tensors;
+use tx::Tx;
 use zarr::Zarr;
 
 const METHOD: &str = "\
@@ -63,6 +65,7 @@ pub(crate) enum BenchCommand {
     Limit(Limit),
     Array(Array),
     Kv(Kv),
+    Tx(Tx),
     Growth(Growth),
     Engine(EngineArgs),
     FieldIo(Box<FieldIo>),
@@ -86,6 +89,9 @@ pub(crate) enum BenchCommand {
     /// Serve as one process of field-io or segments
     #[command(hide = true)]
     FieldWorker,
+    /// Serve as one process of tx
+    #[command(hide = true)]
+    TxWorker,
     /// Serve as the process of growth
     #[command(hide = true)]
     GrowthWorker,
@@ -185,7 +191,7 @@ pub(super) struct JsonFile {
 #[derive(Args)]
 pub(super) struct PoolChoice {
     /// Existing pool to measure, in temporary containers [default: a temporary pool]
-    #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability", "huge_pages"])]
+    #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability", "huge_pages", "write_buffer"])]
     pool: Option<String>,
     /// Durability of the temporary pool [default: process in memory, commit on block media]
     #[arg(long, value_name = "LEVEL")]
@@ -205,6 +211,10 @@ pub(super) struct OwnArgs {
     /// Keep the data of the temporary pool in huge pages
     #[arg(long)]
     huge_pages: bool,
+    /// Create the temporary pool with a write buffer, which small puts and new extents are stored in first
+    /// (only with durability `process`)
+    #[arg(long)]
+    write_buffer: bool,
 }
 
 impl PoolChoice {
@@ -224,11 +234,12 @@ impl OwnArgs {
             targets: self.targets,
             durability: None,
             huge_pages: self.huge_pages,
+            write_buffer: self.write_buffer,
         }
     }
 }
 
-/// Options that `array` and `kv` share.
+/// Options that `array`, `kv` and `tx` share.
 #[derive(Args)]
 struct Common {
     #[command(flatten)]
@@ -265,6 +276,7 @@ impl BenchCommand {
             Self::Worker
             | Self::EngineWorker
             | Self::S3Worker
+            | Self::TxWorker
             | Self::FieldWorker
             | Self::GrowthWorker
             | Self::FieldsWorker
@@ -293,6 +305,8 @@ impl BenchCommand {
             Self::EngineWorker => serve::<esker_bench::engine::worker::Worker>(),
             Self::S3Worker => serve::<esker_bench::s3::worker::Worker>(),
             Self::Kv(kv) => kv.common.run(&kv.value, Workload::Kv),
+            Self::Tx(tx) => tx.run(),
+            Self::TxWorker => serve::<esker_bench::tx::worker::Worker>(),
             Self::Growth(growth) => growth.run(),
             Self::GrowthWorker => serve::<esker_bench::growth::worker::Worker>(),
             Self::Compare(compare) => compare.run(),
@@ -349,8 +363,14 @@ impl Array {
 impl Common {
     fn run(&self, sizes: &[Bytes], workload: Workload) -> Result<Answer> {
         self.json.check()?;
-        let plan = Plan {
-            launcher: launcher("worker")?,
+        let plan = self.plan(launcher("worker")?, sizes, workload);
+        let report = with_spinner(|note| plan.run(note))?;
+        self.json.answer(&report)
+    }
+
+    fn plan(&self, launcher: Launcher, sizes: &[Bytes], workload: Workload) -> Plan {
+        Plan {
+            launcher,
             place: self.pool.place(),
             workload,
             sizes: sizes.iter().map(|size| size.0).collect(),
@@ -361,9 +381,7 @@ impl Common {
             class: self.class.clone(),
             verify: self.verify,
             seed: self.seed,
-        };
-        let report = with_spinner(|note| plan.run(note))?;
-        self.json.answer(&report)
+        }
     }
 }
 

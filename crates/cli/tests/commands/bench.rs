@@ -1,6 +1,7 @@
 //! `esker bench`: real processes, one shape of report, and nothing left behind.
 use crate::support::{Site, wait_for};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::Stdio;
 
 /// Each with its workload, phase, processes and size.
@@ -13,6 +14,9 @@ fn runs(report: &Value) -> Vec<(String, String, u64, u64)> {
     })
     .collect()
 }
+
+/// Phases of a store that have no limit.
+const WITHOUT_LIMIT: [&str; 2] = ["open", "mixed"];
 
 /// What every run of every report must have.
 fn check_shape(report: &Value) {
@@ -28,7 +32,8 @@ fn check_shape(report: &Value) {
         }
         let latency = |name: &str| run["latency_us"][name].as_f64().unwrap();
         assert!(latency("p50") <= latency("p99") && latency("p99") <= latency("max"), "{run}");
-        let without = run["store"] == json!("medium") || run["phase"] == json!("open");
+        let without = run["store"] == json!("medium")
+            || WITHOUT_LIMIT.contains(&run["phase"].as_str().unwrap());
         assert_eq!((run["limit_mib_s"].is_null(), run["ratio"].is_null()), (without, without));
     }
 }
@@ -83,6 +88,95 @@ fn arrays_and_keys_are_measured_beside_the_limit() {
         assert_eq!(report["runs"][1]["ops"], json!(2 * 40 * 2));
         assert_eq!(report["settings"]["verified"], json!(true));
         assert_clean(&site);
+    }
+}
+
+#[test]
+fn transactions_are_measured_among_puts_and_gets() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    for (procs, more) in [("1,2,4", &[][..]), ("1,2,4", &["--write-buffer"]), ("2", &["--fresh"])] {
+        let common = ["--ops", "40", "--rounds", "2", "--targets", "2", "--verify", "--json", "-"];
+        let place = ["bench", "tx", "--counters", "20", "--path", &dir, "--procs", procs];
+        let report = site.ok(&[&place[..], &common, more].concat());
+        let report: Value = serde_json::from_str(&report).unwrap();
+        check_shape(&report);
+        let settings = &report["settings"];
+        assert_eq!(settings["write_buffer"], json!(more.contains(&"--write-buffer")));
+        assert_eq!((&settings["tx_every"], &settings["counters"]), (&json!(10), &json!(20)));
+        let found = report["runs"].as_array().unwrap().chunks(6);
+        for (runs, procs) in found.zip(procs.split(',').map(|procs| procs.parse::<u64>().unwrap()))
+        {
+            let phases: Vec<_> = runs.iter().map(|run| run["phase"].as_str().unwrap()).collect();
+            assert_eq!(phases, ["pwrite", "put", "tx", "pread", "get", "mixed"]);
+            let ops = |run: usize| runs[run]["ops"].as_u64().unwrap();
+            let keys = 2 * 40 * procs;
+            assert_eq!((ops(1), ops(4), ops(1) + ops(2) + ops(4)), (keys, keys, ops(5)));
+            // Of 80 puts and gets, a process does 8 or 9 before a transaction.
+            assert!((2 * 8 * procs..=2 * 9 * procs).contains(&ops(2)), "{}", ops(2));
+            assert!(runs[2]["conflicts"].is_u64() && runs[1]["conflicts"].is_null());
+            assert_eq!((&runs[1]["size_bytes"], &runs[2]["size_bytes"]), (&json!(64), &json!(128)));
+        }
+        assert_clean(&site);
+    }
+}
+
+#[test]
+fn pools_with_a_write_buffer_are_measured() {
+    if !Path::new("/dev/shm").is_dir() {
+        return esker_testing::skip("there is no /dev/shm for pools with durability `process`");
+    }
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let place = ["--path", &dir, "--targets", "2", "--write-buffer"];
+    let wanted: [&[&str]; 4] = [
+        &["kv", "--ops", "9", "--rounds", "1", "--verify"],
+        &["array", "--size", "4K", "--ops", "9", "--rounds", "1", "--verify"],
+        &["growth", "--entries", "20", "--ops", "9"],
+        &["fields", "--size", "4K", "--steps", "1", "--levels", "2", "-i", "1", "--no-watch"],
+    ];
+    for workload in wanted {
+        let file = site.dir.join("report.json").display().to_string();
+        let text = site.ok(&[&["bench"], workload, &place, &["--json", &file]].concat());
+        assert!(text.contains("(memory), pool with a write buffer"), "{text}");
+        let report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        assert_eq!(report["settings"]["write_buffer"], json!(true), "{workload:?}");
+        assert_clean(&site);
+    }
+    let files = [
+        "bench", "mdtest", "-a", "DFS", "-n", "4", "-d", "/work", "--procs", "1", "--alone",
+        "--json", "-",
+    ];
+    let report: Value = serde_json::from_str(&site.ok(&[&files[..], &place].concat())).unwrap();
+    assert_eq!(report["settings"]["write_buffer"], json!(true));
+    let plain = site.ok(&[&small("kv", &dir)[..], &["--value", "64"]].concat());
+    let plain: Value = serde_json::from_str(&plain).unwrap();
+    assert_eq!(plain["settings"]["write_buffer"], json!(false));
+}
+
+#[test]
+fn write_buffers_are_refused_by_name_where_no_pool_has_them() {
+    let site = Site::in_memory();
+    site.create_pool();
+    let dir = site.dir.display().to_string();
+    let durable = ["bench", "kv", "--path", &dir, "--durability", "commit", "--write-buffer"];
+    let message = site.message(&durable);
+    assert!(message.contains("--write-buffer") && message.contains("durability"), "{message}");
+    let message = site.message(&["bench", "mdtest", "-n", "1", "-d", &dir, "--write-buffer"]);
+    assert!(message.contains("--write-buffer") && message.contains("-a DFS"), "{message}");
+    for arguments in [
+        &["bench", "kv", "--pool", "tank", "--write-buffer"][..],
+        &["bench", "posix", "--engine", "--write-buffer"],
+        &["bench", "mdtest", "-d", "/w", "-a", "DFS", "--dfs.pool", "tank", "--write-buffer"],
+        &["bench", "field-io", "--nodes", "tank", "--write-buffer"],
+        &["bench", "limit", "--write-buffer"],
+    ] {
+        let output = site.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && said.contains("--write-buffer"),
+            "{arguments:?}: {said}"
+        );
     }
 }
 
@@ -197,6 +291,11 @@ fn nonsense_is_refused_and_leaves_nothing() {
     assert_eq!(kind(&["bench", "kv", "--procs", "0"]), "invalid");
     assert_eq!(kind(&["bench", "kv", "--ops", "0"]), "invalid");
     assert_eq!(kind(&["bench", "kv", "--class", "ODD"]), "invalid");
+    assert_eq!(kind(&["bench", "tx", "--tx-every", "1"]), "invalid");
+    assert_eq!(kind(&["bench", "tx", "--counters", "1"]), "invalid");
+    assert_eq!(kind(&["bench", "tx", "--counters", "1048577"]), "invalid");
+    assert_eq!(kind(&["bench", "tx", "--value", "7"]), "invalid");
+    assert_eq!(kind(&["bench", "tx", "--rounds", "0"]), "invalid");
     assert_eq!(kind(&["bench", "engine", "--in-flight", "0"]), "invalid");
     assert_eq!(kind(&["bench", "growth", "--entries", "20,10"]), "invalid");
     assert_eq!(kind(&["bench", "growth", "--entries", "0"]), "invalid");
@@ -205,6 +304,19 @@ fn nonsense_is_refused_and_leaves_nothing() {
     assert_eq!(kind(&["bench", "kv", "--ops", "5", "--targets", "2", "--class", "RP_2G1"]), "io");
     assert_eq!(site.fails(&["bench", "limit", "--path", "/no/such"]).0, "not_found");
     assert_clean(&site);
+}
+
+#[test]
+fn store_without_transactions_is_refused() {
+    let site = Site::in_memory();
+    let folder = site.dir.join("plain");
+    let pool = format!("posix:{}", folder.display());
+    site.ok(&["pool", "create", &pool]);
+    let failure = site.failure(&["bench", "tx", "--ops", "5", "--pool", &pool]);
+    assert_eq!(failure["error"]["kind"], json!("not_supported"));
+    assert!(failure["error"]["message"].as_str().unwrap().contains("has no transactions"));
+    let files = format!("files:{}", site.dir.display());
+    assert_eq!(site.fails(&["bench", "tx", "--ops", "5", "--pool", &files]).0, "invalid");
 }
 
 #[test]

@@ -205,6 +205,7 @@ impl FieldsPlan {
             "members": shape.members, "fields_per_process": shape.fields(),
             "repeats": self.repeats, "targets": site.targets()?, "pin": self.pin.name(),
             "durability": if site.durable { "commit" } else { "process" }, "verified": self.verify, "watched": self.watch, "peer": self.peer, "grib": self.grib,
+            "write_buffer": site.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }

@@ -10,9 +10,9 @@ use std::fmt;
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
-        let size = Bytes(self.size_bytes);
+        let (size, note) = (Bytes(self.size_bytes), self.settings.buffer_note());
         writeln!(f, "{host}")?;
-        writeln!(f, "{} ({}), fields of {size}\n", host.file_system, host.medium)?;
+        writeln!(f, "{} ({}){note}, fields of {size}\n", host.file_system, host.medium)?;
         writeln!(f, "{}", self.table())?;
         for case in &self.cases {
             if let Some(share) = case.lines.scattered() {

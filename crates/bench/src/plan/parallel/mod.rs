@@ -251,6 +251,7 @@ impl ParallelPlan {
             "durability": if site.durable { "commit" } else { "process" },
             "verified": self.verify,
             "huge_pages": site.huge_pages()?,
+            "write_buffer": site.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }

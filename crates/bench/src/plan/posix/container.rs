@@ -2,6 +2,7 @@
 use super::super::Note;
 use super::super::scratch::{OwnPool, Scratch};
 use super::super::served::Served;
+use super::super::site::write_buffer;
 use crate::fleet::Launcher;
 use crate::posix::FilePlace;
 use crate::units::Bytes;
@@ -84,7 +85,14 @@ impl OpenContainer {
         let targets = self.pool.info().wait().map_or(0, |info| info.targets.len());
         let size: u64 = self.spaces().iter().map(|space| space.data_total).sum();
         let size = Bytes(size);
-        format!("container {} in {} ({targets} targets, {size} for data)", self.label, self.url)
+        let buffer = if self.write_buffer() == Some(true) { ", write buffer" } else { "" };
+        let (label, url) = (&self.label, &self.url);
+        format!("container {label} in {url} ({targets} targets, {size} for data{buffer})")
+    }
+
+    /// True if the pool has a write buffer; none for other than local pools.
+    pub(super) fn write_buffer(&self) -> Option<bool> {
+        write_buffer(&self.url).unwrap_or(None)
     }
 
     pub(super) fn medium(&self) -> &Path {
@@ -112,18 +120,18 @@ impl DfsSubject {
         match (&self.pool, self.engine) {
             (Some(name), _) => Ok((name.clone(), None, None)),
             (None, false) => {
-                let scratch = Scratch::new(launcher, &self.own.folder, &self.spec(), note)?;
+                let scratch = Scratch::new(launcher, &self.own.folder, &self.spec()?, note)?;
                 Ok((scratch.url(), None, Some(scratch)))
             }
             (None, true) => {
                 let scratch = Scratch::folder(launcher, &self.own.folder)?;
-                let served = Served::new(launcher, scratch.path(), &self.spec(), 1, note)?;
+                let served = Served::new(launcher, scratch.path(), &self.spec()?, 1, note)?;
                 Ok((served.url(), Some(served), Some(scratch)))
             }
         }
     }
 
-    fn spec(&self) -> esker_store::PoolSpec {
+    fn spec(&self) -> Result<esker_store::PoolSpec> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let targets = self.own.targets.unwrap_or(cores.clamp(2, 8) as u32);
         let chunks = self.bytes / CHUNK_ENTRIES_MIN_BYTES.min(self.new.chunk_size).max(1);

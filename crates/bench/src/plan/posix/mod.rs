@@ -22,7 +22,6 @@ use super::{Note, together};
 use crate::fleet::Fleet;
 use crate::pin::{Pin, cpu_of};
 use crate::posix::worker::{Done, Job, Load, PosixStep};
-use crate::report::Settings;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::Value;
 
@@ -84,7 +83,7 @@ impl Setting {
             sites: sites.all.clone(),
             missing: sites.missing.clone(),
             host: sites.host.clone(),
-            settings: Settings::new(self.seed, told.clone()),
+            settings: sites.settings(self.seed, told),
             lines: lines.into_iter().filter(|line| !line.rates(0).is_empty()).collect(),
             notes: Vec::new(),
         }

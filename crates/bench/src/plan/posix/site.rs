@@ -7,8 +7,10 @@ use crate::fleet::Launcher;
 use crate::host::Host;
 use crate::mounts::{Media, Mount};
 use crate::posix::FilePlace;
+use crate::report::Settings;
 use esker::names::NODE_VARIABLE;
 use esker_types::{Error, Result};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// The file system in question.
@@ -117,6 +119,15 @@ impl Sites {
             container: Some(container),
             scratches: scratch.into_iter().collect(),
         })
+    }
+
+    /// Settings of a report: `options`, and whether the pool of the first site has a write buffer.
+    pub(super) fn settings(&self, seed: u64, options: &Value) -> Settings {
+        let mut settings = Settings::new(seed, options.clone());
+        if let Some(has_buffer) = self.container.as_ref().and_then(OpenContainer::write_buffer) {
+            settings.options.insert("write_buffer".to_owned(), json!(has_buffer));
+        }
+        settings
     }
 
     /// Used bytes of the index of the first site's pool; none if it has no pool.

@@ -158,7 +158,7 @@ impl TensorsPlan {
     fn settings(&self, site: &Site, peer: &Peer) -> Result<Settings> {
         let options = json!({
             "iterations": self.iterations, "targets": site.targets()?, "pin": self.pin.name(),
-            "huge_pages": site.huge_pages()?, "verified": true,
+            "huge_pages": site.huge_pages()?, "write_buffer": site.write_buffer()?, "verified": true,
             "hdf5": {"about": peer.about(), "absent": peer.absent(), "collective": self.hdf5.collective},
         });
         Ok(Settings::new(self.seed.into(), options))

@@ -155,6 +155,7 @@ impl ZarrPlan {
         let options = json!({
             "array_bytes": self.array_bytes, "commit_chunks": COMMIT_CHUNKS, "iterations": self.iterations,
             "targets": site.targets()?, "pin": self.pin.name(), "verified": true,
+            "write_buffer": site.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }
@@ -205,6 +206,7 @@ mod tests {
                 targets: None,
                 durability: None,
                 huge_pages: false,
+                write_buffer: false,
             },
             python: PathBuf::from("python3"),
             procs: vec![1, 2],

@@ -9,7 +9,8 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
         writeln!(f, "{host}")?;
-        writeln!(f, "{} ({})\n", host.file_system, host.medium)?;
+        let note = self.settings.buffer_note();
+        writeln!(f, "{} ({}){note}\n", host.file_system, host.medium)?;
         writeln!(f, "{}\n", self.table())?;
         write!(f, "{LEGEND}")
     }

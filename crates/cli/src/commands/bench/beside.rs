@@ -4,7 +4,7 @@ use crate::output::{Answer, Bar};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use dfs::NewDfs;
-use esker::types::Result;
+use esker::types::{Error, Result};
 use esker_bench::load::class_of;
 use esker_bench::pin::Pin;
 use esker_bench::plan::Note;
@@ -51,7 +51,7 @@ pub(super) struct Common {
 #[derive(Args)]
 struct DfsArgs {
     /// Pool of -a DFS [default: a temporary pool]
-    #[arg(long = "dfs.pool", value_name = "POOL", conflicts_with_all = ["path", "targets", "huge_pages"])]
+    #[arg(long = "dfs.pool", value_name = "POOL", conflicts_with_all = ["path", "targets", "huge_pages", "write_buffer"])]
     pool: Option<String>,
     /// Container of -a DFS [default: a temporary container]
     #[arg(long = "dfs.cont", value_name = "CONT", requires = "pool")]
@@ -112,6 +112,7 @@ impl Common {
         self.json.check()?;
         let bar = Bar::spinner();
         let subject = match self.api {
+            ApiArg::Posix if self.dfs.own.write_buffer => return Err(buffer_needs_dfs()),
             ApiArg::Posix => Subject::Posix { folder: work.folder.clone(), cleared: work.cleared },
             ApiArg::Dfs => Subject::Dfs(self.dfs.subject(&work)?),
         };
@@ -153,6 +154,12 @@ impl DfsArgs {
             entries: work.entries,
         })
     }
+}
+
+fn buffer_needs_dfs() -> Error {
+    let message =
+        "--write-buffer: only -a DFS creates a pool, which can have a write buffer: add -a DFS";
+    Error::new(esker::types::ErrorKind::Invalid, message)
 }
 
 /// An original program with options that are refused.

@@ -1,0 +1,210 @@
+//! `esker bench tx`: transactions mixed with puts and gets, beside the limit of the medium.
+use super::Note;
+use super::site::Site;
+use super::store::{Case, Plan, write_limit};
+use crate::fleet::{Fleet, Launcher};
+use crate::host::Host;
+use crate::job::{LoadStep, WARM_UP};
+use crate::measure::{Measured, Tally};
+use crate::report::{Report, Run, RunName, Settings};
+use crate::tx::limits::{COUNT_BYTES, COUNTERS_MAX};
+use crate::tx::{KINDS, Kind, TxDone, TxJob, TxStep};
+use esker_types::{Error, ErrorKind, Result};
+use serde_json::json;
+
+/// Name of the workload in reports.
+const WORKLOAD: &str = "tx";
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct TxPlan {
+    /// Puts and gets: [`Plan::ops`] of each by each process in a round. Its workload is `kv`.
+    pub plan: Plan,
+    /// One operation in this number is a transaction.
+    pub every: u64,
+    /// Number of counters that transactions share.
+    pub counters: u64,
+}
+
+/// The phases of a case.
+#[derive(Default)]
+struct Tallies {
+    write_limit: Tally,
+    read_limit: Tally,
+    all: Tally,
+    kinds: [Tally; KINDS],
+    conflicts: u64,
+}
+
+impl TxPlan {
+    /// Runs the benchmark.
+    ///
+    /// # Errors
+    /// If the pool cannot be created or opened, is too small, or has no transactions, or an option is invalid; with
+    /// [`Plan::verify`], [`ErrorKind::Corrupt`] if the data read is not that written.
+    pub fn run(&self, note: Note<'_>) -> Result<Report> {
+        self.check()?;
+        let site = self.plan.place.site(&self.plan.launcher, || self.needs(), note)?;
+        check_transactions(&site)?;
+        let host = Host::of(&site.folder)?;
+        let mut runs = Vec::new();
+        for case in self.plan.cases(site.durable) {
+            runs.extend(self.measure(&site, case, note)?);
+        }
+        Ok(Report::new(host, self.settings(&site)?, runs))
+    }
+
+    fn check(&self) -> Result<()> {
+        let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
+        self.plan.check()?;
+        if self.plan.sizes.iter().any(|&size| size < COUNT_BYTES as u64) {
+            return refuse(format!(
+                "--value must be at least {COUNT_BYTES}: a counter begins with its count"
+            ));
+        }
+        if self.every < 2 {
+            return refuse("--tx-every must be at least 2: one in 2 operations".to_owned());
+        }
+        if !(2..=COUNTERS_MAX).contains(&self.counters) {
+            return refuse(format!("--counters must be 2 to {COUNTERS_MAX}"));
+        }
+        Ok(())
+    }
+
+    /// Payload and index entries of the largest case. Transactions write no more than puts.
+    fn needs(&self) -> (u64, u64) {
+        let (bytes, entries) = self.plan.needs();
+        let size = self.plan.sizes.iter().copied().max().unwrap_or(0);
+        (2 * bytes + self.counters * size, entries + self.counters)
+    }
+
+    fn measure(&self, site: &Site, case: Case, note: Note<'_>) -> Result<[Run; 6]> {
+        let container = format!("esker-bench-{}", std::process::id());
+        site.create_container(&container)?;
+        let measured =
+            self.job(site, case, &container).and_then(|job| self.rounds(&job, site, note));
+        site.destroy_container(&container)?;
+        Ok(runs_of(case, site, &measured?))
+    }
+
+    fn job(&self, site: &Site, case: Case, container: &str) -> Result<TxJob> {
+        let targets = if site.store() == "esker" { site.targets()? } else { None };
+        Ok(TxJob {
+            job: self.plan.job(site, case, container),
+            every: self.every,
+            counters: self.counters,
+            targets: targets.map_or(1, |targets| targets as u32),
+        })
+    }
+
+    /// Store and limit alternate, so that other load on the machine affects both.
+    fn rounds(&self, job: &TxJob, site: &Site, note: Note<'_>) -> Result<Tallies> {
+        let mut tallies = Tallies::default();
+        let mut processes = Processes::start(&self.plan.launcher, job)?;
+        note("warming up");
+        processes.load(LoadStep::Write(WARM_UP))?;
+        processes.load(LoadStep::Remove(WARM_UP))?;
+        for round in 1..=self.plan.rounds {
+            note(&format!("round {round} of {}", self.plan.rounds));
+            tallies.write_limit.add_round(&processes.load(write_limit(site.durable))?);
+            tallies.read_limit.add_round(&processes.load(LoadStep::Pread)?);
+            if self.plan.fresh {
+                processes = Processes::start(&self.plan.launcher, job)?;
+            }
+            self.round(&mut processes, round, &mut tallies)?;
+        }
+        Ok(tallies)
+    }
+
+    fn round(&self, processes: &mut Processes, round: u32, tallies: &mut Tallies) -> Result<()> {
+        processes.take(TxStep::Reset)?;
+        let done = processes.take(TxStep::Mix(round))?;
+        tallies.add(&done);
+        if self.plan.verify {
+            processes.load(LoadStep::Verify(round))?;
+            let transactions = |done: &TxDone| done.kinds[Kind::Transaction as usize].ops;
+            let increments = 2 * done.iter().map(transactions).sum::<u64>();
+            processes.take(TxStep::Sum { increments })?;
+        }
+        processes.load(LoadStep::Remove(round)).map(drop)
+    }
+
+    fn settings(&self, site: &Site) -> Result<Settings> {
+        let mut settings = self.plan.settings(site)?;
+        settings.options.insert("tx_every".to_owned(), json!(self.every));
+        settings.options.insert("counters".to_owned(), json!(self.counters));
+        Ok(settings)
+    }
+}
+
+fn check_transactions(site: &Site) -> Result<()> {
+    match site.pool()?.capabilities().transactions {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::NotSupported,
+            format!("{} has no transactions: name a pool that has, or leave out --pool", site.url),
+        )),
+    }
+}
+
+/// All processes of a case.
+struct Processes {
+    fleet: Fleet,
+    procs: usize,
+}
+
+impl Processes {
+    fn start(launcher: &Launcher, job: &TxJob) -> Result<Self> {
+        let of = |rank| {
+            let mut job = job.clone();
+            job.job.rank = rank;
+            job
+        };
+        let jobs: Vec<_> = (0..job.job.procs).map(of).collect();
+        Ok(Self { fleet: Fleet::start(launcher, &jobs)?, procs: jobs.len() })
+    }
+
+    fn take(&mut self, step: TxStep) -> Result<Vec<TxDone>> {
+        self.fleet.ask(&vec![step; self.procs])
+    }
+
+    fn load(&mut self, step: LoadStep) -> Result<Vec<Measured>> {
+        let done = self.take(TxStep::Load(step))?;
+        Ok(done.into_iter().map(|done| done.all).collect())
+    }
+}
+
+impl Tallies {
+    fn add(&mut self, done: &[TxDone]) {
+        let of = |part: fn(&TxDone) -> Measured| done.iter().map(part).collect::<Vec<_>>();
+        self.all.add_round(&of(|done| done.all.clone()));
+        for (kind, tally) in self.kinds.iter_mut().enumerate() {
+            let round: Vec<_> =
+                done.iter().filter_map(|done| done.kinds.get(kind)).cloned().collect();
+            tally.add_round(&round);
+        }
+        self.conflicts += done.iter().map(|done| done.conflicts).sum::<u64>();
+    }
+}
+
+fn runs_of(case: Case, site: &Site, tallies: &Tallies) -> [Run; 6] {
+    let (procs, size_bytes) = (case.procs, case.size);
+    let name = |store, phase| RunName { store, workload: WORKLOAD, phase, procs, size_bytes };
+    let medium = |step: LoadStep, tally| Run::new(&name("medium", step.name()), tally, None);
+    let store = |phase, tally, limit| Run::new(&name(site.store(), phase), tally, limit);
+    let [put, get, transaction] = &tallies.kinds;
+    let (write_limit_of, read_limit) = (Some(&tallies.write_limit), Some(&tallies.read_limit));
+    let two = 2 * size_bytes;
+    [
+        medium(write_limit(site.durable), &tallies.write_limit),
+        store("put", put, write_limit_of),
+        Run {
+            conflicts: Some(tallies.conflicts),
+            size_bytes: two,
+            ..store("tx", transaction, write_limit_of)
+        },
+        medium(LoadStep::Pread, &tallies.read_limit),
+        store("get", get, read_limit),
+        store("mixed", &tallies.all, None),
+    ]
+}
