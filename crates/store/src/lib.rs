@@ -13,6 +13,7 @@ mod control;
 mod data;
 mod destroyed;
 mod double_open;
+mod held_pages;
 mod huge;
 mod inherited;
 mod io;

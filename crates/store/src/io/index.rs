@@ -6,7 +6,7 @@ use super::lock;
 use super::own::Own;
 use super::sys;
 use super::turn::Turn;
-use super::txn::{ReadTxn, WriteTxn};
+use super::txn::{PAGE, ReadTxn, WriteTxn};
 use crate::sync::patiently;
 use esker_os as fork;
 use esker_types::limits::READERS_MAX;
@@ -215,6 +215,12 @@ impl Index {
     /// Number of pages that were ever in use, in the latest state.
     pub(crate) fn reach(&self) -> Result<u64> {
         Ok((self.info()?.me_last_pgno as u64).saturating_add(1))
+    }
+
+    /// Number of pages at the end of the file that were never in use. LMDB takes them when it has no free page, whatever
+    /// readers read.
+    pub(crate) fn untouched_pages(&self) -> Result<u64> {
+        Ok(((self.bytes / PAGE) as u64).saturating_sub(self.reach()?))
     }
 
     /// Begins a read transaction: a consistent view of the latest state.

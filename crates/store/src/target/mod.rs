@@ -44,6 +44,8 @@ pub struct Target {
     pub(crate) group: crate::commit::Group,
     /// Number of the first transaction that may reserve free pages again.
     pub(crate) reserving_pause: AtomicU64,
+    /// Number of the first transaction that may find that readers hold back too many pages.
+    pub(crate) count_pause: AtomicU64,
     /// The pool it belongs to, set once that is open.
     pub(crate) pool: OnceLock<Weak<OpenPool>>,
 }
@@ -114,6 +116,7 @@ impl Target {
             coordinating: Mutex::default(),
             group: crate::commit::Group::new(),
             reserving_pause: AtomicU64::new(0),
+            count_pause: AtomicU64::new(0),
             pool: OnceLock::new(),
         })
     }
