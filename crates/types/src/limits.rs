@@ -28,6 +28,9 @@ pub const EXTENT_BYTES_MAX: usize = 4 << 20;
 /// Most blocks by which the index of a target can grow; each has 1 MiB, or one segment if that is smaller.
 pub const INDEX_BLOCKS_MAX: u32 = 1 << 16;
 
+/// Pages of an index that changes which add something leave to removals while readers of old states hold back the others.
+pub const PAGES_FOR_REMOVALS: u64 = 64;
+
 /// Bytes under one checksum, so that a small read of a large extent verifies little (DAOS: csum chunk).
 pub const CHECKSUM_CHUNK: usize = 32 << 10;
 

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::txn::{ReadTxn, WriteTxn};
+use crate::format::superblock::PAGE;
 use crate::io::folder::{Folder, Use};
 use crate::io::idle::{IdlePool, Pointer};
 use crate::io::own::Own;
@@ -215,6 +216,12 @@ impl Index {
     /// Number of pages that were ever in use, in the latest state.
     pub(crate) fn reach(&self) -> Result<u64> {
         Ok((self.info()?.me_last_pgno as u64).saturating_add(1))
+    }
+
+    /// Number of pages at the end of the file that were never in use. LMDB takes them when it has no free page, whatever
+    /// readers read.
+    pub(crate) fn untouched_pages(&self) -> Result<u64> {
+        Ok(((self.bytes / PAGE) as u64).saturating_sub(self.reach()?))
     }
 
     /// Begins a read transaction: a consistent view of the latest state.

@@ -49,6 +49,11 @@ fn val(bytes: &[u8]) -> lmdb::MDB_val {
     lmdb::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr().cast_mut().cast() }
 }
 
+/// First word of a key or value of LMDB's list of free pages: a transaction id, or a number of pages.
+fn first_word(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word))
+}
+
 fn empty() -> lmdb::MDB_val {
     lmdb::MDB_val { mv_size: 0, mv_data: null_mut() }
 }
@@ -136,9 +141,13 @@ impl Txn {
 
     /// A cursor.
     pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
+        self.cursor_of(self.index().dbi)
+    }
+
+    fn cursor_of(&self, tree: lmdb::MDB_dbi) -> Result<Cursor<'_>> {
         let mut raw = null_mut();
         // SAFETY: `raw` is live; the cursor is closed before the transaction ends, for it borrows it.
-        let code = unsafe { lmdb::mdb_cursor_open(self.raw, self.index().dbi, &raw mut raw) };
+        let code = unsafe { lmdb::mdb_cursor_open(self.raw, tree, &raw mut raw) };
         self.index().check(code, "reading")?;
         Ok(Cursor { raw, txn: self })
     }
@@ -161,6 +170,21 @@ impl Txn {
             .saturating_add(stat.ms_overflow_pages);
         let total = self.index().bytes as u64 / u64::from(stat.ms_psize.max(1));
         Ok(Pages { used: used as u64, total, bytes: u64::from(stat.ms_psize) })
+    }
+
+    /// Number of free pages that LMDB may reuse while the oldest reader reads the state of transaction `oldest`. Takes
+    /// longer the more transactions have freed pages before it.
+    pub(crate) fn free_pages_before(&self, oldest: u64) -> Result<u64> {
+        let mut cursor = self.cursor_of(TREE_OF_FREE_PAGES)?;
+        let (mut free, mut op) = (0_u64, lmdb::MDB_FIRST);
+        while let Some((id, pages)) = cursor.step(empty(), op)? {
+            if first_word(id) >= oldest {
+                break;
+            }
+            free = free.saturating_add(first_word(pages));
+            op = lmdb::MDB_NEXT;
+        }
+        Ok(free)
     }
 
     /// Number of free pages, some of which may not be reusable yet.

@@ -170,7 +170,11 @@ impl<'t> Change<'t> {
 
     /// Announces that the change adds something. If only the headroom is left, [`Change::finish`] fails, unless it
     /// fits on pages that deletions left half empty.
+    ///
+    /// # Errors
+    /// `NoSpace` if readers of old states hold back all pages but those for removals.
     pub(crate) fn check_room(&mut self) -> Result<()> {
+        self.target.expect_room_beside_readers(self.txn)?;
         let (used, total) = self.target.pages(self.txn)?;
         if self.tight.is_none() && used + headroom_pages(total) > total {
             self.tight = Some(used);
@@ -364,6 +368,10 @@ fn retry<T>(
 /// Runs `work`, which changes the indexes of targets, and makes room for it.
 pub(crate) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>) -> Result<T> {
     let help = |target: &Target, retry: u32| {
+        if target.is_held_back(&*target.index.read()?)? {
+            // Making room would take the pages for removals, and free none that can be used.
+            return target.index.outwait_readers();
+        }
         let returned = target.return_pages()?;
         if (retry > 0 || is_tight(target)?) && target.grow_index(2 << retry, true)? {
             return Ok(true);

@@ -13,6 +13,7 @@ mod tests;
 
 pub(crate) use blocks::{Lending, make_blocks};
 
+use super::held_pages::LAG_PAUSE;
 use super::segment::claim;
 use super::walk::Usage;
 use super::{Target, reserved_pages};
@@ -43,6 +44,10 @@ const PAUSE: u64 = 4096;
 const MOVES_MAX: u32 = 4;
 /// Share of the pages of an index that should be free: one in this many.
 const SPARE_SHARE: u64 = 8;
+/// Share of the initial index at the end of its file that growth keeps untouched: one page in this many.
+const KEPT_SHARE: u64 = 4;
+/// Commits until these pages are counted again if there are enough.
+const EARLY_PAUSE: u64 = 8;
 /// Fewest pages that should be free.
 const SPARE_PAGES_MIN: u64 = 128;
 
@@ -107,8 +112,8 @@ impl Target {
             .count() as u32
     }
 
-    /// True if the index should grow before the change of `txn`. Freed pages cannot be reused while a reader may
-    /// still read them, so some should be free in advance.
+    /// True if the index should grow before the change of `txn`. Freed pages, those of a block included, cannot be reused
+    /// while a reader may still read them: some should be free in advance, and growth beside such a reader is in vain.
     pub(crate) fn wants_block(&self, txn: &WriteTxn) -> Result<bool> {
         let Some(lending) = &self.lending else { return Ok(false) };
         if MOVING.get() || self.shared().blocks().load(Ordering::Relaxed) == 0 {
@@ -116,7 +121,39 @@ impl Target {
         }
         let (used, total) = self.pages(txn)?;
         let wanted = (total / SPARE_SHARE).max(SPARE_PAGES_MIN).max(self.pages_for_buffer(total));
-        Ok(used + wanted > total && txn.id() >= lending.growth_pause.load(Ordering::Relaxed))
+        let is_due =
+            used + wanted > total || self.grows_early(lending, txn, used, total - wanted)?;
+        if !is_due || txn.id() < lending.growth_pause.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let is_in_vain = self.has_lagging_reader(txn)?;
+        if is_in_vain {
+            lending.growth_pause.store(txn.id() + LAG_PAUSE, Ordering::Relaxed);
+        }
+        Ok(!is_in_vain)
+    }
+
+    /// True if the index of `txn`, which uses `used` of `most` pages, should grow because the others are at the end of its
+    /// file: only those can be used beside a reader of an old state, however long it reads. So a quarter of the initial index
+    /// stays untouched while half of the segments are free. A small index, which has touched little, does not grow.
+    fn grows_early(&self, lending: &Lending, txn: &WriteTxn, used: u64, most: u64) -> Result<bool> {
+        let initial = lending.initial_pages(self.index.file_bytes());
+        let kept = initial / KEPT_SHARE;
+        if used < kept || txn.id() < lending.early_pause.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        if used + self.index.untouched_pages()?.min(kept) <= most {
+            lending.early_pause.store(txn.id() + EARLY_PAUSE, Ordering::Relaxed);
+            return Ok(false);
+        }
+        let atomics = self.shared();
+        let is_free = |number: &u32| atomics.segment(*number).load() == SegmentState::Free;
+        let free = (0..self.segment_count()).filter(is_free).count() as u32;
+        let grows = free > self.segment_count() / 2;
+        if !grows {
+            lending.early_pause.store(txn.id() + PAUSE, Ordering::Relaxed);
+        }
+        Ok(grows)
     }
 
     /// Gives the index up to `blocks` more blocks; false if there is no room for any. If `urgent`, segments are freed

@@ -243,11 +243,12 @@ impl<'t> WriteLock<'t> {
         txn
     }
 
-    /// Puts that fit the free pages of the index, half of which are counted: those freed last may not be used yet.
+    /// Puts that fit the free pages of the index, half of which are counted: those freed last may not be used yet. Pages
+    /// that readers hold back are not counted.
     pub(super) fn count_of_puts_that_fit(&self, pages_per_put: u64) -> Result<u64> {
         let (used, total) = self.target.pages(&self.txn)?;
         let free = total.saturating_sub(used + headroom_pages(total)) / 2;
-        Ok(free / pages_per_put)
+        Ok(self.target.pages_beside_readers(free)? / pages_per_put)
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod container;
 pub(crate) mod doubt;
 pub(crate) mod extents;
 pub(crate) mod group;
+mod held_pages;
 pub(crate) mod huge;
 pub(crate) mod lending;
 mod list;
@@ -63,6 +64,8 @@ pub struct Target {
     group: Group,
     /// Number of the first transaction that may reserve free pages again.
     reserving_pause: AtomicU64,
+    /// Number of the first transaction that may find that readers hold back too many pages.
+    count_pause: AtomicU64,
     /// The pool it belongs to, set once that is open.
     pub(crate) pool: OnceLock<Weak<OpenPool>>,
     /// Completes or drops a commit over several targets that left this one in doubt, or waits for its end. Such commits are
@@ -137,6 +140,7 @@ impl Target {
             coordinating: Mutex::default(),
             group: Group::new(),
             reserving_pause: AtomicU64::new(0),
+            count_pause: AtomicU64::new(0),
             pool: OnceLock::new(),
             resolve,
         })

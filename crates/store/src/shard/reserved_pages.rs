@@ -98,7 +98,8 @@ impl Target {
         let free = txn.free_pages()?;
         if free < FREE_MIN {
             let reserved = self.shared().reserved_pages().load(Ordering::Relaxed);
-            return Ok((reserved > 0).then_some(FreePageWork::Release(BATCH)));
+            let is_of_use = reserved > 0 && !self.has_lagging_reader(txn)?;
+            return Ok(is_of_use.then_some(FreePageWork::Release(BATCH)));
         }
         if free <= FREE_MAX || txn.id() < self.reserving_pause.load(Ordering::Relaxed) {
             return Ok(None);

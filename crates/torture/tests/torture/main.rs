@@ -70,6 +70,7 @@ fn job() {
         Ok("resent") => resent::run(),
         Ok("space-hold") => space::hold_view(),
         Ok("space-idle") => space::idle(),
+        Ok("space-pause") => space::pause_view(),
         Ok("survivors-read") => survivors::reader::run(),
         Ok("survivors-write") => survivors::writer::run(),
         Ok("views-hold") => views::hold_exclusively(),

@@ -2,7 +2,7 @@
 use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
 use crate::simple;
 use esker::{Kv, Pool, Wait};
-use esker_torture::{Random, scaled, seed};
+use esker_torture::{Random, scaled, seed, wait_for};
 use esker_types::ErrorKind;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -122,6 +122,67 @@ fn a_full_pool_with_a_long_running_reader() {
         assert!(fill(&kv, 0, len) * 10 >= count * 9, "space is leaked");
         drop((_container, kv, pool));
         common::expect_sound(&path, false);
+    }
+}
+
+/// Arguments: pool, file to create, file to wait for. Keeps a read transaction open until the latter exists.
+pub(crate) fn pause_view() {
+    let arguments = common::arguments();
+    let pool = esker_store::Pool::open(Path::new(&arguments[0])).expect("opening");
+    let mut is_first = true;
+    let pause = &mut |_, _| {
+        if std::mem::take(&mut is_first) {
+            std::fs::write(&arguments[1], b".").expect("signalling");
+            wait_for("the reader may go on", || Path::new(&arguments[2]).exists());
+        }
+    };
+    pool.opened().expect("state").scrub(pause).expect("reading");
+}
+
+/// Fills a pool of 64 MiB beside a reader that is stopped, after `before` values of 64 bytes.
+fn fill_beside_stopped_reader(is_buffered: bool, before: u64) {
+    const LEN: usize = 64;
+    let folder = Folder::new(Sort::Memory);
+    let _watchdog = Watchdog::new("a stopped reader".to_owned());
+    let mut spec = esker_store::PoolSpec::new("pool", 64 << 20);
+    (spec.targets, spec.write_buffer) = (Some(1), is_buffered);
+    esker_store::Pool::create(folder.path(), &spec, &mut |_, _| {}).expect("creating a pool");
+    let path = folder.path().join("pool");
+    let pool = common::open(&path);
+    let (_container, kv) = simple::kv(&pool, "beside").expect("opening");
+    (0..before).for_each(|number| simple::put(&kv, number, LEN).expect("filling"));
+    let (signal, go_on) = (folder.path().join("signal"), folder.path().join("go-on"));
+    let arguments = format!("{} {} {}", path.display(), signal.display(), go_on.display());
+    let mut reader = Worker::start("space-pause", &arguments);
+    reader.wait_until("a read transaction is open", || signal.exists());
+    reader.signal(libc::SIGSTOP);
+
+    let end = fill(&kv, before, LEN);
+    eprintln!("buffer: {is_buffered}, after {before} values: {} fit", end - before);
+    assert!(simple::put(&kv, end, LEN).is_err(), "room comes from nowhere");
+    let removed = (0..end).take_while(|number| simple::remove(&kv, *number).is_ok()).count() as u64;
+    eprintln!("{removed} could be removed");
+    assert!(removed >= 5, "beside a stopped reader, only {removed} could be removed");
+    expect_all(&kv, removed..end, LEN);
+
+    std::fs::write(&go_on, b".").expect("signalling");
+    reader.signal(libc::SIGCONT);
+    reader.finish_soon();
+    (0..removed).for_each(|number| simple::put(&kv, number, LEN).expect("putting again"));
+    (end..end + 5000).for_each(|number| simple::put(&kv, number, LEN).expect("putting more"));
+    expect_all(&kv, 0..end + 5000, LEN);
+    (0..end + 5000).for_each(|number| simple::remove(&kv, number).expect("removing"));
+    let large = fill(&kv, 0, 20_000) * 20_000;
+    assert!(large > 40 << 20, "only {large} bytes of data found room afterwards");
+    drop((_container, kv, pool));
+    common::expect_sound(&path, false);
+}
+
+#[test]
+fn full_beside_a_stopped_reader() {
+    for is_buffered in [false, true] {
+        fill_beside_stopped_reader(is_buffered, 0);
+        fill_beside_stopped_reader(is_buffered, 20_000);
     }
 }
 

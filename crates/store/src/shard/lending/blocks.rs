@@ -33,6 +33,8 @@ pub(crate) struct Lending {
     pub(super) tried: [Tried; 2],
     /// Number of the first transaction that may let the index grow before it is full.
     pub(super) growth_pause: AtomicU64,
+    /// Number of the first transaction that may let it grow before it uses the end of its file.
+    pub(super) early_pause: AtomicU64,
 }
 
 /// A failed attempt to make blocks: free pages were not adjacent.
@@ -122,11 +124,17 @@ impl Lending {
             turn: Mutex::default(),
             tried: Default::default(),
             growth_pause: AtomicU64::new(0),
+            early_pause: AtomicU64::new(0),
         }))
     }
 
     pub(super) fn pages(&self) -> u64 {
         self.block_bytes / PAGE as u64
+    }
+
+    /// Number of pages of an index file of `bytes` bytes that are not in blocks.
+    pub(super) fn initial_pages(&self, bytes: u64) -> u64 {
+        (bytes / PAGE as u64).saturating_sub(u64::from(self.blocks) * self.pages())
     }
 
     /// Reserves the pages of a block; false if the file system has no room.
