@@ -16,6 +16,7 @@ mod prepared;
 mod replies;
 mod resolve;
 mod stage;
+mod watermark;
 
 pub(crate) use change::{Change, IndexEdit, headroom_pages};
 pub(crate) use coordinate::{
@@ -27,6 +28,7 @@ pub(crate) use group::Group;
 pub(crate) use intent::Intent;
 pub(crate) use prepared::{Prepared, all as all_prepared, staged_on};
 pub(crate) use replies::is_sound as is_sound_reply;
+pub(crate) use watermark::{is_sound_watermark, mend_watermark};
 
 use crate::catalog::Container;
 use crate::pool::OpenPool;

@@ -22,6 +22,7 @@ use crate::superblock::Superblock;
 use crate::target::Target;
 use esker_os::{self as fork, ForkLock, PerProcess};
 use esker_types::info::{OpenMode, PoolInfo, Space};
+use esker_types::limits::DECISIONS_MAX;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -48,6 +49,8 @@ pub struct OpenPool {
     pub(crate) leases: Leases,
     /// What was destroyed could not be emptied, because of a commit over several nodes.
     pub(crate) is_left_over: AtomicBool,
+    /// Decisions about commits over several nodes that it keeps. Tests set fewer than [`DECISIONS_MAX`].
+    pub(crate) decisions_max: AtomicU64,
     generation: u64,
     /// The last stamp of the indexes that it recorded.
     stamped: AtomicU64,
@@ -207,6 +210,7 @@ impl OpenPool {
             handles: Mutex::default(),
             leases: Leases::default(),
             is_left_over: AtomicBool::new(false),
+            decisions_max: AtomicU64::new(DECISIONS_MAX as u64),
             generation: fork::generation(),
             stamped: AtomicU64::new(0),
             closed: Closed(Arc::default()),
