@@ -146,6 +146,10 @@ class InDoubt(Error, BlockingIOError):
     """A commit over several nodes is not decided yet; retry."""
 
 
+class TxUncertain(Error, OSError):
+    """A commit may or may not have taken effect; read the data before you repeat the change."""
+
+
 class NotSupported(Error, NotImplementedError):
     """The backend does not support the operation; see its capabilities."""
 

@@ -47,7 +47,9 @@ pub trait OpenContainer: Metadata {
     /// epoch of the preparation, by the node's clock: the epoch of the commit is the latest that any of its nodes
     /// returned. Preparing the same commit again does nothing and returns the same epoch. `TxRestart` if data read under
     /// its tokens has changed, or if [`crate::Pool::outcome`] has given it up. `InDoubt`, without any trace, if another
-    /// commit is prepared on what it touches. The default implementation refuses.
+    /// commit is prepared on what it touches. `Again` on the coordinator, if it keeps as many decisions as it may, or if the
+    /// commit started before decisions that it has swept, or after its clock: see [`crate::Pool::decisions`]. The default
+    /// implementation refuses.
     fn prepare<'a>(&'a self, _commit: Commit, _what: Preparation<'a>) -> Reply<'a, Epoch> {
         Reply::Ready(Err(crate::pool::no_part()))
     }

@@ -2,7 +2,7 @@
 use crate::container::OpenContainer;
 use crate::reply::Reply;
 use esker_types::info::{Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo};
-use esker_types::ops::{Commit, Outcome};
+use esker_types::ops::{Commit, CommitId, Decisions, Outcome};
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Uuid};
 
 /// Parameters of a new container.
@@ -113,7 +113,8 @@ pub trait Pool: Metadata {
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>>;
 
     /// Commits what this node has prepared, at `epoch`. On the coordinator, this is the decision: it fails with
-    /// `TxRestart` if the commit was given up, and is remembered until [`Pool::forget`]. Committing again does nothing.
+    /// `TxRestart` if the commit was given up, and with `TxUncertain` if the decision about it may have been swept. It is
+    /// remembered until [`Pool::forget`] or [`Pool::sweep`]. Committing again does nothing.
     /// A preparation with a later epoch is a copy that arrived after its commit was done: it is given up. This and the following operations concern commits over several nodes; the default implementation refuses them.
     fn commit(&self, _commit: Commit, _epoch: Epoch) -> Reply<'_, ()> {
         Reply::Ready(Err(no_part()))
@@ -137,6 +138,18 @@ pub trait Pool: Metadata {
 
     /// Forgets a decision of this node, once all nodes have committed, or once its client has heard that it was given up.
     fn forget(&self, _commit: Commit) -> Reply<'_, ()> {
+        Reply::Ready(Err(no_part()))
+    }
+
+    /// The decisions of this node: at most `most` of the oldest.
+    fn decisions(&self, _most: usize) -> Reply<'_, Decisions> {
+        Reply::Ready(Err(no_part()))
+    }
+
+    /// Removes decisions of this node that [`Pool::decisions`] has listed. After that, every other node must have been asked
+    /// for what it has [prepared](Pool::prepared), and of those commits no decision may be removed. Questions about removed
+    /// and older commits are answered by "unknown" from then on, and they cannot be prepared here.
+    fn sweep<'a>(&'a self, _ids: &'a [CommitId]) -> Reply<'a, ()> {
         Reply::Ready(Err(no_part()))
     }
 }

@@ -1,5 +1,6 @@
 //! The conformance suite on pools over three nodes, whose engines run in this process: with no node of their own, and as
 //! on one of the nodes.
+mod decisions;
 mod served;
 
 use esker::types::info::{ContainerRef, OpenMode, Part};
@@ -277,7 +278,7 @@ fn a_node_that_restarts_is_waited_for() {
 /// What a client does that dies in the middle of a commit over the first two nodes: it prepares a put of `value` on both,
 /// and, if it comes so far, makes the first commit.
 fn die_in_a_commit(map: &Map, container: Uuid, kvs: &[Kv], value: &[u8], decided: bool) {
-    let id = CommitId(Uuid::from_random([value[0]; 16]));
+    let id = CommitId::new(Epoch(0), Uuid([value[0]; 16]));
     let commit = Commit { id, coordinator: 0 };
     let mut clock = Epoch(0);
     let parts: Vec<Native> = map.nodes[..2]

@@ -9,6 +9,7 @@ use crate::session::Session;
 use bytes::Bytes;
 use esker_backend::{Metadata, NewContainer, OpenContainer};
 use esker_os::executor::must_not_wait;
+use esker_types::limits::DECISIONS_SWEPT_MAX;
 use esker_types::ops::{AkeyRef, KeyScope, Preparation};
 use esker_types::{Error, ErrorKind, Result};
 use esker_wire::message::{
@@ -130,6 +131,14 @@ impl Session {
             }
             PoolRequest::Forget(commit) => done(pool.forget(commit).await)?,
             PoolRequest::Prepared => Reply::Commits(pool.prepared().await?),
+            PoolRequest::Decisions(most) => {
+                let most = usize::try_from(most).unwrap_or(usize::MAX).min(DECISIONS_SWEPT_MAX);
+                Reply::Decisions(pool.decisions(most).await?)
+            }
+            PoolRequest::Sweep(ids) => {
+                check("decisions of a sweep", ids.len(), DECISIONS_SWEPT_MAX)?;
+                done(pool.sweep(&ids).await)?
+            }
         })
     }
 

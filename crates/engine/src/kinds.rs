@@ -79,7 +79,9 @@ impl RequestKind {
             | PoolRequest::GiveUp(_)
             | PoolRequest::Outcome(..)
             | PoolRequest::Prepared
-            | PoolRequest::Forget(_) => Self::Commit,
+            | PoolRequest::Forget(_)
+            | PoolRequest::Decisions(_)
+            | PoolRequest::Sweep(_) => Self::Commit,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Finds damage: `check` verifies all structures, `scrub` reads all data.
 use crate::commit::{
-    Prepared, all_prepared, is_sound_decision, is_sound_reply, recover, staged_on,
+    Prepared, all_prepared, is_sound_decision, is_sound_reply, is_sound_watermark, mend_watermark,
+    recover, staged_on,
 };
 use crate::data::table::SegmentState;
 use crate::format::keys::{DataKey, Table};
@@ -278,6 +279,11 @@ fn check_commits(
         if !is_sound_decision(key, value) {
             report(key, "a damaged decision about a commit over several nodes");
         }
+    })?;
+    entries::table(txn, Table::Watermark, |key, value| {
+        if !is_sound_watermark(value) {
+            report(key, "the damaged watermark of such decisions");
+        }
     })
 }
 
@@ -335,6 +341,11 @@ fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {
     let mut txn = target.begin_in_doubt()?;
     for key in keys {
         txn.delete(key)?;
+    }
+    let is_about_decisions =
+        |key: &Vec<u8>| matches!(Table::of(key), Some(Table::Decision | Table::Watermark));
+    if keys.iter().any(is_about_decisions) {
+        mend_watermark(&mut txn, target.control.next_epoch())?;
     }
     txn.commit()
 }

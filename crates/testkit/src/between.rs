@@ -4,8 +4,8 @@ use esker_backend::{
 };
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo};
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, Outcome,
-    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent,
+    AkeyRef, Anchor, Change, Commit, CommitId, Decisions, DkeyFetch, KeyFound, KeyQuery, KeyScope,
+    ListLimit, Outcome, Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId};
 use std::ops::Deref;
@@ -22,6 +22,11 @@ pub trait Way: Send + Sync + Sized + 'static {
     /// What the backend is said to be able to.
     fn capabilities(&self, of: Capabilities) -> Capabilities {
         of
+    }
+
+    /// False if calls of [`Pool::forget`] do nothing.
+    fn forgets(&self) -> bool {
+        true
     }
 
     /// The state that a read sees.
@@ -160,7 +165,18 @@ impl<W: Way> Pool for PoolBetween<W> {
     }
 
     fn forget(&self, commit: Commit) -> Reply<'_, ()> {
-        self.way.pass(move || self.inner.forget(commit))
+        match self.way.forgets() {
+            true => self.way.pass(move || self.inner.forget(commit)),
+            false => Reply::Ready(Ok(())),
+        }
+    }
+
+    fn decisions(&self, most: usize) -> Reply<'_, Decisions> {
+        self.way.pass(move || self.inner.decisions(most))
+    }
+
+    fn sweep<'a>(&'a self, ids: &'a [CommitId]) -> Reply<'a, ()> {
+        self.way.pass(move || self.inner.sweep(ids))
     }
 }
 

@@ -34,6 +34,8 @@ pub enum Fault {
     ShortListings,
     /// A write fails as if the pool were full.
     Full,
+    /// No decision about a commit over nodes is forgotten, as if each client died before that.
+    NeverForgets,
     /// Writes never complete.
     NoAnswer,
     /// Writes wait on their thread until [`Faulty::let_go`].
@@ -160,6 +162,10 @@ impl Way for Faults {
 
     fn capabilities(&self, of: Capabilities) -> Capabilities {
         Capabilities { asynchronous: of.asynchronous || self.fault == Fault::LostReply, ..of }
+    }
+
+    fn forgets(&self) -> bool {
+        self.fault != Fault::NeverForgets
     }
 
     fn at<'a>(&self, at: ReadAt<'a>) -> ReadAt<'a> {

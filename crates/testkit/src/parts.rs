@@ -69,10 +69,15 @@ impl Parts {
     #[must_use]
     pub fn new_commit(&self, coordinator: usize) -> Commit {
         let number = self.commits.fetch_add(1, Ordering::Relaxed);
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&self.origin.to_le_bytes());
-        id[8..].copy_from_slice(&number.to_le_bytes());
-        Commit { id: CommitId(Uuid(id)), coordinator: coordinator as u32 }
+        // An early start, as that of a client that does not know the clock of the node.
+        self.commit_from(Epoch(number), coordinator)
+    }
+
+    /// As [`Parts::new_commit`], with this start, which no other commit of this client has.
+    #[must_use]
+    pub fn commit_from(&self, start: Epoch, coordinator: usize) -> Commit {
+        let id = CommitId::new(start, Uuid(u128::from(self.origin).to_be_bytes()));
+        Commit { id, coordinator: coordinator as u32 }
     }
 
     /// Key `number` of those that lie on a node.
@@ -189,7 +194,7 @@ impl Parts {
                 // The coordinator has followed its own decision, and may have forgotten it by now.
                 _ if commit.coordinator as usize == node => {}
                 Outcome::Committed(epoch) => pool.commit(commit, epoch).wait()?,
-                Outcome::GivenUp => pool.give_up(commit).wait()?,
+                Outcome::GivenUp | Outcome::Unknown => pool.give_up(commit).wait()?,
             }
         }
         Ok(())

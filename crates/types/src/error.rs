@@ -87,6 +87,8 @@ pub enum ErrorKind {
     FileTooBig,
     /// It was lost with the node that had it; restore it, or remove what is left of it.
     DataLoss,
+    /// A commit may or may not have taken effect; read the data before the change is repeated.
+    TxUncertain,
 }
 
 /// How a kind appears in each API: DAOS error code (negative), errno (positive), Python exceptions.
@@ -106,7 +108,7 @@ const fn codes(der: i32, errno: i32, python: &'static [&'static str]) -> Codes {
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 38] = {
+    pub const ALL: [Self; 39] = {
         use ErrorKind::*;
         [
             NoPermission,
@@ -147,6 +149,7 @@ impl ErrorKind {
             PastEnd,
             FileTooBig,
             DataLoss,
+            TxUncertain,
         ]
     };
 
@@ -181,6 +184,7 @@ impl ErrorKind {
             RecordSize => codes(-2024, 22, &["ValueError"]),
             TxRestart => codes(-2025, 85, &["BlockingIOError"]),
             InDoubt => codes(-2028, 16, &["BlockingIOError"]),
+            TxUncertain => codes(-2033, 5, &["OSError"]),
             NotSupported => codes(-2037, 95, &["NotImplementedError"]),
             // DAOS has no codes for errors that only file systems have.
             AccessDenied => codes(-1001, 13, &["PermissionError"]),

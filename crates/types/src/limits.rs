@@ -112,6 +112,12 @@ pub const DAOS_LISTING_BYTES_MAX: usize = 1 << 30;
 /// Losses that a salvage lists; any more are only counted.
 pub const LOSSES_TOLD_MAX: usize = 1000;
 
+/// Decisions about commits over several nodes that a node keeps. The oldest are swept, once they are as many.
+pub const DECISIONS_MAX: usize = 1 << 16;
+
+/// Decisions that are swept at a time.
+pub const DECISIONS_SWEPT_MAX: usize = 4096;
+
 /// Slots whose last change a target remembers, so that one that is sent again is not done twice. The slots that have been
 /// unused for longest are forgotten, a quarter at a time.
 pub const CHANGE_IDS_MAX: usize = 1 << 16;

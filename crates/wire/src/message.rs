@@ -3,7 +3,8 @@ use esker_types::info::{
     Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
-    Anchor, ChangeId, Commit, Cond, KeyFound, KeyQuery, ListLimit, Outcome, StoredExtent, View,
+    Anchor, ChangeId, Commit, CommitId, Cond, Decisions, KeyFound, KeyQuery, ListLimit, Outcome,
+    StoredExtent, View,
 };
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, KeyBatch, ObjectId, Result, Uuid};
 use serde::{Deserialize, Serialize};
@@ -141,6 +142,10 @@ pub enum PoolRequest<'a> {
     /// Maintains the engine's part: [`Reply::Maintained`]. All requests about one maintenance have the same number, which
     /// nobody else uses.
     Maintain(Maintenance, u64),
+    /// The oldest decisions about commits, up to this number: [`Reply::Decisions`].
+    Decisions(u64),
+    /// Removes decisions: [`Reply::Done`].
+    Sweep(Vec<CommitId>),
 }
 
 /// What is done to a part as a whole.
@@ -349,6 +354,8 @@ pub enum Reply {
     Leased(Option<Duration>),
     /// Yes or no for each of several objects.
     Flags(Vec<bool>),
+    /// Decisions about commits.
+    Decisions(Decisions),
 }
 
 /// What a maintenance of a part did.
@@ -484,7 +491,7 @@ fn not_asked_for() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_types::ops::{CommitId, Edge};
+    use esker_types::ops::{Decided, Edge};
 
     fn extent(start: u64, count: u64) -> Extent {
         Extent { start, count }
@@ -492,7 +499,7 @@ mod tests {
 
     /// What is encoded must never change within a version of the protocol.
     #[test]
-    fn messages_have_the_bytes_of_version_1() {
+    fn messages_have_the_bytes_of_version_2() {
         let open = PoolRequest::Open(ContainerRef::Label("c"), OpenMode::ReadWrite);
         let uuid = PoolRequest::Destroy(ContainerRef::Uuid(Uuid([7; 16])), true);
         let query = KeyQuery {
@@ -532,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_have_the_bytes_of_version_1() {
+    fn commits_have_the_bytes_of_version_2() {
         let commit = Commit { id: CommitId(Uuid([7; 16])), coordinator: 300 };
         let bytes = |request: Request<'_>| encode(&request).unwrap();
         let named = [&[7; 16][..], &[0xac, 2]].concat();
@@ -560,6 +567,24 @@ mod tests {
         assert_eq!(encode(&Reply::Flags(vec![true, false])).unwrap(), [25, 2, 1, 0]);
         let outcome = encode(&Reply::Outcome(Outcome::Committed(Epoch(5)))).unwrap();
         assert_eq!(outcome, [19, 1, 5]);
+        assert_eq!(encode(&Reply::Outcome(Outcome::Unknown)).unwrap(), [19, 3]);
+    }
+
+    #[test]
+    fn sweeps_have_the_bytes_of_version_2() {
+        let id = CommitId(Uuid([7; 16]));
+        let bytes = |request: PoolRequest<'_>| encode(&Request::Pool(request)).unwrap();
+        assert_eq!(bytes(PoolRequest::Decisions(300)), [0, 15, 0xac, 2]);
+        let sweep = bytes(PoolRequest::Sweep(vec![id, id]));
+        assert_eq!(sweep, [&[0, 16, 2][..], &[7; 32]].concat());
+        let oldest = vec![Decided { id, is_committed: true }];
+        let decisions = Decisions { clock: Epoch(5), is_full: true, oldest };
+        let reply = encode(&Reply::Decisions(decisions.clone())).unwrap();
+        assert_eq!(reply, [&[26, 5, 1, 1][..], &[7; 16], &[1]].concat());
+        let Reply::Decisions(decoded) = decode(&reply).unwrap() else { panic!("another reply") };
+        assert_eq!(decoded, decisions);
+        let unknown = Failure::from(&Error::new(ErrorKind::TxUncertain, "?"));
+        assert_eq!(encode(&Reply::Failed(unknown)).unwrap(), [0, 38, 1, b'?', 0]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What messages take once they are decoded: an engine takes as much of its memory for them before it receives them.
-use esker_types::Extent;
-use esker_types::ops::Cond;
+use esker_types::ops::{CommitId, Cond};
+use esker_types::{Extent, Uuid};
 use esker_wire::frame::DECODED_FACTOR;
 use esker_wire::message::{AkeyRequest, DkeyRequest, ValueRequest, WriteRequest, encode};
 use serde::Serialize;
@@ -31,6 +31,7 @@ fn no_message_takes_more_memory_than_is_accounted_for() {
         factor(&("", Some(empty))),
         factor(&("", None::<&[u8]>)),
         factor(&Extent::new(0, 0)),
+        factor(&CommitId(Uuid([0; 16]))),
     ];
     println!("{factors:?}");
     assert!(factors.iter().all(|factor| *factor <= DECODED_FACTOR), "{factors:?}");

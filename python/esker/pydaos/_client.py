@@ -33,6 +33,7 @@ _NAMES = {
     -2025: "DER_TX_RESTART",
     -2026: "DER_DATA_LOSS",
     -2028: "DER_TX_BUSY",
+    -2033: "DER_TX_UNCERTAIN",
     -2037: "DER_NOTSUPPORTED",
 }
 # The DAOS code of each class of `esker.errors`.

@@ -2,7 +2,8 @@
 //! pool in doubt.
 use super::state::{Edits, PoolState};
 use esker_types::info::{ContainerId, Part};
-use esker_types::ops::{Commit, CommitId, Outcome, Preparation};
+use esker_types::limits::DECISIONS_MAX;
+use esker_types::ops::{Commit, CommitId, Decided, Decisions, Outcome, Preparation};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
@@ -11,6 +12,10 @@ pub(super) struct Commits {
     prepared: Option<Prepared>,
     /// Decisions of this node; `None` if others than its client have given a commit up.
     decisions: BTreeMap<CommitId, Option<Epoch>>,
+    pub(super) decisions_max: usize,
+    /// Decisions about commits that started before this may have been swept.
+    swept: Epoch,
+    pub(super) swept_count: u64,
 }
 
 struct Prepared {
@@ -27,7 +32,14 @@ enum Work {
 
 impl Commits {
     pub(super) fn new(part: Part) -> Self {
-        Self { part, prepared: None, decisions: BTreeMap::new() }
+        Self {
+            part,
+            prepared: None,
+            decisions: BTreeMap::new(),
+            decisions_max: DECISIONS_MAX,
+            swept: Epoch(0),
+            swept_count: 0,
+        }
     }
 
     /// Fails with `InDoubt` if a commit is prepared.
@@ -50,6 +62,23 @@ impl Commits {
     /// Takes a commit that is prepared.
     fn take(&mut self, commit: Commit) -> Option<Prepared> {
         self.prepared.take_if(|prepared| prepared.commit.id == commit.id)
+    }
+
+    fn is_full(&self) -> bool {
+        self.decisions.len() >= self.decisions_max
+    }
+
+    /// Refuses to prepare a commit that this node coordinates and knows nothing about.
+    fn admit(&self, commit: Commit, clock: Epoch) -> Result<()> {
+        commit.check_start(self.swept, clock)?;
+        match self.is_full() {
+            false => Ok(()),
+            true => {
+                let message =
+                    "this node keeps as many decisions as it may (DECISIONS_MAX): sweep them";
+                Err(Error::new(ErrorKind::Again, message))
+            }
+        }
     }
 
     /// The epoch of a commit that is prepared or committed already.
@@ -80,6 +109,10 @@ impl PoolState {
         if let Some(epoch) = self.commits.prepared_before(commit)? {
             return Ok(epoch);
         }
+        if commit.coordinator == self.commits.part.node {
+            let clock = self.tick();
+            self.commits.admit(commit, clock)?;
+        }
         let (epoch, work) = match what {
             Preparation::Change(change) => {
                 let edits = self.edits(container, &change)?;
@@ -108,6 +141,7 @@ impl PoolState {
         match self.commits.decisions.get(&commit.id) {
             Some(Some(_)) => Ok(()),
             _ if !decides => Ok(()),
+            None if commit.may_be_swept(self.commits.swept) => Err(commit.unknown()),
             _ => Err(given_up()),
         }
     }
@@ -136,6 +170,7 @@ impl PoolState {
         Ok(match self.commits.decisions.get(&commit.id) {
             Some(Some(epoch)) => Outcome::Committed(*epoch),
             None if self.commits.prepared().contains(&commit) => Outcome::Undecided,
+            None if commit.may_be_swept(self.commits.swept) => Outcome::Unknown,
             _ => Outcome::GivenUp,
         })
     }
@@ -144,5 +179,25 @@ impl PoolState {
         commit.check(self.commits.part)?;
         self.commits.decisions.remove(&commit.id);
         Ok(())
+    }
+
+    pub(super) fn decisions(&mut self, most: usize) -> Decisions {
+        self.pass(self.commits.swept);
+        let decided = |(id, epoch): (&CommitId, &Option<Epoch>)| Decided {
+            id: *id,
+            is_committed: epoch.is_some(),
+        };
+        let oldest = self.commits.decisions.iter().take(most).map(decided).collect();
+        Decisions { clock: self.tick(), is_full: self.commits.is_full(), oldest }
+    }
+
+    pub(super) fn sweep(&mut self, ids: &[CommitId]) {
+        for id in ids {
+            if self.commits.decisions.remove(id).is_some() {
+                self.commits.swept_count += 1;
+                let start = id.start().0.saturating_add(1);
+                self.commits.swept = self.commits.swept.max(Epoch(start));
+            }
+        }
     }
 }

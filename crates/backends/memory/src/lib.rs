@@ -14,8 +14,8 @@ use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, Outcome,
-    Preparation, ReadAt, StoredExtent,
+    AkeyRef, Anchor, Change, Commit, CommitId, Decisions, DkeyFetch, KeyFound, KeyQuery, KeyScope,
+    ListLimit, Outcome, Preparation, ReadAt, StoredExtent,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 use state::PoolState;
@@ -48,6 +48,20 @@ impl Memory {
         let targets = targets.max(1);
         let over_nodes = targets * part.nodes;
         Self { targets: over_nodes, state: Arc::new(Mutex::new(PoolState::new(targets, part))) }
+    }
+
+    /// Sets how many decisions about commits over several nodes it keeps, in place of
+    /// [`DECISIONS_MAX`](esker_types::limits::DECISIONS_MAX).
+    #[must_use]
+    pub fn with_decisions_max(self, most: usize) -> Self {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).commits.decisions_max = most;
+        self
+    }
+
+    /// Number of decisions that were swept.
+    #[must_use]
+    pub fn swept_decisions(&self) -> u64 {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).commits.swept_count
     }
 
     /// The pool with this name. It is created on first use and lasts as long as the process.
@@ -132,6 +146,17 @@ impl Pool for Memory {
 
     fn forget(&self, commit: Commit) -> Reply<'_, ()> {
         self.with(|state| state.forget(commit))
+    }
+
+    fn decisions(&self, most: usize) -> Reply<'_, Decisions> {
+        self.with(|state| Ok(state.decisions(most)))
+    }
+
+    fn sweep<'a>(&'a self, ids: &'a [CommitId]) -> Reply<'a, ()> {
+        self.with(|state| {
+            state.sweep(ids);
+            Ok(())
+        })
     }
 }
 

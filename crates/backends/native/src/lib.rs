@@ -18,8 +18,9 @@ use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, SnapshotInfo,
 };
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, Outcome,
-    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, View, Wanted, Write,
+    AkeyRef, Anchor, Change, Commit, CommitId, Decisions, DkeyFetch, KeyFound, KeyQuery, KeyScope,
+    ListLimit, Outcome, Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, View, Wanted,
+    Write,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::BTreeSet;
@@ -302,6 +303,14 @@ impl Pool for Native {
 
     fn forget(&self, commit: Commit) -> Reply<'_, ()> {
         self.0.with(|open| open.forget(commit))
+    }
+
+    fn decisions(&self, most: usize) -> Reply<'_, Decisions> {
+        self.0.with(|open| open.decisions(most))
+    }
+
+    fn sweep<'a>(&'a self, ids: &'a [CommitId]) -> Reply<'a, ()> {
+        self.0.with(|open| open.sweep(ids))
     }
 }
 

@@ -5,6 +5,7 @@
 //! by side. Nobody else takes part: if the client dies, whoever meets what it has prepared asks the coordinator, and
 //! commits or gives up in its place.
 use crate::nodes::{Member, SIDE_BY_SIDE, Shared, settled};
+use crate::sweep::renew;
 use esker_backend::{OpenContainer, Reply};
 use esker_os::executor::{side_by_side, task};
 use esker_types::ops::{Change, Commit, CommitId, Outcome, Preparation, ReadTokens, Write};
@@ -23,6 +24,9 @@ const ASK_AFTER: Duration = Duration::from_millis(50);
 
 /// Shortest and longest pause of an operation that waits for a commit.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(20));
+
+/// How often a commit starts before it fails, if its coordinator refuses each time.
+const STARTS_MAX: u32 = 8;
 
 /// What one node has to do.
 pub(crate) struct Share<'a> {
@@ -71,6 +75,8 @@ pub(crate) async fn commit(
         }
         return Err(error);
     }
+    // The commit has advanced the clock of the coordinator.
+    shared.members[first.node].clock.note(epoch);
     // Decided. A node that cannot be reached now is told later, by whoever meets what it has prepared.
     let told = on_all(shared, others, |member| member.pool().commit(commit, epoch)).await;
     if told.iter().all(Result::is_ok) {
@@ -89,8 +95,9 @@ async fn prepare(
     shares: &[Share<'_>],
     coordinator: u32,
 ) -> Result<(Commit, Epoch)> {
+    let clock = &shared.members[coordinator as usize].clock;
     let attempt = async |side_by_side: bool| {
-        let id = CommitId(esker_os::random_uuid()?);
+        let id = CommitId::new(clock.get(), esker_os::random_uuid()?);
         let commit = Commit { id, coordinator };
         let prepared = match side_by_side {
             true => prepare_together(parts, shares, commit).await,
@@ -101,10 +108,22 @@ async fn prepare(
         }
         prepared.map(|epoch| (commit, epoch))
     };
+    // The coordinator refuses ids that may be older than the decisions it still has, and when it has too many.
+    let accepted = async |side_by_side: bool| {
+        for _ in 1..STARTS_MAX {
+            match attempt(side_by_side).await {
+                Err(error) if error.kind() == ErrorKind::Again => {
+                    renew(shared, coordinator as usize).await?;
+                }
+                other => return other,
+            }
+        }
+        attempt(side_by_side).await
+    };
     match shares.len() {
-        ..=2 => attempt(false).await,
-        _ => match attempt(true).await {
-            Err(error) if error.kind() == ErrorKind::InDoubt => attempt(false).await,
+        ..=2 => accepted(false).await,
+        _ => match accepted(true).await {
+            Err(error) if error.kind() == ErrorKind::InDoubt => accepted(false).await,
             other => other,
         },
     }
@@ -147,6 +166,7 @@ async fn decide(coordinator: &Member, commit: Commit, epoch: Epoch) -> Result<()
         Err(error) if error.kind() != ErrorKind::TxRestart => {
             match pool.outcome(commit, true).await {
                 Ok(Outcome::Committed(_)) => Ok(()),
+                Ok(Outcome::Unknown) => Err(uncertain(coordinator)),
                 Ok(_) => Err(given_up()),
                 Err(_) => Err(unknown(coordinator, &error)),
             }
@@ -169,6 +189,16 @@ fn unknown(coordinator: &Member, error: &Error) -> Error {
         error.message()
     );
     Error::new(error.kind(), message)
+}
+
+#[cold]
+fn uncertain(coordinator: &Member) -> Error {
+    let message = format!(
+        "node {} does not know any more whether it has committed this change, as its reply was lost and it has removed old \
+         decisions since: read the data before you repeat the change",
+        coordinator.name
+    );
+    Error::new(ErrorKind::TxUncertain, message)
 }
 
 async fn give_up(shared: &Shared, shares: &[Share<'_>], commit: Commit) {
@@ -222,7 +252,13 @@ impl Doubt {
         shared.dial.pause(self.pause).await
     }
 
-    async fn resolve(&mut self, shared: &Shared, node: usize, decide: bool) -> Result<()> {
+    /// Asks what became of all that is prepared on `node`, and follows the answers.
+    pub(crate) async fn resolve(
+        &mut self,
+        shared: &Shared,
+        node: usize,
+        decide: bool,
+    ) -> Result<()> {
         let member = &shared.members[node];
         for commit in member.pool().prepared().await? {
             let Some(coordinator) = shared.members.get(commit.coordinator as usize) else {
@@ -233,7 +269,7 @@ impl Doubt {
                 // The coordinator has followed its own decision, and may have forgotten it by now.
                 Ok(_) if commit.coordinator as usize == node => {}
                 Ok(Outcome::Committed(epoch)) => member.pool().commit(commit, epoch).await?,
-                Ok(Outcome::GivenUp) => member.pool().give_up(commit).await?,
+                Ok(Outcome::GivenUp | Outcome::Unknown) => member.pool().give_up(commit).await?,
                 Err(error) => self.failed = Some(about(member, coordinator, &error)),
             }
         }

@@ -22,6 +22,7 @@ mod slots;
 mod socket;
 mod spread;
 mod survey;
+mod sweep;
 mod tagged;
 
 pub use absent::Absent;

@@ -5,6 +5,7 @@ use crate::map::Map;
 use crate::nodes_container::NodesContainer;
 use crate::peer::{Peer, RECONNECT_TIMEOUT};
 use crate::peer_container::PeerContainer;
+use crate::sweep::KnownClock;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Placement, Pool, Reply,
 };
@@ -54,6 +55,8 @@ impl Default for Patience {
 pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) access: MemberAccess,
+    /// The clock by which commits that it coordinates start.
+    pub(crate) clock: KnownClock,
 }
 
 /// How this process reaches a node.
@@ -165,7 +168,8 @@ impl Nodes {
             let capabilities = capabilities(map.targets);
             let (secret, dial) = (map.secret.clone(), Arc::clone(&dial));
             let peer = Peer::new(node.clone(), secret, capabilities, patience.reconnect, dial);
-            Member { name: node.name.clone(), access: MemberAccess::Away(Arc::new(peer)) }
+            let access = MemberAccess::Away(Arc::new(peer));
+            Member { name: node.name.clone(), access, clock: KnownClock::default() }
         };
         let mut members: Vec<Member> = map.nodes.iter().map(away).collect();
         for (number, pool) in own {

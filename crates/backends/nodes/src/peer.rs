@@ -8,7 +8,7 @@ use esker_backend::{
 };
 use esker_os::PerProcess;
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
-use esker_types::ops::{Commit, Outcome};
+use esker_types::ops::{Commit, CommitId, Decisions, Outcome};
 use esker_types::{Epoch, Error, ErrorKind, Result, Uuid};
 use esker_wire::handshake::Secret;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -273,5 +273,13 @@ impl Pool for Peer {
 
     fn forget(&self, commit: Commit) -> Reply<'_, ()> {
         resent!(self, remote => remote.forget(commit).await)
+    }
+
+    fn decisions(&self, most: usize) -> Reply<'_, Decisions> {
+        resent!(self, remote => remote.decisions(most).await)
+    }
+
+    fn sweep<'a>(&'a self, ids: &'a [CommitId]) -> Reply<'a, ()> {
+        resent!(self, remote => remote.sweep(ids).await)
     }
 }

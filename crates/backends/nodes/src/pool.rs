@@ -6,7 +6,7 @@ use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
-use esker_types::ops::{Commit, Outcome, ReadTokens};
+use esker_types::ops::{Commit, CommitId, Decisions, Outcome, ReadTokens};
 use esker_types::{Epoch, Error, Result};
 use esker_wire::message::{self, MetadataRequest, PoolRequest, Request};
 use std::sync::Arc;
@@ -197,5 +197,16 @@ impl Pool for Remote {
 
     fn forget(&self, commit: Commit) -> Reply<'_, ()> {
         self.ask(PoolRequest::Forget(commit), done)
+    }
+
+    fn decisions(&self, most: usize) -> Reply<'_, Decisions> {
+        self.ask(PoolRequest::Decisions(most as u64), |reply| match reply {
+            message::Reply::Decisions(decisions) => Some(decisions),
+            _ => None,
+        })
+    }
+
+    fn sweep<'a>(&'a self, ids: &'a [CommitId]) -> Reply<'a, ()> {
+        self.ask(PoolRequest::Sweep(ids.to_vec()), done)
     }
 }

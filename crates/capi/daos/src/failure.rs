@@ -11,7 +11,6 @@ const QUOTA: c_int = -1046;
 const NO_SERVICE: c_int = -2039;
 const AGENT_INCOMPATIBLE: c_int = -2029;
 const AGENT_SILENT: c_int = -2034;
-const UNCERTAIN: c_int = -2033;
 const NO_CERTIFICATE: c_int = -2043;
 const BAD_CERTIFICATE: c_int = -2044;
 const NO_CONTAINER: c_int = -2050;
@@ -37,7 +36,6 @@ pub(crate) fn kind_of(code: c_int) -> ErrorKind {
         UNREACHABLE | NO_REPLY | EXCLUDED | NO_SERVICE | AGENT_SILENT => ErrorKind::TimedOut,
         QUOTA => ErrorKind::NoSpace,
         AGENT_INCOMPATIBLE => ErrorKind::Incompatible,
-        UNCERTAIN => ErrorKind::InDoubt,
         NO_CERTIFICATE | BAD_CERTIFICATE => ErrorKind::NoPermission,
         NO_CONTAINER | CONTAINER_LEAVES => ErrorKind::NotFound,
         STALE => ErrorKind::Again,

@@ -35,7 +35,7 @@ impl Drop for Folder {
     }
 }
 
-fn secret() -> Secret {
+pub(crate) fn secret() -> Secret {
     Secret::new([3; 32])
 }
 

@@ -8,6 +8,7 @@ mod world;
 
 use esker_testing::{Random, linear, seed};
 use esker_testkit::faulty::Fault;
+use esker_types::limits::DECISIONS_MAX;
 use world::{Plan, Register, simulate};
 
 /// Environment variable with the number of simulations of each kind.
@@ -30,12 +31,15 @@ fn unexplained(registers: &[Register]) -> Vec<&Register> {
     registers.iter().filter(|register| !is_explained(register)).collect()
 }
 
-fn histories_are_linearizable(engines: usize) {
-    let mut random = Random::new(seed(), engines as u64);
+fn histories_are_linearizable(engines: usize, decisions_max: usize) {
+    let mut random = Random::new(seed(), (engines + decisions_max % DECISIONS_MAX) as u64);
     let (mut known, mut unknown, mut troubles) = (0, 0, 0);
     let (mut done, mut undone, mut audits) = (0, 0, 0);
+    let (mut swept, mut uncertain) = (0, 0);
     for round in 0..rounds() {
-        let plan = Plan { seed: random.draw(), engines, fault: Fault::None };
+        let is_swept = decisions_max < DECISIONS_MAX;
+        let fault = if is_swept { Fault::NeverForgets } else { Fault::None };
+        let plan = Plan { seed: random.draw(), engines, fault, decisions_max };
         let outcome = simulate(plan);
         assert_eq!(outcome.wrong, None, "round {round}, {plan:?}");
         let wrong = unexplained(&outcome.registers);
@@ -46,9 +50,13 @@ fn histories_are_linearizable(engines: usize) {
         done += outcome.ledger.done.len();
         undone += outcome.ledger.undone.len();
         audits += outcome.ledger.audits;
+        swept += outcome.swept;
+        uncertain += outcome.uncertain;
     }
     println!("{known} operations with a result, {unknown} without, {troubles} troubles");
     println!("{done} transactions done, {undone} not, {audits} audits");
+    println!("{swept} decisions swept, {uncertain} commits with an unknown outcome");
+    assert_eq!(swept > 0, decisions_max < DECISIONS_MAX);
     // A network in which nothing works, or nothing fails, would show nothing.
     assert!(known > 100 * rounds() && unknown > 0 && troubles > rounds(), "{known} {unknown}");
     assert!(done > 10 * rounds() as usize && undone > 0 && audits > rounds());
@@ -56,17 +64,23 @@ fn histories_are_linearizable(engines: usize) {
 
 #[test]
 fn histories_on_one_engine_are_linearizable() {
-    histories_are_linearizable(1);
+    histories_are_linearizable(1, DECISIONS_MAX);
 }
 
 #[test]
 fn histories_on_a_pool_over_three_engines_are_linearizable() {
-    histories_are_linearizable(3);
+    histories_are_linearizable(3, DECISIONS_MAX);
+}
+
+/// All clients die before they forget a decision, and so few are kept that they are swept while clients still ask for them.
+#[test]
+fn histories_are_linearizable_while_decisions_are_swept() {
+    histories_are_linearizable(3, 1);
 }
 
 #[test]
 fn a_seed_replays() {
-    let plan = Plan { seed: seed(), engines: 3, fault: Fault::None };
+    let plan = Plan { seed: seed(), engines: 3, fault: Fault::NeverForgets, decisions_max: 1 };
     let [first, second] = [simulate(plan), simulate(plan)];
     assert!(first.registers == second.registers, "the same seed, another history");
     let other = simulate(Plan { seed: !seed(), ..plan });
@@ -77,7 +91,8 @@ fn a_seed_replays() {
 fn is_found(fault: Fault) {
     let mut random = Random::new(seed(), 7);
     let found = (0..ROUNDS_TO_FIND).any(|_| {
-        let outcome = simulate(Plan { seed: random.draw(), engines: 1, fault });
+        let outcome =
+            simulate(Plan { seed: random.draw(), engines: 1, fault, decisions_max: DECISIONS_MAX });
         outcome.wrong.is_some() || !unexplained(&outcome.registers).is_empty()
     });
     assert!(found, "{fault:?} was not found");

@@ -9,6 +9,7 @@ use esker_testing::Random;
 use esker_testing::linear::{Action, Operation};
 use esker_testkit::faulty::{Fault, Faulty};
 use esker_types::info::{ContainerRef, OpenMode, Part};
+use esker_types::limits::DECISIONS_MAX;
 use esker_types::ops::{
     Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
 };
@@ -51,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) engines: usize,
     pub(crate) fault: Fault,
+    /// Decisions about commits over nodes that a node keeps.
+    pub(crate) decisions_max: usize,
 }
 
 /// What came of it.
@@ -58,6 +61,10 @@ pub(crate) struct Outcome {
     pub(crate) registers: Vec<Register>,
     pub(crate) troubles: u64,
     pub(crate) ledger: Ledger,
+    /// Decisions that were swept.
+    pub(crate) swept: u64,
+    /// Commits whose outcome was unknown.
+    pub(crate) uncertain: u64,
     /// What must not be: an error that nothing explains, or lists that no transactions have made.
     pub(crate) wrong: Option<String>,
 }
@@ -76,11 +83,14 @@ struct History {
     moment: u64,
     registers: Vec<Register>,
     ledger: Ledger,
+    uncertain: u64,
     wrong: Option<String>,
 }
 
 /// What clients share.
 struct World {
+    plan: Plan,
+    parts: Vec<Memory>,
     map: Map,
     network: Arc<Network>,
     history: Mutex<History>,
@@ -93,14 +103,15 @@ struct World {
 pub(crate) fn simulate(plan: Plan) -> Outcome {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
-    let (troubles, history) = runtime.block_on(async {
+    let (troubles, swept, history) = runtime.block_on(async {
         let world = Arc::new(World::new(plan));
         let lived = tokio::time::timeout(HANG, live(&world, plan.seed)).await;
         let troubles = lived.expect("a simulation that ends");
-        (troubles, std::mem::take(&mut *world.history()))
+        let swept = world.parts.iter().map(Memory::swept_decisions).sum();
+        (troubles, swept, std::mem::take(&mut *world.history()))
     });
-    let History { registers, ledger, wrong, .. } = history;
-    Outcome { registers, troubles, ledger, wrong }
+    let History { registers, ledger, uncertain, wrong, .. } = history;
+    Outcome { registers, troubles, ledger, swept, uncertain, wrong }
 }
 
 /// Lets clients work while trouble happens, then reads everything. Returns the number of troubles.
@@ -163,12 +174,16 @@ impl World {
     fn new(plan: Plan) -> Self {
         let secret = Secret::new([1; 32]);
         let uuid = |node: usize| Uuid([node as u8 + 1; 16]);
-        let pool = |node| {
+        let part = |node| {
             let part = Part { node: node as u32, nodes: plan.engines as u32 };
-            let memory: Arc<dyn Pool> = Arc::new(Memory::part(2, part));
+            Memory::part(2, part).with_decisions_max(plan.decisions_max)
+        };
+        let parts: Vec<Memory> = (0..plan.engines).map(part).collect();
+        let pool = |(node, memory): (usize, &Memory)| {
+            let memory: Arc<dyn Pool> = Arc::new(memory.clone());
             (Arc::new(Faulty::on(memory, plan.fault)) as Arc<dyn Pool>, uuid(node))
         };
-        let pools = (0..plan.engines).map(pool).collect();
+        let pools = parts.iter().enumerate().map(pool).collect();
         let network = Network::new(Random::new(plan.seed, 1), secret.clone(), pools);
         let node = |node: usize| Node {
             name: format!("n{node}"),
@@ -181,7 +196,7 @@ impl World {
         let named = |register: u64| Register { name: name(register), ..Register::default() };
         let registers = (0..VALUES + PIECES).map(named).collect();
         let history = Mutex::new(History { registers, ..History::default() });
-        Self { map, network: Arc::new(network), history }
+        Self { plan, parts, map, network: Arc::new(network), history }
     }
 
     fn history(&self) -> MutexGuard<'_, History> {
@@ -228,7 +243,11 @@ impl World {
     /// Errors other than those of lost connections are defects.
     fn note(&self, error: &Error) {
         let lost = [ErrorKind::Io, ErrorKind::TimedOut, ErrorKind::InDoubt];
-        if !lost.contains(&error.kind()) {
+        let swept = [ErrorKind::TxUncertain, ErrorKind::NoSpace];
+        self.history().uncertain += u64::from(error.kind() == ErrorKind::TxUncertain);
+        let expected = lost.contains(&error.kind())
+            || self.plan.decisions_max < DECISIONS_MAX && swept.contains(&error.kind());
+        if !expected {
             self.history().wrong.get_or_insert_with(|| format!("{:?}: {error}", error.kind()));
         }
     }

@@ -14,12 +14,14 @@ mod replies;
 mod resolve;
 mod snapshots;
 mod stage;
+mod watermark;
 
 pub(crate) use coordinate::{committed_alone, coordinated, doubt_prepared, recover, settle};
 pub(crate) use decision::is_sound_decision;
 pub(crate) use intent::Intent;
 pub(crate) use prepared::{Prepared, all as all_prepared, staged_on};
 pub(crate) use replies::is_sound as is_sound_reply;
+pub(crate) use watermark::{is_sound_watermark, mend_watermark};
 
 use crate::shard::Target;
 use crate::shard::change::Change;

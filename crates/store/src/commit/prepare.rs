@@ -6,10 +6,10 @@
 //! reads or changes the index of a target goes through the doubt. What does not (pages that move between index and data)
 //! touches tables of its own.
 use super::coordinate::{begin_unchanged, finish, intent_key, while_held};
-use super::decision::{Decision, decision_key};
+use super::decision::Decision;
 use super::prepared::{Prepared, PreparedPart, PreparedSnapshot, prepared_key};
 use super::stage::Staged;
-use super::{apply, intent, stage};
+use super::{apply, intent, stage, watermark};
 use crate::index::txn::WriteTxn;
 use crate::shard::change::{Change, headroom_pages, with_room};
 use crate::shard::container::Container;
@@ -41,7 +41,8 @@ impl OpenPool {
     /// changed that was read. Preparing it again does nothing. Returns the epoch of the preparation.
     ///
     /// # Errors
-    /// As [`OpenPool::write`]; `InDoubt` if another commit is prepared on a target; `TxRestart` if it was given up;
+    /// As [`OpenPool::write`]; `InDoubt` if another commit is prepared on a target; `TxRestart` if it was given up; `Again`
+    /// if this node coordinates it and cannot accept it, see [`OpenPool::decisions`];
     /// `NotSupported` if the pool is no part of one over several nodes.
     pub fn prepare_change(
         &self,
@@ -99,12 +100,13 @@ impl OpenPool {
     /// The epoch of a commit that is prepared or committed already.
     ///
     /// # Errors
-    /// `TxRestart` if others have given it up.
+    /// `TxRestart` if others have given it up; `Again` if this node coordinates it and cannot accept it.
     fn prepared_before(&self, commit: Commit) -> Result<Option<Epoch>> {
         if let Some(found) = self.find_prepared(commit.id)? {
             return Ok(Some(found.epoch));
         }
         match self.find_decision(commit.id)? {
+            None if self.decides(commit) => self.admit(commit).map(|()| None),
             None => Ok(None),
             Some((_, Decision::Committed(epoch))) => Ok(Some(epoch)),
             Some((_, Decision::GivenUp)) => Err(given_up()),
@@ -220,8 +222,7 @@ impl<'p> Preparing<'p> {
         let Some(first) = txns.first_mut() else { return Ok(0) };
         let numbers: Vec<u32> = prepared.targets().collect();
         let steps: Vec<_> = prepared.parts.iter().map(|part| part.steps.clone()).collect();
-        let key = decision_key(self.commit.id);
-        first.put(&key, &Decision::Committed(prepared.epoch).encode(&key))?;
+        watermark::record(first, self.commit.id, Decision::Committed(prepared.epoch))?;
         first.put(&intent_key(), &intent::encode(prepared.epoch, &numbers, &steps))?;
         let [txn, ..] = txns else { return Ok(0) };
         Ok(self.targets[0].pages(txn)?.0.saturating_sub(before))

@@ -5,10 +5,10 @@
 //! arrive late. A preparation that arrives after its commit was resolved has a later epoch than that commit, since the
 //! clock of the node has passed it: it is recognized by that, and given up.
 use super::coordinate::{INTENT_KEPT_MAX, forget_intent, intent_key, repeat, while_held};
-use super::decision::{Decision, decision_key};
+use super::decision::Decision;
 use super::prepare::given_up;
 use super::prepared::{Prepared, PreparedPart, prepared_key};
-use super::{intent, prepared};
+use super::{intent, prepared, watermark};
 use crate::format::keys::{Key, Table};
 use crate::index::txn::{Txn, WriteTxn};
 use crate::shard::change::{IndexEdit, note_versions, with_room};
@@ -35,7 +35,8 @@ impl OpenPool {
     /// Commits what is prepared, at `epoch`, the latest of all its nodes. Does nothing if nothing is prepared.
     ///
     /// # Errors
-    /// `TxRestart` on the node that decides, if the commit was given up; `Invalid` for an impossible epoch.
+    /// `TxRestart` on the node that decides, if the commit was given up; `TxUncertain` there, if it may have been, and its
+    /// decision was swept; `Invalid` for an impossible epoch.
     pub fn commit_prepared(&self, commit: Commit, epoch: Epoch) -> Result<()> {
         self.expect_part(commit)?;
         if epoch.0 & PREPARED != 0 {
@@ -56,6 +57,7 @@ impl OpenPool {
         match decided {
             _ if !self.decides(commit) => Ok(()),
             Some((_, Decision::Committed(_))) => Ok(()),
+            None if self.may_be_swept(commit)? => Err(commit.unknown()),
             _ => Err(given_up()),
         }
     }
@@ -87,6 +89,7 @@ impl OpenPool {
         }
         Ok(match self.find_decision(commit.id)? {
             Some((_, Decision::Committed(epoch))) => Outcome::Committed(epoch),
+            None if self.may_be_swept(commit)? => Outcome::Unknown,
             _ => Outcome::GivenUp,
         })
     }
@@ -110,14 +113,14 @@ impl OpenPool {
             target.with_room(|| {
                 // Also if another commit is prepared on the target: that one does not depend on this key.
                 let mut txn = target.begin_in_doubt()?;
-                txn.delete(&decision_key(commit.id))?;
+                watermark::erase(&mut txn, commit.id)?;
                 txn.commit()
             })?;
         }
         Ok(())
     }
 
-    fn decides(&self, commit: Commit) -> bool {
+    pub(super) fn decides(&self, commit: Commit) -> bool {
         commit.coordinator == self.superblock.part.node
     }
 
@@ -241,9 +244,8 @@ impl Resolving<'_> {
             Verdict::GiveUp { remembered: true } => Decision::GivenUp,
             Verdict::GiveUp { remembered: false } => return Ok(()),
         };
-        let key = decision_key(id);
         match self.pool.decides(self.found.commit) {
-            true => txn.put(&key, &decision.encode(&key)),
+            true => watermark::record(txn, id, decision),
             false => Ok(()),
         }
     }
@@ -280,4 +282,4 @@ fn given_back(part: &PreparedPart, txn: &Txn) -> Result<Vec<IndexEdit>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -43,13 +43,15 @@ pub(crate) enum Table {
     Snapshot = b'S',
     /// Commits over several nodes that this node has decided about.
     Decision = b'V',
+    /// Which decisions may have been swept, and the number of those that are kept.
+    Watermark = b'M',
     /// Destroyed containers and snapshots whose content is still to be freed.
     Destroyed = b'X',
 }
 
 impl Table {
     /// All of them.
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Attribute,
         Self::Arrays,
         Self::Block,
@@ -63,6 +65,7 @@ impl Table {
         Self::Oid,
         Self::Prepared,
         Self::Decision,
+        Self::Watermark,
         Self::ReservedPages,
         Self::Reply,
         Self::Segment,

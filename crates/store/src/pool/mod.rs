@@ -28,6 +28,7 @@ use crate::shared::control::{self, Control};
 use crate::shared::double_open;
 use crate::shared::leases::Leases;
 use esker_os::{self as fork, ForkLock, PerProcess};
+use esker_types::limits::DECISIONS_MAX;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -180,6 +181,7 @@ impl OpenPool {
             handles: Mutex::default(),
             leases: Leases::default(),
             is_left_over: AtomicBool::new(false),
+            decisions_max: AtomicU64::new(DECISIONS_MAX as u64),
             generation: fork::generation(),
             stamped: AtomicU64::new(0),
             closed: Closed::default(),

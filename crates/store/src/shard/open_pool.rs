@@ -25,6 +25,9 @@ pub struct OpenPool {
     pub(crate) leases: Leases,
     /// What was destroyed could not be emptied, because of a commit over several nodes.
     pub(crate) is_left_over: AtomicBool,
+    /// Decisions about commits over several nodes that it keeps. Tests set fewer than
+    /// [`DECISIONS_MAX`](esker_types::limits::DECISIONS_MAX).
+    pub(crate) decisions_max: AtomicU64,
     pub(crate) generation: u64,
     /// The last stamp of the indexes that it recorded.
     pub(crate) stamped: AtomicU64,

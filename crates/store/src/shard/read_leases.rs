@@ -277,7 +277,7 @@ mod tests {
     }
 
     fn commit(number: u8) -> Commit {
-        Commit { id: CommitId(Uuid([number; 16])), coordinator: 0 }
+        Commit { id: CommitId::new(Epoch(0), Uuid([number; 16])), coordinator: 0 }
     }
 
     #[test]

@@ -3,7 +3,7 @@ use super::store::refused;
 use crate::parts::Parts;
 use esker_backend::Pool;
 use esker_types::info::Part;
-use esker_types::ops::{Change, Outcome, Preparation, ReadAt, ReadTokens, View};
+use esker_types::ops::{Change, Commit, Decided, Outcome, Preparation, ReadAt, ReadTokens, View};
 use esker_types::{Epoch, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +22,13 @@ macro_rules! checks {
 /// # Panics
 /// If the backend violates a requirement.
 pub fn commits(make: MakePart<'_>) {
-    let checks: [Check; 9] = checks![
+    let checks: [Check; 11] = checks![
         what_is_prepared_is_in_doubt_until_it_is_resolved,
         what_is_given_up_has_no_effect,
         the_coordinator_decides_once,
         what_others_have_given_up_cannot_be_committed,
+        swept_decision_is_unknown,
+        late_copies_of_a_swept_commit_have_no_effect,
         a_preparation_that_is_late_has_no_effect,
         what_was_read_must_not_change,
         what_a_dead_client_left_is_resolved,
@@ -52,6 +54,9 @@ pub fn takes_no_part(pool: Arc<dyn Pool>) {
         refused(parts.pool(0).give_up(commit).wait(), ErrorKind::NotSupported);
         refused(parts.pool(0).outcome(commit, true).wait(), ErrorKind::NotSupported);
         refused(parts.pool(0).forget(commit).wait(), ErrorKind::NotSupported);
+        // Nothing is decided, so a native pool on one node has nothing to refuse.
+        let decisions = parts.pool(0).decisions(9).wait();
+        assert!(decisions.is_err() || decisions.is_ok_and(|listed| listed.oldest.is_empty()));
     });
     assert!(asked.is_ok(), "commits: unexpected error: {asked:?}");
 }
@@ -136,6 +141,67 @@ fn what_others_have_given_up_cannot_be_committed(parts: &Parts) -> Result<()> {
     parts.pool(0).forget(commit).wait()?;
     refused(parts.pool(0).commit(commit, late).wait(), ErrorKind::TxRestart);
     assert_eq!(parts.try_get(0, 0, ReadAt::LATEST)?, 0);
+    Ok(())
+}
+
+/// Prepares a commit on both nodes, and commits it on the first. Its client goes no further.
+fn abandon(parts: &Parts, value: u64) -> Result<(Commit, Epoch)> {
+    let commit = parts.new_commit(0);
+    let prepare = |node| parts.prepare_put(commit, (node, 0, value), None);
+    let epoch = prepare(0)?.max(prepare(1)?);
+    parts.pool(0).commit(commit, epoch).wait()?;
+    Ok((commit, epoch))
+}
+
+fn swept_decision_is_unknown(parts: &Parts) -> Result<()> {
+    let pool = parts.pool(0);
+    let older = parts.new_commit(0);
+    let (commit, epoch) = abandon(parts, 7)?;
+    let listed = pool.decisions(9).wait()?;
+    assert_eq!(listed.oldest, [Decided { id: commit.id, is_committed: true }]);
+    assert!(!listed.is_full && listed.clock > epoch);
+    assert_eq!(pool.decisions(0).wait()?.oldest, []);
+    parts.resolve(1, false)?;
+    pool.sweep(&[commit.id]).wait()?;
+    for _ in 0..2 {
+        refused(pool.commit(commit, epoch).wait(), ErrorKind::TxUncertain);
+        assert_eq!(pool.outcome(commit, true).wait()?, Outcome::Unknown);
+        assert_eq!(pool.decisions(9).wait()?.oldest, []);
+        pool.sweep(&[commit.id]).wait()?;
+        pool.forget(commit).wait()?;
+    }
+    // An older client has to ask for the clock before it commits.
+    refused(parts.prepare_put(older, (0, 0, 8), None), ErrorKind::Again);
+    let ahead = parts.commit_from(Epoch(u64::MAX), 0);
+    refused(parts.prepare_put(ahead, (0, 0, 8), None), ErrorKind::Again);
+    let newer = parts.commit_from(pool.decisions(0).wait()?.clock, 0);
+    assert_eq!(pool.outcome(newer, true).wait()?, Outcome::GivenUp);
+    let epoch = parts.prepare_put(newer, (0, 0, 8), None)?;
+    pool.commit(newer, epoch).wait()?;
+    assert_eq!([parts.get(0, 0, ReadAt::LATEST)?, parts.get(1, 0, ReadAt::LATEST)?], [8, 7]);
+    Ok(())
+}
+
+fn late_copies_of_a_swept_commit_have_no_effect(parts: &Parts) -> Result<()> {
+    let given_up = parts.new_commit(0);
+    parts.prepare_put(given_up, (0, 0, 6), None)?;
+    parts.pool(0).outcome(given_up, true).wait()?;
+    let (commit, epoch) = abandon(parts, 7)?;
+    parts.resolve(1, false)?;
+    parts.pool(0).sweep(&[given_up.id, commit.id]).wait()?;
+    for (late, value) in [(given_up, 6), (commit, 7)] {
+        for node in [0, 1] {
+            parts.put(node, 0, 8)?;
+        }
+        refused(parts.prepare_put(late, (0, 0, value), None), ErrorKind::Again);
+        // The other nodes have no decisions. They ask the coordinator.
+        parts.prepare_put(late, (1, 0, value), None)?;
+        refused(parts.pool(0).commit(late, epoch).wait(), ErrorKind::TxUncertain);
+        parts.resolve(1, false)?;
+        for node in [0, 1] {
+            assert_eq!(parts.try_get(node, 0, ReadAt::LATEST)?, 8, "node {node}");
+        }
+    }
     Ok(())
 }
 

@@ -9,7 +9,7 @@ mod read;
 mod write;
 
 pub use buffers::{Sink, Source};
-pub use commit::{Commit, CommitId, Outcome, Preparation};
+pub use commit::{Commit, CommitId, Decided, Decisions, Outcome, Preparation};
 pub use list::{AkeyRef, Anchor, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent};
 pub use read::{
     DkeyFetch, Fetch, FetchReply, FetchRequest, ReadAt, ReadLease, ReadTokens, View, Wanted,

@@ -2,7 +2,9 @@
 //! allowed and beyond.
 use esker_testing::Random;
 use esker_types::info::{ContainerRef, OpenMode};
-use esker_types::ops::{Anchor, ChangeId, Commit, CommitId, Cond, Edge, KeyQuery, ListLimit, View};
+use esker_types::ops::{
+    Anchor, ChangeId, Commit, CommitId, Cond, Decided, Decisions, Edge, KeyQuery, ListLimit, View,
+};
 use esker_types::{Checksum, Epoch, Extent, KeyBatch, ObjectClass, ObjectId, ObjectType, Uuid};
 use esker_wire::message::{
     AkeyReply, AkeyRequest, At, ChangeRequest, ContainerRequest, DkeyRequest, Handle,
@@ -280,6 +282,10 @@ impl Draw<'_> {
             7 => Request::Pool(PoolRequest::Outcome(self.commit(), self.flag())),
             8 => Request::Pool(PoolRequest::Forget(self.commit())),
             9 => Request::Pool(PoolRequest::Prepared),
+            10 if self.flag() => Request::Pool(PoolRequest::Decisions(self.number())),
+            10 if self.0.one_in(4) => {
+                Request::Pool(PoolRequest::Sweep(self.list(|draw| draw.commit().id)))
+            }
             _ => return self.request(),
         };
         encode(&request).expect("a request")
@@ -296,7 +302,7 @@ impl Draw<'_> {
     /// A response, mostly to a fetch.
     pub(crate) fn response(&mut self) -> Vec<u8> {
         let keys = |draw: &mut Self| draw.list(Self::key).into_iter().map(<[u8]>::to_vec).collect();
-        let reply = match self.0.below(9) {
+        let reply = match self.0.below(10) {
             0 => Reply::Done,
             1 => Reply::Number(self.number()),
             2 => Reply::Epoch(Epoch(self.number())),
@@ -307,6 +313,12 @@ impl Draw<'_> {
             }
             4 => Reply::Found(None),
             5 => Reply::Names(vec!["a".repeat(self.0.below(9) as usize)]),
+            6 => Reply::Decisions(Decisions {
+                clock: Epoch(self.number()),
+                is_full: self.flag(),
+                oldest: self
+                    .list(|draw| Decided { id: draw.commit().id, is_committed: draw.flag() }),
+            }),
             _ => Reply::Fetched((0..self.0.within(1..4)).map(|_| self.found()).collect()),
         };
         encode(&Response { reply, tokens: keys(self) }).expect("a response")

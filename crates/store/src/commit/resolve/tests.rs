@@ -1,5 +1,6 @@
 //! Commits over several nodes, as one of the nodes sees them.
 use super::*;
+use crate::commit::decision::decision_key;
 use crate::shard::container::Container;
 use crate::tests::Scratch;
 use crate::{ContainerSpec, Pool, ReadVersion};
@@ -13,7 +14,7 @@ use esker_types::{ObjectClass, ObjectId, ObjectType, Uuid};
 const LARGE: usize = 4000;
 
 /// Node `node` of two, with three targets.
-fn part(node: u32) -> Scratch {
+pub(in crate::commit) fn part(node: u32) -> Scratch {
     Scratch::new(24 << 20, |spec| {
         spec.targets = Some(3);
         spec.segment_bytes = Some(256 << 10);
@@ -21,18 +22,18 @@ fn part(node: u32) -> Scratch {
     })
 }
 
-fn container(pool: &OpenPool) -> Container {
+pub(in crate::commit) fn container(pool: &OpenPool) -> Container {
     let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
     pool.create_container(&spec).unwrap();
     reopened(pool)
 }
 
-fn reopened(pool: &OpenPool) -> Container {
+pub(in crate::commit) fn reopened(pool: &OpenPool) -> Container {
     pool.open_container(ContainerRef::Label("c"), OpenMode::ReadWrite).unwrap()
 }
 
-fn commit(number: u8, coordinator: u32) -> Commit {
-    Commit { id: CommitId(Uuid([number; 16])), coordinator }
+pub(in crate::commit) fn commit(number: u8, coordinator: u32) -> Commit {
+    Commit { id: CommitId::new(Epoch(0), Uuid([number; 16])), coordinator }
 }
 
 fn oid() -> ObjectId {
@@ -40,7 +41,7 @@ fn oid() -> ObjectId {
 }
 
 /// Prepares a value for each of `targets`.
-fn prepare(
+pub(in crate::commit) fn prepare(
     pool: &OpenPool,
     container: &Container,
     commit: Commit,
@@ -72,11 +73,11 @@ fn read(pool: &OpenPool, container: &Container, target: u32, at: ReadAt<'_>) -> 
     Ok((size > 0).then_some(bytes[0]))
 }
 
-fn latest(pool: &OpenPool, container: &Container) -> [Option<u8>; 3] {
+pub(in crate::commit) fn latest(pool: &OpenPool, container: &Container) -> [Option<u8>; 3] {
     [0, 1, 2].map(|target| read(pool, container, target, ReadAt::LATEST).unwrap())
 }
 
-fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
+pub(in crate::commit) fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
     result.unwrap_err().kind()
 }
 
@@ -85,13 +86,13 @@ fn free(pool: &OpenPool) -> u64 {
 }
 
 /// Nothing is damaged, and every byte is counted.
-fn expect_sound(pool: &Scratch) {
+pub(in crate::commit) fn expect_sound(pool: &Scratch) {
     let report = Pool::check(&pool.path(), false, &mut |_, _| {}).unwrap();
     assert_eq!((report.problems, report.lost_bytes), (Vec::new(), 0));
 }
 
 /// As if the machine had been restarted.
-fn restart(pool: &mut Scratch) {
+pub(in crate::commit) fn restart(pool: &mut Scratch) {
     pool.close();
     let control = std::fs::File::options().write(true).open(pool.path().join("control"));
     std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 16], 0).unwrap();

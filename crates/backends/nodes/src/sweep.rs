@@ -1,0 +1,104 @@
+//! Sweeps of decisions about commits, and the clocks by which new commits start.
+//!
+//! Engines do not talk to each other, so the client that is refused by a full node does it. It lists the oldest decisions,
+//! then asks all other nodes what they have prepared. A commit was prepared on all its nodes before it was decided: a node
+//! that does not list it has followed the decision.
+use crate::commit::Doubt;
+use crate::nodes::{Member, SIDE_BY_SIDE, Shared};
+use esker_os::executor::{side_by_side, task};
+use esker_types::limits::DECISIONS_SWEPT_MAX;
+use esker_types::ops::{CommitId, Decided};
+use esker_types::{Epoch, Error, ErrorKind, Result};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The clock of a node, as this client last knew it.
+#[derive(Default)]
+pub(crate) struct KnownClock(AtomicU64);
+
+impl KnownClock {
+    pub(crate) fn get(&self) -> Epoch {
+        Epoch(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Notes an epoch that the node gave out.
+    pub(crate) fn note(&self, epoch: Epoch) {
+        self.0.fetch_max(epoch.0, Ordering::Relaxed);
+    }
+
+    /// Replaces what was known. The clock of a node may go back if its machine restarts.
+    fn replace(&self, epoch: Epoch) {
+        self.0.store(epoch.0, Ordering::Relaxed);
+    }
+}
+
+/// After a node has refused to prepare a commit that it would coordinate: asks for its clock, and makes room for another
+/// decision.
+///
+/// # Errors
+/// `NoSpace` if nothing can be removed, because another node cannot be reached; those of asking the node.
+pub(crate) async fn renew(shared: &Shared, coordinator: usize) -> Result<()> {
+    let member = &shared.members[coordinator];
+    let mut found = member.pool().decisions(0).await?;
+    if found.is_full {
+        sweep(shared, coordinator).await?;
+        found = member.pool().decisions(0).await?;
+    }
+    member.clock.replace(found.clock);
+    Ok(())
+}
+
+async fn sweep(shared: &Shared, coordinator: usize) -> Result<()> {
+    let member = &shared.members[coordinator];
+    let oldest = member.pool().decisions(DECISIONS_SWEPT_MAX).await?.oldest;
+    let (needed, lost) = needed(shared, coordinator).await;
+    let may_go = |decided: &&Decided| {
+        !decided.is_committed || lost.is_none() && !needed.contains(&decided.id)
+    };
+    let ids: Vec<CommitId> = oldest.iter().filter(may_go).map(|decided| decided.id).collect();
+    match lost {
+        Some((lost, error)) if ids.is_empty() && !oldest.is_empty() => {
+            Err(kept_for(member, lost, &error))
+        }
+        _ => member.pool().sweep(&ids).await,
+    }
+}
+
+/// The commits that other nodes have prepared, after they have followed all decisions that could be found; and a node that
+/// could not be asked.
+async fn needed(
+    shared: &Shared,
+    coordinator: usize,
+) -> (BTreeSet<CommitId>, Option<(&Member, Error)>) {
+    let others: Vec<usize> =
+        (0..shared.members.len()).filter(|node| *node != coordinator).collect();
+    let tasks = others.iter().map(|node| task(prepared_on(shared, *node)));
+    let asked = side_by_side(tasks.collect(), SIDE_BY_SIDE).await;
+    let (mut needed, mut lost) = (BTreeSet::new(), None);
+    for (node, prepared) in others.into_iter().zip(asked) {
+        match prepared {
+            Ok(prepared) => needed.extend(prepared),
+            Err(error) => lost = Some((&shared.members[node], error)),
+        }
+    }
+    (needed, lost)
+}
+
+async fn prepared_on(shared: &Shared, node: usize) -> Result<Vec<CommitId>> {
+    Doubt::default().resolve(shared, node, false).await?;
+    let prepared = shared.members[node].pool().prepared().await?;
+    Ok(prepared.into_iter().map(|commit| commit.id).collect())
+}
+
+#[cold]
+fn kept_for(member: &Member, lost: &Member, error: &Error) -> Error {
+    let message = format!(
+        "node {} has no room for decisions about more commits over nodes (DECISIONS_MAX), and node {}, which may need \
+         those it has, cannot be asked: start the engine of node {} ({})",
+        member.name,
+        lost.name,
+        lost.name,
+        error.message()
+    );
+    Error::new(ErrorKind::NoSpace, message)
+}

@@ -1,0 +1,116 @@
+//! Sweeps of decisions about commits over nodes. All clients die between commit and forget: the engines of these pools forget
+//! nothing, and keep few decisions.
+use super::{IMPATIENT, NODES, RUNTIME, one_on_each, open_new, served};
+use esker::types::ErrorKind;
+use esker::types::info::{ContainerRef, OpenMode, Part};
+use esker::types::ops::{Change, Commit, CommitId, Cond, Outcome, Preparation};
+use esker::types::{Epoch, Result, Uuid};
+use esker::{Access, Container, Kv, Wait};
+use esker_backend::Pool;
+use esker_memory::Memory;
+use esker_nodes::{Map, Node, Nodes};
+use esker_testkit::faulty::{Fault, Faulty};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Decisions that a node keeps.
+const KEPT: usize = 4;
+
+/// The memory of the nodes, and the map of a pool on it. The last node is served by `last`.
+fn forgetful(last: &Runtime) -> (Vec<Memory>, Map) {
+    let part = |node| Memory::part(2, Part { node, nodes: NODES }).with_decisions_max(KEPT);
+    let parts: Vec<Memory> = (0..NODES).map(part).collect();
+    let node = |(number, memory): (u32, &Memory)| {
+        let runtime = if number + 1 == NODES { last } else { &RUNTIME };
+        let uuid = Uuid([number as u8 + 1; 16]);
+        let address = served::serve("127.0.0.1:0", never_forgets(memory), uuid, runtime);
+        Node { name: format!("n{number}"), address, uuid, directory: "/".into() }
+    };
+    let nodes = (0..).zip(&parts).map(node).collect();
+    let map = Map::new("forgetful", Uuid([9; 16]), served::secret(), 2, nodes);
+    (parts, map)
+}
+
+fn never_forgets(memory: &Memory) -> Arc<dyn Pool> {
+    Arc::new(Faulty::on(Arc::new(memory.clone()), Fault::NeverForgets))
+}
+
+/// Sets a key on the first two nodes.
+fn put(container: &Container, kvs: &[Kv], value: u64) -> Result<()> {
+    let transaction = container.transaction()?;
+    for kv in &kvs[..2] {
+        kv.put(b"key", &value.to_le_bytes(), Cond::NONE, Access::Tx(&transaction)).wait()?;
+    }
+    transaction.commit().wait().map(drop)
+}
+
+/// Commits nothing, with all messages but the reply to the first commit.
+fn commit_without_reply(parts: &[Memory], container: Uuid) -> (Commit, Epoch) {
+    let commit = Commit { id: CommitId::new(Epoch(0), Uuid([5; 16])), coordinator: 0 };
+    let prepare = |part: &Memory| {
+        let name = ContainerRef::Uuid(container);
+        let opened = part.open_container(name, OpenMode::ReadWrite).wait().expect("open");
+        let what = Preparation::Change(Change::of(&[]));
+        opened.prepare(commit, what).wait().expect("prepared")
+    };
+    let epoch = parts.iter().map(prepare).max().expect("an epoch");
+    for part in parts {
+        part.commit(commit, epoch).wait().expect("committed");
+    }
+    (commit, epoch)
+}
+
+#[test]
+fn decisions_of_dead_clients_are_swept() {
+    let (parts, map) = forgetful(&RUNTIME);
+    let (_pool, container) = open_new(&map, IMPATIENT);
+    let kvs = one_on_each(&container);
+    let (lost, epoch) = commit_without_reply(&parts[..2], container.info().uuid);
+    assert_eq!(parts[0].outcome(lost, true).wait().expect("asked"), Outcome::Committed(epoch));
+    let count = 5 * KEPT as u64;
+    for value in 0..count {
+        put(&container, &kvs, value).expect("a commit");
+        let kept = parts[0].decisions(100).wait().expect("asked").oldest.len();
+        assert!(kept <= KEPT, "{kept} decisions");
+    }
+    assert!(parts[0].swept_decisions() >= count + 1 - KEPT as u64);
+    for kv in &kvs[..2] {
+        let value = kv.get(b"key", Access::Latest).wait().expect("a get");
+        assert_eq!(value.as_deref(), Some(&(count - 1).to_le_bytes()[..]));
+    }
+    // The client of the first commit comes back: it must not believe that nothing was done.
+    let unknown = parts[0].commit(lost, epoch).wait().expect_err("swept");
+    assert_eq!(unknown.kind(), ErrorKind::TxUncertain, "{unknown}");
+    assert_eq!(parts[0].outcome(lost, true).wait().expect("asked"), Outcome::Unknown);
+    // A client that knows no clock is accepted all the same.
+    let backend = Nodes::open_with(&map, Path::new("none.map"), Vec::new(), IMPATIENT);
+    let pool = esker::Pool::from_backend(Arc::new(backend.expect("open")), OpenMode::ReadWrite);
+    let another = pool.open_container("c", OpenMode::ReadWrite).wait().expect("the container");
+    put(&another, &one_on_each(&another), 7).expect("a commit");
+}
+
+/// Nothing says which nodes a commit was about, so decisions are kept for all.
+#[test]
+fn decisions_are_kept_for_a_node_that_cannot_be_asked() {
+    let last = served::runtime(1);
+    let (parts, mut map) = forgetful(&last);
+    let (_pool, container) = open_new(&map, IMPATIENT);
+    let kvs = one_on_each(&container);
+    last.shutdown_timeout(Duration::from_secs(60));
+    for value in 0..KEPT as u64 {
+        put(&container, &kvs, value).expect("a commit");
+    }
+    let refused = put(&container, &kvs, 99).expect_err("no room for a decision");
+    assert_eq!(refused.kind(), ErrorKind::NoSpace, "{refused}");
+    for part in ["node n0 has no room", "DECISIONS_MAX", "start the engine of node n2"] {
+        assert!(refused.message().contains(part), "{refused}");
+    }
+    assert_eq!(parts[0].swept_decisions(), 0);
+
+    let node = map.nodes.pop().expect("a node");
+    served::serve(&node.address, never_forgets(&parts[2]), node.uuid, &RUNTIME);
+    esker_testing::wait_for("node n2 is back", || put(&container, &kvs, 100).is_ok());
+    assert!(parts[0].swept_decisions() > 0);
+}
