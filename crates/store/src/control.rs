@@ -10,7 +10,7 @@ pub(crate) use processes::PROCESS_BYTES;
 use crate::io::folder::{Folder, Use};
 use crate::io::map::SharedAtomics;
 use crate::io::own::Own;
-use crate::io::turn::Turn;
+use crate::io::turn::TurnWord;
 use crate::io::{lock, sys};
 use crate::leases::LEASE_TABLE_LEN;
 use crate::superblock::Superblock;
@@ -446,11 +446,15 @@ impl Control {
         len > 0 && (base == last || kept == last)
     }
 
-    /// Waits for the turn to take the write lock of target `number`.
-    pub(crate) fn take_turn(&self, number: u32) -> Turn {
-        let is_alive = |process: u64| self.is_alive(ProcessSlot((process - 1) as u32));
+    /// The word that says whose turn it is to take the write lock of target `number`.
+    pub(crate) fn turn_word(&self, number: u32) -> TurnWord {
         let process = u64::from(self.slot.0) + 1;
-        Turn::take(&self.shared, TURNS + number as usize, process, is_alive)
+        TurnWord::new(Arc::clone(&self.shared), TURNS + number as usize, process)
+    }
+
+    /// True if the process with a number in the word of a turn is alive.
+    pub(crate) fn is_turn_alive(&self, process: u64) -> bool {
+        self.is_alive(ProcessSlot((process - 1) as u32))
     }
 
     /// True if somebody has taken, or is about to take, the write lock of target `number`.
@@ -462,7 +466,7 @@ impl Control {
     fn end_turns_of_predecessor(&self) {
         let process = u64::from(self.slot.0) + 1;
         (0..self.targets as usize)
-            .for_each(|number| Turn::end_of_dead(&self.shared, TURNS + number, process));
+            .for_each(|number| TurnWord::end_of_dead(&self.shared, TURNS + number, process));
     }
 
     /// The atomics of target `number`.

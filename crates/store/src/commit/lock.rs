@@ -54,7 +54,7 @@ impl Target {
     /// Begins a write transaction, whatever is in doubt or in the write buffer. It tells readers its id before it changes
     /// anything ([`Target::is_overwritten`]).
     pub(crate) fn begin_bare(&self) -> Result<WriteTxn> {
-        let txn = self.index.write(|| self.control.take_turn(self.number()))?;
+        let txn = self.index.write(|process| self.control.is_turn_alive(process))?;
         let word = word_of(txn.id(), self.process());
         self.shared().writer().store(word, Ordering::Release);
         fence(Ordering::Release);

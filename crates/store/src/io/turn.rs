@@ -7,6 +7,7 @@
 //!
 //! The word only decides who waits where. What excludes writers is LMDB's lock, so a turn that is taken from a process by
 //! mistake does no harm.
+use super::index::Index;
 use super::map::SharedAtomics;
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -22,21 +23,32 @@ const SPINS: u32 = 256;
 /// How long a thread sleeps before it looks whether the owner is alive.
 const SLEEP: Duration = Duration::from_millis(10);
 
-/// A turn, until it is dropped.
-pub(crate) struct Turn {
+/// The word of an index, and the process that takes turns.
+pub(crate) struct TurnWord {
     atomics: Arc<SharedAtomics>,
     at: usize,
+    process: u64,
 }
 
+/// A turn at an index, until it is dropped.
+pub(super) struct Turn(Arc<Index>);
+
 impl Turn {
-    /// Takes the turn of the word at a position, for a process whose number is not zero. `is_alive` tells whether the process
-    /// with a number lives.
-    pub(crate) fn take(
-        atomics: &Arc<SharedAtomics>,
-        at: usize,
-        process: u64,
-        is_alive: impl Fn(u64) -> bool,
-    ) -> Self {
+    /// Takes the turn, if the index has turns. `is_alive` tells whether the process with a number lives.
+    pub(super) fn take(index: &Arc<Index>, is_alive: impl Fn(u64) -> bool) -> Self {
+        index.turn.iter().for_each(|word| word.take(&is_alive));
+        Self(Arc::clone(index))
+    }
+}
+
+impl TurnWord {
+    /// The word at a position, for a process whose number is not zero.
+    pub(crate) fn new(atomics: Arc<SharedAtomics>, at: usize, process: u64) -> Self {
+        Self { atomics, at, process }
+    }
+
+    fn take(&self, is_alive: impl Fn(u64) -> bool) {
+        let Self { ref atomics, at, process } = *self;
         let word = &atomics[at];
         let swap = |from, to| {
             let swapped = word.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
@@ -60,7 +72,6 @@ impl Turn {
                 }
             }
         }
-        Self { atomics: Arc::clone(atomics), at }
     }
 
     /// Ends the turn that a dead process with this number had.
@@ -93,6 +104,6 @@ fn end(atomics: &SharedAtomics, at: usize) {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        end(&self.atomics, self.at);
+        self.0.turn.iter().for_each(|word| end(&word.atomics, word.at));
     }
 }

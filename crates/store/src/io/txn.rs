@@ -314,10 +314,8 @@ pub(crate) struct WriteTxn {
     done: bool,
     /// True if it includes puts of the write buffer.
     pub(crate) includes_buffer: bool,
-    /// Keeps what `txn` points to.
-    _index: Arc<Index>,
-    /// Ended after the lock of the index is released.
-    _turn: Option<Turn>,
+    /// Keeps the index that `txn` points to. Ended after the lock of the index is released.
+    _turn: Turn,
     _writing: Writing,
 }
 
@@ -326,9 +324,10 @@ pub(crate) struct WriteTxn {
 unsafe impl Send for WriteTxn {}
 
 impl WriteTxn {
-    pub(super) fn begin(index: &Arc<Index>, turn: impl FnOnce() -> Option<Turn>) -> Result<Self> {
+    /// Begins one in its turn, if the index has turns.
+    pub(super) fn begin(index: &Arc<Index>, is_alive: impl Fn(u64) -> bool) -> Result<Self> {
         let (mut raw, _writing) = (null_mut(), Writing::begin());
-        let turn = turn();
+        let turn = Turn::take(index, is_alive);
         // SAFETY: the environment is open; `raw` receives the transaction.
         let code = unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), 0, &raw mut raw) };
         index.check(code, "writing")?;
@@ -338,7 +337,6 @@ impl WriteTxn {
             put_cursor: None,
             done: false,
             includes_buffer: false,
-            _index: Arc::clone(index),
             _turn: turn,
             _writing,
         })
