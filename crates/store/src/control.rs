@@ -165,13 +165,13 @@ fn targets_end(targets: usize, segments: usize) -> usize {
 }
 
 /// Number of atomics in front of those of read leases.
-fn leases_end(targets: usize, segments: usize) -> usize {
-    targets_end(targets, segments) + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
+fn leases_end(targets_end: usize) -> usize {
+    targets_end + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
 }
 
 /// Number of atomics in front of the write buffers.
-fn buffers_begin(targets: usize, segments: usize) -> usize {
-    leases_end(targets, segments) + targets * CONFLICT_SLOTS
+fn buffers_begin(targets_end: usize, targets: usize) -> usize {
+    leases_end(targets_end) + targets * CONFLICT_SLOTS
 }
 
 /// Bytes of the control file of a pool.
@@ -179,7 +179,7 @@ pub(crate) fn file_size(superblock: &Superblock) -> u64 {
     let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
     let has_buffers = superblock.has_write_buffer() || superblock.has_old_log();
     let buffers = if has_buffers { targets * BUFFER_LEN } else { 0 };
-    ((buffers_begin(targets, segments) + buffers) * 8) as u64
+    ((buffers_begin(targets_end(targets, segments), targets) + buffers) * 8) as u64
 }
 
 /// Puts that a write buffer was left with.
@@ -207,7 +207,8 @@ pub(crate) fn left_in_buffer(
     let count = (file_size(superblock) / 8) as usize;
     let atomics = SharedAtomics::copy_of(&file, count)
         .map_err(|error| Error::io("reading the control file", &error))?;
-    let begin = buffers_begin(superblock.targets as usize, superblock.segments as usize);
+    let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
+    let begin = buffers_begin(targets_end(targets, segments), targets);
     let first = begin + number as usize * BUFFER_LEN;
     let buffer = WriteBuffer::from_atomics(&atomics[first..][..BUFFER_LEN]);
     Ok(match buffer.left_after(last) {
@@ -420,7 +421,7 @@ impl Control {
     /// When the read leases on each slot of the conflict table of target `number` end, in microseconds of the machine's
     /// uptime.
     pub(crate) fn read_leases(&self, number: u32) -> &[AtomicU64] {
-        let first = leases_end(self.targets as usize, self.segments);
+        let first = leases_end(self.targets_end);
         &self.shared[first + number as usize * CONFLICT_SLOTS..][..CONFLICT_SLOTS]
     }
 
@@ -432,8 +433,9 @@ impl Control {
     }
 
     /// Atomics of the write buffer of target `number`.
+    #[inline]
     fn words_of_buffer(&self, number: u32) -> &[AtomicU64] {
-        let begin = buffers_begin(self.targets as usize, self.segments);
+        let begin = buffers_begin(self.targets_end, self.targets as usize);
         &self.shared[begin + number as usize * BUFFER_LEN..][..BUFFER_LEN]
     }
 

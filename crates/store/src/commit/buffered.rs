@@ -131,8 +131,8 @@ impl<'w, 's> Plain<'w, 's> {
             return Ok(false);
         }
         let Some(last) = puts.last(&name)? else { return Ok(true) };
-        let key = prefix.extent(last.extent.start);
-        Ok(Record::decode(&key[1..], &last.record).is_ok_and(|it| it.record_size == record_size))
+        let (record, key) = (last.record(), prefix.extent(last.extent().start));
+        Ok(Record::decode(&key[1..], &record).is_ok_and(|it| it.record_size == record_size))
     }
 
     fn has_place_in_index(&self, txn: &Txn) -> Result<bool> {

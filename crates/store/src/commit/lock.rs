@@ -7,7 +7,7 @@
 use super::change::{Change, headroom_pages};
 use super::{doubt, settle};
 use crate::control::ProcessSlot;
-use crate::io::txn::{ReadTxn, Txn, WriteTxn};
+use crate::io::txn::{Txn, WriteTxn};
 use crate::read_version::{ReadVersion, Version};
 use crate::sync::fence;
 use crate::target::Target;
@@ -61,16 +61,16 @@ impl Target {
         Ok(txn)
     }
 
-    /// True if what a read transaction has copied may be of a later state than its id says.
+    /// True if what the read transaction with an id has copied may be of a later state than the id says.
     ///
     /// LMDB reads the id of the last commit, then copies the roots from one of two places, which the next but one transaction
     /// overwrites before its commit is complete.
     #[inline]
-    pub(crate) fn is_overwritten(&self, txn: &ReadTxn) -> Result<bool> {
+    pub(crate) fn is_overwritten(&self, id: u64) -> Result<bool> {
         fence(Ordering::Acquire);
         let (writer, _) = writer_of(self.shared().writer().load(Ordering::Relaxed));
         // An id that no writer can have is damage.
-        Ok(writer > txn.id() + 1 && writer <= self.index.last_commit()? + 1)
+        Ok(writer > id + 1 && writer <= self.index.last_commit()? + 1)
     }
 
     /// Takes the write lock, even if a commit over several targets is half done.
@@ -121,15 +121,16 @@ impl Target {
         Ok(puts.iter().count())
     }
 
-    /// True if a read transaction misses a commit whose process died in it: the commit is on the medium, but LMDB,
+    /// True if the read transaction with an id misses a commit whose process died in it: the commit is on the medium, but LMDB,
     /// which stores the number of the last one in its lock file, shows it only after somebody takes the write lock. Only
     /// durable pools need to know: a commit of others is acknowledged after it is shown.
-    pub(crate) fn misses_commit_of_dead(&self, txn: &ReadTxn) -> Result<bool> {
+    #[inline]
+    pub(crate) fn misses_commit_of_dead(&self, id: u64) -> Result<bool> {
         if !self.is_durable() {
             return Ok(false);
         }
         let newest = self.index.last_commit()?;
-        if newest <= txn.id() {
+        if newest <= id {
             return Ok(false);
         }
         let (number, process) = writer_of(self.shared().writer().load(Ordering::Acquire));

@@ -5,6 +5,7 @@ use super::writing::Writing;
 use esker_types::{Error, ErrorKind, Result};
 use lmdb_master_sys as lmdb;
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::{NonNull, null_mut};
@@ -240,7 +241,7 @@ impl Drop for Cursor<'_> {
 /// A read transaction: a consistent view of the index.
 pub(crate) struct ReadTxn<'i> {
     txn: Txn,
-    index: &'i Index,
+    _index: PhantomData<&'i Index>,
 }
 
 impl<'i> ReadTxn<'i> {
@@ -285,7 +286,8 @@ impl<'i> ReadTxn<'i> {
     }
 
     fn of(index: &'i Index, raw: *mut lmdb::MDB_txn) -> Self {
-        Self { txn: Txn { raw, index: NonNull::from(index), has_copies: false }, index }
+        let txn = Txn { raw, index: NonNull::from(index), has_copies: false };
+        Self { txn, _index: PhantomData }
     }
 }
 
@@ -302,7 +304,7 @@ impl Drop for ReadTxn<'_> {
         let Some(raw) = NonNull::new(self.txn.raw) else { return };
         // SAFETY: a live reader, whose borrows have ended; it is kept for the next one.
         unsafe { lmdb::mdb_txn_reset(raw.as_ptr()) };
-        self.index.idle.put(IdleTxn(raw));
+        self.txn.index().idle.put(IdleTxn(raw));
     }
 }
 
