@@ -128,9 +128,16 @@ impl Opened {
         })
     }
 
-    /// Refuses a view of a snapshot that does not exist: its past may be gone.
+    #[inline]
     fn check_view(&self, open: &OpenPool, at: ReadAt<'_>) -> Result<()> {
-        let View::Snapshot(epoch) = at.view else { return Ok(()) };
+        match at.view {
+            View::Latest => Ok(()),
+            View::Snapshot(epoch) => self.check_snapshot(open, epoch),
+        }
+    }
+
+    /// Refuses a view of a snapshot that does not exist: its past may be gone.
+    fn check_snapshot(&self, open: &OpenPool, epoch: Epoch) -> Result<()> {
         if open.list_snapshots(&self.container)?.iter().any(|snapshot| snapshot.epoch == epoch) {
             return Ok(());
         }

@@ -124,13 +124,17 @@ impl Key {
     /// All keys of a table that belong to a container.
     #[inline]
     pub(crate) fn container(table: Table, container: ContainerId) -> Self {
-        Self::table(table).push(&container.0.to_be_bytes())
+        let mut key = Self::table(table);
+        key.put(&container.0.to_be_bytes());
+        key
     }
 
     /// All data of an object.
     #[inline]
     pub(crate) fn object(table: Table, container: ContainerId, oid: ObjectId) -> Self {
-        Self::container(table, container).push(&oid.to_bytes())
+        let mut key = Self::container(table, container);
+        key.put(&oid.to_bytes());
+        key
     }
 
     /// All data under a dkey.
@@ -188,7 +192,19 @@ impl Key {
     /// Key of the single value; `self` is the prefix of its akey.
     #[inline]
     pub(crate) fn single(&self) -> Self {
-        self.clone().push(&[SINGLE])
+        let mut key = self.clone();
+        key.put(&[SINGLE]);
+        key
+    }
+
+    /// Prefix of the akey; `self` is the key of its single value.
+    pub(crate) fn akey_of_single(&self) -> Self {
+        let mut akey = self.clone();
+        match akey.long.is_empty() {
+            true => akey.len -= 1,
+            false => akey.long.truncate(akey.long.len() - 1),
+        }
+        akey
     }
 
     /// What the keys of all extents of an array begin with; `self` is the prefix of its akey.
@@ -401,6 +417,7 @@ mod tests {
             key = key.push(&piece);
             plain.extend(&piece);
             assert_eq!(*key, *plain);
+            assert_eq!(*key.single().akey_of_single(), *plain);
             assert_eq!(*key.clone().with_table_of(&Key::table(Table::Label)), *{
                 let mut other = plain.clone();
                 other[0] = Table::Label as u8;

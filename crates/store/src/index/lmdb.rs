@@ -6,7 +6,7 @@ use crate::format::superblock::PAGE;
 use crate::io::folder::{Folder, Use};
 use crate::io::idle::{IdlePool, Pointer};
 use crate::io::own::Own;
-use crate::io::turn::Turn;
+use crate::io::turn::TurnWord;
 use crate::io::{lock, sys};
 use crate::sync::patiently;
 use esker_os as fork;
@@ -51,6 +51,8 @@ pub(crate) struct Index {
     generation: u64,
     /// The file with the locks by which others know that this process is alive.
     locks: Option<Own>,
+    /// Says whose turn it is to take the write lock, if others have the index open.
+    pub(super) turn: Option<TurnWord>,
     /// State of the reader that was waited for in vain last.
     stuck_reader: AtomicU64,
     /// Idle read transactions: reset, each with a reader slot, ready to be renewed.
@@ -93,12 +95,13 @@ pub(crate) struct Pages {
 
 impl Index {
     /// Opens the environment in a directory. Its file must exist with `bytes` reserved bytes. Verifies that LMDB,
-    /// which follows links, opened the file that was verified before.
+    /// which follows links, opened the file that was verified before. Without `turn`, nobody else may have it open.
     pub(crate) fn open(
         folder: &Folder,
         bytes: u64,
         mode: Mode,
         permissions: u32,
+        turn: Option<TurnWord>,
     ) -> Result<Arc<Self>> {
         let env = create(bytes)?;
         let mut index = Self {
@@ -110,6 +113,7 @@ impl Index {
             path: folder.path().to_owned(),
             generation: fork::generation(),
             locks: None,
+            turn,
             stuck_reader: AtomicU64::new(u64::MAX),
             idle: IdlePool::new(),
         };
@@ -260,17 +264,17 @@ impl Index {
         }
     }
 
-    /// Begins a write transaction; `turn` waits for the one before.
-    pub(crate) fn write(self: &Arc<Self>, turn: impl FnOnce() -> Turn) -> Result<WriteTxn> {
+    /// Begins a write transaction. `is_alive` tells whether the process with a number in the word of the turn lives.
+    pub(crate) fn write(self: &Arc<Self>, is_alive: impl Fn(u64) -> bool) -> Result<WriteTxn> {
         if self.mode == Mode::ReadOnly {
             return Err(read_only(&self.path));
         }
-        WriteTxn::begin(self, || Some(turn()))
+        WriteTxn::begin(self, is_alive)
     }
 
     /// Begins a write transaction of an index that nobody else has open.
     pub(crate) fn write_alone(self: &Arc<Self>) -> Result<WriteTxn> {
-        WriteTxn::begin(self, || None)
+        WriteTxn::begin(self, |_| true)
     }
 
     /// Oldest transaction that some reader may still read; without readers, the latest.

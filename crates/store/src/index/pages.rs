@@ -191,7 +191,7 @@ mod tests {
         fn grow(&self, mode: Mode, keys: u64) {
             let folder = Folder::open(&self.0).unwrap();
             let _ = folder.create(DATA, 0o600);
-            let index = Index::open(&folder, BYTES, mode, 0o600).unwrap();
+            let index = Index::open(&folder, BYTES, mode, 0o600, None).unwrap();
             File::options().write(true).open(self.file()).unwrap().set_len(BYTES).unwrap();
             for step in 0..20 {
                 let mut txn = index.write_alone().unwrap();
@@ -287,7 +287,8 @@ mod tests {
     fn lengths_that_leave_a_page_are_refused() {
         for mode in [Mode::Mapped, Mode::Guarded] {
             let sample = Sample::new(&format!("lengths-{mode:?}"), mode, 0);
-            let index = Index::open(&Folder::open(&sample.0).unwrap(), BYTES, mode, 0o600).unwrap();
+            let index =
+                Index::open(&Folder::open(&sample.0).unwrap(), BYTES, mode, 0o600, None).unwrap();
             let mut txn = index.write_alone().unwrap();
             txn.put(b"short", &[7; 100]).unwrap();
             txn.put(b"long", &[8; 9000]).unwrap();

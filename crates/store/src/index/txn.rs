@@ -3,11 +3,12 @@
 
 use super::lmdb::{IdleTxn, Index, Pages};
 use crate::format::superblock::PAGE;
-use crate::io::turn::Turn;
+use crate::io::turn::TurnWord;
 use crate::io::writing::Writing;
 use esker_types::{Error, ErrorKind, Result};
 use lmdb_master_sys as lmdb;
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::{NonNull, null_mut};
@@ -265,7 +266,7 @@ impl Drop for Cursor<'_> {
 /// A read transaction: a consistent view of the index.
 pub(crate) struct ReadTxn<'i> {
     txn: Txn,
-    index: &'i Index,
+    _index: PhantomData<&'i Index>,
 }
 
 impl<'i> ReadTxn<'i> {
@@ -310,7 +311,8 @@ impl<'i> ReadTxn<'i> {
     }
 
     fn of(index: &'i Index, raw: *mut lmdb::MDB_txn) -> Self {
-        Self { txn: Txn { raw, index: NonNull::from(index), has_copies: false }, index }
+        let txn = Txn { raw, index: NonNull::from(index), has_copies: false };
+        Self { txn, _index: PhantomData }
     }
 }
 
@@ -327,7 +329,24 @@ impl Drop for ReadTxn<'_> {
         let Some(raw) = NonNull::new(self.txn.raw) else { return };
         // SAFETY: a live reader, whose borrows have ended; it is kept for the next one.
         unsafe { lmdb::mdb_txn_reset(raw.as_ptr()) };
-        self.index.idle.put(IdleTxn(raw));
+        self.txn.index().idle.put(IdleTxn(raw));
+    }
+}
+
+/// The turn of a writer at an index, until it is dropped.
+struct Turn(Arc<Index>);
+
+impl Turn {
+    /// Takes the turn, if the index has turns. `is_alive` tells whether the process with a number lives.
+    fn take(index: &Arc<Index>, is_alive: impl Fn(u64) -> bool) -> Self {
+        index.turn.iter().for_each(|word| word.take(&is_alive));
+        Self(Arc::clone(index))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.turn.iter().for_each(TurnWord::end);
     }
 }
 
@@ -339,10 +358,8 @@ pub(crate) struct WriteTxn {
     done: bool,
     /// True if it includes puts of the write buffer.
     pub(crate) includes_buffer: bool,
-    /// Keeps what `txn` points to.
-    _index: Arc<Index>,
-    /// Ended after the lock of the index is released.
-    _turn: Option<Turn>,
+    /// Keeps the index that `txn` points to. Ended after the lock of the index is released.
+    _turn: Turn,
     _writing: Writing,
 }
 
@@ -351,9 +368,10 @@ pub(crate) struct WriteTxn {
 unsafe impl Send for WriteTxn {}
 
 impl WriteTxn {
-    pub(super) fn begin(index: &Arc<Index>, turn: impl FnOnce() -> Option<Turn>) -> Result<Self> {
+    /// Begins one in its turn, if the index has turns.
+    pub(super) fn begin(index: &Arc<Index>, is_alive: impl Fn(u64) -> bool) -> Result<Self> {
         let (mut raw, _writing) = (null_mut(), Writing::begin());
-        let turn = turn();
+        let turn = Turn::take(index, is_alive);
         // SAFETY: the environment is open; `raw` receives the transaction.
         let code = unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), 0, &raw mut raw) };
         index.check(code, "writing")?;
@@ -363,7 +381,6 @@ impl WriteTxn {
             put_cursor: None,
             done: false,
             includes_buffer: false,
-            _index: Arc::clone(index),
             _turn: turn,
             _writing,
         })

@@ -22,21 +22,22 @@ const SPINS: u32 = 256;
 /// How long a thread sleeps before it looks whether the owner is alive.
 const SLEEP: Duration = Duration::from_millis(10);
 
-/// A turn, until it is dropped.
-pub(crate) struct Turn {
+/// The word of an index, and the process that takes turns.
+pub(crate) struct TurnWord {
     atomics: Arc<SharedAtomics>,
     at: usize,
+    process: u64,
 }
 
-impl Turn {
-    /// Takes the turn of the word at a position, for a process whose number is not zero. `is_alive` tells whether the process
-    /// with a number lives.
-    pub(crate) fn take(
-        atomics: &Arc<SharedAtomics>,
-        at: usize,
-        process: u64,
-        is_alive: impl Fn(u64) -> bool,
-    ) -> Self {
+impl TurnWord {
+    /// The word at a position, for a process whose number is not zero.
+    pub(crate) fn new(atomics: Arc<SharedAtomics>, at: usize, process: u64) -> Self {
+        Self { atomics, at, process }
+    }
+
+    /// Waits for the turn. `is_alive` tells whether the process with a number lives.
+    pub(crate) fn take(&self, is_alive: impl Fn(u64) -> bool) {
+        let Self { ref atomics, at, process } = *self;
         let word = &atomics[at];
         let swap = |from, to| {
             let swapped = word.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
@@ -60,7 +61,11 @@ impl Turn {
                 }
             }
         }
-        Self { atomics: Arc::clone(atomics), at }
+    }
+
+    /// Ends the turn of this process.
+    pub(crate) fn end(&self) {
+        end(&self.atomics, self.at);
     }
 
     /// Ends the turn that a dead process with this number had.
@@ -88,11 +93,5 @@ fn spin(mut attempt: impl FnMut() -> bool) -> bool {
 fn end(atomics: &SharedAtomics, at: usize) {
     if atomics[at].swap(0, Ordering::Release) & WAITERS != 0 {
         atomics.wake_one(at);
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        end(&self.atomics, self.at);
     }
 }

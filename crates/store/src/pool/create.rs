@@ -329,10 +329,11 @@ impl Builder<'_> {
         let (file, folder) = (self.create(&path.join(DATA))?, Folder::open(path)?);
         let bytes = superblock.index_file_bytes();
         if superblock.blocks == 0 {
-            drop(Index::open(&folder, bytes, Mode::Synced, mode)?);
+            drop(Index::open(&folder, bytes, Mode::Synced, mode, None)?);
             return self.reserve_file(&path.join(DATA), bytes, report);
         }
-        lending::make_blocks(&Index::open(&folder, bytes, Mode::Mapped, mode)?, &file, superblock)?;
+        let index = Index::open(&folder, bytes, Mode::Mapped, mode, None)?;
+        lending::make_blocks(&index, &file, superblock)?;
         file.sync_all().map_err(|error| Error::io("syncing an index", &error))?;
         report(superblock.index_reserved_bytes());
         Ok(())

@@ -105,8 +105,8 @@ impl SinglePut<'_> {
             return Ok(false);
         }
         let Some(last) = puts.last(&name)? else { return Ok(true) };
-        let key = self.akey.extent(last.extent.start);
-        Ok(Record::decode(&key[1..], &last.record).is_ok_and(|it| it.record_size == record_size))
+        let (record, key) = (last.record(), self.akey.extent(last.extent().start));
+        Ok(Record::decode(&key[1..], &record).is_ok_and(|it| it.record_size == record_size))
     }
 }
 

@@ -71,7 +71,8 @@ impl Target {
         at: ReadAt<'_>,
     ) -> Result<Vec<StoredExtent>> {
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
-        let scope = Scope::Akeys(oid, std::slice::from_ref(&akey));
+        let single = akey.single();
+        let scope = Scope::Akeys(oid, std::slice::from_ref(&single));
         let view = self.view_of_object(scope, at, container, oid, Some(key.dkey))?;
         let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         let mut found = Vec::new();

@@ -6,7 +6,7 @@
 //! dropped leaves everything as it is.
 use super::Target;
 use super::change::{Change, headroom_pages};
-use crate::index::txn::{ReadTxn, Txn, WriteTxn};
+use crate::index::txn::{Txn, WriteTxn};
 use crate::shared::control::ProcessSlot;
 use crate::shared::read_version::{ReadVersion, Version};
 use crate::shared::write_buffer::{LockedBuffer, Puts};
@@ -53,23 +53,23 @@ impl Target {
     /// Begins a write transaction, whatever is in doubt or in the write buffer. It tells readers its id before it changes
     /// anything ([`Target::is_overwritten`]).
     pub(crate) fn begin_bare(&self) -> Result<WriteTxn> {
-        let txn = self.index.write(|| self.control.take_turn(self.number()))?;
+        let txn = self.index.write(|process| self.control.is_turn_alive(process))?;
         let word = word_of(txn.id(), self.process());
         self.shared().writer().store(word, Ordering::Release);
         fence(Ordering::Release);
         Ok(txn)
     }
 
-    /// True if what a read transaction has copied may be of a later state than its id says.
+    /// True if what the read transaction with an id has copied may be of a later state than the id says.
     ///
     /// LMDB reads the id of the last commit, then copies the roots from one of two places, which the next but one transaction
     /// overwrites before its commit is complete.
     #[inline]
-    pub(crate) fn is_overwritten(&self, txn: &ReadTxn) -> Result<bool> {
+    pub(crate) fn is_overwritten(&self, id: u64) -> Result<bool> {
         fence(Ordering::Acquire);
         let (writer, _) = writer_of(self.shared().writer().load(Ordering::Relaxed));
         // An id that no writer can have is damage.
-        Ok(writer > txn.id() + 1 && writer <= self.index.last_commit()? + 1)
+        Ok(writer > id + 1 && writer <= self.index.last_commit()? + 1)
     }
 
     /// Takes the write lock, even if a commit over several targets is half done.
@@ -120,15 +120,16 @@ impl Target {
         Ok(puts.iter().count())
     }
 
-    /// True if a read transaction misses a commit whose process died in it: the commit is on the medium, but LMDB,
+    /// True if the read transaction with an id misses a commit whose process died in it: the commit is on the medium, but LMDB,
     /// which stores the number of the last one in its lock file, shows it only after somebody takes the write lock. Only
     /// durable pools need to know: a commit of others is acknowledged after it is shown.
-    pub(crate) fn misses_commit_of_dead(&self, txn: &ReadTxn) -> Result<bool> {
+    #[inline]
+    pub(crate) fn misses_commit_of_dead(&self, id: u64) -> Result<bool> {
         if !self.is_durable() {
             return Ok(false);
         }
         let newest = self.index.last_commit()?;
-        if newest <= txn.id() {
+        if newest <= id {
             return Ok(false);
         }
         let (number, process) = writer_of(self.shared().writer().load(Ordering::Acquire));

@@ -123,6 +123,7 @@ impl Target {
             superblock.index_file_bytes(),
             index_mode(pool, superblock),
             mode,
+            Some(control.turn_word(number)),
         )?;
         Ok(Self {
             number,

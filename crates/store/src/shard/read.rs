@@ -1,6 +1,6 @@
 //! Reading values.
 use super::{ReadView, Scope, Target, scan};
-use crate::format::keys::{Key, Table};
+use crate::format::keys::{Key, SINGLE, Table};
 use crate::format::record::{Body, Location, Record};
 use crate::io::pin::{Mapped, Pin};
 use esker_types::info::ContainerId;
@@ -8,7 +8,7 @@ use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::{
     AkeyRef, Cond, Fetch, FetchReply, FetchRequest, ReadAt, Sink, View, Wanted,
 };
-use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
+use esker_types::{Error, ErrorKind, Extent, KeyBuffer as _, ObjectId, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -46,28 +46,30 @@ impl Target {
     ) -> Result<()> {
         let mut prefix = Key::object(Table::Data, container, oid);
         prefix.put_dkey(oid, dkey)?;
-        let (one, many);
-        let akeys = match &*fetches {
+        let (mut one, many);
+        let singles = match &*fetches {
             [fetch] => {
-                one = prefix.akey(oid, fetch.request.akey)?;
+                one = prefix.clone();
+                one.put_akey(oid, fetch.request.akey)?;
+                one.put(&[SINGLE]);
                 std::slice::from_ref(&one)
             }
             _ => {
                 let akeys = fetches.iter().map(|fetch| prefix.akey(oid, fetch.request.akey));
-                many = akeys.collect::<Result<Vec<Key>>>()?;
+                many = akeys.map(|akey| Ok(akey?.single())).collect::<Result<Vec<Key>>>()?;
                 &many
             }
         };
         let needs_dkey = cond.has(Cond::DKEY_FETCH);
-        let scope = if needs_dkey { Scope::Under(&prefix) } else { Scope::Akeys(oid, akeys) };
+        let scope = if needs_dkey { Scope::Under(&prefix) } else { Scope::Akeys(oid, singles) };
         let view = self.view_of_object(scope, at, container, oid, Some(dkey))?;
         if needs_dkey && !exists(&view, &prefix, at.view)? {
             return Err(missing("dkey"));
         }
         let mut outcome = Ok(());
-        for (fetch, akey) in fetches.iter_mut().zip(akeys) {
+        for (fetch, single) in fetches.iter_mut().zip(singles) {
             // All are answered, so that the caller learns all sizes; the first error is returned.
-            outcome = outcome.and(self.fetch_akey(&view, akey, fetch, at.view));
+            outcome = outcome.and(self.fetch_akey(&view, single, fetch, at.view));
         }
         outcome
     }
@@ -75,19 +77,19 @@ impl Target {
     fn fetch_akey(
         &self,
         from: &ReadView<'_>,
-        akey: &Key,
+        single: &Key,
         Fetch { request, reply }: &mut Fetch<'_>,
         view: View,
     ) -> Result<()> {
         reply.reset();
         match request.wanted {
-            Wanted::Single => self.fetch_single(from, &akey.single(), reply, view)?,
+            Wanted::Single => self.fetch_single(from, single, reply, view)?,
             Wanted::Array(extents) => {
-                self.fetch_array(from, akey, extents, (request, reply), view)?;
+                self.fetch_array(from, &single.akey_of_single(), extents, (request, reply), view)?;
             }
         }
         let empty = reply.size == 0 && request.cond.has(Cond::AKEY_FETCH);
-        let is_missing = empty && !exists(from, akey, view)?;
+        let is_missing = empty && !exists(from, &single.akey_of_single(), view)?;
         if is_missing { Err(missing("akey")) } else { Ok(()) }
     }
 
@@ -395,7 +397,8 @@ impl Target {
             return Ok(None);
         }
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
-        let scope = Scope::Akeys(oid, std::slice::from_ref(&akey));
+        let single = akey.single();
+        let scope = Scope::Akeys(oid, std::slice::from_ref(&single));
         // Kept until the segment is pinned, so that it is not freed before.
         let from = self.view_of_object(scope, at, container, oid, Some(key.dkey))?;
         let Some(found) = only_record(&from, &akey, wanted, at.view)? else { return Ok(None) };

@@ -7,7 +7,7 @@ use crate::format::keys::{Key, Table, is_kv};
 use crate::format::record::RecordBytes;
 use crate::index::txn::{Cursor, Entry, ReadTxn, Txn};
 use crate::shared::read_version::{ReadVersion, Version};
-use crate::shared::write_buffer::{BufferView, NamedPut, Published, Put, Puts, WriteBuffer};
+use crate::shared::write_buffer::{BufferView, Published, Put, Puts, WriteBuffer};
 use esker_types::ops::{ReadAt, View};
 use esker_types::{ObjectId, Result};
 use smallvec::SmallVec;
@@ -18,7 +18,7 @@ use std::cell::Cell;
 pub(crate) enum Scope<'k> {
     /// Nothing that a put changes: other tables than that of data, and snapshots, which are older than any buffered put.
     Committed,
-    /// These akeys of an object, by their prefixes in the data table.
+    /// These akeys of an object, by the keys of their single values, whether they have one or an array.
     Akeys(ObjectId, &'k [Key]),
     /// Everything under a prefix of the data table.
     Under(&'k Key),
@@ -34,10 +34,11 @@ impl<'k> Scope<'k> {
     }
 
     /// The puts in it.
+    #[inline]
     fn read(self, puts: &Published<'_>) -> Result<Overlay> {
         match self {
             Scope::Committed => Ok(Overlay::default()),
-            Scope::Akeys(oid, akeys) => Overlay::of_akeys(puts, oid, akeys),
+            Scope::Akeys(oid, singles) => Overlay::of_akeys(puts, oid, singles),
             Scope::Under(prefix) => Ok(Overlay::under(&puts.all()?, prefix)),
         }
     }
@@ -69,22 +70,31 @@ type KeyBytes = SmallVec<[u8; 96]>;
 
 impl Overlay {
     /// Puts of akeys. Objects of a Key-Value's type have no arrays in the buffer.
-    fn of_akeys(puts: &Published<'_>, oid: ObjectId, akeys: &[Key]) -> Result<Self> {
-        let mut found = Self(SPARE.try_with(Cell::take).unwrap_or_default());
-        for akey in akeys {
-            let single = akey.single();
-            if let Some(put) = puts.named(&single)?.pop() {
-                found.0.push((KeyBytes::from_slice(&single), put.record));
+    #[inline]
+    fn of_akeys(puts: &Published<'_>, oid: ObjectId, singles: &[Key]) -> Result<Self> {
+        let mut found = Self::default();
+        for single in singles {
+            if let Some(put) = puts.last(single)? {
+                found.push(single, put.record());
             }
             if is_kv(oid) {
                 continue;
             }
-            let entry =
-                |put: NamedPut| (KeyBytes::from_slice(&akey.extent(put.extent.start)), put.record);
-            found.0.extend(puts.named(&akey.array())?.into_iter().map(entry));
+            let akey = single.akey_of_single();
+            for put in puts.named(&akey.array())? {
+                let put = put?;
+                found.push(&akey.extent(put.extent().start), put.record());
+            }
         }
         found.sort();
         Ok(found)
+    }
+
+    fn push(&mut self, key: &[u8], record: RecordBytes) {
+        if self.0.capacity() == 0 {
+            self.0 = SPARE.try_with(Cell::take).unwrap_or_default();
+        }
+        self.0.push((KeyBytes::from_slice(key), record));
     }
 
     fn under(puts: &Puts, prefix: &Key) -> Self {
@@ -100,8 +110,10 @@ impl Overlay {
 
     /// Sorts by key, and keeps the first of each.
     fn sort(&mut self) {
-        self.0.sort_by(|(one, _), (other, _)| one[..].cmp(&other[..]));
-        self.0.dedup_by(|(one, _), (other, _)| one[..] == other[..]);
+        if self.0.len() > 1 {
+            self.0.sort_by(|(one, _), (other, _)| one[..].cmp(&other[..]));
+            self.0.dedup_by(|(one, _), (other, _)| one[..] == other[..]);
+        }
     }
 
     /// Position of the first key that is `key` or follows it.
@@ -111,6 +123,13 @@ impl Overlay {
 
     fn get(&self, at: usize) -> Option<Entry<'_>> {
         self.0.get(at).map(|(key, record)| (&key[..], &record[..]))
+    }
+
+    /// Record of a key.
+    #[inline]
+    fn find(&self, key: &[u8]) -> Option<&[u8]> {
+        let at = self.0.binary_search_by(|(known, _)| known[..].cmp(key)).ok()?;
+        self.get(at).map(|(_, record)| record)
     }
 }
 
@@ -129,10 +148,11 @@ impl ReadView<'_> {
     }
 
     /// Value of a key in the scope of the view.
+    #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
-        match self.overlay.get(self.overlay.position(key)) {
-            Some((found, record)) if found == key => Ok(Some(record)),
-            _ => self.txn.get(key),
+        match self.overlay.find(key) {
+            Some(record) => Ok(Some(record)),
+            None => self.txn.get(key),
         }
     }
 
@@ -235,6 +255,7 @@ impl Target {
     }
 
     /// The last committed state and the puts since, even if a commit that another node decides about is to follow.
+    #[inline]
     pub(crate) fn view_in_doubt(&self, scope: Scope<'_>) -> Result<ReadView<'_>> {
         loop {
             if let Some(view) = self.try_view(scope)? {
@@ -262,15 +283,15 @@ impl Target {
         read: impl Fn(&Published<'_>) -> Result<T>,
     ) -> Result<Option<(ReadTxn<'_>, T, Version)>> {
         let txn = self.index.read()?;
-        if self.is_overwritten(&txn)? {
+        let id = txn.id();
+        if self.is_overwritten(id)? {
             return Ok(None);
         }
-        if self.misses_commit_of_dead(&txn)? {
+        if self.misses_commit_of_dead(id)? {
             drop(txn);
             // Taking the write lock from the dead process updates LMDB's id of the last commit.
             return self.begin_bare().map(|_| None);
         }
-        let id = txn.id();
         let whole = |txn| Ok(Some((txn, T::default(), Version::committed(id))));
         let Some(buffer) = self.write_buffer() else { return whole(txn) };
         let puts = match buffer.view(id)? {

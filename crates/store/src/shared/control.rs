@@ -14,7 +14,7 @@ use crate::format::superblock::Superblock;
 use crate::io::folder::{Folder, Use};
 use crate::io::map::SharedAtomics;
 use crate::io::own::Own;
-use crate::io::turn::Turn;
+use crate::io::turn::TurnWord;
 use crate::io::{lock, sys};
 use crate::sync::AtomicU64;
 use esker_types::info::ContainerId;
@@ -165,13 +165,13 @@ fn targets_end(targets: usize, segments: usize) -> usize {
 }
 
 /// Number of atomics in front of those of read leases.
-fn leases_end(targets: usize, segments: usize) -> usize {
-    targets_end(targets, segments) + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
+fn leases_end(targets_end: usize) -> usize {
+    targets_end + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
 }
 
 /// Number of atomics in front of the write buffers.
-fn buffers_begin(targets: usize, segments: usize) -> usize {
-    leases_end(targets, segments) + targets * CONFLICT_SLOTS
+fn buffers_begin(targets_end: usize, targets: usize) -> usize {
+    leases_end(targets_end) + targets * CONFLICT_SLOTS
 }
 
 /// Bytes of the control file of a pool.
@@ -179,7 +179,7 @@ pub(crate) fn file_size(superblock: &Superblock) -> u64 {
     let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
     let has_buffers = superblock.has_write_buffer() || superblock.has_old_log();
     let buffers = if has_buffers { targets * BUFFER_LEN } else { 0 };
-    ((buffers_begin(targets, segments) + buffers) * 8) as u64
+    ((buffers_begin(targets_end(targets, segments), targets) + buffers) * 8) as u64
 }
 
 /// Puts that a write buffer was left with.
@@ -207,7 +207,8 @@ pub(crate) fn left_in_buffer(
     let count = (file_size(superblock) / 8) as usize;
     let atomics = SharedAtomics::copy_of(&file, count)
         .map_err(|error| Error::io("reading the control file", &error))?;
-    let begin = buffers_begin(superblock.targets as usize, superblock.segments as usize);
+    let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
+    let begin = buffers_begin(targets_end(targets, segments), targets);
     let first = begin + number as usize * BUFFER_LEN;
     let buffer = WriteBuffer::from_atomics(&atomics[first..][..BUFFER_LEN]);
     Ok(match buffer.left_after(last) {
@@ -420,7 +421,7 @@ impl Control {
     /// When the read leases on each slot of the conflict table of target `number` end, in microseconds of the machine's
     /// uptime.
     pub(crate) fn read_leases(&self, number: u32) -> &[AtomicU64] {
-        let first = leases_end(self.targets as usize, self.segments);
+        let first = leases_end(self.targets_end);
         &self.shared[first + number as usize * CONFLICT_SLOTS..][..CONFLICT_SLOTS]
     }
 
@@ -432,8 +433,9 @@ impl Control {
     }
 
     /// Atomics of the write buffer of target `number`.
+    #[inline]
     fn words_of_buffer(&self, number: u32) -> &[AtomicU64] {
-        let begin = buffers_begin(self.targets as usize, self.segments);
+        let begin = buffers_begin(self.targets_end, self.targets as usize);
         &self.shared[begin + number as usize * BUFFER_LEN..][..BUFFER_LEN]
     }
 
@@ -446,11 +448,15 @@ impl Control {
         len > 0 && (base == last || kept == last)
     }
 
-    /// Waits for the turn to take the write lock of target `number`.
-    pub(crate) fn take_turn(&self, number: u32) -> Turn {
-        let is_alive = |process: u64| self.is_alive(ProcessSlot((process - 1) as u32));
+    /// The word that says whose turn it is to take the write lock of target `number`.
+    pub(crate) fn turn_word(&self, number: u32) -> TurnWord {
         let process = u64::from(self.slot.0) + 1;
-        Turn::take(&self.shared, TURNS + number as usize, process, is_alive)
+        TurnWord::new(Arc::clone(&self.shared), TURNS + number as usize, process)
+    }
+
+    /// True if the process with a number in the word of a turn is alive.
+    pub(crate) fn is_turn_alive(&self, process: u64) -> bool {
+        self.is_alive(ProcessSlot((process - 1) as u32))
     }
 
     /// True if somebody has taken, or is about to take, the write lock of target `number`.
@@ -462,7 +468,7 @@ impl Control {
     fn end_turns_of_predecessor(&self) {
         let process = u64::from(self.slot.0) + 1;
         (0..self.targets as usize)
-            .for_each(|number| Turn::end_of_dead(&self.shared, TURNS + number, process));
+            .for_each(|number| TurnWord::end_of_dead(&self.shared, TURNS + number, process));
     }
 
     /// The atomics of target `number`.

@@ -94,7 +94,7 @@ pub(crate) enum BufferView<'c> {
     Outdated,
     /// The state has all puts.
     Empty,
-    /// These puts are on top of the state.
+    /// These puts are on top of the state, if they are still current after they have been read.
     Puts(Published<'c>),
 }
 
@@ -157,6 +157,7 @@ impl<'c> WriteBuffer<'c> {
     }
 
     /// Transactions whose states it belongs to; none if the second is less than the first.
+    #[inline]
     fn range(self) -> Result<(u64, u64)> {
         let from = unseal(self.from().load(Ordering::Acquire))?;
         Ok((from, unseal(self.until().load(Ordering::Acquire))?))
@@ -176,14 +177,12 @@ impl<'c> WriteBuffer<'c> {
             return Ok(BufferView::Empty);
         }
         let end = PUTS + unseal(self.published().load(Ordering::Acquire))? as usize;
-        if end > self.0.len() {
-            return Err(damaged());
-        }
-        let view = Published { buffer: self, from, end };
-        match (view.is_current(), end) {
-            (false, _) => Ok(BufferView::Outdated),
-            (true, PUTS) => Ok(BufferView::Empty),
-            (true, _) => Ok(BufferView::Puts(view)),
+        let puts = Published { buffer: self, from, end };
+        match end {
+            PUTS if puts.is_current() => Ok(BufferView::Empty),
+            PUTS => Ok(BufferView::Outdated),
+            _ if end > self.0.len() => Err(damaged()),
+            _ => Ok(BufferView::Puts(puts)),
         }
     }
 
@@ -393,6 +392,7 @@ impl<'c> Published<'c> {
     }
 
     /// False if the buffer was restarted: what was read from it may be overwritten.
+    #[inline]
     pub(crate) fn is_current(&self) -> bool {
         fence(Ordering::Acquire);
         self.buffer.from().load(Ordering::Relaxed) == seal(self.from)
@@ -410,13 +410,15 @@ impl<'c> Published<'c> {
         Ok(puts)
     }
 
-    /// Puts with a name, the last put first: those of a single value, or of the extents of an array.
+    /// Puts with a name, the last put first: those of the extents of an array, or the last of a single value.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
-    pub(crate) fn named(&self, name: &[u8]) -> Result<SmallVec<[NamedPut; 1]>> {
-        let places = self.places_of(name)?;
-        Ok(places.into_iter().map(|place| place.named_put(self.buffer)).collect())
+    #[inline]
+    pub(crate) fn named<'n>(&self, name: &'n [u8]) -> Result<NamedPuts<'c, 'n>> {
+        let hash = hash_of(name) >> 32;
+        let next = newest(self.buffer.bucket(hash).load(Ordering::Acquire), self.from)?;
+        Ok(NamedPuts { puts: *self, name, hash, next })
     }
 
     /// Extents of an array, by its name.
@@ -424,17 +426,16 @@ impl<'c> Published<'c> {
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
     pub(crate) fn extents(&self, name: &[u8]) -> Result<SmallVec<[Extent; 4]>> {
-        let places = self.places_of(name)?;
-        Ok(places.into_iter().map(|place| place.extent(self.buffer)).collect())
+        self.named(name)?.map(|put| put.map(|put| put.extent())).collect()
     }
 
     /// The last put with a name.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
-    pub(crate) fn last(&self, name: &[u8]) -> Result<Option<NamedPut>> {
-        let places = self.places_of(name)?;
-        Ok(places.first().map(|place| place.named_put(self.buffer)))
+    #[inline]
+    pub(crate) fn last(&self, name: &[u8]) -> Result<Option<NamedPut<'c>>> {
+        self.named(name)?.next().transpose()
     }
 
     /// True if the buffer has a put with a name.
@@ -442,36 +443,70 @@ impl<'c> Published<'c> {
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
     pub(crate) fn has(&self, name: &[u8]) -> Result<bool> {
-        self.places_of(name).map(|places| !places.is_empty())
+        self.last(name).map(|put| put.is_some())
     }
+}
 
-    /// Locations of puts with a name, the last put first; of a single value, that of the last put.
-    fn places_of(&self, name: &[u8]) -> Result<SmallVec<[Place; 4]>> {
-        let (buffer, hash) = (self.buffer, hash_of(name) >> 32);
-        let mut next = newest(buffer.bucket(hash).load(Ordering::Acquire), self.from)?;
-        let mut found = SmallVec::new();
-        while let Some(at) = next {
-            let chain = buffer.0.get(at).ok_or_else(damaged)?.load(Ordering::Relaxed);
-            let before = unseal_chain(chain)?;
-            next = (before != 0 && before < at).then_some(before);
-            // Puts behind the end were appended after the view began.
-            let place = buffer.place(at, self.end);
-            let place = place.filter(|it| chain >> 32 == hash && it.has_name(buffer, name));
-            found.extend(place);
-            if place.is_some_and(|place| place.count == 0) {
-                break;
+/// Iterator over the puts with a name.
+pub(crate) struct NamedPuts<'c, 'n> {
+    puts: Published<'c>,
+    name: &'n [u8],
+    /// Upper half of the hash of the name.
+    hash: u64,
+    /// Position of the next put of the bucket.
+    next: Option<usize>,
+}
+
+impl<'c> NamedPuts<'c, '_> {
+    /// Goes one put further in the bucket. `None` if the put there has another name.
+    #[inline]
+    fn step(&mut self, at: usize) -> Result<Option<NamedPut<'c>>> {
+        let Published { buffer, end, .. } = self.puts;
+        let chain = buffer.0.get(at).ok_or_else(damaged)?.load(Ordering::Relaxed);
+        let before = unseal_chain(chain)?;
+        self.next = (before != 0 && before < at).then_some(before);
+        if chain >> 32 != self.hash {
+            return Ok(None);
+        }
+        // Puts behind the end were appended after the view began.
+        let place = buffer.place(at, end).filter(|place| place.has_name(buffer, self.name));
+        if place.is_some_and(|place| place.count == 0) {
+            self.next = None; // A single value is what was put last.
+        }
+        Ok(place.map(|place| NamedPut { buffer, place }))
+    }
+}
+
+impl<'c> Iterator for NamedPuts<'c, '_> {
+    type Item = Result<NamedPut<'c>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some(at) = self.next.take() {
+            if let Some(found) = self.step(at).transpose() {
+                return Some(found);
             }
         }
-        Ok(found)
+        None
     }
 }
 
 /// A put that was found by its name.
-pub(crate) struct NamedPut {
+pub(crate) struct NamedPut<'c> {
+    buffer: WriteBuffer<'c>,
+    place: Place,
+}
+
+impl NamedPut<'_> {
     /// Extent of an array; empty for a single value.
-    pub(crate) extent: Extent,
+    pub(crate) fn extent(&self) -> Extent {
+        if self.place.count == 0 { Extent::default() } else { self.place.extent(self.buffer) }
+    }
+
     /// Its record, encoded.
-    pub(crate) record: RecordBytes,
+    pub(crate) fn record(&self) -> RecordBytes {
+        self.place.record(self.buffer)
+    }
 }
 
 /// A copy of puts.
@@ -610,11 +645,6 @@ impl Place {
                 || words.next().is_some_and(|word| word.to_le_bytes().starts_with(rest)))
     }
 
-    fn named_put(self, buffer: WriteBuffer<'_>) -> NamedPut {
-        let extent = if self.count == 0 { Extent::default() } else { self.extent(buffer) };
-        NamedPut { extent, record: self.record(buffer) }
-    }
-
     /// Extent of an array.
     fn extent(self, buffer: WriteBuffer<'_>) -> Extent {
         let name_len = name_len(self.key_len, self.count);
@@ -625,9 +655,10 @@ impl Place {
     }
 
     fn record(self, buffer: WriteBuffer<'_>) -> RecordBytes {
-        let mut bytes = RecordBytes::new();
-        for word in &buffer.0[self.record_at()..self.end()] {
-            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        let words = &buffer.0[self.record_at()..self.end()];
+        let mut bytes = RecordBytes::from_elem(0, words.len() * 8);
+        for (to, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *to = word.load(Ordering::Relaxed).to_le_bytes();
         }
         bytes.truncate(self.record_len);
         bytes
@@ -684,7 +715,7 @@ mod tests {
 
     fn found(words: &[AtomicU64], id: u64, name: &[u8]) -> Option<Vec<u8>> {
         match WriteBuffer::from_atomics(words).view(id).unwrap() {
-            BufferView::Puts(puts) => puts.last(name).unwrap().map(|put| put.record.to_vec()),
+            BufferView::Puts(puts) => puts.last(name).unwrap().map(|put| put.record().to_vec()),
             _ => None,
         }
     }
@@ -848,9 +879,9 @@ mod models {
                     BufferView::Empty => return stored,
                     BufferView::Puts(puts) => puts,
                 };
-                let found = puts.last(b"key");
+                let found = puts.last(b"key").map(|put| put.map(|put| put.record()));
                 if puts.is_current() {
-                    return found.unwrap().map_or(stored, |put| number_in(&put.record));
+                    return found.unwrap().map_or(stored, |record| number_in(&record));
                 }
             }
         }
