@@ -136,7 +136,8 @@ pub trait Pool: Metadata {
         Reply::Ready(Err(no_part()))
     }
 
-    /// Forgets a decision of this node, once all nodes have committed, or once its client has heard that it was given up.
+    /// Forgets a decision of this node, once all nodes have committed, or if its client gives it up and never asked to commit
+    /// it: late copies of such a request must find the decision.
     fn forget(&self, _commit: Commit) -> Reply<'_, ()> {
         Reply::Ready(Err(no_part()))
     }

@@ -71,6 +71,8 @@ pub(crate) async fn commit(
     let (commit, epoch) = prepare(shared, parts, shares, first.node as u32).await?;
     if let Err(error) = decide(&shared.members[first.node], commit, epoch).await {
         if error.kind() == ErrorKind::TxRestart {
+            // The coordinator remembers that others gave it up: late copies of the preparation and of the commit could
+            // otherwise commit it there alone.
             give_up(shared, others, commit).await;
         }
         return Err(error);
@@ -105,6 +107,8 @@ async fn prepare(
         };
         if prepared.is_err() {
             give_up(shared, shares, commit).await;
+            // No message has asked to commit it, so none can come late.
+            let _ = shared.members[coordinator as usize].pool().forget(commit).await;
         }
         prepared.map(|epoch| (commit, epoch))
     };
@@ -204,10 +208,6 @@ fn uncertain(coordinator: &Member) -> Error {
 async fn give_up(shared: &Shared, shares: &[Share<'_>], commit: Commit) {
     // What a node does not hear now, it is told by whoever meets what it has prepared.
     on_all(shared, shares, |member| member.pool().give_up(commit)).await;
-    // A coordinator remembers what others made it give up. The client will not ask it again.
-    if let Some(coordinator) = shared.members.get(commit.coordinator as usize) {
-        let _ = coordinator.pool().forget(commit).await;
-    }
 }
 
 /// Runs `work` for the nodes of all shares, side by side.

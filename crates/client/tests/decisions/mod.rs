@@ -12,6 +12,7 @@ use esker_nodes::{Map, Node, Nodes};
 use esker_testkit::faulty::{Fault, Faulty};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -21,11 +22,18 @@ const KEPT: usize = 4;
 /// The memory of the nodes, and the map of a pool on it. The last node is served by `last`.
 fn forgetful(last: &Runtime) -> (Vec<Memory>, Map) {
     let part = |node| Memory::part(2, Part { node, nodes: NODES }).with_decisions_max(KEPT);
-    let parts: Vec<Memory> = (0..NODES).map(part).collect();
+    served_by((0..NODES).map(part).collect(), last, never_forgets)
+}
+
+fn served_by(
+    parts: Vec<Memory>,
+    last: &Runtime,
+    pool: impl Fn(&Memory) -> Arc<dyn Pool>,
+) -> (Vec<Memory>, Map) {
     let node = |(number, memory): (u32, &Memory)| {
         let runtime = if number + 1 == NODES { last } else { &RUNTIME };
         let uuid = Uuid([number as u8 + 1; 16]);
-        let address = served::serve("127.0.0.1:0", never_forgets(memory), uuid, runtime);
+        let address = served::serve("127.0.0.1:0", pool(memory), uuid, runtime);
         Node { name: format!("n{number}"), address, uuid, directory: "/".into() }
     };
     let nodes = (0..).zip(&parts).map(node).collect();
@@ -46,16 +54,17 @@ fn put(container: &Container, kvs: &[Kv], value: u64) -> Result<()> {
     transaction.commit().wait().map(drop)
 }
 
+/// Prepares nothing on a node.
+fn prepare(part: &Memory, container: Uuid, commit: Commit) -> Result<Epoch> {
+    let opened = part.open_container(ContainerRef::Uuid(container), OpenMode::ReadWrite).wait()?;
+    opened.prepare(commit, Preparation::Change(Change::of(&[]))).wait()
+}
+
 /// Commits nothing, with all messages but the reply to the first commit.
 fn commit_without_reply(parts: &[Memory], container: Uuid) -> (Commit, Epoch) {
     let commit = Commit { id: CommitId::new(Epoch(0), Uuid([5; 16])), coordinator: 0 };
-    let prepare = |part: &Memory| {
-        let name = ContainerRef::Uuid(container);
-        let opened = part.open_container(name, OpenMode::ReadWrite).wait().expect("open");
-        let what = Preparation::Change(Change::of(&[]));
-        opened.prepare(commit, what).wait().expect("prepared")
-    };
-    let epoch = parts.iter().map(prepare).max().expect("an epoch");
+    let prepared = parts.iter().map(|part| prepare(part, container, commit).expect("prepared"));
+    let epoch = prepared.max().expect("an epoch");
     for part in parts {
         part.commit(commit, epoch).wait().expect("committed");
     }
@@ -89,6 +98,38 @@ fn decisions_of_dead_clients_are_swept() {
     let pool = esker::Pool::from_backend(Arc::new(backend.expect("open")), OpenMode::ReadWrite);
     let another = pool.open_container("c", OpenMode::ReadWrite).wait().expect("the container");
     put(&another, &one_on_each(&another), 7).expect("a commit");
+}
+
+/// The client hears that its commit was given up. Then copies of its messages arrive.
+#[test]
+fn late_copies_of_a_commit_that_others_gave_up_have_no_effect() {
+    let parts = (0..NODES).map(|node| Memory::part(2, Part { node, nodes: NODES }));
+    let (parts, map) = served_by(parts.collect(), &RUNTIME, |part| Arc::new(part.clone()));
+    let (_pool, container) = open_new(&map, IMPATIENT);
+    let kvs = one_on_each(&container);
+    let is_over = AtomicBool::new(false);
+    let given_up = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut given_up = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                for commit in parts[0].prepared().wait().expect("asked") {
+                    parts[0].outcome(commit, true).wait().expect("given up");
+                    given_up.push(commit);
+                }
+            }
+            given_up
+        });
+        let is_given_up =
+            || put(&container, &kvs, 1).is_err_and(|error| error.kind() == ErrorKind::TxRestart);
+        esker_testing::wait_for("a commit is given up", is_given_up);
+        is_over.store(true, Ordering::Relaxed);
+        other.join().expect("no panic")
+    });
+    let last = *given_up.last().expect("a commit that was given up");
+    let late = prepare(&parts[0], container.info().uuid, last);
+    assert_eq!(late.map_err(|error| error.kind()), Err(ErrorKind::TxRestart));
+    let late = parts[0].commit(last, Epoch(1 << 60)).wait().expect_err("it was given up");
+    assert_eq!(late.kind(), ErrorKind::TxRestart);
 }
 
 /// Nothing says which nodes a commit was about, so decisions are kept for all.
