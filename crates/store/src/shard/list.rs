@@ -104,7 +104,9 @@ impl Target {
     ) -> Result<Vec<ObjectId>> {
         let prefix = Key::container(Table::Data, container);
         let view = self.view_of(Scope::Under(&prefix).at(at.view))?;
-        view.note_slot_read(at, container_slot(container));
+        if let Some(tokens) = at.tokens {
+            view.note_slot_read(tokens, container_slot(container));
+        }
         let mut scan = scan::Scan::new(&view, prefix.clone(), at.view)?;
         let mut found = Vec::new();
         let mut from = match after {

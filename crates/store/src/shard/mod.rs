@@ -34,7 +34,7 @@ use crate::shared::control::{
     Control, ProcessSlot, TargetAtomics, conflict_slot, object_slot, punch_slot,
 };
 use esker_types::info::{ContainerId, Durability};
-use esker_types::ops::ReadAt;
+use esker_types::ops::{ReadAt, ReadTokens};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use group::Group;
 use lending::Lending;
@@ -103,6 +103,22 @@ fn refuse_cut_short(index: &Folder, superblock: &Superblock) -> Result<()> {
         file.display()
     );
     Err(Error::new(ErrorKind::Corrupt, message))
+}
+
+/// Records for a transaction that it read a dkey of an object, or all of it.
+fn note_read_of_object(
+    view: &ReadView<'_>,
+    tokens: &ReadTokens,
+    container: ContainerId,
+    oid: ObjectId,
+    dkey: Option<&[u8]>,
+) {
+    let slot = match dkey {
+        Some(dkey) => conflict_slot(container, oid, dkey),
+        None => object_slot(container, oid),
+    };
+    view.note_slot_read(tokens, slot);
+    view.note_slot_read(tokens, punch_slot(container, oid));
 }
 
 impl Target {
@@ -221,6 +237,7 @@ impl Target {
     }
 
     /// A consistent view of data of one object. For a transaction, it is recorded that it read a dkey of that, or all of it.
+    #[inline(always)]
     pub(crate) fn view_of_object(
         &self,
         scope: Scope<'_>,
@@ -230,13 +247,8 @@ impl Target {
         dkey: Option<&[u8]>,
     ) -> Result<ReadView<'_>> {
         let view = self.view_of(scope.at(at.view))?;
-        if at.tokens.is_some() {
-            let slot = match dkey {
-                Some(dkey) => conflict_slot(container, oid, dkey),
-                None => object_slot(container, oid),
-            };
-            let slots = [slot, punch_slot(container, oid)];
-            slots.into_iter().for_each(|slot| view.note_slot_read(at, slot));
+        if let Some(tokens) = at.tokens {
+            note_read_of_object(&view, tokens, container, oid, dkey);
         }
         Ok(view)
     }

@@ -44,30 +44,39 @@ impl Target {
         fetches: &mut [Fetch<'_>],
         at: ReadAt<'_>,
     ) -> Result<()> {
-        let mut prefix = Key::object(Table::Data, container, oid);
-        prefix.put_dkey(oid, dkey)?;
-        let (mut one, many);
-        let singles = match &*fetches {
-            [fetch] => {
-                one = prefix.clone();
-                one.put_akey(oid, fetch.request.akey)?;
-                one.put(&[SINGLE]);
-                std::slice::from_ref(&one)
+        let mut key = Key::object(Table::Data, container, oid);
+        key.put_dkey(oid, dkey)?;
+        match fetches {
+            [fetch] if !cond.has(Cond::DKEY_FETCH) => {
+                key.put_akey(oid, fetch.request.akey)?;
+                key.put(&[SINGLE]);
+                let scope = Scope::Akeys(oid, std::slice::from_ref(&key));
+                let view = self.view_of_object(scope, at, container, oid, Some(dkey))?;
+                self.fetch_akey(&view, &key, fetch, at.view)
             }
-            _ => {
-                let akeys = fetches.iter().map(|fetch| prefix.akey(oid, fetch.request.akey));
-                many = akeys.map(|akey| Ok(akey?.single())).collect::<Result<Vec<Key>>>()?;
-                &many
-            }
-        };
+            _ => self.fetch_all((container, oid, dkey), &key, cond, fetches, at),
+        }
+    }
+
+    /// Reads any number of akeys of the dkey with this prefix.
+    fn fetch_all(
+        &self,
+        (container, oid, dkey): (ContainerId, ObjectId, &[u8]),
+        prefix: &Key,
+        cond: Cond,
+        fetches: &mut [Fetch<'_>],
+        at: ReadAt<'_>,
+    ) -> Result<()> {
+        let akeys = fetches.iter().map(|fetch| prefix.akey(oid, fetch.request.akey));
+        let singles = akeys.map(|akey| Ok(akey?.single())).collect::<Result<Vec<Key>>>()?;
         let needs_dkey = cond.has(Cond::DKEY_FETCH);
-        let scope = if needs_dkey { Scope::Under(&prefix) } else { Scope::Akeys(oid, singles) };
+        let scope = if needs_dkey { Scope::Under(prefix) } else { Scope::Akeys(oid, &singles) };
         let view = self.view_of_object(scope, at, container, oid, Some(dkey))?;
-        if needs_dkey && !exists(&view, &prefix, at.view)? {
+        if needs_dkey && !exists(&view, prefix, at.view)? {
             return Err(missing("dkey"));
         }
         let mut outcome = Ok(());
-        for (fetch, single) in fetches.iter_mut().zip(singles) {
+        for (fetch, single) in fetches.iter_mut().zip(&singles) {
             // All are answered, so that the caller learns all sizes; the first error is returned.
             outcome = outcome.and(self.fetch_akey(&view, single, fetch, at.view));
         }

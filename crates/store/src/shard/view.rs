@@ -8,7 +8,7 @@ use crate::format::record::RecordBytes;
 use crate::index::txn::{Cursor, Entry, ReadTxn, Txn};
 use crate::shared::read_version::{ReadVersion, Version};
 use crate::shared::write_buffer::{BufferView, Published, Put, Puts, WriteBuffer};
-use esker_types::ops::{ReadAt, View};
+use esker_types::ops::{ReadTokens, View};
 use esker_types::{ObjectId, Result};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -168,11 +168,9 @@ impl ReadView<'_> {
     }
 
     /// Records for a transaction that it read a slot of the conflict table in this view.
-    pub(crate) fn note_slot_read(&self, at: ReadAt<'_>, slot: u32) {
-        if let Some(tokens) = at.tokens {
-            let read = ReadVersion { target: self.target, slot, version: self.version.0 };
-            tokens.add(&read.to_token());
-        }
+    pub(crate) fn note_slot_read(&self, tokens: &ReadTokens, slot: u32) {
+        let read = ReadVersion { target: self.target, slot, version: self.version.0 };
+        tokens.add(&read.to_token());
     }
 }
 
@@ -249,13 +247,13 @@ impl Target {
     }
 
     /// A consistent view, in which no commit over several targets is half done.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn view_of(&self, scope: Scope<'_>) -> Result<ReadView<'_>> {
         self.undoubted(|| self.view_in_doubt(scope))
     }
 
     /// The last committed state and the puts since, even if a commit that another node decides about is to follow.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn view_in_doubt(&self, scope: Scope<'_>) -> Result<ReadView<'_>> {
         loop {
             if let Some(view) = self.try_view(scope)? {
@@ -265,7 +263,7 @@ impl Target {
     }
 
     /// A view; `None` if it is out of date.
-    #[inline]
+    #[inline(always)]
     fn try_view(&self, scope: Scope<'_>) -> Result<Option<ReadView<'_>>> {
         let read = self.try_read(|puts| scope.read(puts))?;
         Ok(read.map(|(txn, overlay, version)| self.read_view(txn, overlay, version)))
@@ -277,7 +275,7 @@ impl Target {
 
     /// A state of the index, what `read` finds in the puts that are on top of it, and the version of both; `None` if the
     /// state is out of date.
-    #[inline]
+    #[inline(always)]
     fn try_read<T: Default>(
         &self,
         read: impl Fn(&Published<'_>) -> Result<T>,
