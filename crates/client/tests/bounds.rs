@@ -116,8 +116,9 @@ fn a_full_index_with_a_snapshot_is_emptied() {
 
 /// Fills and empties an index three times: at least so many tenths of the keys must fit each time.
 fn expect_emptied(name: &str, write_buffer: bool, tenths: u64) {
-    let tank =
-        Tank::new(name, |spec| (spec.size_bytes, spec.write_buffer) = (40 << 20, write_buffer));
+    let tank = Tank::new(name, |spec| {
+        (spec.size_bytes, spec.write_buffer) = (40 << 20, Some(write_buffer))
+    });
     let kv = tank.kv(ObjectClass::SX);
     let mut most = 0;
     for round in 0..3 {

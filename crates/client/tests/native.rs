@@ -49,7 +49,7 @@ fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn esker_backend::Poo
     let mut spec = PoolSpec::new(&label, 200 << 20);
     spec.targets = Some(targets);
     spec.segment_bytes = Some(8 << 20);
-    spec.write_buffer = matches!(sort, Sort::Memory);
+    spec.write_buffer = Some(matches!(sort, Sort::Memory));
     if let Sort::Disk(durability) = sort {
         spec.durability = Some(durability);
     }

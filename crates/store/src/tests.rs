@@ -22,6 +22,8 @@ impl Scratch {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = place.join(format!("esker-scratch-{}-{number}", std::process::id()));
         let mut spec = PoolSpec::new("pool", bytes);
+        // Tests count commits and pages. Those of the write buffer ask for it.
+        spec.write_buffer = Some(false);
         set(&mut spec);
         Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
         let pool = Some(Pool::open(&folder.join("pool")).unwrap());

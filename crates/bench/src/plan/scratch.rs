@@ -1,20 +1,15 @@
 //! A pool that exists for one benchmark only.
 use super::Note;
 use crate::fleet::Launcher;
-use crate::mounts::{Media, Mount};
 use crate::units::Bytes;
 use esker::types::info::Durability;
 use esker_store::{Pool, PoolSpec};
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
 /// Name of the pool in its folder.
 const LABEL: &str = "bench";
-
-/// Refusal of a write buffer in a pool with durability `commit`.
-const BUFFER_NEEDS_PROCESS: &str = "--write-buffer: a pool with durability `commit` has no write buffer: use durability \
-                                    `process` (--durability), or a directory in memory (--path)";
 
 /// A temporary pool of a benchmark.
 #[derive(Clone, Debug)]
@@ -27,29 +22,18 @@ pub struct OwnPool {
     pub durability: Option<Durability>,
     /// Use huge pages for data.
     pub huge_pages: bool,
-    /// Store small puts in a write buffer first.
-    pub write_buffer: bool,
+    /// Commit each put: leave out the write buffer that a pool of durability `process` has.
+    pub no_write_buffer: bool,
 }
 
 impl OwnPool {
     /// Its specification, with space as in [`spec`].
-    pub(super) fn spec(&self, data_bytes: u64, entries: u64) -> Result<PoolSpec> {
-        if self.write_buffer && self.is_durable()? {
-            return Err(Error::new(ErrorKind::Invalid, BUFFER_NEEDS_PROCESS));
-        }
-        Ok(PoolSpec {
+    pub(super) fn spec(&self, data_bytes: u64, entries: u64) -> PoolSpec {
+        PoolSpec {
             durability: self.durability,
             huge_pages: self.huge_pages,
-            write_buffer: self.write_buffer,
+            write_buffer: self.no_write_buffer.then_some(false),
             ..spec(data_bytes, entries, self.targets)
-        })
-    }
-
-    /// True if every write waits for the medium.
-    fn is_durable(&self) -> Result<bool> {
-        match self.durability {
-            Some(level) => Ok(level == Durability::Commit),
-            None => Ok(Mount::of(&self.folder)?.media() != Media::Memory),
         }
     }
 
@@ -60,7 +44,7 @@ impl OwnPool {
         (data_bytes, entries): (u64, u64),
         note: Note<'_>,
     ) -> Result<Scratch> {
-        Scratch::new(launcher, &self.folder, &self.spec(data_bytes, entries)?, note)
+        Scratch::new(launcher, &self.folder, &self.spec(data_bytes, entries), note)
     }
 }
 
@@ -167,21 +151,5 @@ mod tests {
             assert!(spec.size_bytes * (100 - percent) / 100 >= 2 * data);
             assert!(spec.size_bytes * percent / 100 >= entries * 512);
         }
-    }
-
-    #[test]
-    fn durable_pool_refuses_a_write_buffer() {
-        let own = |durability, write_buffer| OwnPool {
-            folder: std::env::temp_dir(),
-            targets: Some(2),
-            durability: Some(durability),
-            huge_pages: false,
-            write_buffer,
-        };
-        assert!(own(Durability::Process, true).spec(0, 0).unwrap().write_buffer);
-        assert!(!own(Durability::Commit, false).spec(0, 0).unwrap().write_buffer);
-        let error = own(Durability::Commit, true).spec(0, 0).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Invalid);
-        assert!(error.message().contains("--write-buffer"), "{error}");
     }
 }

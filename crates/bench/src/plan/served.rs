@@ -66,7 +66,6 @@ fn words(spec: &PoolSpec, folder: &str, nodes: u32) -> Vec<String> {
     add("--index-percent", spec.index_percent.map(|percent| percent.to_string()));
     add("--durability", spec.durability.map(|level| name_of(level).to_owned()));
     words.extend(spec.huge_pages.then(|| "--huge-pages".to_owned()));
-    words.extend(spec.write_buffer.then(|| "--write-buffer".to_owned()));
     words
 }
 

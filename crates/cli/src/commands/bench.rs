@@ -191,7 +191,7 @@ pub(super) struct JsonFile {
 #[derive(Args)]
 pub(super) struct PoolChoice {
     /// Existing pool to measure, in temporary containers [default: a temporary pool]
-    #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability", "huge_pages", "write_buffer"])]
+    #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability", "huge_pages", "no_write_buffer"])]
     pool: Option<String>,
     /// Durability of the temporary pool [default: process in memory, commit on block media]
     #[arg(long, value_name = "LEVEL")]
@@ -211,10 +211,9 @@ pub(super) struct OwnArgs {
     /// Keep the data of the temporary pool in huge pages
     #[arg(long)]
     huge_pages: bool,
-    /// Create the temporary pool with a write buffer, which small puts and new extents are stored in first
-    /// (only with durability `process`)
+    /// Create the temporary pool without a write buffer, which small puts and new extents are stored in first
     #[arg(long)]
-    write_buffer: bool,
+    no_write_buffer: bool,
 }
 
 impl PoolChoice {
@@ -234,7 +233,7 @@ impl OwnArgs {
             targets: self.targets,
             durability: None,
             huge_pages: self.huge_pages,
-            write_buffer: self.write_buffer,
+            no_write_buffer: self.no_write_buffer,
         }
     }
 }

@@ -74,7 +74,7 @@ impl Salvage {
             targets: self.targets.or(Some(damaged.targets)),
             durability: Some(damaged.durability),
             guarded: damaged.guarded,
-            write_buffer: damaged.has_write_buffer(),
+            write_buffer: Some(damaged.has_write_buffer()),
             segment_bytes: alike.then_some(damaged.segment_bytes),
             ..PoolSpec::new(&self.new, size)
         }

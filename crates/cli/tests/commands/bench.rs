@@ -95,14 +95,17 @@ fn arrays_and_keys_are_measured_beside_the_limit() {
 fn transactions_are_measured_among_puts_and_gets() {
     let site = Site::in_memory();
     let dir = site.dir.display().to_string();
-    for (procs, more) in [("1,2,4", &[][..]), ("1,2,4", &["--write-buffer"]), ("2", &["--fresh"])] {
+    for (procs, more) in
+        [("1,2,4", &[][..]), ("1,2,4", &["--no-write-buffer"]), ("2", &["--fresh"])]
+    {
         let common = ["--ops", "40", "--rounds", "2", "--targets", "2", "--verify", "--json", "-"];
         let place = ["bench", "tx", "--counters", "20", "--path", &dir, "--procs", procs];
         let report = site.ok(&[&place[..], &common, more].concat());
         let report: Value = serde_json::from_str(&report).unwrap();
         check_shape(&report);
         let settings = &report["settings"];
-        assert_eq!(settings["write_buffer"], json!(more.contains(&"--write-buffer")));
+        let has_buffer = Path::new("/dev/shm").is_dir() && !more.contains(&"--no-write-buffer");
+        assert_eq!(settings["write_buffer"], json!(has_buffer));
         assert_eq!((&settings["tx_every"], &settings["counters"]), (&json!(10), &json!(20)));
         let found = report["runs"].as_array().unwrap().chunks(6);
         for (runs, procs) in found.zip(procs.split(',').map(|procs| procs.parse::<u64>().unwrap()))
@@ -128,7 +131,7 @@ fn pools_with_a_write_buffer_are_measured() {
     }
     let site = Site::in_memory();
     let dir = site.dir.display().to_string();
-    let place = ["--path", &dir, "--targets", "2", "--write-buffer"];
+    let place = ["--path", &dir, "--targets", "2"];
     let wanted: [&[&str]; 4] = [
         &["kv", "--ops", "9", "--rounds", "1", "--verify"],
         &["array", "--size", "4K", "--ops", "9", "--rounds", "1", "--verify"],
@@ -149,32 +152,30 @@ fn pools_with_a_write_buffer_are_measured() {
     ];
     let report: Value = serde_json::from_str(&site.ok(&[&files[..], &place].concat())).unwrap();
     assert_eq!(report["settings"]["write_buffer"], json!(true));
-    let plain = site.ok(&[&small("kv", &dir)[..], &["--value", "64"]].concat());
+    let plain = [&small("kv", &dir)[..], &["--value", "64", "--no-write-buffer"]].concat();
+    let plain = site.ok(&plain);
     let plain: Value = serde_json::from_str(&plain).unwrap();
     assert_eq!(plain["settings"]["write_buffer"], json!(false));
 }
 
 #[test]
-fn write_buffers_are_refused_by_name_where_no_pool_has_them() {
+fn option_without_write_buffer_is_refused_where_no_pool_is_created() {
     let site = Site::in_memory();
     site.create_pool();
     let dir = site.dir.display().to_string();
-    let durable = ["bench", "kv", "--path", &dir, "--durability", "commit", "--write-buffer"];
-    let message = site.message(&durable);
-    assert!(message.contains("--write-buffer") && message.contains("durability"), "{message}");
-    let message = site.message(&["bench", "mdtest", "-n", "1", "-d", &dir, "--write-buffer"]);
-    assert!(message.contains("--write-buffer") && message.contains("-a DFS"), "{message}");
+    let message = site.message(&["bench", "mdtest", "-n", "1", "-d", &dir, "--no-write-buffer"]);
+    assert!(message.contains("--no-write-buffer") && message.contains("-a DFS"), "{message}");
     for arguments in [
-        &["bench", "kv", "--pool", "tank", "--write-buffer"][..],
-        &["bench", "posix", "--engine", "--write-buffer"],
-        &["bench", "mdtest", "-d", "/w", "-a", "DFS", "--dfs.pool", "tank", "--write-buffer"],
-        &["bench", "field-io", "--nodes", "tank", "--write-buffer"],
-        &["bench", "limit", "--write-buffer"],
+        &["bench", "kv", "--pool", "tank", "--no-write-buffer"][..],
+        &["bench", "posix", "--engine", "--no-write-buffer"],
+        &["bench", "mdtest", "-d", "/w", "-a", "DFS", "--dfs.pool", "tank", "--no-write-buffer"],
+        &["bench", "field-io", "--nodes", "tank", "--no-write-buffer"],
+        &["bench", "limit", "--no-write-buffer"],
     ] {
         let output = site.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(
-            !output.status.success() && said.contains("--write-buffer"),
+            !output.status.success() && said.contains("--no-write-buffer"),
             "{arguments:?}: {said}"
         );
     }

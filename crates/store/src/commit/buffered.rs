@@ -117,7 +117,7 @@ mod tests {
     impl Pool {
         fn new() -> Self {
             let scratch = Scratch::new(24 << 20, |spec| {
-                (spec.targets, spec.write_buffer) = (Some(1), true);
+                (spec.targets, spec.write_buffer) = (Some(1), Some(true));
             });
             let pool = scratch.opened();
             let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };

@@ -46,9 +46,9 @@ pub struct PoolSpec {
     /// Puts all data in huge pages, for pools in memory, however long the kernel takes to make them. By default, only
     /// as far as that takes no longer than small pages. See [`crate::HugePages`].
     pub huge_pages: bool,
-    /// Stores small puts in write buffers first, which makes them two to three times as fast. Only for pools of one node
-    /// with durability `process` that are not guarded.
-    pub write_buffer: bool,
+    /// Stores small puts in write buffers first, which makes them up to twice as fast; by default where that can be: in
+    /// pools of one node with durability `process` that are not guarded.
+    pub write_buffer: Option<bool>,
     /// Which part of a pool over nodes it is; by default it is a pool of its own.
     pub part: Part,
     /// Its UUID; by default a random one.
@@ -69,7 +69,7 @@ impl PoolSpec {
             index_percent: None,
             segment_bytes: None,
             huge_pages: false,
-            write_buffer: false,
+            write_buffer: None,
             part: Part::WHOLE,
             uuid: None,
         }
@@ -428,11 +428,11 @@ fn with_slack(data: u64) -> u64 {
 fn version_of(spec: &PoolSpec, durability: Durability) -> Result<u32> {
     let may_buffer = spec.part == Part::WHOLE && durability == Durability::Process && !spec.guarded;
     match spec.part {
-        _ if spec.write_buffer && !may_buffer => Err(invalid(
+        _ if spec.write_buffer == Some(true) && !may_buffer => Err(invalid(
             "only a pool of one node has write buffers, with durability `process`, and not guarded"
                 .to_owned(),
         )),
-        Part::WHOLE if spec.write_buffer => Ok(BUFFER_VERSION),
+        Part::WHOLE if spec.write_buffer.unwrap_or(may_buffer) => Ok(BUFFER_VERSION),
         Part::WHOLE => Ok(FORMAT_VERSION),
         part if part.is_sound() => Ok(PART_VERSION),
         Part { node, nodes } => {

@@ -133,7 +133,7 @@ mod tests {
             return leave_open(Path::new(&path));
         }
         let mut pool = Scratch::new(24 << 20, |spec| {
-            (spec.targets, spec.write_buffer) = (Some(2), true);
+            (spec.targets, spec.write_buffer) = (Some(2), Some(true));
         });
         pool.close();
         let name =

@@ -85,7 +85,7 @@ impl Shape {
         spec.targets = Some(self.targets);
         spec.segment_bytes = Some(self.segment_bytes);
         spec.guarded = sort == Sort::Guarded;
-        spec.write_buffer = sort == Sort::Memory;
+        spec.write_buffer = Some(sort == Sort::Memory);
         spec.huge_pages = sort == Sort::Memory;
         spec.durability = match sort {
             Sort::Memory | Sort::Unbuffered | Sort::Guarded => None,
@@ -110,7 +110,7 @@ pub(crate) fn make_part(
     part: Part,
 ) -> PathBuf {
     let mut spec = PoolSpec { part, ..shape.spec(label, sort) };
-    spec.write_buffer &= part == Part::WHOLE;
+    spec.write_buffer = spec.write_buffer.filter(|_| part == Part::WHOLE);
     esker_store::Pool::create(folder.path(), &spec, &mut |_, _| {}).expect("creating a pool");
     folder.path().join(label)
 }

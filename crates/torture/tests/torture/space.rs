@@ -145,7 +145,7 @@ fn fill_beside_stopped_reader(is_buffered: bool, before: u64) {
     let folder = Folder::new(Sort::Memory);
     let _watchdog = Watchdog::new("a stopped reader".to_owned());
     let mut spec = esker_store::PoolSpec::new("pool", 64 << 20);
-    (spec.targets, spec.write_buffer) = (Some(1), is_buffered);
+    (spec.targets, spec.write_buffer) = (Some(1), Some(is_buffered));
     esker_store::Pool::create(folder.path(), &spec, &mut |_, _| {}).expect("creating a pool");
     let path = folder.path().join("pool");
     let pool = common::open(&path);

@@ -120,18 +120,18 @@ impl DfsSubject {
         match (&self.pool, self.engine) {
             (Some(name), _) => Ok((name.clone(), None, None)),
             (None, false) => {
-                let scratch = Scratch::new(launcher, &self.own.folder, &self.spec()?, note)?;
+                let scratch = Scratch::new(launcher, &self.own.folder, &self.spec(), note)?;
                 Ok((scratch.url(), None, Some(scratch)))
             }
             (None, true) => {
                 let scratch = Scratch::folder(launcher, &self.own.folder)?;
-                let served = Served::new(launcher, scratch.path(), &self.spec()?, 1, note)?;
+                let served = Served::new(launcher, scratch.path(), &self.spec(), 1, note)?;
                 Ok((served.url(), Some(served), Some(scratch)))
             }
         }
     }
 
-    fn spec(&self) -> Result<esker_store::PoolSpec> {
+    fn spec(&self) -> esker_store::PoolSpec {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let targets = self.own.targets.unwrap_or(cores.clamp(2, 8) as u32);
         let chunks = self.bytes / CHUNK_ENTRIES_MIN_BYTES.min(self.new.chunk_size).max(1);

@@ -206,7 +206,7 @@ mod tests {
                 targets: None,
                 durability: None,
                 huge_pages: false,
-                write_buffer: false,
+                no_write_buffer: false,
             },
             python: PathBuf::from("python3"),
             procs: vec![1, 2],

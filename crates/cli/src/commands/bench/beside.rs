@@ -51,7 +51,7 @@ pub(super) struct Common {
 #[derive(Args)]
 struct DfsArgs {
     /// Pool of -a DFS [default: a temporary pool]
-    #[arg(long = "dfs.pool", value_name = "POOL", conflicts_with_all = ["path", "targets", "huge_pages", "write_buffer"])]
+    #[arg(long = "dfs.pool", value_name = "POOL", conflicts_with_all = ["path", "targets", "huge_pages", "no_write_buffer"])]
     pool: Option<String>,
     /// Container of -a DFS [default: a temporary container]
     #[arg(long = "dfs.cont", value_name = "CONT", requires = "pool")]
@@ -112,7 +112,7 @@ impl Common {
         self.json.check()?;
         let bar = Bar::spinner();
         let subject = match self.api {
-            ApiArg::Posix if self.dfs.own.write_buffer => return Err(buffer_needs_dfs()),
+            ApiArg::Posix if self.dfs.own.no_write_buffer => return Err(buffer_needs_dfs()),
             ApiArg::Posix => Subject::Posix { folder: work.folder.clone(), cleared: work.cleared },
             ApiArg::Dfs => Subject::Dfs(self.dfs.subject(&work)?),
         };
@@ -157,8 +157,7 @@ impl DfsArgs {
 }
 
 fn buffer_needs_dfs() -> Error {
-    let message =
-        "--write-buffer: only -a DFS creates a pool, which can have a write buffer: add -a DFS";
+    let message = "--no-write-buffer: only -a DFS creates a pool, which could have a write buffer: add -a DFS";
     Error::new(esker::types::ErrorKind::Invalid, message)
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Posix {
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     large: Bytes,
     /// Reach the pool through one engine only, over TCP on loopback, as from another node; omit esker mount
-    #[arg(long, conflicts_with = "write_buffer")]
+    #[arg(long, conflicts_with = "no_write_buffer")]
     engine: bool,
     /// Omit esker run and esker mount
     #[arg(long)]

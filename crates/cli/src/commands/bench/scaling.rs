@@ -18,7 +18,7 @@ use std::path::PathBuf;
 pub(super) struct ScalingArgs {
     /// Pools over 1, 2, 4 ... nodes, separated by commas: measure each, and model more nodes
     #[arg(long, value_name = "POOL", value_delimiter = ',')]
-    #[arg(conflicts_with_all = ["pool", "path", "targets", "durability", "huge_pages", "write_buffer", "rendezvous", "rank", "traces"])]
+    #[arg(conflicts_with_all = ["pool", "path", "targets", "durability", "huge_pages", "no_write_buffer", "rendezvous", "rank", "traces"])]
     pub(super) nodes: Vec<String>,
     /// Most nodes of the pool that are modelled
     #[arg(long, value_name = "N", default_value_t = 16, requires = "nodes")]

@@ -23,7 +23,7 @@ the counters with the number of transactions. A pool without transactions (posix
 
 Examples:
   esker bench tx --procs 1,2,4
-  esker bench tx --procs 2 --write-buffer --verify --json tx.json
+  esker bench tx --procs 2 --no-write-buffer --verify --json tx.json
   esker bench tx --tx-every 3 --counters 10 --procs 4";
 
 /// Measure transactions mixed with puts and gets of Key-Values

@@ -185,7 +185,7 @@ impl Plan {
             spec.index_percent = Some((INDEX_BYTES * 100).div_ceil(share) as u32);
             spec.targets = Some(TARGETS);
             spec.segment_bytes = Some(SEGMENT_BYTES);
-            spec.write_buffer = self.sort == Sort::Memory;
+            spec.write_buffer = Some(self.sort == Sort::Memory && nodes == 1);
             spec.guarded = self.sort == Sort::Guarded;
             spec.durability = (self.sort == Sort::Durable).then_some(Durability::Commit);
             spec.part = Part { node, nodes };
