@@ -13,12 +13,16 @@
 //! [`Server`] serves connections; [`Keys`] are the keys whose signatures it accepts.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod body;
 mod bucket;
+mod completion;
 mod condition;
 mod copy;
+mod document;
 mod fault;
 mod find;
+mod framing;
 mod guard;
 mod host;
 mod keys;
@@ -29,15 +33,18 @@ mod metered;
 mod metrics;
 mod multipart;
 mod objects;
+mod offered;
 mod page;
 mod place;
 mod plain;
 mod put;
+mod query;
 mod read;
 mod record;
 mod remove;
 mod server;
 mod service;
+mod signature;
 mod sums;
 mod timed;
 mod uploads;

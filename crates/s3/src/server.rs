@@ -1,11 +1,17 @@
 //! Connections: HTTP, with TLS or without, each served by a thread, as many at a time as the caller allows.
+use crate::admission::{Admission, Places};
+use crate::document::Document;
+use crate::framing::Framing;
 use crate::guard::{Guard, Known};
 use crate::host::Domain;
 use crate::keys::Keys;
-use crate::limits::{CONNECTIONS, DRAIN_SECONDS, IDLE_SECONDS, READ_AHEAD_BYTES, XML_BYTES_MAX};
+use crate::limits::{
+    CONNECTIONS, DRAIN_SECONDS, HANDSHAKE_SECONDS, IDLE_SECONDS, READ_AHEAD_BYTES, XML_BYTES_MAX,
+};
 use crate::metered::{Held, Metered};
 use crate::metrics::Metrics;
 use crate::service::Service;
+use crate::signature;
 use crate::sums::Etags;
 use crate::timed::{Patience, Timed};
 use esker::Pool;
@@ -20,7 +26,7 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
-use s3s::{Body, HttpError, S3Error, S3ErrorCode};
+use s3s::{Body, HttpError, S3Error, S3ErrorCode, S3Result};
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
@@ -30,7 +36,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -45,7 +51,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// How to serve.
 pub struct Options {
-    /// Connections that are served at a time; others wait.
+    /// Connections that are served at a time once they have authenticated; others wait.
     pub connections: usize,
     /// The domain below which a bucket may also be part of the host's name.
     pub domain: Option<String>,
@@ -104,7 +110,7 @@ pub struct Server(Arc<Inner>);
 struct Inner {
     s3: S3Service,
     options: Options,
-    places: Arc<Semaphore>,
+    places: Places,
     metrics: Arc<Metrics>,
     is_draining: AtomicBool,
     /// The number of the last request.
@@ -137,7 +143,7 @@ impl Server {
         if let Some(domain) = &options.domain {
             builder.set_host(Domain(domain.clone()));
         }
-        let places = Arc::new(Semaphore::new(options.connections));
+        let places = Places::new(options.connections);
         let (last, is_draining) = (AtomicU64::new(0), AtomicBool::new(false));
         let s3 = builder.build();
         Self(Arc::new(Inner { s3, options, places, metrics, is_draining, last }))
@@ -146,9 +152,8 @@ impl Server {
     /// The metrics, in the text format of Prometheus.
     #[must_use]
     pub fn metrics(&self) -> String {
-        let (most, free) = (self.0.options.connections, self.0.places.available_permits());
-        // One place is that of the next connection.
-        let served = most.saturating_sub(free).saturating_sub(self.is_ready().into());
+        let most = self.0.options.connections;
+        let served = most.saturating_sub(self.0.places.free());
         self.0.metrics.page(served as u64, most as u64, !self.is_ready())
     }
 
@@ -185,8 +190,8 @@ impl Server {
     }
 
     /// The next connection, once there is a place for it.
-    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        let place = Arc::clone(&self.0.places).acquire_owned().await.ok()?;
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, Admission)> {
+        let place = self.0.places.next().await?;
         match listener.accept().await {
             Ok((stream, _)) => Some((stream, place)),
             Err(error) => {
@@ -204,15 +209,14 @@ impl Server {
         stream: TcpStream,
         watcher: Watcher,
         end: watch::Receiver<()>,
-        place: OwnedSemaphorePermit,
+        place: Admission,
     ) -> std::io::Result<()> {
         let (server, stream) = (self.clone(), stream.into_std()?);
         let thread = std::thread::Builder::new().name("s3".to_owned());
         thread.spawn(move || {
-            if let Err(error) = server.serve_here(stream, watcher, end) {
+            if let Err(error) = server.serve_here(stream, watcher, end, place) {
                 tracing::warn!(%error, "a connection was not served");
             }
-            drop(place);
         })?;
         Ok(())
     }
@@ -223,26 +227,30 @@ impl Server {
         stream: std::net::TcpStream,
         watcher: Watcher,
         mut end: watch::Receiver<()>,
+        place: Admission,
     ) -> std::io::Result<()> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         runtime.block_on(async {
             let stream = TcpStream::from_std(stream)?;
             tokio::select! {
-                () = self.shake_hands(stream, watcher) => {}
+                () = self.shake_hands(stream, watcher, &place) => {}
+                () = place.expire(Duration::from_secs(HANDSHAKE_SECONDS)) => {
+                    tracing::info!("a connection without a right signature was dropped");
+                }
                 _ = end.changed() => {}
             }
             Ok(())
         })
     }
 
-    async fn shake_hands(&self, stream: TcpStream, watcher: Watcher) {
+    async fn shake_hands(&self, stream: TcpStream, watcher: Watcher, place: &Admission) {
         let _ = stream.set_nodelay(true);
         let Some(Tls(tls)) = &self.0.options.tls else {
-            return self.connection(stream, watcher).await;
+            return self.connection(stream, watcher, place).await;
         };
         let begun = tokio::time::timeout(self.0.options.idle, tls.accept(stream)).await;
         if let Ok(Ok(stream)) = begun {
-            self.connection(stream, watcher).await;
+            self.connection(stream, watcher, place).await;
         }
     }
 
@@ -250,8 +258,9 @@ impl Server {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         watcher: Watcher,
+        place: &Admission,
     ) {
-        let serve = service_fn(|request| self.answer(request));
+        let serve = service_fn(|request| self.answer(request, place));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             // A client may have no more to say and yet wait for its answer.
@@ -267,6 +276,7 @@ impl Server {
     async fn answer(
         &self,
         mut request: Request<Incoming>,
+        place: &Admission,
     ) -> std::result::Result<Response<Body>, HttpError> {
         let (begin, known) = (Instant::now(), Known::default());
         let id = format!("{:016X}", self.0.last.fetch_add(1, Ordering::Relaxed) + 1);
@@ -274,15 +284,23 @@ impl Server {
         let (held, is_last) = (Held::default(), asks_to_send_nothing(&request));
         request.extensions_mut().insert(known.clone());
         request.extensions_mut().insert(held.clone());
-        let answered = match is_form(&request) {
-            true => no_forms(),
-            false => {
+        request.extensions_mut().insert(place.clone());
+        let document = Document::default();
+        request.extensions_mut().insert(document.clone());
+        let answered = match check(&request) {
+            Err(error) => refuse(error),
+            Ok(()) => {
                 let patience = Patience::new(self.0.options.idle);
-                let metered = |body| Body::http_body(Metered { body, held, patience });
-                self.0.s3.call(request.map(metered)).await
+                let framing = Framing::new(request.headers());
+                let document = document.clone();
+                let metered = |body| Metered { body, held, patience, framing, document };
+                self.0.s3.call(request.map(|body| Body::http_body(metered(body)))).await
             }
         };
-        let mut response = answered?;
+        let mut response = match document.take_fault() {
+            Some(error) => refuse(error)?,
+            None => answered?,
+        };
         let status = response.status().as_u16();
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, value);
@@ -317,13 +335,20 @@ fn is_form(request: &Request<Incoming>) -> bool {
         })
 }
 
-fn no_forms() -> std::result::Result<Response<Body>, HttpError> {
-    let error = S3Error::with_message(
-        S3ErrorCode::NotImplemented,
-        "forms of browsers are not offered here",
-    );
+/// Refuses what `s3s` would accept, or would not refuse for the right reason.
+fn check(request: &Request<Incoming>) -> S3Result<()> {
+    if is_form(request) {
+        let why = "forms of browsers are not offered here";
+        return Err(S3Error::with_message(S3ErrorCode::NotImplemented, why));
+    }
+    signature::check(request.uri(), request.headers())
+}
+
+fn refuse(error: S3Error) -> std::result::Result<Response<Body>, HttpError> {
     error.to_http_response().map_err(|error| HttpError::new(Box::new(error)))
 }
 
 #[cfg(test)]
 mod fuzz;
+#[cfg(test)]
+mod refusals;
