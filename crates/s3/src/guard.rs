@@ -1,6 +1,6 @@
 //! Who may do what: the holders of keys, by Signature Version 4.
-use crate::admission::Admission;
 use crate::document::Document;
+use crate::front::Signer;
 use crate::keys::Keys;
 use crate::offered;
 use s3s::access::{S3Access, S3AccessContext};
@@ -47,7 +47,8 @@ impl S3Access for Guard {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let denied = |why: &'static str| Err(S3Error::with_message(S3ErrorCode::AccessDenied, why));
         let operation = context.s3_op().name().to_owned();
-        let Some(access_key) = context.credentials().map(|found| found.access_key.clone()) else {
+        let signer = context.extensions_mut().get::<Signer>();
+        let Some(access_key) = signer.map(|signer| signer.0.clone()) else {
             return denied("nothing is served without a signature");
         };
         let is_change = !READS.iter().any(|begin| operation.starts_with(begin));
@@ -65,9 +66,6 @@ impl S3Access for Guard {
         }
         if let Some(document) = context.extensions_mut().get::<Document>().cloned() {
             document.begin(&operation, context.headers());
-        }
-        if let Some(admission) = context.extensions_mut().get::<Admission>().cloned() {
-            admission.admit().await;
         }
         Ok(())
     }

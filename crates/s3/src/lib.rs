@@ -23,6 +23,7 @@ mod document;
 mod fault;
 mod find;
 mod framing;
+mod front;
 mod guard;
 mod host;
 mod keys;

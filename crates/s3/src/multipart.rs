@@ -6,7 +6,7 @@ use crate::copy::Source;
 use crate::fault::{Fault, Outcome};
 use crate::limits::LIST_KEYS_MAX;
 use crate::listings::{Encoding, count_of};
-use crate::objects::{about, not_offered, refuse_unknown, source, tags_of_header};
+use crate::objects::{about, not_offered, refuse_unknown, source, tags_of_header, trailing};
 use crate::place::Place;
 use crate::put::Put;
 use crate::record::{Stored, strong, timestamp};
@@ -60,7 +60,7 @@ impl Service {
         let (number, key, id) = (input.part_number, input.key, input.upload_id);
         check_number(number)?;
         let expected =
-            Expected::new(self.etags, input.content_md5, &req.headers, req.trailing_headers);
+            Expected::new(self.etags, input.content_md5, &req.headers, trailing(&req.extensions));
         let held = req.extensions.get().cloned();
         let body = Incoming::new(input.body, expected, input.content_length, held)?;
         let bucket = self.bucket(&input.bucket)?;
@@ -79,8 +79,12 @@ impl Service {
         })
     }
 
-    pub(crate) fn copy_part(&self, input: UploadPartCopyInput) -> Outcome<UploadPartCopyOutput> {
-        let (from, from_key) = source(input.copy_source)?;
+    pub(crate) fn copy_part(
+        &self,
+        req: S3Request<UploadPartCopyInput>,
+    ) -> Outcome<UploadPartCopyOutput> {
+        let (from, from_key) = source(&req.extensions)?;
+        let input = req.input;
         let condition = Condition {
             matches: input.copy_source_if_match,
             matches_not: input.copy_source_if_none_match,

@@ -5,6 +5,7 @@ use crate::condition::Condition;
 use crate::copy::{Source, opened};
 use crate::fault::{Fault, Outcome};
 use crate::find::{Head, find, tags};
+use crate::front::CopyFrom;
 use crate::limits::DELETE_KEYS_MAX;
 use crate::place::{Place, is_text};
 use crate::put::Put;
@@ -16,9 +17,10 @@ use crate::sums::Expected;
 use dfs::{Kind, XattrMode};
 use esker::types::ErrorKind;
 use hyper::HeaderMap;
-use hyper::header::{ETAG, HeaderName, HeaderValue, IF_RANGE};
+use hyper::header::{CONTENT_RANGE, ETAG, HeaderName, HeaderValue, IF_RANGE};
+use hyper::http::Extensions;
 use s3s::dto::*;
-use s3s::{S3Error, S3ErrorCode, S3Request, S3Response};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, TrailingHeaders};
 use std::ops::Range as Bytes;
 
 /// What a put or an upload says of its object: the fields that their requests share.
@@ -109,21 +111,35 @@ fn pushed(mut bytes: Vec<u8>, byte: u8) -> Vec<u8> {
     bytes
 }
 
+/// Headers behind the body of a request.
+pub(crate) fn trailing(extensions: &Extensions) -> Option<TrailingHeaders> {
+    extensions.get().cloned()
+}
+
 /// Bucket and key of a source.
-pub(crate) fn source(of: CopySource) -> Outcome<(String, String)> {
-    match of {
-        CopySource::Bucket { bucket, key, version_id: None } => Ok((bucket.into(), key.into())),
-        CopySource::Bucket { .. } => Err(not_offered("versions")),
-        _ => Err(not_offered("access points")),
+pub(crate) fn source(extensions: &Extensions) -> Outcome<(String, String)> {
+    match extensions.get::<CopyFrom>() {
+        Some(CopyFrom { bucket, key }) => Ok((bucket.clone(), key.clone())),
+        None => Err(not_offered("access points")),
     }
 }
 
 /// The bytes that a request wants of an object, and the header that says so.
 fn range_of(range: Option<Range>, size: u64) -> Outcome<(Bytes<u64>, Option<String>)> {
     let Some(range) = range else { return Ok((0..size, None)) };
-    let wanted = range.check(size).map_err(S3Error::from)?;
+    let wanted = range.check(size).ok().filter(|wanted| !wanted.is_empty());
+    let wanted = wanted.ok_or_else(|| outside(size))?;
     let header = format!("bytes {}-{}/{size}", wanted.start, wanted.end.saturating_sub(1));
     Ok((wanted, Some(header)))
+}
+
+/// The error for a range that has no byte of the object, with its size.
+fn outside(size: u64) -> Fault {
+    let mut error = S3Error::from(S3ErrorCode::InvalidRange);
+    if let Ok(value) = HeaderValue::from_str(&format!("bytes */{size}")) {
+        error.set_headers(HeaderMap::from_iter([(CONTENT_RANGE, value)]));
+    }
+    Fault::S3(error)
 }
 
 /// Refuses parts and versions of objects, which there are none of.
@@ -257,7 +273,7 @@ impl Service {
             condition,
         };
         let expected =
-            Expected::new(self.etags, input.content_md5, &req.headers, req.trailing_headers);
+            Expected::new(self.etags, input.content_md5, &req.headers, trailing(&req.extensions));
         let held = req.extensions.get().cloned();
         let mut body = Incoming::new(input.body, expected, input.content_length, held)?;
         let bucket = self.bucket(&input.bucket)?;
@@ -414,7 +430,7 @@ impl Service {
         let on_target = Condition::of_target(&req.headers)?;
         let input = req.input;
         refuse_unknown!(input)?;
-        let (from, key) = source(input.copy_source.clone())?;
+        let (from, key) = source(&req.extensions)?;
         let condition = Condition {
             matches: input.copy_source_if_match.clone(),
             matches_not: input.copy_source_if_none_match.clone(),
@@ -522,6 +538,7 @@ mod tests {
             Some((7..10, Some("bytes 7-9/10".to_owned())))
         );
         assert_eq!(of(int(10, None), 10), None);
+        assert_eq!(of(Range::Suffix { length: 1 }, 0), None);
         assert_eq!(range_of(None, 0).ok(), Some((0..0, None)));
     }
 

@@ -1,7 +1,6 @@
 //! Operations that are offered, and all that a request for one may say. Everything else is refused: a parameter or a header
 //! that S3 adds later would change what an operation means.
 use crate::query::Query;
-use crate::signature::PRESIGNED_PARAMETERS;
 use crate::sums::is_checksum;
 use hyper::Uri;
 use hyper::header::HeaderMap;
@@ -163,7 +162,6 @@ pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result
 }
 
 fn check_query((operation, parameters, _): &Offered, query: &Query) -> S3Result<()> {
-    let is_presigned = query.has("X-Amz-Signature");
     if !query.is_text() {
         let why = "a parameter contains a control character, which no key has";
         return Err(S3Error::with_message(S3ErrorCode::InvalidArgument, why));
@@ -173,9 +171,7 @@ fn check_query((operation, parameters, _): &Offered, query: &Query) -> S3Result<
             let why = format!("the parameter {name:?} was sent twice: send it once");
             return Err(S3Error::with_message(S3ErrorCode::InvalidArgument, why));
         }
-        let is_known = parameters.contains(&name)
-            || is_presigned && PRESIGNED_PARAMETERS.contains(&name)
-            || name == OPERATION_ID && value == *operation;
+        let is_known = parameters.contains(&name) || name == OPERATION_ID && value == *operation;
         if !is_known {
             return Err(not_offered(format!("the parameter {name:?} of {operation}")));
         }
@@ -240,7 +236,6 @@ mod tests {
     #[test]
     fn unknown_operations_parameters_and_headers_are_refused() {
         assert_eq!(code("GetObject", "/b/k?x-id=GetObject&partNumber=1", &[]), "ok");
-        assert_eq!(code("GetObject", "/b/k?X-Amz-Signature=0&X-Amz-Date=1", &[]), "ok");
         for (operation, uri) in [
             ("GetBucketPolicy", "/b?policy"),
             ("PutObject", "/b/k?annotation=&annotationName=a"),

@@ -2,6 +2,7 @@
 use crate::admission::{Admission, Places};
 use crate::document::Document;
 use crate::framing::Framing;
+use crate::front::Front;
 use crate::guard::{Guard, Known};
 use crate::host::Domain;
 use crate::keys::Keys;
@@ -17,7 +18,7 @@ use crate::timed::{Patience, Timed};
 use esker::Pool;
 use esker::types::{Error, ErrorKind, Result, check_label};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -133,19 +134,25 @@ impl Server {
         let guard = Guard(Arc::new(keys));
         let metrics = Arc::<Metrics>::default();
         let service = Service::new(pool, Arc::clone(&metrics), options.etags);
-        let mut builder = S3ServiceBuilder::new(service);
-        builder.set_auth(guard.clone());
-        builder.set_access(guard);
-        builder.set_validation(Labels);
         let mut config = S3Config::default();
         config.xml_max_body_size = XML_BYTES_MAX;
-        builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-        if let Some(domain) = &options.domain {
-            builder.set_host(Domain(domain.clone()));
-        }
+        let config = Arc::new(StaticConfigProvider::new(Arc::new(config)));
+        let builder = || {
+            let mut builder = S3ServiceBuilder::new(service.clone());
+            builder.set_auth(guard.clone());
+            builder.set_access(guard.clone());
+            builder.set_validation(Labels);
+            builder.set_config(config.clone());
+            if let Some(domain) = &options.domain {
+                builder.set_host(Domain(domain.clone()));
+            }
+            builder
+        };
+        let mut front = builder();
+        front.set_route(Front(builder().build()));
         let places = Places::new(options.connections);
         let (last, is_draining) = (AtomicU64::new(0), AtomicBool::new(false));
-        let s3 = builder.build();
+        let s3 = front.build();
         Self(Arc::new(Inner { s3, options, places, metrics, is_draining, last }))
     }
 
@@ -302,6 +309,9 @@ impl Server {
             None => answered?,
         };
         let status = response.status().as_u16();
+        if status >= 400 {
+            name_request(&mut response, &id);
+        }
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, value);
         }
@@ -317,6 +327,17 @@ impl Server {
             tracing::info!(id, %method, path, operation, access_key, status, microseconds, "request");
         }
         Ok(response)
+    }
+}
+
+/// Names the request in the XML of an error, as S3 does.
+fn name_request(response: &mut Response<Body>, id: &str) {
+    let Some(bytes) = response.body().bytes() else { return };
+    let text = std::str::from_utf8(&bytes).ok();
+    if let Some(error) = text.and_then(|text| text.strip_suffix("</Error>")) {
+        let named = format!("{error}<RequestId>{id}</RequestId></Error>");
+        response.headers_mut().remove(CONTENT_LENGTH);
+        *response.body_mut() = Body::from(named);
     }
 }
 

@@ -225,7 +225,7 @@ impl S3 for Service {
         &self,
         req: S3Request<UploadPartCopyInput>,
     ) -> S3Result<S3Response<UploadPartCopyOutput>> {
-        answer(self.copy_part(req.input))
+        answer(self.copy_part(req))
     }
 
     async fn complete_multipart_upload(

@@ -161,9 +161,7 @@ fn headers_that_are_not_signed_are_refused() {
     expect(&door, &put().added("content-type", "text/plain").by_query(), OK);
     let twice = put().signed("x-amz-meta-a", "1").added("x-amz-meta-a", "2");
     expect(&door, &twice.by_query(), (403, "SignatureDoesNotMatch"));
-    expect(&door, &Ask::new("PUT", "/bucket", "").by_header(), OK);
-    expect(&door, &Ask::new("PUT", "/bucket/k", "").by_header(), OK);
-    let copy = Ask::new("PUT", "/b/copy", "").signed("x-amz-copy-source", "bucket/k");
+    let copy = Ask::new("PUT", "/b/copy", "").signed("x-amz-copy-source", "b/k");
     expect(&door, &copy.by_query(), OK);
     door.check();
 }
@@ -285,9 +283,8 @@ fn operations_that_are_not_offered_change_nothing() {
 fn conditions_are_checked_or_refused() {
     let door = Door::new("s3-conditions");
     let failed = (412, "PreconditionFailed");
-    let copy = Ask::new("PUT", "/b/k", "").signed("x-amz-copy-source", "bucket/other");
-    expect(&door, &Ask::new("PUT", "/bucket", "").by_header(), OK);
-    expect(&door, &Ask::new("PUT", "/bucket/other", "").by_header(), OK);
+    let copy = Ask::new("PUT", "/b/k", "").signed("x-amz-copy-source", "b/other");
+    expect(&door, &Ask::new("PUT", "/b/other", "").by_header(), OK);
     expect(&door, &copy.clone().added("if-none-match", "*").by_header(), failed);
     expect(&door, &copy.clone().added("if-match", "\"other\"").by_header(), failed);
     let twice = copy.clone().added("if-match", "*").added("if-match", "\"other\"");
@@ -407,6 +404,53 @@ fn control_characters_that_xml_cannot_hold_are_refused() {
     let body = b"<Delete><Object><Key>a&#1;</Key></Object></Delete>".to_vec();
     let delete = Ask { body, ..Ask::new("POST", "/b", "delete=") };
     expect(&door, &delete.by_header(), (400, "MalformedXML"));
+}
+
+#[test]
+fn ranges_are_answered_or_ignored() {
+    let door = Door::new("s3-ranges");
+    expect(&door, &Ask::new("PUT", "/b/empty", "").by_header(), OK);
+    let get = |key, range| Ask::new("GET", key, "").added("range", range).by_header();
+    for (key, range, wanted) in [
+        ("/b/empty", "bytes=-1", (416, "bytes */0")),
+        ("/b/empty", "bytes=0-", (416, "bytes */0")),
+        ("/b/k", "bytes=7-", (416, "bytes */7")),
+        ("/b/k", "bytes=-3", (206, "bytes 4-6/7")),
+        ("/b/k", "bytes=5-99999999999999999999", (206, "bytes 5-6/7")),
+        ("/b/k", "pages=0-1", (200, "content")),
+        ("/b/k", "bytes=5-2", (200, "content")),
+        ("/b/k", "bytes=0-1,4-5", (200, "content")),
+    ] {
+        expect(&door, &get(key, range), wanted);
+    }
+    let signed = Ask::new("GET", "/b/k", "").signed("range", "bytes=5-2");
+    expect(&door, &signed.by_header(), OK);
+}
+
+/// Every container is the source of copies, whatever its label is.
+#[test]
+fn copies_come_from_every_bucket() {
+    let door = Door::new("s3-copies");
+    for bucket in ["/my_run", "/Run1", "/ab", "/run:1", "/end-"] {
+        expect(&door, &Ask::new("PUT", bucket, "").by_header(), OK);
+        let key = |key: &str| &*format!("{bucket}/{key}").leak();
+        let put = Ask { body: b"content".to_vec(), ..Ask::new("PUT", key("a"), "") };
+        expect(&door, &put.by_header(), OK);
+        let copy = Ask::new("PUT", key("b"), "").signed("x-amz-copy-source", key("a"));
+        expect(&door, &copy.by_header(), OK);
+        expect(&door, &Ask::new("GET", key("b"), "").by_header(), (200, "content"));
+    }
+    let point = "arn:aws:s3:us-east-1:123456789012:accesspoint/point/object/k";
+    let copy = Ask::new("PUT", "/b/new", "").signed("x-amz-copy-source", point);
+    expect(&door, &copy.by_header(), (501, "NotImplemented"));
+}
+
+#[test]
+fn errors_name_their_request() {
+    let door = Door::new("s3-request-id");
+    let missing = Ask::new("GET", "/b/missing", "").by_header();
+    expect(&door, &missing, (404, "<RequestId>0000000000000003</RequestId></Error>"));
+    expect(&door, &Ask::new("HEAD", "/b/missing", "").by_header(), (404, ""));
 }
 
 /// Connections that say nothing take no place from those with a key.
