@@ -165,7 +165,7 @@ fn copy_source(headers: &HeaderMap) -> S3Result<Option<CopyFrom>> {
 }
 
 /// Decodes a path, in which a plus is a plus.
-fn decoded(path: &str) -> Option<String> {
+pub(crate) fn decoded(path: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), path.as_bytes());
     while let Some((first, after)) = rest.split_first() {
         (rest, _) = match first {

@@ -43,6 +43,7 @@ mod query;
 mod read;
 mod record;
 mod remove;
+mod resign;
 mod server;
 mod service;
 mod signature;

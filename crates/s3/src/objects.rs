@@ -17,7 +17,7 @@ use crate::sums::Expected;
 use dfs::{Kind, XattrMode};
 use esker::types::ErrorKind;
 use hyper::HeaderMap;
-use hyper::header::{CONTENT_RANGE, ETAG, HeaderName, HeaderValue, IF_RANGE};
+use hyper::header::{ETAG, HeaderName, HeaderValue, IF_RANGE};
 use hyper::http::Extensions;
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, TrailingHeaders};
@@ -128,18 +128,9 @@ pub(crate) fn source(extensions: &Extensions) -> Outcome<(String, String)> {
 fn range_of(range: Option<Range>, size: u64) -> Outcome<(Bytes<u64>, Option<String>)> {
     let Some(range) = range else { return Ok((0..size, None)) };
     let wanted = range.check(size).ok().filter(|wanted| !wanted.is_empty());
-    let wanted = wanted.ok_or_else(|| outside(size))?;
+    let wanted = wanted.ok_or(S3ErrorCode::InvalidRange)?;
     let header = format!("bytes {}-{}/{size}", wanted.start, wanted.end.saturating_sub(1));
     Ok((wanted, Some(header)))
-}
-
-/// The error for a range that has no byte of the object, with its size.
-fn outside(size: u64) -> Fault {
-    let mut error = S3Error::from(S3ErrorCode::InvalidRange);
-    if let Ok(value) = HeaderValue::from_str(&format!("bytes */{size}")) {
-        error.set_headers(HeaderMap::from_iter([(CONTENT_RANGE, value)]));
-    }
-    Fault::S3(error)
 }
 
 /// Refuses parts and versions of objects, which there are none of.

@@ -101,8 +101,9 @@ const OFFERED: [Offered; 26] = [
 const OPERATION_ID: &str = "x-id";
 
 /// Headers of S3 that operations obey, refuse by themselves, or that change nothing.
-const HEADERS: [&str; 26] = [
+const HEADERS: [&str; 27] = [
     "x-amz-acl",
+    "x-amz-api-version",
     "x-amz-bucket-object-lock-enabled",
     "x-amz-bypass-governance-retention",
     "x-amz-checksum-algorithm",
@@ -146,6 +147,8 @@ const METADATA: &str = "x-amz-meta-";
 const CHECKSUM: &str = "x-amz-checksum-";
 /// Headers that name a checksum algorithm.
 const ALGORITHMS: [&str; 2] = ["x-amz-checksum-algorithm", "x-amz-sdk-checksum-algorithm"];
+/// The version of S3.
+const API_VERSION: &str = "2006-03-01";
 /// Access lists that say what is so anyway: whoever has a key may do what it allows.
 const OWN_LISTS: [&str; 2] = ["private", "bucket-owner-full-control"];
 
@@ -202,6 +205,7 @@ fn check_header(offered: &Offered, name: &str, headers: &HeaderMap) -> S3Result<
 fn is_value(name: &str, value: &str) -> bool {
     match name {
         "x-amz-acl" => OWN_LISTS.contains(&value),
+        "x-amz-api-version" => value == API_VERSION,
         "x-amz-trailer" => value.split(',').all(|name| {
             name.trim().to_ascii_lowercase().strip_prefix(CHECKSUM).is_some_and(is_checksum)
         }),
@@ -278,6 +282,8 @@ mod tests {
             ("CreateMultipartUpload", ("x-amz-copy-source", "b/k"), "NotImplemented"),
             ("GetObject", ("x-amz-expected-bucket-owner", "1"), "NotImplemented"),
             ("GetObject", ("x-amz-server-side-encryption-customer-key", "1"), "NotImplemented"),
+            ("HeadBucket", ("x-amz-api-version", "2006-03-01"), "ok"),
+            ("HeadBucket", ("x-amz-api-version", "2027-01-01"), "NotImplemented"),
             ("GetObject", ("x-amz-next-year", "1"), "NotImplemented"),
             ("GetObject", ("x-next-year", "1"), "ok"),
         ] {

@@ -11,6 +11,7 @@ use crate::limits::{
 };
 use crate::metered::{Held, Metered};
 use crate::metrics::Metrics;
+use crate::resign::resign;
 use crate::service::Service;
 use crate::signature;
 use crate::sums::Etags;
@@ -111,6 +112,7 @@ pub struct Server(Arc<Inner>);
 struct Inner {
     s3: S3Service,
     options: Options,
+    keys: Arc<Keys>,
     places: Places,
     metrics: Arc<Metrics>,
     is_draining: AtomicBool,
@@ -131,7 +133,8 @@ impl Server {
     /// A server for a pool, for the holders of these keys.
     #[must_use]
     pub fn new(pool: Pool, keys: Keys, options: Options) -> Self {
-        let guard = Guard(Arc::new(keys));
+        let keys = Arc::new(keys);
+        let guard = Guard(Arc::clone(&keys));
         let metrics = Arc::<Metrics>::default();
         let service = Service::new(pool, Arc::clone(&metrics), options.etags);
         let mut config = S3Config::default();
@@ -153,7 +156,7 @@ impl Server {
         let places = Places::new(options.connections);
         let (last, is_draining) = (AtomicU64::new(0), AtomicBool::new(false));
         let s3 = front.build();
-        Self(Arc::new(Inner { s3, options, places, metrics, is_draining, last }))
+        Self(Arc::new(Inner { s3, options, keys, places, metrics, is_draining, last }))
     }
 
     /// The metrics, in the text format of Prometheus.
@@ -279,6 +282,17 @@ impl Server {
         let _ = watcher.watch(connection).await;
     }
 
+    /// Refuses what `s3s` would accept, or would not refuse for the right reason, and signs again what it cannot read.
+    fn check(&self, request: &mut Request<Incoming>) -> S3Result<()> {
+        if is_form(request) {
+            let why = "forms of browsers are not offered here";
+            return Err(S3Error::with_message(S3ErrorCode::NotImplemented, why));
+        }
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        signature::check(&uri, request.headers())?;
+        resign(&method, &uri, request.headers_mut(), &self.0.keys)
+    }
+
     /// Answers a request, and logs it.
     async fn answer(
         &self,
@@ -294,7 +308,7 @@ impl Server {
         request.extensions_mut().insert(place.clone());
         let document = Document::default();
         request.extensions_mut().insert(document.clone());
-        let answered = match check(&request) {
+        let answered = match self.check(&mut request) {
             Err(error) => refuse(error),
             Ok(()) => {
                 let patience = Patience::new(self.0.options.idle);
@@ -354,15 +368,6 @@ fn is_form(request: &Request<Incoming>) -> bool {
         && kind.is_some_and(|kind| {
             kind.trim_start().to_ascii_lowercase().starts_with("multipart/form-data")
         })
-}
-
-/// Refuses what `s3s` would accept, or would not refuse for the right reason.
-fn check(request: &Request<Incoming>) -> S3Result<()> {
-    if is_form(request) {
-        let why = "forms of browsers are not offered here";
-        return Err(S3Error::with_message(S3ErrorCode::NotImplemented, why));
-    }
-    signature::check(request.uri(), request.headers())
 }
 
 fn refuse(error: S3Error) -> std::result::Result<Response<Body>, HttpError> {

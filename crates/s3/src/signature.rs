@@ -6,11 +6,11 @@ use hyper::{StatusCode, Uri};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 /// The only algorithm that is accepted.
-const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// The service in the scope of a signature.
-const SERVICE: &str = "s3";
+pub(crate) const SERVICE: &str = "s3";
 /// The end of the scope of a signature.
-const SCOPE_END: &str = "aws4_request";
+pub(crate) const SCOPE_END: &str = "aws4_request";
 /// Headers with this prefix change what a request does, so all of them are signed.
 const SIGNED_PREFIX: &str = "x-amz-";
 /// Parameters of signatures before version 4.
@@ -29,10 +29,11 @@ pub(crate) const PRESIGNED_PARAMETERS: [&str; 7] = [
 ];
 
 /// Claims of a signature, which `s3s` has yet to verify.
-struct Signature<'r> {
+pub(crate) struct Signature<'r> {
     algorithm: &'r str,
     credential: &'r str,
-    signed_headers: &'r str,
+    pub(crate) signed_headers: &'r str,
+    pub(crate) signature: &'r str,
 }
 
 /// Refuses requests without a signature of version 4 that covers `host` and all headers `x-amz-*`.
@@ -67,15 +68,15 @@ pub(crate) fn check(uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
 }
 
 /// The signature in the header `Authorization`.
-fn parse_header(headers: &HeaderMap) -> Option<Signature<'_>> {
+pub(crate) fn parse_header(headers: &HeaderMap) -> Option<Signature<'_>> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (first, None) = (all.next()?, all.next()) else { return None };
     let (algorithm, rest) = first.to_str().ok()?.split_once(' ')?;
     let mut parts = rest.split(',').map(str::trim_start);
     let credential = parts.next()?.strip_prefix("Credential=")?;
     let signed_headers = parts.next()?.strip_prefix("SignedHeaders=")?;
-    let _signature = parts.next()?.strip_prefix("Signature=")?;
-    parts.next().is_none().then_some(Signature { algorithm, credential, signed_headers })
+    let signature = parts.next()?.strip_prefix("Signature=")?;
+    parts.next().is_none().then_some(Signature { algorithm, credential, signed_headers, signature })
 }
 
 /// The signature of a presigned URL.
@@ -84,6 +85,7 @@ fn parse_query(query: &Query) -> Option<Signature<'_>> {
         algorithm: query.get("X-Amz-Algorithm")?,
         credential: query.get("X-Amz-Credential")?,
         signed_headers: query.get("X-Amz-SignedHeaders")?,
+        signature: query.get(PRESIGNED)?,
     })
 }
 
@@ -98,12 +100,19 @@ fn check_expiry(query: &Query) -> S3Result<()> {
     }
 }
 
-impl Signature<'_> {
+impl<'r> Signature<'r> {
+    /// Access key, date and region, if the rest of the scope is right.
+    pub(crate) fn scope(&self) -> Option<[&'r str; 3]> {
+        let parts: Vec<_> = self.credential.split('/').collect();
+        match parts[..] {
+            [access, day, region, SERVICE, SCOPE_END] => Some([access, day, region]),
+            _ => None,
+        }
+    }
+
     /// Checks algorithm and scope. `s3s` compares the scope's date with that of the request.
     fn check_scope(&self) -> S3Result<()> {
-        let scope: Vec<_> = self.credential.split('/').collect();
-        let is_right = matches!(scope[..], [_, _, _, SERVICE, SCOPE_END]);
-        match is_right && self.algorithm == ALGORITHM {
+        match self.scope().is_some() && self.algorithm == ALGORITHM {
             true => Ok(()),
             false => Err(malformed_header()),
         }

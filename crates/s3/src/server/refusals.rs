@@ -18,6 +18,9 @@ struct Ask {
     absent: Vec<&'static str>,
     content: String,
     service: &'static str,
+    region: &'static str,
+    /// The date is in `Date`, not in `x-amz-date`.
+    by_date: Option<String>,
     algorithm: &'static str,
     seconds: u64,
     body: Vec<u8>,
@@ -35,6 +38,8 @@ impl Ask {
             absent: Vec::new(),
             content: UNSIGNED.to_owned(),
             service: "s3",
+            region: "us-east-1",
+            by_date: None,
             algorithm: ALGORITHM,
             seconds: 60,
             body: Vec::new(),
@@ -52,12 +57,12 @@ impl Ask {
     }
 
     fn scope(&self) -> String {
-        format!("{}/us-east-1/{}/aws4_request", &self.date[..8], self.service)
+        format!("{}/{}/{}/aws4_request", &self.date[..8], self.region, self.service)
     }
 
     /// The key that signs on its day.
     fn key(&self) -> Vec<u8> {
-        let steps = [&self.date[..8], "us-east-1", self.service, "aws4_request"];
+        let steps = [&self.date[..8], self.region, self.service, "aws4_request"];
         steps.iter().fold(format!("AWS4{SECRET}").into_bytes(), |key, step| mac(&key, step))
     }
 
@@ -76,7 +81,10 @@ impl Ask {
         headers.extend([
             ("host", "door".to_owned()),
             ("x-amz-content-sha256", self.content.clone()),
-            ("x-amz-date", self.date.clone()),
+            match &self.by_date {
+                None => ("x-amz-date", self.date.clone()),
+                Some(date) => ("date", date.clone()),
+            },
         ]);
         headers.sort();
         let signature = self.signature(self.query, &headers, &self.content);
@@ -119,9 +127,13 @@ impl Ask {
 
 /// The time, as signatures have it.
 fn now() -> String {
-    let now = s3s::dto::Timestamp::from(std::time::SystemTime::now());
+    stamp(std::time::SystemTime::now())
+}
+
+fn stamp(time: std::time::SystemTime) -> String {
     let mut text = Vec::new();
-    now.format(s3s::dto::TimestampFormat::DateTime, &mut text).unwrap();
+    let time = s3s::dto::Timestamp::from(time);
+    time.format(s3s::dto::TimestampFormat::DateTime, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap().replace(['-', ':'], "");
     format!("{}Z", text.split(['.', 'Z']).next().unwrap())
 }
@@ -412,9 +424,9 @@ fn ranges_are_answered_or_ignored() {
     expect(&door, &Ask::new("PUT", "/b/empty", "").by_header(), OK);
     let get = |key, range| Ask::new("GET", key, "").added("range", range).by_header();
     for (key, range, wanted) in [
-        ("/b/empty", "bytes=-1", (416, "bytes */0")),
-        ("/b/empty", "bytes=0-", (416, "bytes */0")),
-        ("/b/k", "bytes=7-", (416, "bytes */7")),
+        ("/b/empty", "bytes=-1", (416, "InvalidRange")),
+        ("/b/empty", "bytes=0-", (416, "InvalidRange")),
+        ("/b/k", "bytes=7-", (416, "InvalidRange")),
         ("/b/k", "bytes=-3", (206, "bytes 4-6/7")),
         ("/b/k", "bytes=5-99999999999999999999", (206, "bytes 5-6/7")),
         ("/b/k", "pages=0-1", (200, "content")),
@@ -443,6 +455,54 @@ fn copies_come_from_every_bucket() {
     let point = "arn:aws:s3:us-east-1:123456789012:accesspoint/point/object/k";
     let copy = Ask::new("PUT", "/b/new", "").signed("x-amz-copy-source", point);
     expect(&door, &copy.by_header(), (501, "NotImplemented"));
+}
+
+/// Regions are names that client and server agree on; other servers accept these.
+#[test]
+fn every_region_is_accepted() {
+    let door = Door::new("s3-regions");
+    let wrong = (403, "SignatureDoesNotMatch");
+    for region in ["us-east-1", "US", "RegionOne", "my_region", "a.b"] {
+        let get = Ask { region, ..Ask::new("GET", "/b/k", "partNumber=1") };
+        expect(&door, &get.by_header(), (200, "content"));
+        let other = altered(&get, &format!("/{region}/s3/"), "/Other/s3/");
+        expect(&door, &other, wrong);
+        expect(&door, &altered(&get, "partNumber=1", "partNumber=2"), wrong);
+        expect(&door, &altered(&get, "Signature=", "Signature=0"), wrong);
+        expect(&door, &altered(&get, ACCESS, "NOBODY"), (403, "InvalidAccessKeyId"));
+        let put = Ask { region, body: b"content".to_vec(), ..Ask::new("PUT", "/b/a%2Bb%20c", "") };
+        let put = put.signed("x-amz-meta-text", "a b");
+        expect(&door, &put.by_header(), OK);
+        expect(&door, &altered(&put, "a b", "a c"), wrong);
+    }
+    let chunks = Ask { region: "US", ..signed_chunks(true) };
+    expect(&door, &chunks.by_header(), (501, "NotImplemented"));
+    door.check();
+}
+
+/// A request of which a part was altered after it was signed.
+fn altered(ask: &Ask, from: &str, to: &str) -> Vec<u8> {
+    String::from_utf8(ask.by_header()).unwrap().replacen(from, to, 1).into_bytes()
+}
+
+#[test]
+fn requests_may_be_signed_with_date() {
+    let door = Door::new("s3-date");
+    let at = |time: std::time::SystemTime| {
+        let (date, mut by_date) = (stamp(time), Vec::new());
+        s3s::dto::Timestamp::from(time)
+            .format(s3s::dto::TimestampFormat::HttpDate, &mut by_date)
+            .unwrap();
+        let by_date = Some(String::from_utf8(by_date).unwrap());
+        Ask { date, by_date, ..Ask::new("GET", "/b/k", "") }
+    };
+    let now = std::time::SystemTime::now();
+    expect(&door, &at(now).by_header(), (200, "content"));
+    let old = at(now - std::time::Duration::from_secs(3600));
+    expect(&door, &old.by_header(), (403, "RequestTimeTooSkewed"));
+    let later = at(now).by_date.unwrap();
+    let moved = altered(&old, &old.by_date.clone().unwrap(), &later);
+    expect(&door, &moved, (403, "SignatureDoesNotMatch"));
 }
 
 #[test]
