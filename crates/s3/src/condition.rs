@@ -2,6 +2,7 @@
 use crate::fault::{Fault, Outcome};
 use crate::record::timestamp;
 use dfs::Time;
+use hyper::header::{HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use s3s::S3ErrorCode;
 use s3s::dto::{ETag, ETagCondition, Timestamp, TimestampFormat};
 
@@ -15,6 +16,30 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
+    /// The condition on an object that is replaced, of an operation for which `s3s` knows none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a header that is not an ETag.
+    pub(crate) fn of_target(headers: &HeaderMap) -> Outcome<Self> {
+        let matches = parse_header(headers, IF_MATCH)?;
+        let matches_not = parse_header(headers, IF_NONE_MATCH)?;
+        Ok(Self { matches, matches_not, ..Self::default() })
+    }
+
+    /// Refuses a condition on a directory, which is not checked in the transaction that makes or removes it.
+    ///
+    /// # Errors
+    /// `NotImplemented`.
+    pub(crate) fn refuse_on_directory(&self) -> Outcome<()> {
+        match self.is_none() {
+            true => Ok(()),
+            false => Err(Fault::new(
+                S3ErrorCode::NotImplemented,
+                "conditions on keys that end with a slash are not offered here",
+            )),
+        }
+    }
+
     /// True if there is none.
     pub(crate) fn is_none(&self) -> bool {
         self.matches.is_none()
@@ -62,6 +87,19 @@ impl Condition {
         match (&self.matches_not, etag) {
             (Some(known), Some(etag)) if is(known, etag) => Err(failed()),
             _ => Ok(()),
+        }
+    }
+}
+
+fn parse_header(headers: &HeaderMap, name: HeaderName) -> Outcome<Option<ETagCondition>> {
+    let mut values = headers.get_all(&name).iter();
+    let parsed = values.next().map(|value| ETagCondition::parse_http_header(value.as_bytes()));
+    match (parsed, values.next()) {
+        (None, _) => Ok(None),
+        (Some(Ok(parsed)), None) => Ok(Some(parsed)),
+        _ => {
+            let why = format!("{name} must be sent once, with an ETag in quotes or *");
+            Err(Fault::new(S3ErrorCode::InvalidArgument, why))
         }
     }
 }
@@ -135,6 +173,18 @@ mod tests {
             Some("NotModified")
         );
         assert_eq!(check(Condition { modified_since: since(99), ..none() }), None);
+    }
+
+    #[test]
+    fn conditions_on_a_target_are_headers() {
+        let of = |value: &'static str| {
+            let value = hyper::header::HeaderValue::from_static(value);
+            Condition::of_target(&HeaderMap::from_iter([(IF_MATCH, value)]))
+        };
+        assert_eq!(of("\"a\"").unwrap().matches, etag("a"));
+        assert_eq!(of("*").unwrap().matches, Some(ETagCondition::Any));
+        assert!(of("\"a").is_err());
+        assert!(Condition::of_target(&HeaderMap::new()).unwrap().is_none());
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Who may do what: the holders of keys, by Signature Version 4.
+use crate::document::Document;
+use crate::front::Signer;
 use crate::keys::Keys;
+use crate::offered;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3Error, S3ErrorCode, S3Result};
@@ -43,30 +46,27 @@ impl S3Auth for Guard {
 impl S3Access for Guard {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let denied = |why: &'static str| Err(S3Error::with_message(S3ErrorCode::AccessDenied, why));
-        if is_version_2(context) {
-            return denied("sign requests with Signature Version 4: version 2 is not accepted");
-        }
         let operation = context.s3_op().name().to_owned();
-        let Some(access_key) = context.credentials().map(|found| found.access_key.clone()) else {
+        let signer = context.extensions_mut().get::<Signer>();
+        let Some(access_key) = signer.map(|signer| signer.0.clone()) else {
             return denied("nothing is served without a signature");
         };
         let is_change = !READS.iter().any(|begin| operation.starts_with(begin));
         let key = self.0.get(&access_key);
+        let offered = offered::check(&operation, context.uri(), context.headers());
         if let Some(known) = context.extensions_mut().get::<Known>() {
-            let _ = known.0.set(Who { operation, access_key });
+            let _ = known.0.set(Who { operation: operation.clone(), access_key });
         }
         match key {
-            None => Err(S3ErrorCode::InvalidAccessKeyId.into()),
-            Some(key) if key.read_only && is_change => denied("this key is for reading only"),
-            Some(_) => Ok(()),
+            None => return Err(S3ErrorCode::InvalidAccessKeyId.into()),
+            Some(key) if key.read_only && is_change => {
+                return denied("this key is for reading only");
+            }
+            Some(_) => offered?,
         }
+        if let Some(document) = context.extensions_mut().get::<Document>().cloned() {
+            document.begin(&operation, context.headers());
+        }
+        Ok(())
     }
-}
-
-/// The signatures before version 4 are weak.
-fn is_version_2(context: &S3AccessContext<'_>) -> bool {
-    let header = context.headers().get("authorization").and_then(|value| value.to_str().ok());
-    let query = context.uri().query().unwrap_or_default();
-    header.is_some_and(|header| header.starts_with("AWS "))
-        || query.split('&').any(|pair| pair.starts_with("AWSAccessKeyId="))
 }

@@ -13,12 +13,17 @@
 //! [`Server`] serves connections; [`Keys`] are the keys whose signatures it accepts.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod body;
 mod bucket;
+mod completion;
 mod condition;
 mod copy;
+mod document;
 mod fault;
 mod find;
+mod framing;
+mod front;
 mod guard;
 mod host;
 mod keys;
@@ -29,15 +34,19 @@ mod metered;
 mod metrics;
 mod multipart;
 mod objects;
+mod offered;
 mod page;
 mod place;
 mod plain;
 mod put;
+mod query;
 mod read;
 mod record;
 mod remove;
+mod resign;
 mod server;
 mod service;
+mod signature;
 mod sums;
 mod timed;
 mod uploads;

@@ -1,7 +1,14 @@
 //! All limits of the S3 door.
 
-/// Connections that are served at a time, each by a thread, unless the caller says otherwise; others wait.
+/// Connections with a right signature that are served at a time, each by a thread, unless the caller says otherwise;
+/// others wait.
 pub const CONNECTIONS: usize = 256;
+
+/// Connections at a time that have not sent a request with a right signature yet, each with a thread; others wait.
+pub const UNAUTHENTICATED_MAX: usize = 64;
+
+/// Seconds within which a connection must send a request with a right signature.
+pub const HANDSHAKE_SECONDS: u64 = 10;
 
 /// Bytes that are read from or written to a file at a time. Per connection, at most twice as many are in memory.
 pub const PIECE_BYTES: usize = 1 << 20;
@@ -11,6 +18,9 @@ pub const PIECES_IN_PLACE: usize = 2;
 
 /// Most bytes of a chunk that a client signs: it is held in memory until its signature is verified.
 pub const CHUNK_BYTES_MAX: usize = 16 << 20;
+
+/// Most seconds for which a presigned URL is valid (S3): 7 days.
+pub const PRESIGNED_SECONDS_MAX: u64 = 604_800;
 
 /// Longest key in bytes (S3).
 pub const KEY_BYTES_MAX: usize = 1024;

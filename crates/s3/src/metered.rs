@@ -2,11 +2,13 @@
 //!
 //! A client may sign each chunk of a body, of a size that it chooses, and `s3s` holds a chunk until its signature is
 //! verified. Here the bytes are counted that go in without any coming out.
+use crate::document::Document;
+use crate::framing::Framing;
 use crate::limits::CHUNK_BYTES_MAX;
 use crate::timed::Patience;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use s3s::StdError;
+use s3s::{S3ErrorCode, StdError};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,6 +41,28 @@ pub(crate) struct Metered {
     pub(crate) body: Incoming,
     pub(crate) held: Held,
     pub(crate) patience: Patience,
+    pub(crate) framing: Framing,
+    pub(crate) document: Document,
+}
+
+impl Metered {
+    /// Follows the next bytes.
+    fn pass(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, StdError> {
+        let bytes = frame.data_ref().map_or(&[][..], |bytes| bytes);
+        self.held.add(bytes.len())?;
+        self.framing.advance(bytes)?;
+        self.document.add(bytes)?;
+        if self.body.is_end_stream() {
+            self.end()?;
+        }
+        Ok(frame)
+    }
+
+    /// Checks that the body is whole, after its last byte.
+    fn end(&self) -> Result<(), StdError> {
+        self.framing.check_end()?;
+        self.document.finish()
+    }
 }
 
 impl Body for Metered {
@@ -51,20 +75,20 @@ impl Body for Metered {
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let this = &mut *self;
         let frame = Pin::new(&mut this.body).poll_frame(context);
-        let frame = match ready!(this.patience.watch(frame, context)) {
-            Err(stopped) => return Poll::Ready(Some(Err(stopped.into()))),
-            Ok(None) => return Poll::Ready(None),
-            Ok(Some(frame)) => frame,
-        };
-        let frame = frame.map_err(StdError::from).and_then(|frame| {
-            this.held.add(frame.data_ref().map_or(0, Bytes::len))?;
-            Ok(frame)
-        });
-        Poll::Ready(Some(frame))
+        Poll::Ready(match ready!(this.patience.watch(frame, context)) {
+            Err(stopped) => {
+                this.document.fail(S3ErrorCode::RequestTimeout, &stopped.to_string());
+                Some(Err(stopped.into()))
+            }
+            Ok(None) => this.end().err().map(Err),
+            Ok(Some(frame)) => {
+                Some(frame.map_err(StdError::from).and_then(|frame| this.pass(frame)))
+            }
+        })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.is_end_stream() && self.framing.check_end().is_ok()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -1,14 +1,15 @@
 //! Multipart uploads, in the words of S3.
 use crate::body::Incoming;
+use crate::completion::Claims;
 use crate::condition::Condition;
 use crate::copy::Source;
 use crate::fault::{Fault, Outcome};
 use crate::limits::LIST_KEYS_MAX;
 use crate::listings::{Encoding, count_of};
-use crate::objects::{about, not_offered, refuse_unknown, source, tags_of_header};
+use crate::objects::{about, not_offered, refuse_unknown, source, tags_of_header, trailing};
 use crate::place::Place;
 use crate::put::Put;
-use crate::record::{strong, timestamp};
+use crate::record::{Stored, strong, timestamp};
 use crate::service::Service;
 use crate::sums::Expected;
 use crate::uploads::{Begun, Chosen, Upload, check_number, completed};
@@ -59,7 +60,7 @@ impl Service {
         let (number, key, id) = (input.part_number, input.key, input.upload_id);
         check_number(number)?;
         let expected =
-            Expected::new(self.etags, input.content_md5, &req.headers, req.trailing_headers);
+            Expected::new(self.etags, input.content_md5, &req.headers, trailing(&req.extensions));
         let held = req.extensions.get().cloned();
         let body = Incoming::new(input.body, expected, input.content_length, held)?;
         let bucket = self.bucket(&input.bucket)?;
@@ -78,8 +79,12 @@ impl Service {
         })
     }
 
-    pub(crate) fn copy_part(&self, input: UploadPartCopyInput) -> Outcome<UploadPartCopyOutput> {
-        let (from, from_key) = source(input.copy_source)?;
+    pub(crate) fn copy_part(
+        &self,
+        req: S3Request<UploadPartCopyInput>,
+    ) -> Outcome<UploadPartCopyOutput> {
+        let (from, from_key) = source(&req.extensions)?;
+        let input = req.input;
         let condition = Condition {
             matches: input.copy_source_if_match,
             matches_not: input.copy_source_if_none_match,
@@ -109,32 +114,45 @@ impl Service {
         input: CompleteMultipartUploadInput,
     ) -> Outcome<CompleteMultipartUploadOutput> {
         let condition = Condition {
-            matches: input.if_match,
-            matches_not: input.if_none_match,
+            matches: input.if_match.clone(),
+            matches_not: input.if_none_match.clone(),
             ..Condition::default()
         };
-        let place = Place::new(&input.key)?;
+        let (place, claims) = (Place::new(&input.key)?, Claims::new(&input)?);
         let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
         let chosen: Vec<_> = parts
             .into_iter()
             .map(|part| Chosen {
                 number: part.part_number.unwrap_or_default(),
                 etag: part.e_tag.map(ETag::into_value),
+                checksum: Stored {
+                    crc32: part.checksum_crc32,
+                    crc32c: part.checksum_crc32c,
+                    crc64nvme: part.checksum_crc64nvme,
+                    sha1: part.checksum_sha1,
+                    sha256: part.checksum_sha256,
+                },
             })
             .collect();
         let bucket = self.bucket(&input.bucket)?;
         let etag = match Begun::find(&bucket, &place.key, &input.upload_id) {
             Ok(begun) => {
                 let (about, tags) = (begun.upload.about.clone(), begun.upload.tags.clone());
-                begun.complete(&bucket, &Put { place, about, tags, condition }, &chosen)?
+                begun.complete(&bucket, &Put { place, about, tags, condition }, &chosen, &claims)?
             }
-            Err(fault) => completed(&bucket, &place, &input.upload_id).ok_or(fault)?,
+            Err(fault) => completed(&bucket, &place, &input.upload_id, &claims)?.ok_or(fault)?,
         };
         Ok(CompleteMultipartUploadOutput {
             location: Some(format!("/{}/{}", input.bucket, input.key)),
             bucket: Some(input.bucket),
             key: Some(input.key),
             e_tag: Some(strong(etag)),
+            checksum_crc32: input.checksum_crc32,
+            checksum_crc32c: input.checksum_crc32c,
+            checksum_crc64nvme: input.checksum_crc64nvme,
+            checksum_sha1: input.checksum_sha1,
+            checksum_sha256: input.checksum_sha256,
+            checksum_type: input.checksum_type,
             ..Default::default()
         })
     }

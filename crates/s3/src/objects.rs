@@ -5,8 +5,9 @@ use crate::condition::Condition;
 use crate::copy::{Source, opened};
 use crate::fault::{Fault, Outcome};
 use crate::find::{Head, find, tags};
+use crate::front::CopyFrom;
 use crate::limits::DELETE_KEYS_MAX;
-use crate::place::Place;
+use crate::place::{Place, is_text};
 use crate::put::Put;
 use crate::read::{Content, Reading};
 use crate::record::{Stored, TAGS, Tags, checked_tags, strong, tag_set, timestamp, written_tags};
@@ -16,9 +17,10 @@ use crate::sums::Expected;
 use dfs::{Kind, XattrMode};
 use esker::types::ErrorKind;
 use hyper::HeaderMap;
-use hyper::header::{ETAG, HeaderName, HeaderValue};
+use hyper::header::{ETAG, HeaderName, HeaderValue, IF_RANGE};
+use hyper::http::Extensions;
 use s3s::dto::*;
-use s3s::{S3Error, S3ErrorCode, S3Request, S3Response};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, TrailingHeaders};
 use std::ops::Range as Bytes;
 
 /// What a put or an upload says of its object: the fields that their requests share.
@@ -109,19 +111,24 @@ fn pushed(mut bytes: Vec<u8>, byte: u8) -> Vec<u8> {
     bytes
 }
 
+/// Headers behind the body of a request.
+pub(crate) fn trailing(extensions: &Extensions) -> Option<TrailingHeaders> {
+    extensions.get().cloned()
+}
+
 /// Bucket and key of a source.
-pub(crate) fn source(of: CopySource) -> Outcome<(String, String)> {
-    match of {
-        CopySource::Bucket { bucket, key, version_id: None } => Ok((bucket.into(), key.into())),
-        CopySource::Bucket { .. } => Err(not_offered("versions")),
-        _ => Err(not_offered("access points")),
+pub(crate) fn source(extensions: &Extensions) -> Outcome<(String, String)> {
+    match extensions.get::<CopyFrom>() {
+        Some(CopyFrom { bucket, key }) => Ok((bucket.clone(), key.clone())),
+        None => Err(not_offered("access points")),
     }
 }
 
 /// The bytes that a request wants of an object, and the header that says so.
 fn range_of(range: Option<Range>, size: u64) -> Outcome<(Bytes<u64>, Option<String>)> {
     let Some(range) = range else { return Ok((0..size, None)) };
-    let wanted = range.check(size).map_err(S3Error::from)?;
+    let wanted = range.check(size).ok().filter(|wanted| !wanted.is_empty());
+    let wanted = wanted.ok_or(S3ErrorCode::InvalidRange)?;
     let header = format!("bytes {}-{}/{size}", wanted.start, wanted.end.saturating_sub(1));
     Ok((wanted, Some(header)))
 }
@@ -144,6 +151,12 @@ fn with_etag(fault: Fault, etag: &str) -> Fault {
         error.set_headers(HeaderMap::from_iter([(ETAG, value)]));
     }
     Fault::S3(error)
+}
+
+/// True if `If-Range` has this ETag. One with a date never holds: two objects of one second have the same.
+fn is_etag(if_range: &HeaderValue, etag: &str) -> bool {
+    let given = ETag::parse_http_header(if_range.as_bytes()).ok();
+    given.and_then(ETag::into_strong).is_some_and(|given| given == etag)
 }
 
 /// The header of a head with the number of tags, which `s3s` has for a get only.
@@ -251,11 +264,12 @@ impl Service {
             condition,
         };
         let expected =
-            Expected::new(self.etags, input.content_md5, &req.headers, req.trailing_headers);
+            Expected::new(self.etags, input.content_md5, &req.headers, trailing(&req.extensions));
         let held = req.extensions.get().cloned();
         let mut body = Incoming::new(input.body, expected, input.content_length, held)?;
         let bucket = self.bucket(&input.bucket)?;
         if put.place.is_directory {
+            put.condition.refuse_on_directory()?;
             if !body.is_empty(&self.metrics).await? {
                 let why = "a key that ends with a slash is a directory, which has no content";
                 return Err(Fault::new(S3ErrorCode::InvalidArgument, why));
@@ -279,7 +293,11 @@ impl Service {
         })
     }
 
-    pub(crate) fn get(&self, input: GetObjectInput) -> Outcome<S3Response<GetObjectOutput>> {
+    pub(crate) fn get(
+        &self,
+        req: S3Request<GetObjectInput>,
+    ) -> Outcome<S3Response<GetObjectOutput>> {
+        let (input, if_range) = (req.input, req.headers.get(IF_RANGE).cloned());
         whole(input.part_number, input.version_id.as_deref())?;
         let condition = Condition {
             matches: input.if_match,
@@ -289,7 +307,8 @@ impl Service {
         };
         // Of what was found, the content is kept from here on.
         let (head, content) = self.open(&input.bucket, &input.key)?;
-        let seen = Seen::new(head, &condition, input.range)?;
+        let is_same = if_range.is_none_or(|etag| is_etag(&etag, &head.etag));
+        let seen = Seen::new(head, &condition, input.range.filter(|_| is_same))?;
         let begin = |content| Reading::new(content, seen.range.clone(), &self.metrics);
         let body = content.map(begin).transpose()?.map(StreamingBlob::new);
         let mut output = seen!(GetObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
@@ -367,8 +386,15 @@ impl Service {
             );
             return Err(Fault::new(S3ErrorCode::MalformedXML, why));
         }
+        if objects.iter().any(|object| !is_text(&object.key)) {
+            let why = "a key contains a control character: no object has such a key";
+            return Err(Fault::new(S3ErrorCode::MalformedXML, why));
+        }
         let remove_one = |bucket: &crate::bucket::Bucket, object: &ObjectIdentifier| {
             whole(None, object.version_id.as_deref())?;
+            if object.last_modified_time.is_some() || object.size.is_some() {
+                return Err(not_offered("conditions on the time or size of what is deleted"));
+            }
             let matches = object.e_tag.clone().map(ETagCondition::ETag);
             remove(bucket, &object.key, &Condition { matches, ..Condition::default() })
         };
@@ -391,9 +417,11 @@ impl Service {
         })
     }
 
-    pub(crate) fn copy(&self, input: CopyObjectInput) -> Outcome<CopyObjectOutput> {
+    pub(crate) fn copy(&self, req: S3Request<CopyObjectInput>) -> Outcome<CopyObjectOutput> {
+        let on_target = Condition::of_target(&req.headers)?;
+        let input = req.input;
         refuse_unknown!(input)?;
-        let (from, key) = source(input.copy_source.clone())?;
+        let (from, key) = source(&req.extensions)?;
         let condition = Condition {
             matches: input.copy_source_if_match.clone(),
             matches_not: input.copy_source_if_none_match.clone(),
@@ -416,8 +444,9 @@ impl Service {
         let source = Source::open(&source, &key, &condition)?;
         let about = about.unwrap_or_else(|| source.found.record.about.clone());
         let tags = tags.map_or_else(|| source.tags(), Ok)?;
-        let put = Put { place, about, tags, condition: Condition::default() };
+        let put = Put { place, about, tags, condition: on_target };
         if put.place.is_directory {
+            put.condition.refuse_on_directory()?;
             put.directory(&to)?;
         } else {
             let (hidden, received) = source.copy(&to, 0..source.found.size(), self.etags)?;
@@ -500,7 +529,17 @@ mod tests {
             Some((7..10, Some("bytes 7-9/10".to_owned())))
         );
         assert_eq!(of(int(10, None), 10), None);
+        assert_eq!(of(Range::Suffix { length: 1 }, 0), None);
         assert_eq!(range_of(None, 0).ok(), Some((0..0, None)));
+    }
+
+    #[test]
+    fn part_is_sent_only_of_the_object_that_the_client_knows() {
+        let is = |value| is_etag(&HeaderValue::from_static(value), "a");
+        assert!(is("\"a\""));
+        for other in ["\"b\"", "W/\"a\"", "Wed, 21 Oct 2015 07:28:00 GMT", ""] {
+            assert!(!is(other), "{other}");
+        }
     }
 
     #[test]

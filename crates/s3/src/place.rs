@@ -74,6 +74,14 @@ impl Place {
     }
 }
 
+/// True for text that XML 1.0 can hold and returns as it was: most control characters it cannot, and it reads a carriage
+/// return as a line feed.
+pub(crate) fn is_text(text: &str) -> bool {
+    let is_wrong =
+        |c: char| c < ' ' && !matches!(c, '\t' | '\n') || matches!(c, '\u{fffe}' | '\u{ffff}');
+    !text.contains(is_wrong)
+}
+
 /// True for the hidden directory, and for what is below it.
 pub(crate) fn is_hidden(path: &str) -> bool {
     path.split('/').next() == Some(HIDDEN)
@@ -89,7 +97,7 @@ fn check_name(name: &str) -> Result<(), String> {
         "" => Err("it has an empty name between slashes".to_owned()),
         "." | ".." => Err(format!("{name:?} is no name of a file")),
         _ if name.len() > NAME_MAX => Err(format!("a name in it is longer than {NAME_MAX} bytes")),
-        _ if name.contains('\0') => Err("it contains a zero byte".to_owned()),
+        _ if !is_text(name) => Err("it contains a control character".to_owned()),
         _ => Ok(()),
     }
 }
@@ -127,6 +135,10 @@ mod tests {
             "a/..",
             "./a",
             "a\0b",
+            "a\u{1}",
+            "\u{1b}[2J",
+            "a\r",
+            "\u{ffff}",
             HIDDEN,
             ".esker-s3/x",
             &long,
@@ -136,6 +148,7 @@ mod tests {
         }
         assert!(Place::parse(".esker-s3x").is_ok());
         assert!(Place::parse("a/.esker-s3").is_ok());
+        assert!(Place::parse("\u{1f600}\t\u{7f}\n<&>").is_ok());
     }
 
     #[test]

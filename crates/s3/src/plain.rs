@@ -7,6 +7,7 @@ use crate::fault::{Fault, Outcome};
 use crate::find::{Head, no_such};
 use crate::limits::LIST_WINDOW;
 use crate::page::{Lines, Listed, Page, Shown, Wanted};
+use crate::place::is_text;
 use crate::read::Content;
 use bytes::Bytes;
 use dfs::Time;
@@ -76,7 +77,7 @@ fn dkey(kv: &Kv, name: &str) -> Option<Vec<u8>> {
 fn name(kv: &Kv, dkey: &[u8]) -> Option<String> {
     match has_integers(kv) {
         true => Some(u64::from_ne_bytes(dkey.try_into().ok()?).to_string()),
-        false => String::from_utf8(dkey.into()).ok(),
+        false => String::from_utf8(dkey.into()).ok().filter(|name| is_text(name)),
     }
 }
 
@@ -405,9 +406,13 @@ mod tests {
         let container = container("s3-plain-list");
         let arrays = (0..40).map(|number| array(&container, number * 7, 1, Extent::new(0, 1)));
         let mut keys: Vec<_> = arrays.map(|oid| oid.to_string()).collect();
-        let names: [&[u8]; 6] = [b"a", b"a/b", b"/", b"b-c", "\u{e9}".as_bytes(), b"no \xff text"];
+        let names: [&[u8]; 7] =
+            [b"a", b"a/b", b"/", b"b-c", "\u{e9}".as_bytes(), b"no \xff text", b"no\x01xml"];
         let texts = kv(&container, ObjectType::KvHashed, &names);
-        let text = |name: &&[u8]| Some(format!("{texts}/{}", std::str::from_utf8(name).ok()?));
+        let text = |name: &&[u8]| {
+            let name = std::str::from_utf8(name).ok().filter(|name| is_text(name))?;
+            Some(format!("{texts}/{name}"))
+        };
         keys.extend(names.iter().filter_map(text));
         let numbers = [1_u64, 20, 3].map(u64::to_ne_bytes);
         let integers = kv(&container, ObjectType::KvInteger, &numbers.each_ref().map(|n| &n[..]));

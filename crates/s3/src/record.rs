@@ -1,6 +1,7 @@
 //! What S3 knows of a file beyond its content, in extended attributes of the file.
 use crate::fault::{Fault, Outcome};
 use crate::limits::{METADATA_BYTES_MAX, TAG_KEY_MAX, TAG_VALUE_MAX, TAGS_MAX};
+use crate::place::is_text;
 use dfs::{Attr, Inode, Time};
 use s3s::S3ErrorCode;
 use s3s::dto::{Checksum, ETag, Tag, Timestamp};
@@ -85,6 +86,33 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
+    /// The checksum of this name, as its header has it.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let Self { crc32, crc32c, crc64nvme, sha1, sha256 } = self;
+        let found = match name {
+            "crc32" => crc32,
+            "crc32c" => crc32c,
+            "crc64nvme" => crc64nvme,
+            "sha1" => sha1,
+            "sha256" => sha256,
+            _ => &None,
+        };
+        found.as_deref()
+    }
+
+    /// Sets the checksum of this name.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        let found = match name {
+            "crc32" => &mut self.crc32,
+            "crc32c" => &mut self.crc32c,
+            "crc64nvme" => &mut self.crc64nvme,
+            "sha1" => &mut self.sha1,
+            "sha256" => &mut self.sha256,
+            _ => return,
+        };
+        *found = Some(value.to_owned());
+    }
+
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -242,6 +270,9 @@ pub(crate) fn checked_tags(pairs: impl Iterator<Item = (String, String)>) -> Out
             return refuse(format!(
                 "the value of a tag has at most {TAG_VALUE_MAX} characters (TAG_VALUE_MAX)"
             ));
+        }
+        if !is_text(&name) || !is_text(&value) {
+            return refuse("a tag contains a control character".to_owned());
         }
         if tags.insert(name, value).is_some() {
             return refuse("a name of a tag occurs twice".to_owned());

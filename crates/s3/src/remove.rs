@@ -21,7 +21,10 @@ fn remove_existing(bucket: &Bucket, key: &str, condition: &Condition) -> Outcome
     let above = bucket.directory(place.above()).map_err(no_way)?;
     let node = above.lookup(place.name()).map_err(no_way)?;
     match (node.kind() == Kind::Directory, place.is_directory) {
-        (true, true) => remove_directory(&above, &node)?,
+        (true, true) => {
+            condition.refuse_on_directory()?;
+            remove_directory(&above, &node)?;
+        }
         (false, false) => remove_if(bucket, &above, place.name(), condition)?,
         // It is no object.
         _ => return condition.check_change(None),

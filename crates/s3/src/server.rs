@@ -1,17 +1,25 @@
 //! Connections: HTTP, with TLS or without, each served by a thread, as many at a time as the caller allows.
+use crate::admission::{Admission, Places};
+use crate::document::Document;
+use crate::framing::Framing;
+use crate::front::Front;
 use crate::guard::{Guard, Known};
 use crate::host::Domain;
 use crate::keys::Keys;
-use crate::limits::{CONNECTIONS, DRAIN_SECONDS, IDLE_SECONDS, READ_AHEAD_BYTES, XML_BYTES_MAX};
+use crate::limits::{
+    CONNECTIONS, DRAIN_SECONDS, HANDSHAKE_SECONDS, IDLE_SECONDS, READ_AHEAD_BYTES, XML_BYTES_MAX,
+};
 use crate::metered::{Held, Metered};
 use crate::metrics::Metrics;
+use crate::resign::resign;
 use crate::service::Service;
+use crate::signature;
 use crate::sums::Etags;
 use crate::timed::{Patience, Timed};
 use esker::Pool;
 use esker::types::{Error, ErrorKind, Result, check_label};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -20,7 +28,7 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
-use s3s::{Body, HttpError, S3Error, S3ErrorCode};
+use s3s::{Body, HttpError, S3Error, S3ErrorCode, S3Result};
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
@@ -30,7 +38,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -45,7 +53,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// How to serve.
 pub struct Options {
-    /// Connections that are served at a time; others wait.
+    /// Connections that are served at a time once they have authenticated; others wait.
     pub connections: usize,
     /// The domain below which a bucket may also be part of the host's name.
     pub domain: Option<String>,
@@ -104,7 +112,8 @@ pub struct Server(Arc<Inner>);
 struct Inner {
     s3: S3Service,
     options: Options,
-    places: Arc<Semaphore>,
+    keys: Arc<Keys>,
+    places: Places,
     metrics: Arc<Metrics>,
     is_draining: AtomicBool,
     /// The number of the last request.
@@ -124,31 +133,37 @@ impl Server {
     /// A server for a pool, for the holders of these keys.
     #[must_use]
     pub fn new(pool: Pool, keys: Keys, options: Options) -> Self {
-        let guard = Guard(Arc::new(keys));
+        let keys = Arc::new(keys);
+        let guard = Guard(Arc::clone(&keys));
         let metrics = Arc::<Metrics>::default();
         let service = Service::new(pool, Arc::clone(&metrics), options.etags);
-        let mut builder = S3ServiceBuilder::new(service);
-        builder.set_auth(guard.clone());
-        builder.set_access(guard);
-        builder.set_validation(Labels);
         let mut config = S3Config::default();
         config.xml_max_body_size = XML_BYTES_MAX;
-        builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-        if let Some(domain) = &options.domain {
-            builder.set_host(Domain(domain.clone()));
-        }
-        let places = Arc::new(Semaphore::new(options.connections));
+        let config = Arc::new(StaticConfigProvider::new(Arc::new(config)));
+        let builder = || {
+            let mut builder = S3ServiceBuilder::new(service.clone());
+            builder.set_auth(guard.clone());
+            builder.set_access(guard.clone());
+            builder.set_validation(Labels);
+            builder.set_config(config.clone());
+            if let Some(domain) = &options.domain {
+                builder.set_host(Domain(domain.clone()));
+            }
+            builder
+        };
+        let mut front = builder();
+        front.set_route(Front(builder().build()));
+        let places = Places::new(options.connections);
         let (last, is_draining) = (AtomicU64::new(0), AtomicBool::new(false));
-        let s3 = builder.build();
-        Self(Arc::new(Inner { s3, options, places, metrics, is_draining, last }))
+        let s3 = front.build();
+        Self(Arc::new(Inner { s3, options, keys, places, metrics, is_draining, last }))
     }
 
     /// The metrics, in the text format of Prometheus.
     #[must_use]
     pub fn metrics(&self) -> String {
-        let (most, free) = (self.0.options.connections, self.0.places.available_permits());
-        // One place is that of the next connection.
-        let served = most.saturating_sub(free).saturating_sub(self.is_ready().into());
+        let most = self.0.options.connections;
+        let served = most.saturating_sub(self.0.places.free());
         self.0.metrics.page(served as u64, most as u64, !self.is_ready())
     }
 
@@ -185,8 +200,8 @@ impl Server {
     }
 
     /// The next connection, once there is a place for it.
-    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        let place = Arc::clone(&self.0.places).acquire_owned().await.ok()?;
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, Admission)> {
+        let place = self.0.places.next().await?;
         match listener.accept().await {
             Ok((stream, _)) => Some((stream, place)),
             Err(error) => {
@@ -204,15 +219,14 @@ impl Server {
         stream: TcpStream,
         watcher: Watcher,
         end: watch::Receiver<()>,
-        place: OwnedSemaphorePermit,
+        place: Admission,
     ) -> std::io::Result<()> {
         let (server, stream) = (self.clone(), stream.into_std()?);
         let thread = std::thread::Builder::new().name("s3".to_owned());
         thread.spawn(move || {
-            if let Err(error) = server.serve_here(stream, watcher, end) {
+            if let Err(error) = server.serve_here(stream, watcher, end, place) {
                 tracing::warn!(%error, "a connection was not served");
             }
-            drop(place);
         })?;
         Ok(())
     }
@@ -223,26 +237,30 @@ impl Server {
         stream: std::net::TcpStream,
         watcher: Watcher,
         mut end: watch::Receiver<()>,
+        place: Admission,
     ) -> std::io::Result<()> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         runtime.block_on(async {
             let stream = TcpStream::from_std(stream)?;
             tokio::select! {
-                () = self.shake_hands(stream, watcher) => {}
+                () = self.shake_hands(stream, watcher, &place) => {}
+                () = place.expire(Duration::from_secs(HANDSHAKE_SECONDS)) => {
+                    tracing::info!("a connection without a right signature was dropped");
+                }
                 _ = end.changed() => {}
             }
             Ok(())
         })
     }
 
-    async fn shake_hands(&self, stream: TcpStream, watcher: Watcher) {
+    async fn shake_hands(&self, stream: TcpStream, watcher: Watcher, place: &Admission) {
         let _ = stream.set_nodelay(true);
         let Some(Tls(tls)) = &self.0.options.tls else {
-            return self.connection(stream, watcher).await;
+            return self.connection(stream, watcher, place).await;
         };
         let begun = tokio::time::timeout(self.0.options.idle, tls.accept(stream)).await;
         if let Ok(Ok(stream)) = begun {
-            self.connection(stream, watcher).await;
+            self.connection(stream, watcher, place).await;
         }
     }
 
@@ -250,8 +268,9 @@ impl Server {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         watcher: Watcher,
+        place: &Admission,
     ) {
-        let serve = service_fn(|request| self.answer(request));
+        let serve = service_fn(|request| self.answer(request, place));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             // A client may have no more to say and yet wait for its answer.
@@ -263,10 +282,22 @@ impl Server {
         let _ = watcher.watch(connection).await;
     }
 
+    /// Refuses what `s3s` would accept, or would not refuse for the right reason, and signs again what it cannot read.
+    fn check(&self, request: &mut Request<Incoming>) -> S3Result<()> {
+        if is_form(request) {
+            let why = "forms of browsers are not offered here";
+            return Err(S3Error::with_message(S3ErrorCode::NotImplemented, why));
+        }
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        signature::check(&uri, request.headers())?;
+        resign(&method, &uri, request.headers_mut(), &self.0.keys)
+    }
+
     /// Answers a request, and logs it.
     async fn answer(
         &self,
         mut request: Request<Incoming>,
+        place: &Admission,
     ) -> std::result::Result<Response<Body>, HttpError> {
         let (begin, known) = (Instant::now(), Known::default());
         let id = format!("{:016X}", self.0.last.fetch_add(1, Ordering::Relaxed) + 1);
@@ -274,16 +305,27 @@ impl Server {
         let (held, is_last) = (Held::default(), asks_to_send_nothing(&request));
         request.extensions_mut().insert(known.clone());
         request.extensions_mut().insert(held.clone());
-        let answered = match is_form(&request) {
-            true => no_forms(),
-            false => {
+        request.extensions_mut().insert(place.clone());
+        let document = Document::default();
+        request.extensions_mut().insert(document.clone());
+        let answered = match self.check(&mut request) {
+            Err(error) => refuse(error),
+            Ok(()) => {
                 let patience = Patience::new(self.0.options.idle);
-                let metered = |body| Body::http_body(Metered { body, held, patience });
-                self.0.s3.call(request.map(metered)).await
+                let framing = Framing::new(request.headers());
+                let document = document.clone();
+                let metered = |body| Metered { body, held, patience, framing, document };
+                self.0.s3.call(request.map(|body| Body::http_body(metered(body)))).await
             }
         };
-        let mut response = answered?;
+        let mut response = match document.take_fault() {
+            Some(error) => refuse(error)?,
+            None => answered?,
+        };
         let status = response.status().as_u16();
+        if status >= 400 {
+            name_request(&mut response, &id);
+        }
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, value);
         }
@@ -302,6 +344,17 @@ impl Server {
     }
 }
 
+/// Names the request in the XML of an error, as S3 does.
+fn name_request(response: &mut Response<Body>, id: &str) {
+    let Some(bytes) = response.body().bytes() else { return };
+    let text = std::str::from_utf8(&bytes).ok();
+    if let Some(error) = text.and_then(|text| text.strip_suffix("</Error>")) {
+        let named = format!("{error}<RequestId>{id}</RequestId></Error>");
+        response.headers_mut().remove(CONTENT_LENGTH);
+        *response.body_mut() = Body::from(named);
+    }
+}
+
 /// True for a client that asks whether to send a body that is empty. It is answered at once; but botocore, which asks so for
 /// each empty file, then takes its next answer on the connection for something else.
 fn asks_to_send_nothing(request: &Request<Incoming>) -> bool {
@@ -317,13 +370,11 @@ fn is_form(request: &Request<Incoming>) -> bool {
         })
 }
 
-fn no_forms() -> std::result::Result<Response<Body>, HttpError> {
-    let error = S3Error::with_message(
-        S3ErrorCode::NotImplemented,
-        "forms of browsers are not offered here",
-    );
+fn refuse(error: S3Error) -> std::result::Result<Response<Body>, HttpError> {
     error.to_http_response().map_err(|error| HttpError::new(Box::new(error)))
 }
 
 #[cfg(test)]
 mod fuzz;
+#[cfg(test)]
+mod refusals;

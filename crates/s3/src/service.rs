@@ -127,7 +127,7 @@ impl S3 for Service {
         &self,
         req: S3Request<GetObjectInput>,
     ) -> S3Result<S3Response<GetObjectOutput>> {
-        self.get(req.input).map_err(S3Error::from)
+        self.get(req).map_err(S3Error::from)
     }
 
     async fn head_object(
@@ -162,7 +162,7 @@ impl S3 for Service {
         &self,
         req: S3Request<CopyObjectInput>,
     ) -> S3Result<S3Response<CopyObjectOutput>> {
-        answer(self.copy(req.input))
+        answer(self.copy(req))
     }
 
     async fn list_objects(
@@ -225,7 +225,7 @@ impl S3 for Service {
         &self,
         req: S3Request<UploadPartCopyInput>,
     ) -> S3Result<S3Response<UploadPartCopyOutput>> {
-        answer(self.copy_part(req.input))
+        answer(self.copy_part(req))
     }
 
     async fn complete_multipart_upload(

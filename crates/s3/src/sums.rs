@@ -18,7 +18,7 @@ const MD5_BYTES: usize = 16;
 /// Begins the header of a checksum.
 const CHECKSUM: &str = "x-amz-checksum-";
 /// The checksums of S3, as their headers name them.
-const KNOWN: [&str; 5] = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"];
+pub(crate) const KNOWN: [&str; 5] = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"];
 
 /// What ETags are made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +81,11 @@ impl Summed {
     }
 }
 
+/// True for the name of a checksum that is offered.
+pub(crate) fn is_checksum(name: &str) -> bool {
+    KNOWN.contains(&name)
+}
+
 /// Lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -109,12 +114,20 @@ impl Expected {
 
     /// True if the client uses this checksum.
     fn names(&self, known: &str) -> bool {
-        let text = |name: &str| self.headers.get(name).and_then(|value| value.to_str().ok());
+        self.headers.contains_key(format!("{CHECKSUM}{known}"))
+            || self.announces(known)
+            || self.text(ALGORITHM).is_some_and(|name| name.eq_ignore_ascii_case(known))
+    }
+
+    /// True if the client announced that this checksum follows its data.
+    fn announces(&self, known: &str) -> bool {
         let header = format!("{CHECKSUM}{known}");
-        let trailers = text(TRAILER).unwrap_or_default();
-        self.headers.contains_key(&header)
-            || trailers.split(',').any(|name| name.trim().eq_ignore_ascii_case(&header))
-            || text(ALGORITHM).is_some_and(|name| name.eq_ignore_ascii_case(known))
+        let trailers = self.text(TRAILER).unwrap_or_default();
+        trailers.split(',').any(|name| name.trim().eq_ignore_ascii_case(&header))
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// The value that the client gave before its data or after it.
@@ -153,10 +166,14 @@ impl Expected {
             }
             same("md5", summed.md5.is_some_and(|md5| given == md5))?;
         }
-        let Stored { crc32, crc32c, crc64nvme, sha1, sha256 } = &summed.checksum;
-        for (known, computed) in KNOWN.iter().zip([crc32, crc32c, crc64nvme, sha1, sha256]) {
-            if let Some(given) = self.value(known) {
-                same(known, computed.as_ref() == Some(&given))?;
+        for known in KNOWN {
+            match self.value(known) {
+                Some(given) => same(known, summed.checksum.get(known) == Some(&given))?,
+                None if self.announces(known) => {
+                    let why = format!("the trailer {CHECKSUM}{known} was announced, but not sent");
+                    return Err(Fault::new(S3ErrorCode::InvalidRequest, why));
+                }
+                None => {}
             }
         }
         Ok(())
@@ -176,6 +193,18 @@ fn same(name: &str, is_same: bool) -> Outcome<()> {
 }
 
 impl Sums {
+    /// The checksums that have a value here, and no ETag.
+    pub(crate) fn of(wanted: &Stored) -> Self {
+        let others = ChecksumHasher {
+            crc32: wanted.crc32.as_ref().map(|_| Crc32::new()),
+            crc32c: wanted.crc32c.as_ref().map(|_| Crc32c::new()),
+            sha1: wanted.sha1.as_ref().map(|_| Sha1::new()),
+            sha256: wanted.sha256.as_ref().map(|_| Sha256::new()),
+            crc64nvme: wanted.crc64nvme.as_ref().map(|_| Crc64Nvme::new()),
+        };
+        Self { md5: None, xxh3: None, others }
+    }
+
     pub(crate) fn update(&mut self, data: &[u8]) {
         if let Some(md5) = &mut self.md5 {
             md5.update(data);
@@ -217,18 +246,17 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_s3() {
-        let all = expected(
-            None,
-            &[
-                ("x-amz-checksum-crc32", "y/Q5Jg=="),
-                ("x-amz-trailer", "x-amz-checksum-crc32c, x-amz-checksum-sha256"),
-            ],
-        );
+        let header = ("x-amz-checksum-crc32", "y/Q5Jg==");
+        let trailer = ("x-amz-trailer", "x-amz-checksum-crc32c, x-amz-checksum-sha256");
+        let all = expected(None, &[header, trailer]);
         let found = summed(&all, b"123456789");
+        assert!(all.check(&found).is_err(), "the trailer is missing");
         assert_eq!(found.etag(), "25f9e794323b453885f5181f1b624d0b");
         assert_eq!(found.checksum.crc32.as_deref(), Some("y/Q5Jg=="));
         assert_eq!(found.checksum.crc32c.as_deref(), Some("4waSgw=="));
         assert!(found.checksum.sha256.is_some() && found.checksum.sha1.is_none());
+        let all = expected(None, &[header]);
+        let found = summed(&all, b"123456789");
         assert!(all.check(&found).is_ok());
         assert!(all.check(&summed(&all, b"123456780")).is_err());
     }

@@ -1,6 +1,7 @@
 //! Multipart uploads: parts are files of a hidden directory until they become one object.
 use crate::body::Received;
 use crate::bucket::{Bucket, Hidden, Target, drawn_name};
+use crate::completion::Claims;
 use crate::copy::copy_range;
 use crate::fault::{Fault, Outcome};
 use crate::find::find;
@@ -8,7 +9,7 @@ use crate::limits::{PART_BYTES_MIN, PARTS_MAX};
 use crate::place::Place;
 use crate::put::Put;
 use crate::record::{About, RECORD, Record, Stored, Tags};
-use crate::sums::hex;
+use crate::sums::{KNOWN, Sums, hex};
 use dfs::limits::LIST_BATCH;
 use dfs::{Existing, Inode, Kind, Node, Open, RenameMode, Time};
 use esker::types::ErrorKind;
@@ -53,6 +54,17 @@ pub(crate) struct Part {
 pub(crate) struct Chosen {
     pub(crate) number: i32,
     pub(crate) etag: Option<String>,
+    pub(crate) checksum: Stored,
+}
+
+impl Chosen {
+    /// True if all that the client says of a part is so.
+    fn is(&self, part: &Part) -> bool {
+        self.etag.as_ref().is_none_or(|etag| *etag == part.etag)
+            && KNOWN.iter().all(|name| {
+                self.checksum.get(name).is_none_or(|sum| part.checksum.get(name) == Some(sum))
+            })
+    }
 }
 
 impl Upload {
@@ -176,13 +188,16 @@ impl Begun {
         bucket: &Bucket,
         put: &Put,
         chosen: &[Chosen],
+        claims: &Claims,
     ) -> Outcome<String> {
         let parts = self.chosen(chosen)?;
         let etag = etag_of(&parts);
         let size = parts.iter().map(|part| part.size).sum();
-        let hidden = self.joined(bucket, &parts)?;
-        let mut record =
-            Record::new(self.upload.about.clone(), etag.clone(), size, Stored::default());
+        claims.check_size(size)?;
+        let mut sums = claims.sums();
+        let hidden = self.joined(bucket, &parts, &mut sums)?;
+        let checksum = claims.check(&parts, &sums.finish().checksum)?;
+        let mut record = Record::new(self.upload.about.clone(), etag.clone(), size, checksum);
         record.upload = Some(self.id.clone());
         put.publish(bucket, hidden, &record)?;
         self.abort()?;
@@ -207,8 +222,7 @@ impl Begun {
         let find = |wanted: &Chosen| {
             let at = there.binary_search_by_key(&wanted.number, |part| part.number);
             let part = at.ok().and_then(|at| there.get(at));
-            let is_it = |part: &&Part| wanted.etag.as_ref().is_none_or(|etag| *etag == part.etag);
-            part.filter(is_it).cloned().ok_or_else(|| no_part(wanted.number))
+            part.filter(|part| wanted.is(part)).cloned().ok_or_else(|| no_part(wanted.number))
         };
         let parts: Vec<Part> = chosen.iter().map(find).collect::<Outcome<_>>()?;
         match parts.iter().rev().skip(1).find(|part| part.size < PART_BYTES_MIN) {
@@ -222,14 +236,14 @@ impl Begun {
         }
     }
 
-    /// A hidden file with the contents of parts, one after the other.
-    fn joined(&self, bucket: &Bucket, parts: &[Part]) -> Outcome<Hidden> {
+    /// A hidden file with the contents of parts, one after the other, which are summed.
+    fn joined(&self, bucket: &Bucket, parts: &[Part], sums: &mut Sums) -> Outcome<Hidden> {
         let (hidden, file) = Hidden::file(bucket)?;
         let mut at = 0;
         for part in parts {
             let node = self.dir.lookup(&part.name).map_err(|_| no_part(part.number))?;
             let from = node.open(Open::READ)?;
-            copy_range(&from, 0..part.size, &file, at, |_| ())?;
+            copy_range(&from, 0..part.size, &file, at, |piece| sums.update(piece))?;
             at += part.size;
         }
         file.close()?;
@@ -247,9 +261,18 @@ impl Begun {
 }
 
 /// The ETag of an object that this upload has become, if the client asks again because it got no answer.
-pub(crate) fn completed(bucket: &Bucket, place: &Place, id: &str) -> Option<String> {
-    let found = find(bucket, &place.key).ok()?;
-    (found.record.upload.as_deref() == Some(id)).then(|| found.etag())
+pub(crate) fn completed(
+    bucket: &Bucket,
+    place: &Place,
+    id: &str,
+    claims: &Claims,
+) -> Outcome<Option<String>> {
+    let Ok(found) = find(bucket, &place.key) else { return Ok(None) };
+    if found.record.upload.as_deref() != Some(id) {
+        return Ok(None);
+    }
+    claims.check_size(found.size())?;
+    Ok(Some(found.etag()))
 }
 
 /// As S3 has it: the MD5 of the sums of the parts that are their ETags, and their number.
@@ -280,7 +303,7 @@ pub(crate) fn check_number(number: i32) -> Outcome<()> {
 fn no_part(number: i32) -> Fault {
     Fault::new(
         S3ErrorCode::InvalidPart,
-        format!("part {number} was not uploaded, or has another ETag"),
+        format!("part {number} was not uploaded, or has another ETag or checksum"),
     )
 }
 

@@ -7,24 +7,28 @@ use s3s::auth::SecretKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::runtime::Runtime;
 
-const ACCESS: &str = "ESKER";
-const SECRET: &str = "a secret";
+pub(super) const ACCESS: &str = "ESKER";
+pub(super) const SECRET: &str = "a secret";
 /// The sum of content that is not signed.
-const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+pub(super) const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 /// Content in chunks that are not signed.
 const CHUNKED: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
 /// A server, with the bucket `b` that has the object `k`.
-struct Door {
-    server: Server,
+pub(super) struct Door {
+    pub(super) server: Server,
     runtime: Runtime,
 }
 
 impl Door {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
+        Self::with(name, Options::default())
+    }
+
+    pub(super) fn with(name: &str, options: Options) -> Self {
         let pool = Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).unwrap();
         let key = Key { secret: SecretKey::from(SECRET), read_only: false };
-        let server = Server::new(pool, Keys::from([(ACCESS.to_owned(), key)]), Options::default());
+        let server = Server::new(pool, Keys::from([(ACCESS.to_owned(), key)]), options);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let door = Self { server, runtime };
         for (method, path, body) in [("PUT", "/b", ""), ("PUT", "/b/k", "content")] {
@@ -35,11 +39,12 @@ impl Door {
     }
 
     /// Sends these bytes over a connection, and returns all that comes back.
-    fn ask(&self, sent: &[u8]) -> Vec<u8> {
+    pub(super) fn ask(&self, sent: &[u8]) -> Vec<u8> {
         let (ours, theirs) = duplex(1 << 20);
         let watcher = GracefulShutdown::new();
-        let served = self.server.connection(theirs, watcher.watcher());
         self.runtime.block_on(async {
+            let place = self.server.0.places.next().await.unwrap();
+            let served = self.server.connection(theirs, watcher.watcher(), &place);
             let (mut from, mut to) = tokio::io::split(ours);
             let client = async {
                 // A server that has answered may take no more.
@@ -54,7 +59,7 @@ impl Door {
     }
 
     /// Fails if the door serves no more, or if anybody changed what is in it.
-    fn check(&self) {
+    pub(super) fn check(&self) {
         let answer = self.ask(&signed("GET", "/b/k", "", UNSIGNED, b""));
         assert_eq!(status(&answer), Some(200));
         assert!(answer.ends_with(b"content"), "{}", answer.escape_ascii());
@@ -62,17 +67,17 @@ impl Door {
 }
 
 /// The status of the last answer. Before it may be the one that asks to go on.
-fn status(answer: &[u8]) -> Option<u16> {
+pub(super) fn status(answer: &[u8]) -> Option<u16> {
     let text = String::from_utf8_lossy(answer);
     let mut found = text.split("HTTP/1.1 ").skip(1).filter_map(|rest| rest.get(..3)?.parse().ok());
     found.find(|status| *status != 100)
 }
 
-fn sha256(bytes: &[u8]) -> String {
+pub(super) fn sha256(bytes: &[u8]) -> String {
     crate::sums::hex(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
-fn mac(key: &[u8], text: &str) -> Vec<u8> {
+pub(super) fn mac(key: &[u8], text: &str) -> Vec<u8> {
     let key = hmac::Key::new(hmac::HMAC_SHA256, key);
     hmac::sign(&key, text.as_bytes()).as_ref().to_vec()
 }

@@ -1,0 +1,108 @@
+//! Places of connections. One that has not sent a request with a right signature has a place among the few of its kind, for
+//! a short time: connections without a key keep no place from those with one.
+use crate::limits::UNAUTHENTICATED_MAX;
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+
+/// The places of a server.
+pub(crate) struct Places {
+    authenticated: Arc<Semaphore>,
+    unauthenticated: Arc<Semaphore>,
+}
+
+/// The place of one connection. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Admission(Arc<Place>);
+
+struct Place {
+    all: Arc<Semaphore>,
+    is_authenticated: AtomicBool,
+    unauthenticated: Mutex<Option<OwnedSemaphorePermit>>,
+    authenticated: OnceCell<OwnedSemaphorePermit>,
+}
+
+impl Places {
+    /// Places for this number of connections that have authenticated, and for the others.
+    pub(crate) fn new(connections: usize) -> Self {
+        Self {
+            authenticated: Arc::new(Semaphore::new(connections)),
+            unauthenticated: Arc::new(Semaphore::new(UNAUTHENTICATED_MAX)),
+        }
+    }
+
+    /// Connections that may still authenticate.
+    pub(crate) fn free(&self) -> usize {
+        self.authenticated.available_permits()
+    }
+
+    /// A place for the next connection, once there is one.
+    pub(crate) async fn next(&self) -> Option<Admission> {
+        let place = Arc::clone(&self.unauthenticated).acquire_owned().await.ok()?;
+        Some(Admission(Arc::new(Place {
+            all: Arc::clone(&self.authenticated),
+            is_authenticated: AtomicBool::new(false),
+            unauthenticated: Mutex::new(Some(place)),
+            authenticated: OnceCell::new(),
+        })))
+    }
+}
+
+impl Admission {
+    /// A request of the connection had a right signature: waits until there is a place for it.
+    pub(crate) async fn admit(&self) {
+        let place = &*self.0;
+        place.is_authenticated.store(true, Ordering::Relaxed);
+        let acquire = || Arc::clone(&place.all).acquire_owned();
+        if place.authenticated.get_or_try_init(acquire).await.is_ok() {
+            drop(place.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+
+    /// Ready after this time, unless the connection has authenticated by then.
+    pub(crate) async fn expire(&self, limit: Duration) {
+        tokio::time::sleep(limit).await;
+        if self.0.is_authenticated.load(Ordering::Relaxed) {
+            pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::timeout;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_do_not_authenticate_end() {
+        let places = Places::new(1);
+        let (silent, known) = (places.next().await.unwrap(), places.next().await.unwrap());
+        known.admit().await;
+        assert!(timeout(2 * LIMIT, silent.expire(LIMIT)).await.is_ok());
+        assert!(timeout(2 * LIMIT, known.expire(LIMIT)).await.is_err());
+        assert_eq!(places.free(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unauthenticated_connections_have_places_of_their_own() {
+        let places = Places::new(1);
+        let mut silent = Vec::new();
+        for _ in 0..UNAUTHENTICATED_MAX {
+            silent.push(places.next().await.unwrap());
+        }
+        assert!(timeout(LIMIT, places.next()).await.is_err());
+        let known = silent.pop().unwrap();
+        known.admit().await;
+        known.admit().await;
+        let next = places.next().await.unwrap();
+        assert!(timeout(LIMIT, next.admit()).await.is_err(), "the only place is taken");
+        assert!(timeout(2 * LIMIT, next.expire(LIMIT)).await.is_err(), "it has authenticated");
+        drop(known);
+        next.admit().await;
+        assert_eq!(places.free(), 0);
+    }
+}

@@ -1,0 +1,90 @@
+//! Bodies that are XML. `s3s` reads such a body as a whole and verifies no checksum of it, and a body that it cannot read is
+//! an internal error to it.
+use crate::fault::Fault;
+use crate::limits::XML_BYTES_MAX;
+use crate::sums::{Etags, Expected, Sums};
+use hyper::header::HeaderMap;
+use s3s::{S3Error, S3ErrorCode, StdError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Operations whose body is XML.
+const OPERATIONS: [&str; 4] =
+    ["CompleteMultipartUpload", "CreateBucket", "DeleteObjects", "PutObjectTagging"];
+/// The one whose headers have checksums of an object, not of its XML.
+const COMPLETION: &str = "CompleteMultipartUpload";
+
+/// Body of a request, as far as it is known to be XML. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Document(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// Checksums that the request gives, and those of the bytes received so far.
+    sums: Option<(Expected, Sums)>,
+    bytes: usize,
+    fault: Option<S3Error>,
+}
+
+impl Document {
+    /// Begins to verify the body of a request for this operation, if that is XML.
+    pub(crate) fn begin(&self, operation: &str, headers: &HeaderMap) {
+        if !OPERATIONS.contains(&operation) {
+            return;
+        }
+        let md5 = headers.get("content-md5").map(|md5| md5.to_str().unwrap_or_default().to_owned());
+        let none = HeaderMap::new();
+        let headers = if operation == COMPLETION { &none } else { headers };
+        let expected = Expected::new(Etags::Md5, md5, headers, None);
+        let sums = expected.sums();
+        self.state().sums = Some((expected, sums));
+    }
+
+    /// Adds the next bytes of the body.
+    ///
+    /// # Errors
+    /// `MaxMessageLengthExceeded`.
+    pub(crate) fn add(&self, bytes: &[u8]) -> Result<(), StdError> {
+        let mut state = self.state();
+        let Some((_, sums)) = &mut state.sums else { return Ok(()) };
+        sums.update(bytes);
+        state.bytes = state.bytes.saturating_add(bytes.len());
+        if state.bytes <= XML_BYTES_MAX {
+            return Ok(());
+        }
+        let why = format!("the XML of a request has at most {XML_BYTES_MAX} bytes (XML_BYTES_MAX)");
+        Err(fail(&mut state, Fault::new(S3ErrorCode::MaxMessageLengthExceeded, why)))
+    }
+
+    /// Compares the checksums, after the last byte.
+    ///
+    /// # Errors
+    /// `BadDigest`, `InvalidDigest`.
+    pub(crate) fn finish(&self) -> Result<(), StdError> {
+        let mut state = self.state();
+        let Some((expected, sums)) = state.sums.take() else { return Ok(()) };
+        expected.check(&sums.finish()).map_err(|fault| fail(&mut state, fault))
+    }
+
+    /// Notes that the body did not arrive.
+    pub(crate) fn fail(&self, code: S3ErrorCode, why: &str) {
+        let mut state = self.state();
+        if state.sums.take().is_some() {
+            fail(&mut state, Fault::new(code, why));
+        }
+    }
+
+    /// The error to answer with, in place of one that only says that the body could not be read.
+    pub(crate) fn take_fault(&self) -> Option<S3Error> {
+        self.state().fault.take()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn fail(state: &mut State, fault: Fault) -> StdError {
+    state.sums = None;
+    state.fault = Some(fault.into());
+    "the body of the request is refused".into()
+}

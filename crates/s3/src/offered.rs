@@ -1,0 +1,298 @@
+//! Operations that are offered, and all that a request for one may say. Everything else is refused: a parameter or a header
+//! that S3 adds later would change what an operation means.
+use crate::query::Query;
+use crate::sums::is_checksum;
+use hyper::Uri;
+use hyper::header::HeaderMap;
+use s3s::{S3Error, S3ErrorCode, S3Result};
+
+/// Conditions on an object that is read.
+const READ: &[&str] = &["if-match", "if-modified-since", "if-none-match", "if-unmodified-since"];
+/// Conditions on an object that is replaced.
+const REPLACE: &[&str] = &["if-match", "if-none-match"];
+/// All headers that are conditions.
+const CONDITIONS: [&str; 5] =
+    ["if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since"];
+
+/// An operation, with the parameters and the conditions that it takes.
+type Offered = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+/// The operations that are offered, by name.
+const OFFERED: [Offered; 26] = [
+    ("AbortMultipartUpload", &["uploadId"], &[]),
+    ("CompleteMultipartUpload", &["uploadId"], REPLACE),
+    ("CopyObject", &[], REPLACE),
+    ("CreateBucket", &[], &[]),
+    ("CreateMultipartUpload", &["uploads"], &[]),
+    ("DeleteBucket", &[], &[]),
+    ("DeleteObject", &["versionId"], &["if-match"]),
+    ("DeleteObjectTagging", &["tagging", "versionId"], &[]),
+    ("DeleteObjects", &["delete"], &[]),
+    ("GetBucketLocation", &["location"], &[]),
+    ("GetBucketVersioning", &["versioning"], &[]),
+    (
+        "GetObject",
+        &[
+            "partNumber",
+            "response-cache-control",
+            "response-content-disposition",
+            "response-content-encoding",
+            "response-content-language",
+            "response-content-type",
+            "response-expires",
+            "versionId",
+        ],
+        READ,
+    ),
+    ("GetObjectAttributes", &["attributes", "versionId"], &[]),
+    ("GetObjectTagging", &["tagging", "versionId"], &[]),
+    ("HeadBucket", &[], &[]),
+    ("HeadObject", &["partNumber", "versionId"], READ),
+    ("ListBuckets", &["continuation-token", "max-buckets", "prefix"], &[]),
+    (
+        "ListMultipartUploads",
+        &[
+            "delimiter",
+            "encoding-type",
+            "key-marker",
+            "max-uploads",
+            "prefix",
+            "upload-id-marker",
+            "uploads",
+        ],
+        &[],
+    ),
+    (
+        "ListObjectVersions",
+        &[
+            "delimiter",
+            "encoding-type",
+            "key-marker",
+            "max-keys",
+            "prefix",
+            "version-id-marker",
+            "versions",
+        ],
+        &[],
+    ),
+    ("ListObjects", &["delimiter", "encoding-type", "marker", "max-keys", "prefix"], &[]),
+    (
+        "ListObjectsV2",
+        &[
+            "continuation-token",
+            "delimiter",
+            "encoding-type",
+            "fetch-owner",
+            "list-type",
+            "max-keys",
+            "prefix",
+            "start-after",
+        ],
+        &[],
+    ),
+    ("ListParts", &["max-parts", "part-number-marker", "uploadId"], &[]),
+    ("PutObject", &[], REPLACE),
+    ("PutObjectTagging", &["tagging", "versionId"], &[]),
+    ("UploadPart", &["partNumber", "uploadId"], &[]),
+    ("UploadPartCopy", &["partNumber", "uploadId"], &[]),
+];
+
+/// The parameter by which SDKs name the operation.
+const OPERATION_ID: &str = "x-id";
+
+/// Headers of S3 that operations obey, refuse by themselves, or that change nothing.
+const HEADERS: [&str; 27] = [
+    "x-amz-acl",
+    "x-amz-api-version",
+    "x-amz-bucket-object-lock-enabled",
+    "x-amz-bypass-governance-retention",
+    "x-amz-checksum-algorithm",
+    "x-amz-checksum-mode",
+    "x-amz-checksum-type",
+    "x-amz-content-sha256",
+    "x-amz-date",
+    "x-amz-decoded-content-length",
+    "x-amz-if-match-last-modified-time",
+    "x-amz-if-match-size",
+    "x-amz-max-parts",
+    "x-amz-metadata-directive",
+    "x-amz-mp-object-size",
+    "x-amz-object-attributes",
+    "x-amz-optional-object-attributes",
+    "x-amz-part-number-marker",
+    "x-amz-request-payer",
+    "x-amz-sdk-checksum-algorithm",
+    "x-amz-storage-class",
+    "x-amz-tagging",
+    "x-amz-tagging-directive",
+    "x-amz-te",
+    "x-amz-trailer",
+    "x-amz-user-agent",
+    "x-amz-write-offset-bytes",
+];
+/// Headers of operations that copy.
+const COPY_HEADERS: [&str; 6] = [
+    "x-amz-copy-source",
+    "x-amz-copy-source-if-match",
+    "x-amz-copy-source-if-modified-since",
+    "x-amz-copy-source-if-none-match",
+    "x-amz-copy-source-if-unmodified-since",
+    "x-amz-copy-source-range",
+];
+/// Headers of S3 have this prefix.
+const PREFIX: &str = "x-amz-";
+/// Headers of user metadata have this prefix.
+const METADATA: &str = "x-amz-meta-";
+/// Headers that hold a checksum have this prefix.
+const CHECKSUM: &str = "x-amz-checksum-";
+/// Headers that name a checksum algorithm.
+const ALGORITHMS: [&str; 2] = ["x-amz-checksum-algorithm", "x-amz-sdk-checksum-algorithm"];
+/// The version of S3.
+const API_VERSION: &str = "2006-03-01";
+/// Access lists that say what is so anyway: whoever has a key may do what it allows.
+const OWN_LISTS: [&str; 2] = ["private", "bucket-owner-full-control"];
+
+/// Refuses operations that are not offered, and whatever a request says that its operation does not take.
+///
+/// # Errors
+/// `NotImplemented`; `InvalidArgument` for a parameter that was sent twice.
+pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
+    let Some(offered) = OFFERED.iter().find(|(name, _, _)| *name == operation) else {
+        return Err(not_offered(format!("the operation {operation}")));
+    };
+    check_query(offered, &Query::new(uri))?;
+    headers.keys().try_for_each(|name| check_header(offered, name.as_str(), headers))
+}
+
+fn check_query((operation, parameters, _): &Offered, query: &Query) -> S3Result<()> {
+    if !query.is_text() {
+        let why = "a parameter contains a control character, which no key has";
+        return Err(S3Error::with_message(S3ErrorCode::InvalidArgument, why));
+    }
+    for (name, value) in query.iter() {
+        if query.get(name).is_none() {
+            let why = format!("the parameter {name:?} was sent twice: send it once");
+            return Err(S3Error::with_message(S3ErrorCode::InvalidArgument, why));
+        }
+        let is_known = parameters.contains(&name) || name == OPERATION_ID && value == *operation;
+        if !is_known {
+            return Err(not_offered(format!("the parameter {name:?} of {operation}")));
+        }
+    }
+    Ok(())
+}
+
+fn check_header(offered: &Offered, name: &str, headers: &HeaderMap) -> S3Result<()> {
+    let (operation, _, conditions) = offered;
+    let is_known = if CONDITIONS.contains(&name) {
+        // A client that sends `If-Range` gets a range of the object that it means, or none.
+        conditions.contains(&name) || name == "if-range" && *operation == "GetObject"
+    } else {
+        !name.starts_with(PREFIX)
+            || HEADERS.contains(&name)
+            || name.starts_with(METADATA)
+            || name.strip_prefix(CHECKSUM).is_some_and(is_checksum)
+            || operation.contains("Copy") && COPY_HEADERS.contains(&name)
+    };
+    let values = || headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
+    if is_known && values().all(|value| is_value(name, value)) {
+        return Ok(());
+    }
+    Err(not_offered(format!("the header {name} of {operation} with this value")))
+}
+
+/// True if a value of a header is one that is offered.
+fn is_value(name: &str, value: &str) -> bool {
+    match name {
+        "x-amz-acl" => OWN_LISTS.contains(&value),
+        "x-amz-api-version" => value == API_VERSION,
+        "x-amz-trailer" => value.split(',').all(|name| {
+            name.trim().to_ascii_lowercase().strip_prefix(CHECKSUM).is_some_and(is_checksum)
+        }),
+        _ if ALGORITHMS.contains(&name) => is_checksum(&value.to_ascii_lowercase()),
+        _ => true,
+    }
+}
+
+#[cold]
+fn not_offered(what: String) -> S3Error {
+    let why = format!("{what} is not offered here");
+    S3Error::with_message(S3ErrorCode::NotImplemented, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(
+        operation: &str,
+        uri: &'static str,
+        headers: &[(&'static str, &'static str)],
+    ) -> String {
+        let headers = headers.iter().map(|(name, value)| {
+            let name = hyper::header::HeaderName::from_static(name);
+            (name, hyper::header::HeaderValue::from_static(value))
+        });
+        let checked = check(operation, &Uri::from_static(uri), &headers.collect());
+        checked.map_or_else(|error| error.code().as_str().to_owned(), |()| "ok".to_owned())
+    }
+
+    #[test]
+    fn unknown_operations_parameters_and_headers_are_refused() {
+        assert_eq!(code("GetObject", "/b/k?x-id=GetObject&partNumber=1", &[]), "ok");
+        for (operation, uri) in [
+            ("GetBucketPolicy", "/b?policy"),
+            ("PutObject", "/b/k?annotation=&annotationName=a"),
+            ("PutObject", "/b/k?%65ncryption"),
+            ("PutObject", "/b/k?x-id=RenameObject"),
+            ("PutObject", "/b/k?x-amz-checksum-crc32=AAAAAA=="),
+            ("DeleteObject", "/b/k?Tagging"),
+            ("GetObject", "/b/k?X-Amz-Date=1"),
+            ("ListObjects", "/b?list-type=3"),
+            ("CreateBucket", "/b?abac"),
+            ("CreateBucket", "/b?="),
+        ] {
+            assert_eq!(code(operation, uri, &[]), "NotImplemented", "{operation} {uri}");
+        }
+        assert_eq!(code("ListObjects", "/b?prefix=%01", &[]), "InvalidArgument");
+        let twice = "/b/k?versionId=null&version%49d=null";
+        assert_eq!(code("DeleteObject", twice, &[]), "InvalidArgument");
+    }
+
+    #[test]
+    fn headers_that_no_operation_obeys_are_refused() {
+        for (operation, header, wanted) in [
+            ("PutObject", ("if-none-match", "*"), "ok"),
+            ("PutObject", ("if-modified-since", "x"), "NotImplemented"),
+            ("DeleteObject", ("if-none-match", "*"), "NotImplemented"),
+            ("DeleteObjects", ("if-match", "*"), "NotImplemented"),
+            ("GetObject", ("if-range", "x"), "ok"),
+            ("HeadObject", ("if-range", "x"), "NotImplemented"),
+            ("PutObject", ("x-amz-meta-any", "x"), "ok"),
+            ("PutObject", ("x-amz-acl", "private"), "ok"),
+            ("PutObject", ("x-amz-acl", "public-read"), "NotImplemented"),
+            ("PutObject", ("x-amz-grant-read", "x"), "NotImplemented"),
+            ("PutObject", ("x-amz-checksum-crc32", "x"), "ok"),
+            ("PutObject", ("x-amz-checksum-xxhash64", "x"), "NotImplemented"),
+            ("PutObject", ("x-amz-sdk-checksum-algorithm", "CRC64NVME"), "ok"),
+            ("PutObject", ("x-amz-sdk-checksum-algorithm", "SHA512"), "NotImplemented"),
+            ("PutObject", ("x-amz-trailer", "x-amz-checksum-crc32c"), "ok"),
+            ("PutObject", ("x-amz-trailer", "x-amz-checksum-md5"), "NotImplemented"),
+            ("CopyObject", ("x-amz-copy-source", "b/k"), "ok"),
+            ("CreateMultipartUpload", ("x-amz-copy-source", "b/k"), "NotImplemented"),
+            ("GetObject", ("x-amz-expected-bucket-owner", "1"), "NotImplemented"),
+            ("GetObject", ("x-amz-server-side-encryption-customer-key", "1"), "NotImplemented"),
+            ("HeadBucket", ("x-amz-api-version", "2006-03-01"), "ok"),
+            ("HeadBucket", ("x-amz-api-version", "2027-01-01"), "NotImplemented"),
+            ("GetObject", ("x-amz-next-year", "1"), "NotImplemented"),
+            ("GetObject", ("x-next-year", "1"), "ok"),
+        ] {
+            assert_eq!(code(operation, "/b/k", &[header]), wanted, "{operation} {header:?}");
+        }
+    }
+
+    #[test]
+    fn operations_are_sorted_as_metrics_name_them() {
+        assert!(OFFERED.is_sorted_by(|(one, _, _), (next, _, _)| one < next));
+    }
+}

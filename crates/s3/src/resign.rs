@@ -1,0 +1,177 @@
+//! Signatures with a region or a date that `s3s` cannot read: they are verified here, and made again with those that it can.
+use crate::front::decoded;
+use crate::keys::Keys;
+use crate::query::Query;
+use crate::signature::{ALGORITHM, SCOPE_END, SERVICE, Signature, parse_header};
+use crate::sums::hex;
+use hyper::header::{AUTHORIZATION, DATE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Uri};
+use ring::{digest, hmac};
+use s3s::dto::{Timestamp, TimestampFormat};
+use s3s::{S3Error, S3ErrorCode, S3Result};
+
+/// A region that `s3s` can read.
+const REGION: &str = "us-east-1";
+const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
+const CONTENT: &str = "x-amz-content-sha256";
+/// Values of that header for bodies in chunks that are signed, each with the signature before it.
+const SIGNED_CHUNKS: &[u8] = b"STREAMING-AWS4-";
+
+/// What a signature covers.
+struct Scope<'r> {
+    date: &'r str,
+    region: &'r str,
+    secret: &'r str,
+}
+
+/// Signs a request again, if its region is not one that `s3s` reads or if it has `Date` in place of `x-amz-date`.
+///
+/// # Errors
+/// `SignatureDoesNotMatch`, `InvalidAccessKeyId`.
+pub(crate) fn resign(
+    method: &Method,
+    uri: &Uri,
+    headers: &mut HeaderMap,
+    keys: &Keys,
+) -> S3Result<()> {
+    let Some(old) = parse_header(headers) else { return Ok(()) };
+    let Some([access, day, region]) = old.scope() else { return Ok(()) };
+    if is_read(region) && headers.contains_key(AMZ_DATE) {
+        return Ok(());
+    }
+    if headers.get(CONTENT).is_some_and(|kind| kind.as_bytes().starts_with(SIGNED_CHUNKS)) {
+        let why =
+            "bodies in signed chunks need a region of small letters, digits and -, and x-amz-date";
+        return Err(S3Error::with_message(S3ErrorCode::NotImplemented, why));
+    }
+    let date = date_of(headers, &old).filter(|date| date.starts_with(day)).ok_or_else(wrong)?;
+    let key = keys.get(access).ok_or_else(|| S3Error::from(S3ErrorCode::InvalidAccessKeyId))?;
+    let secret = key.secret.expose();
+    let mut names: Vec<_> = old.signed_headers.split(';').map(str::to_owned).collect();
+    names.sort();
+    let request = canonical(method, uri, headers, &names).ok_or_else(wrong)?;
+    if !(Scope { date: &date, region, secret }).verifies(&request, old.signature) {
+        return Err(wrong());
+    }
+    let access = access.to_owned();
+    headers.insert(AMZ_DATE, HeaderValue::from_str(&date).map_err(|_| wrong())?);
+    names.push(AMZ_DATE.as_str().to_owned());
+    names.sort();
+    names.dedup();
+    let request = canonical(method, uri, headers, &names).ok_or_else(wrong)?;
+    let scope = Scope { date: &date, region: REGION, secret };
+    let authorization = format!(
+        "{ALGORITHM} Credential={access}/{}, SignedHeaders={}, Signature={}",
+        scope.text(),
+        names.join(";"),
+        hex(hmac::sign(&scope.key(), scope.to_sign(&request).as_bytes()).as_ref())
+    );
+    headers.insert(AUTHORIZATION, HeaderValue::from_str(&authorization).map_err(|_| wrong())?);
+    Ok(())
+}
+
+impl Scope<'_> {
+    fn day(&self) -> &str {
+        self.date.get(..8).unwrap_or_default()
+    }
+
+    fn text(&self) -> String {
+        format!("{}/{}/{SERVICE}/{SCOPE_END}", self.day(), self.region)
+    }
+
+    fn key(&self) -> hmac::Key {
+        let first = format!("AWS4{}", self.secret).into_bytes();
+        let steps = [self.day(), self.region, SERVICE, SCOPE_END];
+        let bytes = steps.iter().fold(first, |key, step| {
+            let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
+            hmac::sign(&key, step.as_bytes()).as_ref().to_vec()
+        });
+        hmac::Key::new(hmac::HMAC_SHA256, &bytes)
+    }
+
+    fn to_sign(&self, request: &str) -> String {
+        let sum = hex(digest::digest(&digest::SHA256, request.as_bytes()).as_ref());
+        [ALGORITHM, self.date, &self.text(), &sum].join("\n")
+    }
+
+    fn verifies(&self, request: &str, signature: &str) -> bool {
+        let given = bytes_of(signature);
+        given.is_some_and(|given| {
+            hmac::verify(&self.key(), self.to_sign(request).as_bytes(), &given).is_ok()
+        })
+    }
+}
+
+/// The bytes of lower-case hexadecimal digits.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if !digits.len().is_multiple_of(2) || !digits.bytes().all(is_digit) {
+        return None;
+    }
+    let pairs = (0..digits.len()).step_by(2).map(|at| digits.get(at..at + 2));
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
+}
+
+/// True for a region that `s3s` can read.
+fn is_read(region: &str) -> bool {
+    !region.is_empty()
+        && region
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
+/// The date of a request, as `x-amz-date` has it. A signature must cover the header `Date` if that is where it is from.
+fn date_of(headers: &HeaderMap, signature: &Signature<'_>) -> Option<String> {
+    if let Some(date) = headers.get(AMZ_DATE) {
+        return date.to_str().ok().map(str::to_owned);
+    }
+    if !signature.signed_headers.split(';').any(|name| name == DATE.as_str()) {
+        return None;
+    }
+    let mut dates = headers.get_all(DATE).iter();
+    let (first, None) = (dates.next()?, dates.next()) else { return None };
+    let time = Timestamp::parse(TimestampFormat::HttpDate, first.to_str().ok()?).ok()?;
+    let mut text = Vec::new();
+    time.format(TimestampFormat::DateTime, &mut text).ok()?;
+    let text = String::from_utf8(text).ok()?.replace(['-', ':'], "");
+    Some(format!("{}Z", text.split(['.', 'Z']).next()?))
+}
+
+/// The canonical request of Signature Version 4.
+fn canonical(method: &Method, uri: &Uri, headers: &HeaderMap, names: &[String]) -> Option<String> {
+    let mut lines = String::new();
+    for name in names {
+        let values: Option<Vec<_>> = headers.get_all(name).iter().map(trimmed).collect();
+        lines += &format!("{name}:{}\n", values?.join(","));
+    }
+    let path = encoded(&decoded(uri.path())?, b"/");
+    let query = Query::new(uri);
+    let mut pairs: Vec<_> =
+        query.iter().map(|(name, value)| (encoded(name, b""), encoded(value, b""))).collect();
+    pairs.sort();
+    let pairs: Vec<_> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let content = headers.get(CONTENT)?.to_str().ok()?;
+    Some([method.as_str(), &path, &pairs.join("&"), &lines, &names.join(";"), content].join("\n"))
+}
+
+fn trimmed(value: &HeaderValue) -> Option<String> {
+    let text = std::str::from_utf8(value.as_bytes()).ok()?;
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Text in which all bytes but unreserved ones, and these, are percent-encoded.
+fn encoded(text: &str, kept: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || kept.contains(&byte) {
+            true => out.push(char::from(byte)),
+            false => out += &format!("%{byte:02X}"),
+        }
+    }
+    out
+}
+
+#[cold]
+fn wrong() -> S3Error {
+    S3ErrorCode::SignatureDoesNotMatch.into()
+}

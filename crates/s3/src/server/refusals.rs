@@ -1,0 +1,580 @@
+//! Requests with a right signature that the server refuses all the same: those that say more than was signed.
+use super::fuzz::{ACCESS, Door, SECRET, UNSIGNED, mac, sha256, status};
+
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+
+/// A request to be signed by the holder of the key.
+#[derive(Clone)]
+struct Ask {
+    date: String,
+    method: &'static str,
+    path: &'static str,
+    query: &'static str,
+    /// Headers beside `host`, `x-amz-date` and `x-amz-content-sha256`, which are signed.
+    signed: Vec<(&'static str, String)>,
+    /// Headers that are added after the request was signed.
+    added: Vec<(&'static str, String)>,
+    /// Names that are signed beside those of the headers that are sent.
+    absent: Vec<&'static str>,
+    content: String,
+    service: &'static str,
+    region: &'static str,
+    /// The date is in `Date`, not in `x-amz-date`.
+    by_date: Option<String>,
+    algorithm: &'static str,
+    seconds: u64,
+    body: Vec<u8>,
+}
+
+impl Ask {
+    fn new(method: &'static str, path: &'static str, query: &'static str) -> Self {
+        Self {
+            date: now(),
+            method,
+            path,
+            query,
+            signed: Vec::new(),
+            added: Vec::new(),
+            absent: Vec::new(),
+            content: UNSIGNED.to_owned(),
+            service: "s3",
+            region: "us-east-1",
+            by_date: None,
+            algorithm: ALGORITHM,
+            seconds: 60,
+            body: Vec::new(),
+        }
+    }
+
+    fn signed(mut self, name: &'static str, value: &str) -> Self {
+        self.signed.push((name, value.to_owned()));
+        self
+    }
+
+    fn added(mut self, name: &'static str, value: &str) -> Self {
+        self.added.push((name, value.to_owned()));
+        self
+    }
+
+    fn scope(&self) -> String {
+        format!("{}/{}/{}/aws4_request", &self.date[..8], self.region, self.service)
+    }
+
+    /// The key that signs on its day.
+    fn key(&self) -> Vec<u8> {
+        let steps = [&self.date[..8], self.region, self.service, "aws4_request"];
+        steps.iter().fold(format!("AWS4{SECRET}").into_bytes(), |key, step| mac(&key, step))
+    }
+
+    fn signature(&self, query: &str, headers: &[(&str, String)], content: &str) -> String {
+        let names: Vec<_> = headers.iter().map(|(name, _)| *name).collect();
+        let lines: String =
+            headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+        let request = [self.method, self.path, query, &lines, &names.join(";"), content].join("\n");
+        let text = [ALGORITHM, &self.date, &self.scope(), &sha256(request.as_bytes())].join("\n");
+        crate::sums::hex(&mac(&self.key(), &text))
+    }
+
+    /// The request, with its signature in a header.
+    fn by_header(&self) -> Vec<u8> {
+        let mut headers = self.signed.clone();
+        headers.extend([
+            ("host", "door".to_owned()),
+            ("x-amz-content-sha256", self.content.clone()),
+            match &self.by_date {
+                None => ("x-amz-date", self.date.clone()),
+                Some(date) => ("date", date.clone()),
+            },
+        ]);
+        headers.sort();
+        let signature = self.signature(self.query, &headers, &self.content);
+        let names = headers.iter().map(|(name, _)| *name).chain(self.absent.iter().copied());
+        let names = names.collect::<Vec<_>>().join(";");
+        let (algorithm, scope) = (self.algorithm, self.scope());
+        let authorization = format!(
+            "{algorithm} Credential={ACCESS}/{scope}, SignedHeaders={names}, Signature={signature}"
+        );
+        headers.push(("authorization", authorization));
+        self.text(self.query, &headers)
+    }
+
+    /// The request, with its signature in its query: a presigned URL.
+    fn by_query(&self) -> Vec<u8> {
+        let mut headers = self.signed.clone();
+        headers.push(("host", "door".to_owned()));
+        headers.sort();
+        let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("%3B");
+        let credential = format!("{ACCESS}/{}", self.scope()).replace('/', "%2F");
+        let (algorithm, date, seconds) = (self.algorithm, &self.date, self.seconds);
+        let query = format!(
+            "X-Amz-Algorithm={algorithm}&X-Amz-Credential={credential}&X-Amz-Date={date}&X-Amz-Expires={seconds}\
+             &X-Amz-SignedHeaders={names}"
+        );
+        let signature = self.signature(&query, &headers, UNSIGNED);
+        self.text(&format!("{query}&X-Amz-Signature={signature}"), &headers)
+    }
+
+    fn text(&self, query: &str, headers: &[(&str, String)]) -> Vec<u8> {
+        let mark = if query.is_empty() { "" } else { "?" };
+        let mut text = format!("{} {}{mark}{query} HTTP/1.1\r\n", self.method, self.path);
+        let length = ("content-length", self.body.len().to_string());
+        for (name, value) in headers.iter().chain(&self.added).chain([&length]) {
+            text += &format!("{name}: {value}\r\n");
+        }
+        [text.as_bytes(), b"\r\n", &self.body].concat()
+    }
+}
+
+/// The time, as signatures have it.
+fn now() -> String {
+    stamp(std::time::SystemTime::now())
+}
+
+fn stamp(time: std::time::SystemTime) -> String {
+    let mut text = Vec::new();
+    let time = s3s::dto::Timestamp::from(time);
+    time.format(s3s::dto::TimestampFormat::DateTime, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap().replace(['-', ':'], "");
+    format!("{}Z", text.split(['.', 'Z']).next().unwrap())
+}
+
+/// Fails unless the answer has this status, and this code of an error.
+fn expect(door: &Door, sent: &[u8], wanted: (u16, &str)) {
+    let answer = door.ask(sent);
+    let text = answer.escape_ascii().to_string();
+    assert_eq!(status(&answer), Some(wanted.0), "{} gets {text}", sent.escape_ascii());
+    assert!(text.contains(wanted.1), "{} gets {text}, not {}", sent.escape_ascii(), wanted.1);
+}
+
+const OK: (u16, &str) = (200, "");
+const DENIED: (u16, &str) = (403, "AccessDenied");
+
+#[test]
+fn headers_that_are_not_signed_are_refused() {
+    let door = Door::new("s3-unsigned-headers");
+    let put = || Ask::new("PUT", "/b/new", "");
+    expect(&door, &put().by_query(), OK);
+    expect(&door, &put().by_header(), OK);
+    for (name, value) in [
+        ("x-amz-copy-source", "b/k"),
+        ("x-amz-meta-owner", "somebody"),
+        ("x-amz-tagging", "a=b"),
+        ("x-amz-acl", "private"),
+        ("x-amz-content-sha256", UNSIGNED),
+        ("x-amz-anything", "1"),
+        ("X-AMZ-Storage-Class", "STANDARD"),
+    ] {
+        expect(&door, &put().added(name, value).by_query(), DENIED);
+        if name != "x-amz-content-sha256" {
+            expect(&door, &put().added(name, value).by_header(), DENIED);
+        }
+    }
+    expect(&door, &put().signed("x-amz-meta-owner", "me").by_query(), OK);
+    expect(&door, &put().added("content-type", "text/plain").by_query(), OK);
+    let twice = put().signed("x-amz-meta-a", "1").added("x-amz-meta-a", "2");
+    expect(&door, &twice.by_query(), (403, "SignatureDoesNotMatch"));
+    let copy = Ask::new("PUT", "/b/copy", "").signed("x-amz-copy-source", "b/k");
+    expect(&door, &copy.by_query(), OK);
+    door.check();
+}
+
+#[test]
+fn headers_that_are_signed_must_be_sent() {
+    let door = Door::new("s3-absent-headers");
+    let get = Ask { absent: vec!["x-amz-copy-source"], ..Ask::new("GET", "/b/k", "") };
+    expect(&door, &get.by_header(), (403, "SignatureDoesNotMatch"));
+    let get = Ask { absent: vec!["Host"], ..Ask::new("GET", "/b/k", "") };
+    expect(&door, &get.by_header(), (403, "SignatureDoesNotMatch"));
+    door.check();
+}
+
+#[test]
+fn presigned_urls_end() {
+    let door = Door::new("s3-presigned-seconds");
+    for (seconds, wanted) in [
+        (600, OK),
+        (604_800, OK),
+        (604_801, (400, "AuthorizationQueryParametersError")),
+        (1_000_000_000, (400, "AuthorizationQueryParametersError")),
+        (u64::MAX, (400, "AuthorizationQueryParametersError")),
+        (0, (400, "AuthorizationQueryParametersError")),
+    ] {
+        let get = Ask { seconds, ..Ask::new("GET", "/b/k", "") };
+        expect(&door, &get.by_query(), wanted);
+    }
+}
+
+#[test]
+fn other_services_and_algorithms_are_refused() {
+    let door = Door::new("s3-scopes");
+    let malformed = (400, "AuthorizationHeaderMalformed");
+    for service in ["sts", "iam", ""] {
+        let get = Ask { service, ..Ask::new("GET", "/b/k", "") };
+        expect(&door, &get.by_header(), malformed);
+        expect(&door, &get.by_query(), malformed);
+    }
+    for algorithm in ["AWS4-HMAC-SHA1", "aws4-hmac-sha256", "NONE"] {
+        let get = Ask { algorithm, ..Ask::new("GET", "/b/k", "") };
+        expect(&door, &get.by_header(), malformed);
+        expect(&door, &get.by_query(), malformed);
+    }
+}
+
+#[test]
+fn weak_and_double_signatures_are_refused() {
+    let door = Door::new("s3-double");
+    let old = "GET /b/k?AWSAccess%4BeyId=ESKER&Expires=9999999999&Signature=AAAA HTTP/1.1\r\nhost: door\r\n\r\n";
+    expect(&door, old.as_bytes(), DENIED);
+    let old = "GET /b/k HTTP/1.1\r\nhost: door\r\nauthorization: AWS ESKER:AAAA\r\n\r\n";
+    expect(&door, old.as_bytes(), DENIED);
+    let get = Ask::new("GET", "/b/k", "");
+    let both = get.clone().added("authorization", "AWS4-HMAC-SHA256 Credential=a");
+    expect(&door, &both.by_query(), (400, "InvalidArgument"));
+    expect(&door, &both.by_header(), (400, "AuthorizationHeaderMalformed"));
+    let token = get.signed("x-amz-security-token", "anything");
+    expect(&door, &token.by_header(), (400, "InvalidToken"));
+    expect(&door, b"GET /b/k HTTP/1.1\r\nhost: door\r\n\r\n", DENIED);
+    expect(&door, b"PUT /b?renameObject HTTP/1.1\r\nhost: door\r\n\r\n", DENIED);
+}
+
+/// A body in chunks of which the last, which is empty, is missing.
+#[test]
+fn stream_without_its_last_chunk_is_refused() {
+    let door = Door::new("s3-last-chunk");
+    let unsigned = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+    let put = |content: &str, body: &[u8]| {
+        let put = Ask {
+            content: content.to_owned(),
+            body: body.to_vec(),
+            ..Ask::new("PUT", "/b/new", "")
+        };
+        put.signed("x-amz-decoded-content-length", "7")
+    };
+    let trailing = |body| put(unsigned, body).signed("x-amz-trailer", "x-amz-checksum-crc32");
+    let whole = b"7\r\ncontent\r\n0\r\nx-amz-checksum-crc32:kXjVsA==\r\n\r\n";
+    let answer = door.ask(&trailing(whole).by_header());
+    let refused = (400, "IncompleteBody");
+    // Whatever its checksum is, the body is whole.
+    assert!(!answer.windows(14).any(|part| part == b"IncompleteBody"), "{}", answer.escape_ascii());
+    expect(&door, &trailing(b"7\r\ncontent\r\n").by_header(), refused);
+    expect(&door, &trailing(b"7\r\ncontent\r\n0").by_header(), refused);
+    expect(&door, &trailing(b"").by_header(), refused);
+    expect(&door, &signed_chunks(true).by_header(), OK);
+    expect(&door, &signed_chunks(false).by_header(), refused);
+}
+
+/// The content of `k` after each of these, which were taken for plain operations on it.
+#[test]
+fn operations_that_are_not_offered_change_nothing() {
+    let door = Door::new("s3-not-offered");
+    let refused = (501, "NotImplemented");
+    for (method, path, query) in [
+        ("DELETE", "/b/k", "annotation=&annotationName=a"),
+        ("PUT", "/b/k", "annotation=&annotationName=a"),
+        ("GET", "/b/k", "annotation=&annotationName=a"),
+        ("PUT", "/b/k", "encryption="),
+        ("PUT", "/b/k", "renameObject="),
+        ("PUT", "/b/k", "partNumber=1"),
+        ("DELETE", "/b/k", "next-year="),
+        ("HEAD", "/b/k", "tagging="),
+        ("DELETE", "/b", "metadataConfiguration="),
+        ("POST", "/b", "metadataConfiguration="),
+        ("PUT", "/new", "abac="),
+        ("GET", "/b", "list-type=3"),
+    ] {
+        let wanted = if method == "HEAD" { (501, "") } else { refused };
+        expect(&door, &Ask::new(method, path, query).by_header(), wanted);
+    }
+    expect(&door, &Ask::new("HEAD", "/new", "").by_header(), (404, ""));
+    let twice = Ask::new("DELETE", "/b/k", "versionId=null&versionId=null");
+    expect(&door, &twice.by_header(), (400, "InvalidArgument"));
+    door.check();
+}
+
+#[test]
+fn conditions_are_checked_or_refused() {
+    let door = Door::new("s3-conditions");
+    let failed = (412, "PreconditionFailed");
+    let copy = Ask::new("PUT", "/b/k", "").signed("x-amz-copy-source", "b/other");
+    expect(&door, &Ask::new("PUT", "/b/other", "").by_header(), OK);
+    expect(&door, &copy.clone().added("if-none-match", "*").by_header(), failed);
+    expect(&door, &copy.clone().added("if-match", "\"other\"").by_header(), failed);
+    let twice = copy.clone().added("if-match", "*").added("if-match", "\"other\"");
+    expect(&door, &twice.by_header(), (400, "InvalidArgument"));
+    let refused = (501, "NotImplemented");
+    expect(&door, &copy.added("if-modified-since", "x").by_header(), refused);
+    expect(&door, &Ask::new("PUT", "/b/d/", "").by_header(), OK);
+    for (method, path) in [("PUT", "/b/d/"), ("DELETE", "/b/d/"), ("DELETE", "/b/k")] {
+        let condition =
+            if method == "DELETE" && path == "/b/d/" { "if-match" } else { "if-none-match" };
+        expect(&door, &Ask::new(method, path, "").added(condition, "*").by_header(), refused);
+    }
+    let body = "<Delete><Object><Key>k</Key><Size>1</Size></Object></Delete>";
+    let delete = Ask { body: body.into(), ..Ask::new("POST", "/b", "delete=") };
+    expect(&door, &delete.by_header(), (200, "NotImplemented"));
+    let part = Ask::new("GET", "/b/k", "").added("range", "bytes=0-1");
+    expect(&door, &part.clone().added("if-range", "\"other\"").by_header(), (200, "content"));
+    let etag = "\"9a0364b9e99bb480dd25e1f0284c8555\"";
+    expect(&door, &part.added("if-range", etag).by_header(), (206, "co"));
+    door.check();
+}
+
+/// The text between two others in an answer.
+fn between(answer: &[u8], first: &str, last: &str) -> String {
+    let text = String::from_utf8_lossy(answer).into_owned();
+    text.split(first).nth(1).and_then(|rest| rest.split(last).next()).unwrap_or_default().to_owned()
+}
+
+/// CRC32 of `content`.
+const CRC: &str = "/sUwqQ==";
+
+#[test]
+fn claims_about_a_completed_upload_are_verified() {
+    let door = Door::new("s3-completion");
+    let (right, wrong) = (CRC, "AAAAAA==");
+    let composite = composite_of(right);
+    for (part, whole, kind, size, wanted) in [
+        (right, right, "FULL_OBJECT", "7", OK),
+        (right, right, "", "", OK),
+        (right, &composite, "COMPOSITE", "7", OK),
+        (right, &format!("{composite}-1"), "", "", OK),
+        ("", "", "", "7", OK),
+        (right, wrong, "FULL_OBJECT", "7", (400, "BadDigest")),
+        (right, wrong, "", "7", (400, "BadDigest")),
+        (right, right, "COMPOSITE", "7", (400, "BadDigest")),
+        (right, &composite, "FULL_OBJECT", "7", (400, "BadDigest")),
+        (right, &format!("{composite}-2"), "", "7", (400, "BadDigest")),
+        (right, right, "OTHER", "7", (400, "InvalidRequest")),
+        (right, right, "", "8", (400, "InvalidRequest")),
+        (wrong, right, "", "7", (400, "InvalidPart")),
+    ] {
+        let begun = door.ask(&Ask::new("POST", "/b/new", "uploads=").by_header());
+        let id = between(&begun, "<UploadId>", "</UploadId>");
+        let place = format!("partNumber=1&uploadId={id}").leak();
+        let put = Ask { body: b"content".to_vec(), ..Ask::new("PUT", "/b/new", place) };
+        let put = door.ask(&put.signed("x-amz-checksum-crc32", right).by_header());
+        let etag = between(&put, "etag: ", "\r");
+        let sum = match part {
+            "" => String::new(),
+            part => format!("<ChecksumCRC32>{part}</ChecksumCRC32>"),
+        };
+        let body = format!(
+            "<CompleteMultipartUpload><Part>{sum}<PartNumber>1</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>"
+        );
+        let path = format!("uploadId={id}").leak();
+        let mut ask = Ask { body: body.into_bytes(), ..Ask::new("POST", "/b/new", path) };
+        for (name, value) in [
+            ("x-amz-checksum-crc32", whole),
+            ("x-amz-checksum-type", kind),
+            ("x-amz-mp-object-size", size),
+        ] {
+            if !value.is_empty() {
+                ask = ask.signed(name, value);
+            }
+        }
+        expect(&door, &ask.by_header(), wanted);
+    }
+}
+
+/// The checksum of the checksum of one part.
+fn composite_of(checksum: &str) -> String {
+    use s3s::crypto::{Checksum as _, Crc32};
+    let mut crc = Crc32::new();
+    crc.update(&base64_simd::STANDARD.decode_to_vec(checksum).unwrap());
+    base64_simd::STANDARD.encode_to_string(crc.finalize())
+}
+
+#[test]
+fn xml_is_compared_with_its_checksums() {
+    let door = Door::new("s3-xml");
+    let body = b"<Delete><Object><Key>other</Key></Object></Delete>".to_vec();
+    let delete = || Ask { body: body.clone(), ..Ask::new("POST", "/b", "delete=") };
+    let bad = (400, "BadDigest");
+    expect(&door, &delete().by_header(), OK);
+    expect(&door, &delete().added("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==").by_header(), bad);
+    expect(&door, &delete().added("content-md5", "x").by_header(), (400, "InvalidDigest"));
+    expect(&door, &delete().signed("x-amz-checksum-crc32", CRC).by_header(), bad);
+    let long = Ask { body: vec![b' '; 5 << 20], ..delete() };
+    expect(&door, &long.by_header(), (400, "MaxMessageLengthExceeded"));
+    door.check();
+}
+
+#[test]
+fn control_characters_that_xml_cannot_hold_are_refused() {
+    let door = Door::new("s3-control");
+    let refused = (400, "InvalidArgument");
+    for path in ["/b/a%01", "/b/%1B%5B2J", "/b/a%0D", "/b/%EF%BF%BF"] {
+        expect(&door, &Ask::new("PUT", path, "").by_header(), refused);
+    }
+    expect(&door, &Ask::new("PUT", "/b/a%0Ab", "").by_header(), OK);
+    for query in ["prefix=%01", "delimiter=%01", "list-type=2&start-after=%02", "marker=%0D"] {
+        expect(&door, &Ask::new("GET", "/b", query).by_header(), refused);
+    }
+    expect(&door, &Ask::new("GET", "/", "prefix=%01").by_header(), refused);
+    let tag = Ask::new("PUT", "/b/tag", "").signed("x-amz-tagging", "a=%01");
+    expect(&door, &tag.by_header(), (400, "InvalidTag"));
+    let body = b"<Delete><Object><Key>a&#1;</Key></Object></Delete>".to_vec();
+    let delete = Ask { body, ..Ask::new("POST", "/b", "delete=") };
+    expect(&door, &delete.by_header(), (400, "MalformedXML"));
+}
+
+#[test]
+fn ranges_are_answered_or_ignored() {
+    let door = Door::new("s3-ranges");
+    expect(&door, &Ask::new("PUT", "/b/empty", "").by_header(), OK);
+    let get = |key, range| Ask::new("GET", key, "").added("range", range).by_header();
+    for (key, range, wanted) in [
+        ("/b/empty", "bytes=-1", (416, "InvalidRange")),
+        ("/b/empty", "bytes=0-", (416, "InvalidRange")),
+        ("/b/k", "bytes=7-", (416, "InvalidRange")),
+        ("/b/k", "bytes=-3", (206, "bytes 4-6/7")),
+        ("/b/k", "bytes=5-99999999999999999999", (206, "bytes 5-6/7")),
+        ("/b/k", "pages=0-1", (200, "content")),
+        ("/b/k", "bytes=5-2", (200, "content")),
+        ("/b/k", "bytes=0-1,4-5", (200, "content")),
+    ] {
+        expect(&door, &get(key, range), wanted);
+    }
+    let signed = Ask::new("GET", "/b/k", "").signed("range", "bytes=5-2");
+    expect(&door, &signed.by_header(), OK);
+}
+
+/// Every container is the source of copies, whatever its label is.
+#[test]
+fn copies_come_from_every_bucket() {
+    let door = Door::new("s3-copies");
+    for bucket in ["/my_run", "/Run1", "/ab", "/run:1", "/end-"] {
+        expect(&door, &Ask::new("PUT", bucket, "").by_header(), OK);
+        let key = |key: &str| &*format!("{bucket}/{key}").leak();
+        let put = Ask { body: b"content".to_vec(), ..Ask::new("PUT", key("a"), "") };
+        expect(&door, &put.by_header(), OK);
+        let copy = Ask::new("PUT", key("b"), "").signed("x-amz-copy-source", key("a"));
+        expect(&door, &copy.by_header(), OK);
+        expect(&door, &Ask::new("GET", key("b"), "").by_header(), (200, "content"));
+    }
+    let point = "arn:aws:s3:us-east-1:123456789012:accesspoint/point/object/k";
+    let copy = Ask::new("PUT", "/b/new", "").signed("x-amz-copy-source", point);
+    expect(&door, &copy.by_header(), (501, "NotImplemented"));
+}
+
+/// Regions are names that client and server agree on; other servers accept these.
+#[test]
+fn every_region_is_accepted() {
+    let door = Door::new("s3-regions");
+    let wrong = (403, "SignatureDoesNotMatch");
+    for region in ["us-east-1", "US", "RegionOne", "my_region", "a.b"] {
+        let get = Ask { region, ..Ask::new("GET", "/b/k", "partNumber=1") };
+        expect(&door, &get.by_header(), (200, "content"));
+        let other = altered(&get, &format!("/{region}/s3/"), "/Other/s3/");
+        expect(&door, &other, wrong);
+        expect(&door, &altered(&get, "partNumber=1", "partNumber=2"), wrong);
+        expect(&door, &altered(&get, "Signature=", "Signature=0"), wrong);
+        expect(&door, &altered(&get, ACCESS, "NOBODY"), (403, "InvalidAccessKeyId"));
+        let put = Ask { region, body: b"content".to_vec(), ..Ask::new("PUT", "/b/a%2Bb%20c", "") };
+        let put = put.signed("x-amz-meta-text", "a b");
+        expect(&door, &put.by_header(), OK);
+        expect(&door, &altered(&put, "a b", "a c"), wrong);
+    }
+    let chunks = Ask { region: "US", ..signed_chunks(true) };
+    expect(&door, &chunks.by_header(), (501, "NotImplemented"));
+    door.check();
+}
+
+/// A request of which a part was altered after it was signed.
+fn altered(ask: &Ask, from: &str, to: &str) -> Vec<u8> {
+    String::from_utf8(ask.by_header()).unwrap().replacen(from, to, 1).into_bytes()
+}
+
+/// No change of a request whose signature is verified here, not by `s3s`, is served without that signature.
+#[test]
+fn fuzz_regions() {
+    let door = Door::new("s3-fuzz-regions");
+    let get = Ask { region: "RegionOne", ..Ask::new("GET", "/b/k", "") }.by_header();
+    let text = String::from_utf8(get.clone()).unwrap();
+    let signature = text.split("Signature=").nth(1).unwrap().as_bytes()[..64].to_vec();
+    esker_testing::fuzz("s3-regions", &[get], |sent| {
+        let answer = door.ask(sent);
+        let is_served = status(&answer).is_some_and(|status| status < 400);
+        let has_signature = sent.windows(64).any(|part| part == signature);
+        assert!(!is_served || has_signature, "{}", sent.escape_ascii());
+    });
+    door.check();
+}
+
+#[test]
+fn requests_may_be_signed_with_date() {
+    let door = Door::new("s3-date");
+    let at = |time: std::time::SystemTime| {
+        let (date, mut by_date) = (stamp(time), Vec::new());
+        s3s::dto::Timestamp::from(time)
+            .format(s3s::dto::TimestampFormat::HttpDate, &mut by_date)
+            .unwrap();
+        let by_date = Some(String::from_utf8(by_date).unwrap());
+        Ask { date, by_date, ..Ask::new("GET", "/b/k", "") }
+    };
+    let now = std::time::SystemTime::now();
+    expect(&door, &at(now).by_header(), (200, "content"));
+    let old = at(now - std::time::Duration::from_secs(3600));
+    expect(&door, &old.by_header(), (403, "RequestTimeTooSkewed"));
+    let later = at(now).by_date.unwrap();
+    let moved = altered(&old, &old.by_date.clone().unwrap(), &later);
+    expect(&door, &moved, (403, "SignatureDoesNotMatch"));
+}
+
+#[test]
+fn errors_name_their_request() {
+    let door = Door::new("s3-request-id");
+    let missing = Ask::new("GET", "/b/missing", "").by_header();
+    expect(&door, &missing, (404, "<RequestId>0000000000000003</RequestId></Error>"));
+    expect(&door, &Ask::new("HEAD", "/b/missing", "").by_header(), (404, ""));
+}
+
+/// Connections that say nothing take no place from those with a key.
+#[test]
+fn silent_connections_keep_no_place() {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    let door = Door::with("s3-silent", super::Options { connections: 1, ..Default::default() });
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = door.server.clone();
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let served =
+        runtime.spawn(async move { server.serve(listener, async { drop(ended.await) }).await });
+    let silent: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut known = TcpStream::connect(address).unwrap();
+    let get = Ask::new("GET", "/b/k", "").added("connection", "close");
+    known.write_all(&get.by_header()).unwrap();
+    let mut answer = Vec::new();
+    known.read_to_end(&mut answer).unwrap();
+    assert_eq!(status(&answer), Some(200), "{}", answer.escape_ascii());
+    drop((silent, end));
+    runtime.block_on(served).unwrap();
+}
+
+/// A put of `content` as one chunk that is signed, with the chunk that ends it or without.
+fn signed_chunks(has_end: bool) -> Ask {
+    let content = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+    let put = Ask { content: content.to_owned(), ..Ask::new("PUT", "/b/new", "") };
+    let put = put.signed("x-amz-decoded-content-length", "7");
+    let request = String::from_utf8(put.by_header()).unwrap();
+    let seed = request.split("Signature=").nth(1).unwrap()[..64].to_owned();
+    let chunk = |previous: &str, data: &[u8]| {
+        let parts = [
+            "AWS4-HMAC-SHA256-PAYLOAD",
+            &put.date,
+            &put.scope(),
+            previous,
+            &sha256(b""),
+            &sha256(data),
+        ];
+        crate::sums::hex(&mac(&put.key(), &parts.join("\n")))
+    };
+    let first = chunk(&seed, b"content");
+    let mut body = format!("7;chunk-signature={first}\r\ncontent\r\n");
+    if has_end {
+        body += &format!("0;chunk-signature={}\r\n\r\n", chunk(&first, b""));
+    }
+    Ask { body: body.into_bytes(), ..put.clone() }
+}
