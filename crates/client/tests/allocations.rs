@@ -8,7 +8,7 @@ use esker::{Access, ArrayAttributes, Wait};
 
 #[test]
 fn local_calls_allocate_nothing() {
-    let tank = Tank::with(|_| {});
+    let tank = Tank::with(|spec| spec.write_buffer = Some(false));
     let class = Some(ObjectClass::SX);
     let oid = tank.container.generate_oid(0, 1, ObjectType::KvHashed, class, 0).unwrap();
     let kv = tank.container.kv(oid).unwrap();

@@ -109,7 +109,8 @@ fn a_full_index_is_emptied_by_one_punch() {
 /// Removing keys that a snapshot shows frees nothing, and may need space; destroying the snapshot never does.
 #[test]
 fn a_full_index_with_a_snapshot_is_emptied() {
-    expect_emptied("kept", false, 8);
+    // More fit the first time, when all pages that the index borrows are adjacent.
+    expect_emptied("kept", false, 7);
     // How full pages of the index are depends on which puts are committed together.
     expect_emptied("kept-log", true, 6);
 }
