@@ -136,12 +136,15 @@ impl Target {
         Ok(number == newest && !self.is_alive(process))
     }
 
-    /// Shows the last commit, if it is of a process that had this slot before, and may have died in it.
+    /// Shows the last commit, if a process that had this slot before has died in it. Otherwise, the write lock, whose owner may
+    /// be stopped, is not taken.
     pub(crate) fn show_commit_of(&self, slot: ProcessSlot) -> Result<()> {
-        let (_, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
-        match process == slot && !self.control.read_only {
-            true => self.begin_bare().map(drop),
-            false => Ok(()),
+        let (number, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
+        let newest = self.last_commit()?;
+        let is_shown = self.index.read()?.id() >= newest;
+        match process != slot || number != newest || is_shown || self.control.read_only {
+            true => Ok(()),
+            false => self.begin_bare().map(drop),
         }
     }
 

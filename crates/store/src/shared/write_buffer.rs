@@ -176,7 +176,7 @@ impl<'c> WriteBuffer<'c> {
         if id > until {
             return Ok(BufferView::Empty);
         }
-        let end = PUTS + unseal(self.published().load(Ordering::Acquire))? as usize;
+        let end = self.end()?;
         let puts = Published { buffer: self, from, end };
         match end {
             PUTS if puts.is_current() => Ok(BufferView::Empty),
@@ -186,14 +186,26 @@ impl<'c> WriteBuffer<'c> {
         }
     }
 
-    /// All puts up to those of `state`, verified, in order.
-    fn copy(self, from: u64, state: State) -> Result<Puts> {
+    /// Position behind the puts that readers see.
+    #[inline]
+    fn end(self) -> Result<usize> {
+        Ok(PUTS + unseal(self.published().load(Ordering::Acquire))? as usize)
+    }
+
+    /// A copy of all puts up to `end`, verified, in order. The checksum also covers puts that readers do not see yet.
+    fn copy(self, from: u64, end: usize) -> Result<Puts> {
+        let state = State::of_word(self.state().load(Ordering::Acquire));
         let words = self.0.get(PUTS..PUTS + state.len).ok_or_else(damaged)?;
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
-        let puts = Puts::parse(words.iter().map(load).collect());
+        let mut puts = Puts::parse(words.iter().map(load).collect());
         let mut found = State::empty(from);
         puts.places.iter().for_each(|place| found = found.after(&puts.words[place.words()]));
+        puts.places.retain(|place| place.end() <= end);
         if found == state { Ok(puts) } else { Err(damaged()) }
+    }
+
+    fn copy_published(self, from: u64) -> Result<Puts> {
+        self.copy(from, self.end()?)
     }
 
     fn place(self, at: usize, end: usize) -> Option<Place> {
@@ -225,9 +237,8 @@ impl<'c> WriteBuffer<'c> {
     /// `Corrupt` if the buffer is damaged.
     pub(crate) fn left_after(self, last: u64) -> Result<Puts> {
         let (from, until) = self.range()?;
-        let state = State::of_word(self.state().load(Ordering::Acquire));
         match (from..=until).contains(&last) {
-            true => self.copy(from, state),
+            true => self.copy_published(from),
             false => Ok(Puts::default()),
         }
     }
@@ -245,7 +256,7 @@ pub(crate) struct LockedBuffer<'c> {
 }
 
 impl<'c> LockedBuffer<'c> {
-    /// Completes what a process left that died with the lock. `last` is the id of the last commit.
+    /// Deals with what a process left unfinished that died with the lock. `last` is the id of the last commit.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
@@ -260,7 +271,7 @@ impl<'c> LockedBuffer<'c> {
         }
         let locked = Self { buffer, last, from, is_live: until >= last };
         if locked.is_live {
-            locked.publish_rest()?;
+            locked.close_if_unfinished()?;
         }
         Ok(locked)
     }
@@ -269,19 +280,23 @@ impl<'c> LockedBuffer<'c> {
         State::of_word(self.buffer.state().load(Ordering::Relaxed))
     }
 
-    /// Publishes the put of a process that died after it had stored the state.
-    fn publish_rest(&self) -> Result<()> {
-        let (state, published) = (self.state(), self.buffer.published().load(Ordering::Relaxed));
-        let mut at = PUTS + unseal(published)? as usize;
-        if at == PUTS + state.len {
-            return Ok(());
+    /// Closes the buffer if a process died after it had stored the state of a put and before readers saw it. That put was not
+    /// acknowledged: it is never seen, and nothing is appended behind it.
+    fn close_if_unfinished(&self) -> Result<()> {
+        let (state, end) = (self.state(), self.buffer.end()?);
+        match end.cmp(&(PUTS + state.len)) {
+            std::cmp::Ordering::Equal => Ok(()),
+            std::cmp::Ordering::Greater => Err(damaged()),
+            std::cmp::Ordering::Less => {
+                self.buffer.count_max().store(seal(0), Ordering::Release);
+                Ok(())
+            }
         }
-        while let Some(place) = self.buffer.place(at, PUTS + state.len) {
-            self.insert_in_bucket(place, self.buffer.0[at].load(Ordering::Relaxed) >> 32);
-            at = place.end();
-        }
-        self.buffer.published().store(seal(state.len as u64), Ordering::Release);
-        Ok(())
+    }
+
+    /// Words of the puts that readers see. Their number was verified when the lock was taken.
+    fn published_len(&self) -> usize {
+        (self.buffer.published().load(Ordering::Relaxed) >> CHECK_BITS) as usize
     }
 
     fn insert_in_bucket(&self, place: Place, hash_high: u64) {
@@ -292,12 +307,12 @@ impl<'c> LockedBuffer<'c> {
 
     /// True if there are puts on top of the last commit.
     pub(crate) fn has_puts(&self) -> bool {
-        self.is_live && self.state().len > 0
+        self.is_live && self.published_len() > 0
     }
 
     /// Version of everything in the index and the buffer.
     pub(crate) fn version(&self) -> Version {
-        let len = if self.is_live { self.state().len } else { 0 };
+        let len = if self.is_live { self.published_len() } else { 0 };
         Version::new(self.last, len)
     }
 
@@ -307,14 +322,14 @@ impl<'c> LockedBuffer<'c> {
     /// `Corrupt` if the buffer is damaged.
     pub(crate) fn puts(&self) -> Result<Puts> {
         match self.has_puts() {
-            true => self.buffer.copy(self.from, self.state()),
+            true => self.buffer.copy_published(self.from),
             false => Ok(Puts::default()),
         }
     }
 
     /// Puts that readers of the last commit see on top of it.
     pub(crate) fn published(&self) -> Option<Published<'c>> {
-        let end = PUTS + self.state().len;
+        let end = PUTS + self.published_len();
         self.has_puts().then_some(Published { buffer: self.buffer, from: self.from, end })
     }
 
@@ -403,11 +418,7 @@ impl<'c> Published<'c> {
     /// # Errors
     /// `Corrupt` if the buffer is damaged, or was restarted meanwhile.
     pub(crate) fn all(&self) -> Result<Puts> {
-        let state = State::of_word(self.buffer.state().load(Ordering::Acquire));
-        let mut puts = self.buffer.copy(self.from, state)?;
-        // Later puts, which other views may not see yet.
-        puts.places.retain(|place| place.end() <= self.end);
-        Ok(puts)
+        self.buffer.copy(self.from, self.end)
     }
 
     /// Puts with a name, the last put first: those of the extents of an array, or the last of a single value.

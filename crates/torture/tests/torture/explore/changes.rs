@@ -64,8 +64,10 @@ pub(super) struct Plan {
     pub(super) many: u64,
 }
 
-/// Puts of [`Kind::GrowIndex`] and [`Kind::ManyPuts`].
-const GROWING_PUTS: u64 = 6;
+/// Puts of [`Kind::GrowIndex`] and [`Kind::ManyPuts`]. A process looks once in 8 commits whether the index should grow.
+const GROWING_PUTS: u64 = 26;
+/// Puts of [`Kind::GrowIndex`] that are made before those after which the index grew in a trial.
+const PUTS_AHEAD: u64 = 16;
 const MANY_PUTS: u64 = 12;
 /// Puts that a log accepts before the next one commits it, less half of [`MANY_PUTS`].
 const PUTS_BEFORE: u64 = 394;
@@ -193,7 +195,7 @@ impl Plan {
         }
     }
 
-    /// Fills one pool until its index grows, and another with a put less.
+    /// Fills one pool until its index grows, and another with some puts less.
     fn fill_until_growth(&mut self, home: &Path) -> Result<()> {
         let trial = home.join("trial");
         self.make_pools(&trial);
@@ -208,7 +210,7 @@ impl Plan {
         }
         drop(opened);
         std::fs::remove_dir_all(&trial).expect("removing the trial");
-        self.many = count - 4;
+        self.many = count - PUTS_AHEAD;
         let opened = Opened::fill(&path_of(home, 0))?;
         (0..self.many).try_for_each(|number| put_many(&opened, number, GROWING_LEN))
     }
