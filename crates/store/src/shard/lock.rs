@@ -279,6 +279,21 @@ mod tests {
         }
     }
 
+    /// A process that takes the slot of the last writer opens the pool although another writer stands still.
+    #[test]
+    fn commit_that_is_shown_needs_no_lock() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
+        let state = pool.opened();
+        let target = &state.targets[0];
+        target.change(|change| change.put(b"Tkey", b"value")).unwrap();
+        let held = target.begin_write().unwrap();
+        let word = word_of(target.last_commit().unwrap(), target.process());
+        target.shared().writer().store(word, Ordering::Release);
+        // It would wait for this very thread.
+        target.show_commit_of(target.process()).unwrap();
+        drop(held);
+    }
+
     /// Names the pool in which a process of this test is to die.
     const DIE_IN: &str = "ESKER_TEST_DIE_IN";
 
