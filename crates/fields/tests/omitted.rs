@@ -4,6 +4,7 @@
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
 use esker_testkit::place::Place;
+use esker_types::ErrorKind;
 use esker_types::info::OpenMode;
 
 fn store() -> (Place, FieldStore) {
@@ -82,4 +83,63 @@ fn a_name_that_fields_may_have_is_free_where_the_request_omits_it() {
     writer.flush().unwrap();
     assert_eq!(count(&format!("{pl},levelist=500,number=1")), 2);
     assert_eq!(count(&format!("{pl},levelist=850,number=1")), 1);
+}
+
+/// Fields of two levels, at two steps, one of which is a range.
+fn two_levels(store: &FieldStore) {
+    let base = "class=od,expver=0001,stream=oper,date=20240610,time=0000,type=fc,levtype=pl";
+    let mut writer = store.writer();
+    for rest in ["step=0,levelist=1000", "step=0,levelist=500", "step=0-24,levelist=500"] {
+        let key = Key::parse(&format!("{base},{rest},param=130")).unwrap();
+        writer.archive(&key, b"x").unwrap();
+    }
+    writer.flush().unwrap();
+}
+
+/// Also where the request leaves out names, so that its combinations are unknown.
+#[test]
+fn each_listed_value_is_found_or_named_as_missing() {
+    let (_, store) = store();
+    two_levels(&store);
+    let retrieve = |request: &str| store.retrieve(&select(&store, request));
+    for (request, lacking) in [
+        ("class=od,levelist=1000/333,param=130", "levelist=333"),
+        ("class=od/rd,levelist=500", "class=rd"),
+        ("levelist=500/400/to/300/by/100,step=0", "levelist=400, levelist=300"),
+        ("date=20240610/20240611,number=all", "date=20240611"),
+        ("param=130/t/u", "param=131"),
+        ("step=0/6/24", "step=6"),
+        ("levelist=1/to/20", "levelist=1/2/3"),
+        ("levelist=500/1/to/20", "levelist=10, ..."),
+    ] {
+        let error = retrieve(request).err().unwrap_or_else(|| panic!("{request}"));
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{request}");
+        assert!(error.to_string().contains(lacking), "{request}: {error}");
+        assert!(retrieve(&format!("{request},expect=any")).is_ok(), "{request}");
+        let found = store.find(&select(&store, request)).unwrap();
+        assert!(found.missing_count > 0 && !found.missing.is_empty(), "{request}");
+    }
+    for (request, count) in [("step=0/24", 3), ("levelist=500.0/1000", 3), ("step=24,param=t", 1)] {
+        assert_eq!(retrieve(request).unwrap().len(), count, "{request}");
+    }
+}
+
+/// A schema by which the same name is a date in one database and a month in another.
+#[test]
+fn a_listed_value_matches_each_form_that_the_schema_gives_it() {
+    let place = Place::new("forms");
+    let text = "[ run=a, date: Date [ type [ step, param ]]] [ run=b, date: YearMonth [ type [ step, param ]]]";
+    let schema = Schema::parse(text, "test").unwrap();
+    let store = FieldStore::create(&place.pool(), &place.label, &schema).unwrap();
+    let mut writer = store.writer();
+    for run in ["a", "b"] {
+        let key = format!("run={run},date=20240610,type=fc,step=0,param=1");
+        writer.archive(&Key::parse(&key).unwrap(), b"x").unwrap();
+    }
+    writer.flush().unwrap();
+    let retrieve = |request: &str| store.retrieve(&select(&store, request)).map(|all| all.len());
+    assert_eq!(retrieve("run=b,date=20240610/20240611").unwrap(), 1);
+    assert_eq!(retrieve("date=20240610").unwrap(), 2);
+    let error = retrieve("run=b,date=20240610/20240701").unwrap_err();
+    assert!(error.to_string().contains("date=20240701"), "{error}");
 }

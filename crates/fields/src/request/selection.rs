@@ -5,7 +5,7 @@ use crate::kinds::{KeyType, Rank};
 use crate::limits::{COMBINATIONS_MAX, KEY_BYTES_MAX};
 use crate::schema::Schema;
 use esker_types::{Error, ErrorKind, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Lists of at most this many values are searched linearly.
 const SHORT: usize = 8;
@@ -188,6 +188,36 @@ impl Selection {
         pairs.all(|(name, value)| {
             self.wanted(name).is_none_or(|wanted| wanted.place(value).is_some())
         })
+    }
+
+    /// The listed values that none of `keys` has, each as a key of one pair, in the order of the request. A value also
+    /// counts as matched by the other forms it has in the schema, and by the range up to it.
+    pub(crate) fn unmatched<'a>(&self, keys: impl Iterator<Item = &'a Key>) -> Vec<Key> {
+        let listed = self.wanted.iter().filter(|wanted| wanted.values.is_some());
+        let mut listed: Vec<_> = listed.map(|wanted| (wanted, HashSet::new())).collect();
+        for (name, value) in keys.flatten() {
+            if let Some((_, found)) = listed.iter_mut().find(|(wanted, _)| wanted.name == name) {
+                found.insert(value);
+            }
+        }
+        let lacking = listed.iter().flat_map(|(wanted, found)| {
+            let values = wanted.values.iter().flatten();
+            values.filter(|value| !self.is_among(wanted, value, found)).map(|value| {
+                let mut pair = Key::new();
+                pair.push(&wanted.name, value);
+                pair
+            })
+        });
+        lacking.collect()
+    }
+
+    /// Whether a value of a name is found, in any form that it has in the schema.
+    fn is_among(&self, wanted: &Wanted, value: &str, found: &HashSet<&str>) -> bool {
+        let mut forms = self.schema.kinds(&wanted.name).iter();
+        let range = wanted.kind.range_to(value);
+        found.contains(value)
+            || forms.any(|kind| kind.form(value, None).is_some_and(|form| found.contains(&*form)))
+            || range.is_some_and(|range| found.contains(range.as_str()))
     }
 
     /// The names of the request, in its order.
