@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from made import NI, NJ, forecast, level
+from made import NI, NJ, OTHER_GRIDS, forecast, level, on_grid
 
 import esker
 
@@ -155,3 +155,51 @@ def test_other_grids(shared):
     found = xarray.open_dataset(shared, engine="esker")
     assert found.t.dims == ("values",) and found.latitude.dims == ("values",)
     assert found.t.size == found.latitude.size == found.t.values.size
+
+
+@pytest.mark.parametrize("other", OTHER_GRIDS.values(), ids=OTHER_GRIDS)
+def test_fields_on_another_grid_of_the_same_shape_are_refused(shared, other):
+    shared.archive(on_grid(0, {}))
+    shared.archive(on_grid(6, other))
+    shared.flush()
+    found = xarray.open_dataset(shared, engine="esker")
+    variable = next(iter(found.data_vars.values()))
+    assert variable.isel(step=0).shape == (NJ, NI) and not numpy.isnan(variable.isel(step=0)).any()
+    with pytest.raises(ValueError, match=r"step=6.* is on another grid \(regular_ll, 5 x 8 .*open_datasets"):
+        variable.isel(step=1).load()
+    with pytest.raises(ValueError, match="such as step=0, or"):
+        variable.load()
+    # The request that the error gives.
+    assert not numpy.isnan(
+        next(iter(xarray.open_dataset(shared, request={"step": 0}).data_vars.values()))
+    ).any()
+    one, two = esker.open_datasets(shared)
+    for dataset, step in ((one, 0), (two, 6)):
+        (values,) = dataset.data_vars.values()
+        numpy.testing.assert_allclose(values.values.ravel(), numpy.arange(NI * NJ) + 1000 * step, atol=1e-2)
+        assert dataset.step == numpy.timedelta64(step, "h")
+    same = all(one[name].identical(two[name]) for name in ("latitude", "longitude"))
+    assert not same and two.latitude[0] == other.get("latitudeOfFirstGridPointInDegrees", 60)
+
+
+def test_both_editions_of_grib_describe_one_grid(shared):
+    shared.archive(on_grid(0, {}))
+    shared.archive(on_grid(6, {}, "regular_ll_sfc_grib1"))
+    shared.flush()
+    (dataset,) = esker.open_datasets(shared)
+    (values,) = dataset.load().data_vars.values()
+    assert values.shape == (2, NJ, NI) and not numpy.isnan(values).any()
+
+
+def test_parameters_on_several_grids_are_datasets_of_their_own(shared):
+    shared.archive(on_grid(0, {}))
+    shared.archive(esker.make_grib("reduced_gg_pl_32_grib2", {"paramId": 130}))
+    shared.flush()
+    name = shared.name.removeprefix("esker:")
+    with pytest.raises(ValueError, match=r"is on another grid \(.* than .*esker.open_datasets"):
+        xarray.open_dataset(f"esker://{name}")
+    one, two = sorted(esker.open_datasets(f"esker://{name}"), key=lambda dataset: "values" in dataset.dims)
+    assert set(one.dims) == {"latitude", "longitude"} and set(two.data_vars) == {"t"}
+    assert len(esker.open_datasets(shared, {"param": 130})) == 1
+    with pytest.raises(KeyError, match="param=1"):
+        esker.open_datasets(shared, "param=1")

@@ -10,7 +10,7 @@ import sys
 import warnings
 
 import pytest
-from made import GRID, NI, NJ, forecast, level
+from made import GRID, NI, NJ, OTHER_GRIDS, forecast, level, on_grid
 
 import esker
 
@@ -226,7 +226,7 @@ def test_what_does_not_fit_is_an_error_that_says_why(shared):
         Fields(shared, {"param": 131})
     shared.archive(esker.make_grib("reduced_gg_pl_32_grib2", {"paramId": 131}), KEY | {"param": "131"})
     shared.flush()
-    with pytest.raises(ValueError, match="131 is on another grid than t"):
+    with pytest.raises(ValueError, match=r"param=131 is on another grid .* such as param=130, or"):
         Fields(shared, {"number": 1})
 
 
@@ -339,3 +339,17 @@ def test_the_page_runs(tmp_path, monkeypatch):
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.splitlines() == re.findall(r"# prints (.+)", code)
+
+
+@pytest.mark.parametrize("other", OTHER_GRIDS.values(), ids=OTHER_GRIDS)
+def test_fields_on_another_grid_of_the_same_shape_are_refused(shared, other):
+    shared.archive(on_grid(0, {}))
+    shared.archive(on_grid(6, other))
+    shared.flush()
+    store = pickle.loads(pickle.dumps(Fields(shared)))
+    (name,) = {key.partition("/c/")[0] for key in keys(store) if key.endswith("/c/0/0/0")}
+    array = zarr.open_group(store, mode="r")[name]
+    assert array[0].shape == (NJ, NI)
+    with pytest.raises(ValueError, match=r"step=6.* is on another grid .*such as step=0, or .*open_datasets"):
+        array[1]
+    assert Fields(shared, {"step": 6})
