@@ -60,7 +60,7 @@ def test_a_group_is_the_dataset_of_the_engine(store):
     assert found.t.dims == ("number", "step", "isobaricInhPa", "latitude", "longitude")
     assert found.t.chunks == ((1, 1), (1, 1), (1, 1), (NJ,), (NI,)) and found.t.dtype == "float32"
     xarray.testing.assert_identical(found.load(), xarray.open_dataset(store, engine="esker").load())
-    array = zarr.open_group(Fields(store, {"param": "2t"}), mode="r")["2t"]
+    array = zarr.open_group(Fields(store, {"param": "2t"}), mode="r")["t2m"]
     assert array.metadata.dimension_names == ("number", "step", "latitude", "longitude")
     numpy.testing.assert_allclose(array[1, 1].ravel(), kept[6, 2, None], atol=1e-2)
 
@@ -96,7 +96,7 @@ def test_missing_fields_are_nan(store):
 def test_keys_and_parts_of_values(shared):
     forecast(shared)
     store = Fields(shared)
-    assert {"t", "2t", "number", "zarr.json", "latitude"} <= set(names(store, ""))
+    assert {"t", "t2m", "number", "zarr.json", "latitude"} <= set(names(store, ""))
     assert names(store, "t") == ["c", "zarr.json"] and names(store, "t/c/0/1") == ["0", "1"]
     every = keys(store)
     assert len(every) == len(set(every)) and len(keys(store, "t/c/")) == 8
