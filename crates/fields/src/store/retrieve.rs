@@ -52,9 +52,9 @@ pub(super) type ByIndex = HashMap<(String, String), Vec<Wanted>>;
 
 impl FieldStore {
     /// Looks for every field of a selection. If it has all names that a rule requires, each combination of its values is a
-    /// field, found or missing. Names that it does not have may take any value; each value that it lists is then found in
-    /// some field, or missing. A step also stands for the range up to it: 24 for `0-24`, which comes after
-    /// 24 if both exist.
+    /// field, found or missing: the field of that very key or, if there is none, those that have further names as well.
+    /// Otherwise names that it does not have may take any value, and each value that it lists is found in some field, or
+    /// missing. A step also stands for the range up to it: 24 for `0-24`, which comes after 24 if both exist.
     ///
     /// # Errors
     /// Errors of the backend; those of [`Selection::keys`].
@@ -118,22 +118,37 @@ impl FieldStore {
         // For each combination, the field itself and that of the range up to its step.
         let mut slots: Vec<[Slot; 2]> = vec![[None, None]; count as usize];
         self.look_all_up(selection, &wanted, &mut slots)?;
-        // Checked afterwards, so that fields flushed meanwhile are listed.
-        if self.has_more(selection, &wanted)? {
-            let mut found = self.find_by_listing(selection)?;
-            let ranges = selection.with_ranges();
-            let mut there = vec![false; slots.len()];
-            let numbers = found.fields.iter().filter_map(|field| ranges.number(&field.key));
-            numbers.for_each(|number| there[number] = true);
-            (found.missing, found.missing_count) = self.without(selection, &there)?;
-            return Ok(Some(found));
-        }
         let there: Vec<bool> =
             slots.iter().map(|slots| slots.iter().any(Option::is_some)).collect();
+        // Checked afterwards, so that fields flushed meanwhile are listed.
+        if there.contains(&false) && self.has_more(selection, &wanted)? {
+            return self.find_with_more(selection, &slots, there).map(Some);
+        }
         let (missing, missing_count) = self.without(selection, &there)?;
         let fields = slots.into_iter().flatten().flatten();
         let fields = fields.map(|(key, place)| self.found(key, place)).collect();
         Ok(Some(Found { fields, missing, missing_count }))
+    }
+
+    /// The fields of combinations, of which some exist only with further names. A field of the very key that the request
+    /// gives excludes those with further names.
+    fn find_with_more(
+        &self,
+        selection: &Selection,
+        slots: &[[Slot; 2]],
+        mut there: Vec<bool>,
+    ) -> Result<Found> {
+        let mut found = self.find_by_listing(selection)?;
+        let (ranges, by_key) = (selection.with_ranges(), there.clone());
+        let keys = slots.iter().flatten().flatten().map(|(key, _)| key.as_str());
+        let keys: HashSet<&str> = keys.collect();
+        found.fields.retain(|field| {
+            let Some(number) = ranges.number(&field.key) else { return true };
+            there[number] = true;
+            !by_key[number] || keys.contains(field.key.as_str())
+        });
+        (found.missing, found.missing_count) = self.without(selection, &there)?;
+        Ok(found)
     }
 
     /// Looks up combinations in one consistent read.
@@ -236,7 +251,9 @@ impl FieldStore {
         for name in selection.names() {
             let Some(values) = selection.values(name) else { continue };
             let mut there = axes.values(name);
-            if values.iter().any(|value| axes.contains(name, value)) {
+            if selection.lists_absence(name)
+                || values.iter().any(|value| axes.contains(name, value))
+            {
                 continue;
             }
             let some: Vec<&str> = there.by_ref().take(MISSING_NAMED).collect();
