@@ -96,7 +96,20 @@ __all__ = [
     "Watch",
     "__version__",
     "make_grib",
+    "open_datasets",
 ]
+
+
+def open_datasets(source, request=None, *, drop_variables=None):
+    """Open the fields of a request as datasets of xarray, one for each grid.
+
+    `source` is a URL, `esker://POOL/CONTAINER?name=value&...`, or a FieldStore; `request` a dict or a text in
+    the MARS language. Needs xarray and ecCodes.
+    """
+    from .xarray_backend import open_datasets as opened
+
+    return opened(source, request, drop_variables=drop_variables)
+
 
 _mapping.complete()
 _files.complete()

@@ -22,6 +22,15 @@ _ATTRIBUTES = {
     "level": {"long_name": "level", "units": "1"},
 }
 
+# Largest difference in degrees between coordinates of the same point: edition 1 of GRIB rounds to this.
+_SAME_DEGREES = 1e-3
+
+# What ecCodes says about a grid, for errors.
+_CORNERS = tuple(
+    f"{axis}Of{end}GridPointInDegrees" for end in ("First", "Last") for axis in ("latitude", "longitude")
+)
+_GRID = ("gridType", "Ni", "Nj", "numberOfPoints", "md5GridSection", *_CORNERS)
+
 _UNITS = {"": "h", "h": "h", "m": "m", "s": "s", "d": "D"}
 
 
@@ -114,16 +123,86 @@ def step(text):
 class Grid:
     """The positions of a field's values: names, shape and coordinates of the dimensions."""
 
-    def __init__(self, dims, shape, coordinates):
-        """Store names, shape and coordinates."""
-        self.dims, self.shape, self.coordinates = dims, shape, coordinates
+    def __init__(self, dims, shape, coordinates, identity):
+        """Store names, shape and coordinates, and what identifies the grid."""
+        self.dims, self.shape, self.coordinates, self.identity = dims, shape, coordinates, identity
 
     def same(self, other):
         """Return whether another grid has the same points."""
-        return self.dims == other.dims and all(
-            np.array_equal(variable[1], other.coordinates.get(name, (None, ()))[1])
+        mine, others = self.identity, other.identity
+        if mine.section is not None and mine.section == others.section:
+            return True
+        if self.dims != other.dims or self.shape != other.shape:
+            return False
+        if not self.coordinates or not other.coordinates:
+            return mine.kind == others.kind == "sh"
+        return all(
+            np.allclose(variable[1], other.coordinates[name][1], rtol=0, atol=_SAME_DEGREES)
             for name, variable in self.coordinates.items()
         )
+
+
+class GridIdentity:
+    """What identifies the grid of a field, so that no other field gets its coordinates. It pickles small."""
+
+    def __init__(self, field, about):
+        """Take a field on the grid, and what ecCodes says about the grid."""
+        self.key, self.kind, self.section = field.key, about["gridType"], about["md5GridSection"]
+        self._text = _grid_text(about)
+        self._sections = {self.section} - {None}
+
+    def check(self, field, first):
+        """Refuse a field on another grid; `first()` is a field on this one."""
+        if field.metadata("md5GridSection") in self._sections:
+            return
+        # The editions of GRIB describe one grid by different sections.
+        where = grid(field)
+        if not where.same(grid(first())):
+            raise self.error(where.identity)
+        if where.identity.section is not None:
+            self._sections.add(where.identity.section)
+
+    def error(self, other):
+        """The error for a field on another grid, with a request that works."""
+        differ = (name for name in self.key if self.key[name] != other.key.get(name))
+        wanted = ",".join(f"{name}={self.key[name]}" for name in differ)
+        such = f", such as {wanted}" if wanted else ""
+        remedy = "open each grid as a dataset of its own with esker.open_datasets"
+        return ValueError(
+            f"{_key_text(other.key)} is on another grid ({other._text}) than {_key_text(self.key)} "
+            f"({self._text}): request fields of one grid{such}, or {remedy}"
+        )
+
+
+def _key_text(key):
+    return ",".join(f"{name}={value}" for name, value in key.items())
+
+
+def _grid_text(about):
+    """A grid in words: its type, size and corners."""
+    sides, corners = [about["Nj"], about["Ni"]], [about[name] for name in _CORNERS]
+    regular = not {None, "MISSING"} & set(sides)
+    size = " x ".join(sides) if regular else about["numberOfPoints"]
+    text = f"{about['gridType']}, {size} points"
+    if None in corners:
+        return text
+    north, west, south, east = corners
+    return f"{text} from {north} N {west} E to {south} N {east} E"
+
+
+def by_grid(fields):
+    """The fields of each grid, grids in the order in which they first occur. Reads every message."""
+    groups, known = [], {}
+    for field in fields:
+        section = field.metadata("md5GridSection")
+        if section is None or section not in known:
+            where = grid(field)
+            same = (number for number, (place, _) in enumerate(groups) if place.same(where))
+            known[section] = next(same, len(groups))
+            if known[section] == len(groups):
+                groups.append((where, []))
+        groups[known[section]][1].append(field)
+    return [members for _, members in groups]
 
 
 _NORTH = {"units": "degrees_north", "standard_name": "latitude", "long_name": "latitude"}
@@ -132,12 +211,13 @@ _EAST = {"units": "degrees_east", "standard_name": "longitude", "long_name": "lo
 
 def grid(field):
     """The grid of a field, according to ecCodes."""
-    about = field.metadata("gridType", "Ni", "Nj", "numberOfPoints")
+    about = field.metadata(*_GRID)
+    identity = GridIdentity(field, about)
     points = len(field.values) if about["gridType"] == "sh" else int(about["numberOfPoints"])
     try:
         north, east = field.latitudes, field.longitudes
     except (KeyError, ValueError):
-        return Grid(("values",), (points,), {})
+        return Grid(("values",), (points,), {}, identity)
     if about["gridType"] in ("regular_ll", "regular_gg"):
         rows, columns = int(about["Nj"]), int(about["Ni"])
         if rows * columns == north.size:
@@ -147,6 +227,6 @@ def grid(field):
                     "latitude": (("latitude",), lines[:, 0], _NORTH),
                     "longitude": (("longitude",), meridians[0], _EAST),
                 }
-                return Grid(("latitude", "longitude"), (rows, columns), coordinates)
+                return Grid(("latitude", "longitude"), (rows, columns), coordinates, identity)
     coordinates = {"latitude": (("values",), north, _NORTH), "longitude": (("values",), east, _EAST)}
-    return Grid(("values",), (north.size,), coordinates)
+    return Grid(("values",), (north.size,), coordinates, identity)

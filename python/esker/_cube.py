@@ -54,9 +54,9 @@ class Cube:
 
     dtype = np.dtype("<f4")
 
-    def __init__(self, parts, lengths, grid, *, along=0, fill=math.nan):
-        """Take the parts, which have the same axes except `along`."""
-        self._parts, self._along, self.fill = parts, along, fill
+    def __init__(self, parts, lengths, grid, *, along=0, fill=math.nan, identity=None):
+        """Take the parts, which have the same axes except `along`, and the identity of their grid."""
+        self._parts, self._along, self.fill, self._identity = parts, along, fill, identity
         shape = [len(axis) for axis in parts[0].axes]
         if shape:
             ends = itertools.accumulate(len(part.axes[along]) for part in parts)
@@ -100,10 +100,12 @@ class Cube:
                 continue
             if values is None:
                 values = np.full(self.chunks, self.fill, self.dtype)
-            values[place] = self._decoded(field)
+            values[place] = self._decoded(field, store)
         return values
 
-    def _decoded(self, field):
+    def _decoded(self, field, store):
+        if self._identity is not None:
+            self._identity.check(field, lambda: store.retrieve(self._identity.key)[0])
         decoded = field.values
         if decoded.size != math.prod(self._grid):
             shape = " x ".join(map(str, self._grid))

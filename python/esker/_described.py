@@ -1,7 +1,17 @@
 """What ecCodes says about a parameter: the name and the attributes of its variable, as cfgrib writes them."""
 
 # Attributes of a variable, by the names that cfgrib uses.
-_KEYS = ("paramId", "shortName", "units", "name", "cfName", "typeOfLevel", "gridType", "dataType")
+_KEYS = (
+    "paramId",
+    "shortName",
+    "units",
+    "name",
+    "cfName",
+    "cfVarName",
+    "typeOfLevel",
+    "gridType",
+    "dataType",
+)
 
 
 class Described:
@@ -14,11 +24,11 @@ class Described:
 
     def _known(self, name):
         value = self._about.get(name)
-        return None if value in (None, "", "unknown", "~") else value
+        return None if value in (None, "", "unknown", "undef", "~") else value
 
     def name(self, taken):
-        """The name of the variable; with the type of level if others have taken it."""
-        name = self._known("shortName") or f"p{self._key.get('param', 'aram')}"
+        """The name of the variable, t2m for 2t; with the type of level if others have taken it."""
+        name = self._known("cfVarName") or self._known("shortName") or f"p{self._key.get('param', 'aram')}"
         return f"{name}_{self._key.get('levtype', '')}" if name in taken else name
 
     def attributes(self):

@@ -56,8 +56,7 @@ def _layout(store, listed, chunks):
     for one in parameters:
         where = one.grid(grids)
         if place is not None and not place.same(where):
-            others = ", ".join(layout.cubes)
-            raise ValueError(f"{one.param} is on another grid than {others}: request parameters of one grid")
+            raise place.identity.error(where.identity)
         place = place or where
         described = Described(one.first)
         cube, dims = one.cube(axes, where, chunks)
@@ -170,5 +169,5 @@ class _Parameter:
         axes.sort(key=Axis.rank)
         slots = [list(map(self.axes[axis.name].get, axis.values())) for axis in axes]
         lengths = [min(chunks.get(axis.name, 1), len(axis)) for axis in axes]
-        cube = Cube([Part(fixed, slots)], lengths, where.shape)
+        cube = Cube([Part(fixed, slots)], lengths, where.shape, identity=where.identity)
         return cube, [axis.name for axis in axes] + list(where.dims)

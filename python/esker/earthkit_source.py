@@ -2,6 +2,12 @@
 
 import io
 
+from earthkit.data.data.fieldlist import FieldListData
+from earthkit.data.field.grib.create import create_grib_field
+from earthkit.data.indexing.indexed import IndexFieldListBase
+from earthkit.data.indexing.simple import SimpleFieldList
+from earthkit.data.indexing.stream import StreamFieldList
+from earthkit.data.readers.grib.handle import MemoryGribHandle
 from earthkit.data.sources import Source
 from earthkit.data.sources.stream import StreamSource
 
@@ -32,23 +38,75 @@ class FieldStream(io.RawIOBase):
         return count
 
 
+class StoredFields(IndexFieldListBase):
+    """The fields that a request finds, as a list. The message of a field is read when the field is used."""
+
+    def __init__(self, fields):
+        """Take the fields that were found."""
+        super().__init__()
+        self._found = fields
+
+    def mutate(self):
+        """Return itself: it is a list already."""
+        return self
+
+    def __len__(self):
+        """Return the number of fields."""
+        return len(self._found)
+
+    def _getitem(self, n):
+        if isinstance(n, int):
+            return create_grib_field(MemoryGribHandle.from_message(bytes(self._found[n].read())))
+        return None
+
+    def to_data_object(self):
+        """Return what `from_source` gives to the user."""
+        return FieldListData(self)
+
+
+class Stream(StreamFieldList):
+    """The fields that a request finds, one after the other. Each use begins with the first field again."""
+
+    def __init__(self, fields):
+        """Take the fields that were found."""
+        super().__init__(None)
+        self._found = fields
+
+    @property
+    def _source(self):
+        return StreamSource(io.BufferedReader(FieldStream(self._found)))
+
+    @_source.setter
+    def _source(self, _):
+        """Ignored: each use has a source of its own."""
+
+
 class EskerSource(Source):
-    """The fields of a request as a stream, in the order of the request.
+    """The fields of a request in its order, as a list that reads a field when it is used.
 
     `store` is "POOL/CONTAINER" or a FieldStore. The request is a dict, MARS text, or keyword arguments. A
-    missing field is an error that names it. `.to_fieldlist(read_all=True)` turns it into a list in
-    memory.
+    missing field is an error that names it. `read_all=True` reads all fields at once into memory;
+    `stream=True` gives a stream, which holds one field at a time. `lazy` is accepted, as by the source `fdb`:
+    `lazy=False` is `read_all=True` unless `stream` is set.
     """
 
-    def __init__(self, store, request=None, **names):
+    def __init__(self, store, request=None, *, stream=False, read_all=False, lazy=True, **names):
         """Store the arguments."""
         super().__init__()
         if isinstance(request, str) and names:
             raise ValueError("a request as text excludes keyword arguments: use one of them")
+        if stream and read_all:
+            raise ValueError(
+                "stream=True reads field by field, and read_all=True all at once: use one of them"
+            )
         self._store = FieldStore(store, "r") if isinstance(store, str) else store
         self._request = request if isinstance(request, str) else dict(request or {}) | names
+        self._stream, self._read_all = stream, not stream and (read_all or not lazy)
 
     def mutate(self):
-        """Become the object that earthkit-data makes from a stream of GRIB messages."""
+        """Become the list or stream that earthkit-data works with."""
         fields = self._store.retrieve(self._request)
-        return StreamSource(io.BufferedReader(FieldStream(fields))).mutate()
+        if self._stream:
+            return Stream(fields)
+        found = StoredFields(fields)
+        return SimpleFieldList.from_fields(list(found)) if self._read_all else found

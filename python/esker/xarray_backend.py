@@ -16,7 +16,7 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from . import FieldStore, Pool
-from ._axes import Axis, grid, level_name, number, step, time, union
+from ._axes import Axis, by_grid, grid, level_name, number, step, time, union
 from ._described import Described
 from .errors import Error, NotFound
 
@@ -24,9 +24,10 @@ from .errors import Error, NotFound
 class FieldArray(BackendArray):
     """The values of one parameter: float32, in the shape of its axes and its grid."""
 
-    def __init__(self, fields, grid_shape):
-        """Take an array of fields, with None for missing ones, and the shape of each field's grid."""
-        self.fields, self.grid_shape = fields, tuple(grid_shape)
+    def __init__(self, fields, first, where):
+        """Take an array of fields, None for missing ones, the first of them, and the grid of all."""
+        self.fields, self.first = fields, first
+        self.identity, self.grid_shape = where.identity, tuple(where.shape)
         self.shape = fields.shape + self.grid_shape
         self.dtype = np.dtype("float32")
 
@@ -45,6 +46,7 @@ class FieldArray(BackendArray):
         return values
 
     def _values(self, field):
+        self.identity.check(field, lambda: self.first)
         values = field.values
         if values.size != int(np.prod(self.grid_shape)):
             shape = " x ".join(map(str, self.grid_shape))
@@ -87,13 +89,32 @@ class EskerBackend(BackendEntrypoint):
         """
         if request is None and _is_url(filename_or_obj) and _is_zarr(filename_or_obj):
             return _zarr_dataset(filename_or_obj, drop_variables)
-        store, wanted = _source(filename_or_obj, request)
-        found = store.retrieve(wanted, partial=True)
-        if not len(found):
-            store.retrieve(wanted)
-            raise NotFound(2, f"{filename_or_obj}: the store has no fields")
-        dropped = [drop_variables] if isinstance(drop_variables, str) else drop_variables
-        return _dataset(found, set(dropped or ()))
+        return _dataset(_found(filename_or_obj, request), _dropped(drop_variables))
+
+
+def open_datasets(source, request=None, *, drop_variables=None):
+    """Open the fields of a request as a list of datasets, one for each grid.
+
+    The arguments are those of `xarray.open_dataset`: a URL or a FieldStore, and a request as a dict or MARS
+    text. Grids are in the order of their first fields. The message of each field is read once, to learn its
+    grid; values are read when they are accessed.
+    """
+    dropped = _dropped(drop_variables)
+    return [_dataset(fields, dropped) for fields in by_grid(_found(source, request))]
+
+
+def _found(source, request):
+    """The fields of a request, at least one."""
+    store, wanted = _source(source, request)
+    found = store.retrieve(wanted, partial=True)
+    if not len(found):
+        store.retrieve(wanted)
+        raise NotFound(2, f"{source}: the store has no fields")
+    return found
+
+
+def _dropped(names):
+    return {names} if isinstance(names, str) else set(names or ())
 
 
 def _is_url(source):
@@ -184,9 +205,7 @@ def _dataset(found, dropped):
             continue
         where = grid(kind.first)
         if place is not None and not place.same(where):
-            raise ValueError(
-                f"{name} is on another grid than {', '.join(variables)}: request parameters of one grid"
-            )
+            raise place.identity.error(where.identity)
         place = place or where
         variables[name] = kind.variable(sizes, where)
     for axis in sizes.values():
@@ -249,7 +268,7 @@ class _Kind:
                 raise ValueError(f"{field.key} occurs twice on the axes {[axis.name for axis in axes]}")
             fields[at] = field
         dims = [axis.name for axis in axes] + list(where.dims)
-        data = indexing.LazilyIndexedArray(FieldArray(fields, where.shape))
+        data = indexing.LazilyIndexedArray(FieldArray(fields, self.first, where))
         chunks = [1] * len(axes) + list(where.shape)
         encoding = {"preferred_chunks": dict(zip(dims, chunks))}
         return xr.Variable(dims, data, self.described.attributes(), encoding)

@@ -49,3 +49,22 @@ def forecast(store):
             store.archive(message)
     store.flush()
     return kept
+
+
+#: Changes of GRID that leave its shape: from south to north, and cut elsewhere, as by a moving nest.
+OTHER_GRIDS = {
+    "south to north": {
+        "jScansPositively": 1,
+        "latitudeOfFirstGridPointInDegrees": 40.0,
+        "latitudeOfLastGridPointInDegrees": 60.0,
+    },
+    "further south": {"latitudeOfFirstGridPointInDegrees": 30.0, "latitudeOfLastGridPointInDegrees": 10.0},
+    "further east": {"longitudeOfFirstGridPointInDegrees": 5.0, "longitudeOfLastGridPointInDegrees": 40.0},
+}
+
+
+def on_grid(step, changes, sample="regular_ll_sfc_grib2"):
+    """A message of t2m at a step on a changed grid, whose values tell the step."""
+    keys = {"setLocalDefinition": 1, "class": "od", "stream": "oper", "type": "fc", "date": 20240610}
+    keys |= {"time": 0, "paramId": 167, "stepRange": str(step), **GRID, **changes, "bitsPerValue": 24}
+    return esker.make_grib(sample, keys, numpy.arange(NI * NJ) + 1000.0 * step)

@@ -21,6 +21,42 @@ def test_fields_are_in_the_order_of_the_request(shared):
         data.from_source("esker", shared, request | {"step": 7})
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"lazy": True}, {"lazy": False}, {"read_all": True}, {"stream": True}]
+)
+def test_options_are_not_names_of_the_request(shared, options):
+    kept = forecast(shared)
+    found = data.from_source("esker", shared.name, {"param": 130, "number": 2}, step=[6, 0], **options)
+    for _ in range(2):
+        # A stream has no length, for which list() would ask.
+        fields = [field for field in found.to_fieldlist()]
+        assert len(fields) == 4
+        numpy.testing.assert_allclose(fields[0].to_numpy().ravel(), kept[6, 2, 500], atol=1e-2)
+
+
+def test_fields_are_a_list_that_reads_what_is_used(shared, monkeypatch):
+    forecast(shared)
+    from esker import earthkit_source
+
+    read = []
+    whole = earthkit_source.StoredFields._getitem
+    monkeypatch.setattr(
+        earthkit_source.StoredFields, "_getitem", lambda *args: read.append(args[1]) or whole(*args)
+    )
+    found = data.from_source("esker", shared, param=130, number=1).to_fieldlist()
+    assert len(found) == 4 and not read
+    assert found[-1].get("vertical.level") in (500, 850) and len(read) == 1
+    assert len(found.ls()) == 4
+    assert len(found.sel({"vertical.level": 500})) == len(found[:2]) == 2
+    dataset = found.to_xarray()
+    assert dataset["t"].size == found.to_numpy().size
+
+
+def test_a_stream_excludes_reading_all_at_once(shared):
+    with pytest.raises(ValueError, match="stream=True reads field by field"):
+        data.from_source("esker", shared, param=130, stream=True, read_all=True)
+
+
 @pytest.fixture
 def messages(tmp_path):
     """Two messages in a file, and the file as earthkit reads it."""

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from made import NI, NJ, forecast, level
+from made import NI, NJ, OTHER_GRIDS, forecast, level, on_grid
 
 import esker
 
@@ -22,9 +22,9 @@ xarray = pytest.importorskip("xarray")
 def test_axes_become_dimensions(shared):
     kept = forecast(shared)
     found = xarray.open_dataset(f"esker://{shared.name.removeprefix('esker:')}", engine="esker")
-    assert set(found.data_vars) == {"t", "2t"}
+    assert set(found.data_vars) == {"t", "t2m"}
     assert found.t.dims == ("number", "step", "isobaricInhPa", "latitude", "longitude")
-    assert found["2t"].dims == ("number", "step", "latitude", "longitude")
+    assert found.t2m.dims == ("number", "step", "latitude", "longitude")
     assert found.t.shape == (2, 2, 2, NJ, NI) and found.t.dtype == "float32"
     assert found.t.attrs["units"] == "K" and found.t.attrs["GRIB_paramId"] == 130
     assert found.t.attrs["long_name"] == "Temperature"
@@ -35,7 +35,7 @@ def test_axes_become_dimensions(shared):
     assert list(found.latitude.values) == [60, 55, 50, 45, 40] and found.longitude.values[-1] == 35
     for (step, member, pressure), values in kept.items():
         where = {"step": numpy.timedelta64(step, "h"), "number": member}
-        one = found.t.sel(**where, isobaricInhPa=pressure) if pressure else found["2t"].sel(**where)
+        one = found.t.sel(**where, isobaricInhPa=pressure) if pressure else found.t2m.sel(**where)
         numpy.testing.assert_allclose(one.values.ravel(), values, atol=1e-2)
 
 
@@ -89,7 +89,7 @@ def test_requests_of_the_url(shared):
     forecast(shared)
     url = f"esker://{shared.name.removeprefix('esker:')}?param=167&step=6"
     found = xarray.open_dataset(url, engine="esker")
-    assert found["2t"].dims == ("number", "latitude", "longitude")
+    assert found.t2m.dims == ("number", "latitude", "longitude")
     with pytest.raises(KeyError, match="param=1"):
         xarray.open_dataset(url.replace("167", "1"), engine="esker")
     with pytest.raises(ValueError, match="esker://"):
@@ -100,8 +100,8 @@ def test_urls_need_no_engine(shared):
     forecast(shared)
     url = f"esker://{shared.name.removeprefix('esker:')}"
     found = xarray.open_dataset(url)
-    assert set(found.data_vars) == {"t", "2t"} and set(xarray.open_dataset(f"{url}?param=2t")) == {"2t"}
-    assert set(xarray.open_dataset(shared)) == {"t", "2t"}
+    assert set(found.data_vars) == {"t", "t2m"} and set(xarray.open_dataset(f"{url}?param=2t")) == {"t2m"}
+    assert set(xarray.open_dataset(shared)) == {"t", "t2m"}
     guess = xarray.backends.list_engines()["esker"].guess_can_open
     assert not any(map(guess, ("esker://tank/home/table.nc", "esker:///tank/home/table.nc", "table.nc", 3)))
     for missing, why in (
@@ -155,3 +155,70 @@ def test_other_grids(shared):
     found = xarray.open_dataset(shared, engine="esker")
     assert found.t.dims == ("values",) and found.latitude.dims == ("values",)
     assert found.t.size == found.latitude.size == found.t.values.size
+
+
+@pytest.mark.parametrize("other", OTHER_GRIDS.values(), ids=OTHER_GRIDS)
+def test_fields_on_another_grid_of_the_same_shape_are_refused(shared, other):
+    shared.archive(on_grid(0, {}))
+    shared.archive(on_grid(6, other))
+    shared.flush()
+    found = xarray.open_dataset(shared, engine="esker")
+    variable = next(iter(found.data_vars.values()))
+    assert variable.isel(step=0).shape == (NJ, NI) and not numpy.isnan(variable.isel(step=0)).any()
+    with pytest.raises(ValueError, match=r"step=6.* is on another grid \(regular_ll, 5 x 8 .*open_datasets"):
+        variable.isel(step=1).load()
+    with pytest.raises(ValueError, match="such as step=0, or"):
+        variable.load()
+    # The request that the error gives.
+    assert not numpy.isnan(
+        next(iter(xarray.open_dataset(shared, request={"step": 0}).data_vars.values()))
+    ).any()
+    one, two = esker.open_datasets(shared)
+    for dataset, step in ((one, 0), (two, 6)):
+        (values,) = dataset.data_vars.values()
+        numpy.testing.assert_allclose(values.values.ravel(), numpy.arange(NI * NJ) + 1000 * step, atol=1e-2)
+        assert dataset.step == numpy.timedelta64(step, "h")
+    same = all(one[name].identical(two[name]) for name in ("latitude", "longitude"))
+    assert not same and two.latitude[0] == other.get("latitudeOfFirstGridPointInDegrees", 60)
+
+
+def test_both_editions_of_grib_describe_one_grid(shared):
+    shared.archive(on_grid(0, {}))
+    shared.archive(on_grid(6, {}, "regular_ll_sfc_grib1"))
+    shared.flush()
+    (dataset,) = esker.open_datasets(shared)
+    (values,) = dataset.load().data_vars.values()
+    assert values.shape == (2, NJ, NI) and not numpy.isnan(values).any()
+
+
+def test_parameters_on_several_grids_are_datasets_of_their_own(shared):
+    shared.archive(on_grid(0, {}))
+    shared.archive(esker.make_grib("reduced_gg_pl_32_grib2", {"paramId": 130}))
+    shared.flush()
+    name = shared.name.removeprefix("esker:")
+    with pytest.raises(ValueError, match=r"is on another grid \(.* than .*esker.open_datasets"):
+        xarray.open_dataset(f"esker://{name}")
+    one, two = sorted(esker.open_datasets(f"esker://{name}"), key=lambda dataset: "values" in dataset.dims)
+    assert set(one.dims) == {"latitude", "longitude"} and set(two.data_vars) == {"t"}
+    assert len(esker.open_datasets(shared, {"param": 130})) == 1
+    with pytest.raises(KeyError, match="param=1"):
+        esker.open_datasets(shared, "param=1")
+
+
+@pytest.mark.parametrize("param", [130, 167, 165, 166, 34, 151, 260015])
+def test_variables_have_the_names_of_cfgrib(shared, tmp_path, param):
+    pytest.importorskip("cfgrib")
+    pytest.importorskip("zarr", minversion="3.1")
+    from esker.zarr import Fields
+
+    message, _ = level(6, None, 1, param)
+    (tmp_path / "one.grib").write_bytes(message)
+    shared.archive(message)
+    shared.flush()
+    theirs = xarray.open_dataset(tmp_path / "one.grib", engine="cfgrib", backend_kwargs={"indexpath": ""})
+    (name,) = theirs.data_vars
+    for ours in (xarray.open_dataset(shared, engine="esker"), xarray.open_zarr(Fields(shared), chunks=None)):
+        assert list(ours.data_vars) == [name]
+        about = theirs[name].attrs
+        for attribute in ("GRIB_cfVarName", "GRIB_shortName", "GRIB_paramId"):
+            assert ours[name].attrs.get(attribute) == about.get(attribute), attribute

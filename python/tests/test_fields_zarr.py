@@ -10,7 +10,7 @@ import sys
 import warnings
 
 import pytest
-from made import GRID, NI, NJ, forecast, level
+from made import GRID, NI, NJ, OTHER_GRIDS, forecast, level, on_grid
 
 import esker
 
@@ -60,7 +60,7 @@ def test_a_group_is_the_dataset_of_the_engine(store):
     assert found.t.dims == ("number", "step", "isobaricInhPa", "latitude", "longitude")
     assert found.t.chunks == ((1, 1), (1, 1), (1, 1), (NJ,), (NI,)) and found.t.dtype == "float32"
     xarray.testing.assert_identical(found.load(), xarray.open_dataset(store, engine="esker").load())
-    array = zarr.open_group(Fields(store, {"param": "2t"}), mode="r")["2t"]
+    array = zarr.open_group(Fields(store, {"param": "2t"}), mode="r")["t2m"]
     assert array.metadata.dimension_names == ("number", "step", "latitude", "longitude")
     numpy.testing.assert_allclose(array[1, 1].ravel(), kept[6, 2, None], atol=1e-2)
 
@@ -96,7 +96,7 @@ def test_missing_fields_are_nan(store):
 def test_keys_and_parts_of_values(shared):
     forecast(shared)
     store = Fields(shared)
-    assert {"t", "2t", "number", "zarr.json", "latitude"} <= set(names(store, ""))
+    assert {"t", "t2m", "number", "zarr.json", "latitude"} <= set(names(store, ""))
     assert names(store, "t") == ["c", "zarr.json"] and names(store, "t/c/0/1") == ["0", "1"]
     every = keys(store)
     assert len(every) == len(set(every)) and len(keys(store, "t/c/")) == 8
@@ -226,7 +226,7 @@ def test_what_does_not_fit_is_an_error_that_says_why(shared):
         Fields(shared, {"param": 131})
     shared.archive(esker.make_grib("reduced_gg_pl_32_grib2", {"paramId": 131}), KEY | {"param": "131"})
     shared.flush()
-    with pytest.raises(ValueError, match="131 is on another grid than t"):
+    with pytest.raises(ValueError, match=r"param=131 is on another grid .* such as param=130, or"):
         Fields(shared, {"number": 1})
 
 
@@ -339,3 +339,17 @@ def test_the_page_runs(tmp_path, monkeypatch):
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.splitlines() == re.findall(r"# prints (.+)", code)
+
+
+@pytest.mark.parametrize("other", OTHER_GRIDS.values(), ids=OTHER_GRIDS)
+def test_fields_on_another_grid_of_the_same_shape_are_refused(shared, other):
+    shared.archive(on_grid(0, {}))
+    shared.archive(on_grid(6, other))
+    shared.flush()
+    store = pickle.loads(pickle.dumps(Fields(shared)))
+    (name,) = {key.partition("/c/")[0] for key in keys(store) if key.endswith("/c/0/0/0")}
+    array = zarr.open_group(store, mode="r")[name]
+    assert array[0].shape == (NJ, NI)
+    with pytest.raises(ValueError, match=r"step=6.* is on another grid .*such as step=0, or .*open_datasets"):
+        array[1]
+    assert Fields(shared, {"step": 6})

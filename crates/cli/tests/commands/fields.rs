@@ -104,6 +104,13 @@ fn what_is_missing_or_wrong_is_named() {
     assert!(none.contains("nothing"), "{none}");
     let inspected = error(&["inspect", &key(0).replace("step=0", "step=0/3")]);
     assert!(inspected.contains("1 field found, 1 missing"), "{inspected}");
+    // The same of requests that leave out names.
+    let inspected = error(&["inspect", "class=od,step=0/3"]);
+    assert!(inspected.contains("1 field found, 1 missing"), "{inspected}");
+    let retrieved = error(&["retrieve", "class=od,step=0/3", "-o", "/dev/null"]);
+    assert!(retrieved.contains("has step=3"), "{retrieved}");
+    let partial = error(&["retrieve", "--partial", "class=od,step=0/3", "-o", "/dev/null"]);
+    assert!(partial.contains("missing: 1 field"), "{partial}");
 }
 
 #[test]
@@ -232,13 +239,7 @@ fn message() -> Option<Vec<u8>> {
         esker_testing::skip(error);
         return None;
     }
-    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/samples.sh");
-    let paths = String::from_utf8(Command::new(samples).output().unwrap().stdout).unwrap();
-    let path = paths.lines().find(|path| path.ends_with("/regular_ll_pl_grib2.tmpl"));
-    if path.is_none() {
-        esker_testing::skip("ecCodes' samples are not installed");
-    }
-    path.map(|path| std::fs::read(path).unwrap())
+    sample("regular_ll_pl_grib2")
 }
 
 #[test]
@@ -277,4 +278,56 @@ fn fields_without_labels_are_explained() {
     let found = answer(&site, &["archive", "--set", labels, &file]);
     assert_eq!(found["unlabelled"], json!(0));
     assert!(fields(&site, &["list", "class=rd"]).contains("type=an"));
+}
+
+/// A GRIB sample of ecCodes, or none with a line that says why.
+fn sample(name: &str) -> Option<Vec<u8>> {
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/samples.sh");
+    let paths = String::from_utf8(Command::new(samples).output().unwrap().stdout).unwrap();
+    let path = paths.lines().find(|path| path.ends_with(&format!("/{name}.tmpl")));
+    if path.is_none() {
+        esker_testing::skip(format!("ecCodes' sample {name} is not installed"));
+    }
+    path.map(|path| std::fs::read(path).unwrap())
+}
+
+/// One key for every message; ecCodes orders the names of edition 1 and of edition 2 in different ways.
+const ONE_KEY: &str = "class=od,expver=1,stream=oper,type=fc,date=20240610,time=0,step=0,levtype=pl,levelist=500,\
+    param=130,domain=g";
+
+#[test]
+fn messages_of_one_key_are_one_field_whatever_the_order_of_its_names() {
+    let Some((two, one)) = message().zip(sample("regular_ll_pl_grib1")) else { return };
+    let site = site(&[]);
+    let both = site.dir.join("both.grib");
+    let archive = |store: &str, path: &std::path::Path, resume: bool| {
+        let mut command = vec!["fields", "archive", "--json", "--store", store, "--jobs", "2"];
+        command.extend(["--set", ONE_KEY, path.to_str().unwrap()]);
+        command.extend(resume.then_some("--resume"));
+        serde_json::from_str::<Value>(&site.ok(&command)).unwrap()["response"].clone()
+    };
+    let held = |store: &str| {
+        let out = site.dir.join("out");
+        let out = out.to_str().unwrap();
+        site.ok(&["fields", "retrieve", "--store", store, "step=0", "-o", out]);
+        std::fs::read(out).unwrap()
+    };
+    for (number, (first, last)) in [(&one, &two), (&two, &one)].into_iter().enumerate() {
+        let (store, resumed) = (format!("tank/both-{number}"), format!("tank/resumed-{number}"));
+        std::fs::write(&both, [&first[..], last].concat()).unwrap();
+        let answer = archive(&store, &both, false);
+        assert_eq!((&answer["fields"], &answer["duplicates"]), (&json!(2), &json!(1)), "{store}");
+        // The last message of a file counts, although it is already there.
+        let answer = archive(&store, &both, true);
+        assert_eq!((&answer["fields"], &answer["duplicates"]), (&json!(2), &json!(1)), "{store}");
+        assert!(held(&store) == *last, "{store}");
+        // The later file counts, although it was there before the earlier one was archived.
+        let tree = site.dir.join(format!("tree-{number}"));
+        std::fs::create_dir(&tree).unwrap();
+        std::fs::write(tree.join("b.grib"), last).unwrap();
+        archive(&resumed, &tree.join("b.grib"), false);
+        std::fs::write(tree.join("a.grib"), first.repeat(500)).unwrap();
+        archive(&resumed, &tree, true);
+        assert!(held(&resumed) == *last, "{resumed}");
+    }
 }

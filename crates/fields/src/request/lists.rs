@@ -1,5 +1,5 @@
 //! From the values of a name as they were written to canonical ones: lists, ranges, `all`.
-use super::invalid;
+use super::{ABSENT, invalid};
 use crate::date::Date;
 use crate::key::checked_value;
 use crate::kinds::{KeyType, ticks};
@@ -12,6 +12,8 @@ pub(super) struct List<'a> {
     name: &'a str,
     /// The types that the name has in the schema, in the order in which they are tried.
     kinds: &'a [KeyType],
+    /// Whether fields may lack the name, so that [`ABSENT`] is a value.
+    optional: bool,
     today: Date,
     values: Vec<String>,
     seen: HashSet<String>,
@@ -22,15 +24,15 @@ pub(super) fn values(
     name: &str,
     kinds: &[KeyType],
     raw: &[String],
-    today: Date,
+    (optional, today): (bool, Date),
 ) -> Result<Option<Vec<String>>> {
     if let [only] = raw
         && is_all(only)
     {
         return Ok(None);
     }
-    let mut list = List { name, kinds, today, values: Vec::new(), seen: HashSet::new() };
-    if kinds.first() == Some(&KeyType::Grid) {
+    let mut list = List { name, kinds, optional, today, values: Vec::new(), seen: HashSet::new() };
+    if kinds.first() == Some(&KeyType::Grid) && !matches!(raw, [only] if list.is_absent(only)) {
         list.add(&raw.join("/"))?;
         return Ok(Some(list.values));
     }
@@ -53,7 +55,15 @@ fn is(word: &str, other: &str) -> bool {
 }
 
 impl List<'_> {
+    /// Whether a word stands for fields without the name.
+    fn is_absent(&self, raw: &str) -> bool {
+        self.optional && is(raw, ABSENT)
+    }
+
     fn single(&mut self, raw: &str) -> Result<()> {
+        if self.is_absent(raw) {
+            return self.push(ABSENT.to_owned());
+        }
         if is_all(raw) {
             return Err(self.error(format!("{raw} stands alone or not at all")));
         }

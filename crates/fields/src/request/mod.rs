@@ -5,6 +5,7 @@ mod lists;
 mod parse;
 mod selection;
 
+pub(crate) use selection::ABSENT;
 pub use selection::{Keys, Position, Selection};
 
 use crate::date::Date;
@@ -183,8 +184,9 @@ pub(super) fn expand(request: &Request, schema: &Schema, today: Date) -> Result<
             }
             return Err(unknown(schema, name));
         }
-        let values = lists::values(name, kinds, raw, today)?;
-        wanted.push(Wanted::new(name, kinds, values));
+        let optional = schema.is_optional(name);
+        let values = lists::values(name, kinds, raw, (optional, today))?;
+        wanted.push(Wanted::new(name, kinds, values, optional));
     }
     let mut selection = Selection::new(schema, wanted);
     selection.any = any;

@@ -5,10 +5,13 @@ use crate::kinds::{KeyType, Rank};
 use crate::limits::{COMBINATIONS_MAX, KEY_BYTES_MAX};
 use crate::schema::Schema;
 use esker_types::{Error, ErrorKind, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Lists of at most this many values are searched linearly.
 const SHORT: usize = 8;
+
+/// The value of a request that stands for fields without the name, if the schema makes the name optional.
+pub(crate) const ABSENT: &str = "off";
 
 /// The fields that a request selects: for each of its names all values, or a list of canonical ones.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub(super) struct Wanted {
     /// None if all values are wanted.
     values: Option<Vec<String>>,
     places: Places,
+    /// Index of [`ABSENT`] among the values, if fields without the name are wanted.
+    absent: Option<u32>,
 }
 
 /// Every form that a wanted value has in some rule, with the index of the value in the list.
@@ -38,10 +43,10 @@ enum Places {
 }
 
 impl Places {
-    fn new(kinds: &[KeyType], values: &[String]) -> Self {
-        let forms = (0..).zip(values).flat_map(|(place, value)| {
+    fn new<'a>(kinds: &[KeyType], values: impl Iterator<Item = (u32, &'a str)>) -> Self {
+        let forms = values.flat_map(|(place, value)| {
             let forms = kinds.iter().filter_map(|kind| kind.form(value, None));
-            let forms = forms.chain([value.as_str().into()]).filter(|form| !form.is_empty());
+            let forms = forms.chain([value.into()]).filter(|form| !form.is_empty());
             forms.map(move |form| (form.into(), place))
         });
         Self::of(forms)
@@ -79,11 +84,31 @@ impl Places {
 }
 
 impl Wanted {
-    /// The wanted `values` of a name with these types, of which there is at least one.
-    pub(super) fn new(name: &str, kinds: &[KeyType], values: Option<Vec<String>>) -> Self {
+    /// The wanted `values` of a name with these types, of which there is at least one. If the name is optional, the value
+    /// [`ABSENT`] selects fields that lack it.
+    pub(super) fn new(
+        name: &str,
+        kinds: &[KeyType],
+        values: Option<Vec<String>>,
+        optional: bool,
+    ) -> Self {
         let kind = kinds.first().copied().unwrap_or_default();
-        let places = Places::new(kinds, values.as_deref().unwrap_or_default());
-        Self { name: name.to_owned(), kind, values, places }
+        let listed = || (0..).zip(values.iter().flatten());
+        let absent = listed().find(|(_, value)| optional && *value == ABSENT);
+        let absent = absent.map(|(place, _)| place);
+        let present = listed().filter(|(place, _)| Some(*place) != absent);
+        let places = Places::new(kinds, present.map(|(place, value)| (place, value.as_str())));
+        Self { name: name.to_owned(), kind, values, places, absent }
+    }
+
+    /// Whether a value of the list stands for fields without the name.
+    fn is_absent(&self, value: &str) -> bool {
+        self.absent.is_some() && value == ABSENT
+    }
+
+    /// The index of the value of a key among the wanted ones, or of its absence.
+    fn place_in(&self, key: &Key) -> Option<u32> {
+        key.get(&self.name).map_or(self.absent, |value| self.place(value))
     }
 
     /// The index of a value among the wanted ones; 0 if all are wanted.
@@ -143,7 +168,7 @@ impl Selection {
     }
 
     /// Whether a field of this key is selected. The key has canonical values. A key that lacks a name of the selection
-    /// matches only if all values of the name are wanted.
+    /// matches only if all values of the name, or fields without it, are wanted.
     #[must_use]
     pub fn matches(&self, key: &Key) -> bool {
         let mut found = 0;
@@ -174,10 +199,9 @@ impl Selection {
         Some(key)
     }
 
-    /// Whether the key has every name whose values are listed.
+    /// Whether the key has every name whose values are listed, unless its absence is one of them.
     fn has_listed(&self, key: &Key) -> bool {
-        let mut listed = self.wanted.iter().filter(|wanted| wanted.values.is_some());
-        listed.all(|wanted| key.get(&wanted.name).is_some())
+        self.demanded_names().all(|name| key.get(name).is_some())
     }
 
     /// Whether fields below a part of a key, such as [`crate::schema::Split::database`], may be selected: all values
@@ -190,21 +214,56 @@ impl Selection {
         })
     }
 
+    /// The listed values that none of `keys` has, each as a key of one pair, in the order of the request. A value also
+    /// counts as matched by the other forms it has in the schema, and by the range up to it.
+    pub(crate) fn unmatched<'a>(&self, keys: impl Iterator<Item = &'a Key>) -> Vec<Key> {
+        let listed = self.wanted.iter().filter(|wanted| wanted.values.is_some());
+        let mut listed: Vec<_> = listed.map(|wanted| (wanted, HashSet::new())).collect();
+        for key in keys {
+            for (wanted, found) in &mut listed {
+                found.insert(key.get(&wanted.name).unwrap_or(ABSENT));
+            }
+        }
+        let lacking = listed.iter().flat_map(|(wanted, found)| {
+            let values = wanted.values.iter().flatten();
+            values.filter(|value| !self.is_among(wanted, value, found)).map(|value| {
+                let mut pair = Key::new();
+                pair.push(&wanted.name, value);
+                pair
+            })
+        });
+        lacking.collect()
+    }
+
+    /// Whether a value of a name is found, in any form that it has in the schema.
+    fn is_among(&self, wanted: &Wanted, value: &str, found: &HashSet<&str>) -> bool {
+        let mut forms = self.schema.kinds(&wanted.name).iter();
+        let range = wanted.kind.range_to(value);
+        found.contains(value)
+            || forms.any(|kind| kind.form(value, None).is_some_and(|form| found.contains(&*form)))
+            || range.is_some_and(|range| found.contains(range.as_str()))
+    }
+
     /// The names of the request, in its order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.wanted.iter().map(|wanted| wanted.name.as_str())
     }
 
-    /// The names whose values are listed.
-    pub(crate) fn listed_names(&self) -> impl Iterator<Item = &str> {
+    /// The names whose values are listed, of which none is the absence of the name.
+    pub(crate) fn demanded_names(&self) -> impl Iterator<Item = &str> {
         let listed = self.wanted.iter().filter(|wanted| wanted.values.is_some());
-        listed.map(|wanted| wanted.name.as_str())
+        listed.filter(|wanted| wanted.absent.is_none()).map(|wanted| wanted.name.as_str())
+    }
+
+    /// Whether fields without a name are among those that it lists.
+    pub(crate) fn lists_absence(&self, name: &str) -> bool {
+        self.wanted(name).is_some_and(|wanted| wanted.absent.is_some())
     }
 
     /// Which of [`Selection::keys`] a field is of: the number of its combination.
     pub(crate) fn number(&self, key: &Key) -> Option<usize> {
         self.wanted.iter().try_fold(0, |number, wanted| {
-            let place = wanted.place(key.get(&wanted.name)?)?;
+            let place = wanted.place_in(key)?;
             Some(number * wanted.values.as_ref()?.len() + place as usize)
         })
     }
@@ -254,7 +313,8 @@ impl Selection {
         if !self.matches(key) {
             return None;
         }
-        let mut parts = vec![(0, None); self.wanted.len()];
+        let absent = self.wanted.iter().map(|wanted| (wanted.absent.unwrap_or(0), None));
+        let mut parts: Vec<_> = absent.collect();
         for (name, value) in key {
             match self.wanted.iter().position(|wanted| wanted.name == name) {
                 Some(place) => parts[place] = self.wanted[place].position(value),
@@ -301,7 +361,9 @@ impl Keys<'_> {
             let Ok(len @ 1..) = u64::try_from(values.len()) else { continue };
             weight /= len;
             let place = usize::try_from(number / weight % len).unwrap_or(0);
-            key.push(&wanted.name, &values[place]);
+            if !wanted.is_absent(&values[place]) {
+                key.push(&wanted.name, &values[place]);
+            }
         }
         key
     }

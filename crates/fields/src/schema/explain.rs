@@ -3,6 +3,7 @@ use super::rule::{Part, Presence, Rule, Values};
 use super::{Schema, Slots};
 use crate::key::Key;
 use crate::kinds::nearest;
+use crate::request::ABSENT;
 use esker_types::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 
@@ -53,6 +54,14 @@ pub(super) fn lost(schema: &Schema, rule: &Rule, part: &Part) -> Error {
     );
     let remedy = format!("write {name}: Date, or another type that keeps it, on one of its levels");
     Error::new(ErrorKind::Invalid, format!("{text}; {remedy}"))
+}
+
+/// The error for a value that requests read as the absence of the name.
+pub(super) fn absent(name: &str) -> Error {
+    let text = format!(
+        "{name}={ABSENT} stands for fields without {name} in requests: leave {name} out of the key"
+    );
+    Error::new(ErrorKind::Invalid, text)
 }
 
 /// Why a key is not archived: a request would read the value as several.

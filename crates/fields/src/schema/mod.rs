@@ -11,6 +11,7 @@ pub use rule::{Level, Part, Presence, Rule, Values};
 use crate::key::Key;
 use crate::kinds::KeyType;
 use crate::limits::{SCHEMA_BYTES_MAX, SCHEMA_NAMES_MAX};
+use crate::request::ABSENT;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ struct Inner {
     sorted: Vec<(u64, usize)>,
     /// For each slot the types it has in rules and declarations, the one for requests first.
     kinds: Vec<Vec<KeyType>>,
+    /// Names that some rule makes optional: one bit for each.
+    optional: u128,
 }
 
 /// A key in the three levels of its rule, all values canonical.
@@ -88,8 +91,11 @@ impl Schema {
         let kinds = kinds.map(|(slot, name)| kinds_of(slot, name, &parsed.types, &parsed.rules));
         let kinds = kinds.collect();
         let (rules, names) = (parsed.rules, parsed.names);
+        let parts = rules.iter().flat_map(Rule::parts);
+        let parts = parts.filter(|part| part.presence == Presence::Optional);
+        let optional = parts.fold(0, |slots, part| slots | 1 << part.slot);
         let (text, source) = (text.to_owned(), source.to_owned());
-        Ok(Self { inner: Arc::new(Inner { text, source, rules, names, sorted, kinds }) })
+        Ok(Self { inner: Arc::new(Inner { text, source, rules, names, sorted, kinds, optional }) })
     }
 
     /// The schema that comes with Esker, for keys of the MARS language.
@@ -127,6 +133,11 @@ impl Schema {
     #[must_use]
     pub fn type_of(&self, name: &str) -> Option<KeyType> {
         self.kinds(name).first().copied()
+    }
+
+    /// Whether some rule lets keys lack a name and gives it no default.
+    pub(crate) fn is_optional(&self, name: &str) -> bool {
+        self.slot(name).is_some_and(|slot| self.inner.optional & (1 << slot) != 0)
     }
 
     /// Every type that a name has somewhere, the one for requests first.
@@ -179,6 +190,12 @@ impl Schema {
         self.refuse_loss_by(&self.rules()[split.rule])?;
         if let Some((name, value)) = split.whole.iter().find(|(_, value)| value.contains('/')) {
             return Err(explain::many(name, value));
+        }
+        let mut pairs = split.whole.iter();
+        if let Some((name, _)) =
+            pairs.find(|(name, value)| *value == ABSENT && self.is_optional(name))
+        {
+            return Err(explain::absent(name));
         }
         for (part, level) in [(&split.database, "its database"), (&split.datum, "it")] {
             if part.is_empty() {

@@ -99,6 +99,6 @@ fn may_match(
     let has = |set: &[String], name: &str| {
         key.get(name).is_some() || set.iter().any(|known| known == name)
     };
-    let all = |set: &Vec<String>| selection.listed_names().all(|name| has(set, name));
+    let all = |set: &Vec<String>| selection.demanded_names().all(|name| has(set, name));
     Ok(selection.may_match(&key) && sets.iter().any(all))
 }

@@ -25,7 +25,8 @@ pub struct Field {
 pub struct Found {
     /// The fields in the order of the request; its last name varies fastest.
     pub fields: Vec<Field>,
-    /// The first of the keys that the request names and the store lacks.
+    /// The first of the keys that the request names and the store lacks. If the request leaves out names that its
+    /// fields have, keys of one pair: the values of the request that no field has.
     pub missing: Vec<Key>,
     /// Number of all such keys.
     pub missing_count: u64,
@@ -50,16 +51,17 @@ pub(super) struct Wanted {
 pub(super) type ByIndex = HashMap<(String, String), Vec<Wanted>>;
 
 impl FieldStore {
-    /// Looks for every field of a selection. Names that it does not have may take any value; of those it has, each
-    /// combination is a field, found or missing. A step also stands for the range up to it: 24 for `0-24`, which comes after
-    /// 24 if both exist.
+    /// Looks for every field of a selection. If it has all names that a rule requires, each combination of its values is a
+    /// field, found or missing: the field of that very key or, if there is none, those that have further names as well.
+    /// Otherwise names that it does not have may take any value, and each value that it lists is found in some field, or
+    /// missing. A step also stands for the range up to it: 24 for `0-24`, which comes after 24 if both exist.
     ///
     /// # Errors
     /// Errors of the backend; those of [`Selection::keys`].
     pub fn find(&self, selection: &Selection) -> Result<Found> {
         match self.find_by_key(selection)? {
             Some(found) => Ok(found),
-            None => self.find_by_listing(selection),
+            None => self.find_by_values(selection),
         }
     }
 
@@ -68,12 +70,15 @@ impl FieldStore {
     /// # Errors
     /// [`ErrorKind::NotFound`]: the message names missing fields, or the value that matches nothing.
     pub fn retrieve(&self, selection: &Selection) -> Result<Vec<Field>> {
-        let found = self.find(selection)?;
+        let by_key = self.find_by_key(selection)?;
+        let is_by_key = by_key.is_some();
+        let found = by_key.map_or_else(|| self.find_by_values(selection), Ok)?;
         match found.missing_count {
             _ if selection.expects_any() => Ok(found.fields),
-            0 if found.fields.is_empty() => Err(self.nothing(selection)?),
+            count @ 1.. if is_by_key => Err(missing(&found.missing, count, found.fields.len())),
+            _ if found.fields.is_empty() => Err(self.nothing(selection)?),
             0 => Ok(found.fields),
-            count => Err(missing(&found.missing, count, found.fields.len())),
+            count => Err(unmatched(&found.missing, count)),
         }
     }
 
@@ -113,22 +118,37 @@ impl FieldStore {
         // For each combination, the field itself and that of the range up to its step.
         let mut slots: Vec<[Slot; 2]> = vec![[None, None]; count as usize];
         self.look_all_up(selection, &wanted, &mut slots)?;
-        // Checked afterwards, so that fields flushed meanwhile are listed.
-        if self.has_more(selection, &wanted)? {
-            let mut found = self.find_by_listing(selection)?;
-            let ranges = selection.with_ranges();
-            let mut there = vec![false; slots.len()];
-            let numbers = found.fields.iter().filter_map(|field| ranges.number(&field.key));
-            numbers.for_each(|number| there[number] = true);
-            (found.missing, found.missing_count) = self.without(selection, &there)?;
-            return Ok(Some(found));
-        }
         let there: Vec<bool> =
             slots.iter().map(|slots| slots.iter().any(Option::is_some)).collect();
+        // Checked afterwards, so that fields flushed meanwhile are listed.
+        if there.contains(&false) && self.has_more(selection, &wanted)? {
+            return self.find_with_more(selection, &slots, there).map(Some);
+        }
         let (missing, missing_count) = self.without(selection, &there)?;
         let fields = slots.into_iter().flatten().flatten();
         let fields = fields.map(|(key, place)| self.found(key, place)).collect();
         Ok(Some(Found { fields, missing, missing_count }))
+    }
+
+    /// The fields of combinations, of which some exist only with further names. A field of the very key that the request
+    /// gives excludes those with further names.
+    fn find_with_more(
+        &self,
+        selection: &Selection,
+        slots: &[[Slot; 2]],
+        mut there: Vec<bool>,
+    ) -> Result<Found> {
+        let mut found = self.find_by_listing(selection)?;
+        let (ranges, by_key) = (selection.with_ranges(), there.clone());
+        let keys = slots.iter().flatten().flatten().map(|(key, _)| key.as_str());
+        let keys: HashSet<&str> = keys.collect();
+        found.fields.retain(|field| {
+            let Some(number) = ranges.number(&field.key) else { return true };
+            there[number] = true;
+            !by_key[number] || keys.contains(field.key.as_str())
+        });
+        (found.missing, found.missing_count) = self.without(selection, &there)?;
+        Ok(found)
     }
 
     /// Looks up combinations in one consistent read.
@@ -200,6 +220,15 @@ impl FieldStore {
         Ok((missing, count))
     }
 
+    /// Lists the matching fields, and the listed values that none of them has.
+    fn find_by_values(&self, selection: &Selection) -> Result<Found> {
+        let mut found = self.find_by_listing(selection)?;
+        found.missing = selection.unmatched(found.fields.iter().map(Field::key));
+        found.missing_count = found.missing.len() as u64;
+        found.missing.truncate(MISSING_NAMED);
+        Ok(found)
+    }
+
     /// Lists the matching fields in the order of the request.
     fn find_by_listing(&self, selection: &Selection) -> Result<Found> {
         let ranges = selection.with_ranges();
@@ -222,7 +251,9 @@ impl FieldStore {
         for name in selection.names() {
             let Some(values) = selection.values(name) else { continue };
             let mut there = axes.values(name);
-            if values.iter().any(|value| axes.contains(name, value)) {
+            if selection.lists_absence(name)
+                || values.iter().any(|value| axes.contains(name, value))
+            {
                 continue;
             }
             let some: Vec<&str> = there.by_ref().take(MISSING_NAMED).collect();
@@ -251,6 +282,17 @@ fn missing(keys: &[Key], count: u64, there: usize) -> Error {
         count + there as u64,
         first.join("; "),
         if count > first.len() as u64 { "; ..." } else { "" }
+    );
+    Error::new(ErrorKind::NotFound, text)
+}
+
+/// The error for listed values that no field has, although other fields match.
+fn unmatched(values: &[Key], count: u64) -> Error {
+    let first: Vec<&str> = values.iter().map(Key::as_str).collect();
+    let more = if count > first.len() as u64 { ", ..." } else { "" };
+    let first = first.join(", ");
+    let text = format!(
+        "no field of the request has {first}{more}: leave it out, or allow missing fields with expect=any"
     );
     Error::new(ErrorKind::NotFound, text)
 }

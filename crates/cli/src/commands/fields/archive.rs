@@ -153,6 +153,14 @@ struct Entry<'a> {
     outcome: Outcome,
 }
 
+impl Entry<'_> {
+    /// The key as the store keeps it: in the order of the schema, with canonical values. Two spellings of a key are one
+    /// field.
+    fn stored_key(&self, key: &Key) -> Result<Key> {
+        Ok(self.writer.store().schema().split(key)?.whole)
+    }
+}
+
 fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| Error::io(format_args!("opening {}", path.display()), &error))
 }
@@ -174,19 +182,22 @@ impl Archive {
             None => self.what.messages("archiving", self.resume, |entry, _, keys, message| {
                 Fields::of(&message.bytes).try_for_each(|field| {
                     let field = field?;
-                    self.enter(entry, keys.of(&field)?, &field)
+                    self.enter(entry, &keys.of(&field)?, &field)
                 })
             }),
         }
     }
 
-    fn enter(&self, entry: &mut Entry<'_>, key: Key, data: &[u8]) -> Result<()> {
-        if self.resume && entry.writer.store().has_same(&key, data)? {
-            entry.outcome.was_there(key, data.len() as u64);
+    fn enter(&self, entry: &mut Entry<'_>, key: &Key, data: &[u8]) -> Result<()> {
+        let stored = entry.stored_key(key)?;
+        // An earlier message of the file that has the key must not count in place of this one.
+        let may_skip = self.resume && !entry.outcome.has_archived(&stored);
+        if may_skip && entry.writer.store().has_same(key, data)? {
+            entry.outcome.was_there(stored, data.len() as u64);
             return Ok(());
         }
-        entry.writer.archive(&key, data)?;
-        entry.outcome.archived(key, data.len() as u64);
+        entry.writer.archive(key, data)?;
+        entry.outcome.archived(stored, data.len() as u64);
         Ok(())
     }
 
@@ -196,7 +207,7 @@ impl Archive {
             let data = std::fs::read(path)
                 .map_err(|error| Error::io(format_args!("reading {}", path.display()), &error))?;
             let mut entry = Entry { writer, outcome: Outcome::default() };
-            self.enter(&mut entry, key.clone(), &data)?;
+            self.enter(&mut entry, key, &data)?;
             progress.pass(data.len() as u64);
             Ok(entry.outcome)
         })
@@ -215,8 +226,9 @@ impl Adopt {
             let whole = whole
                 .map_err(|error| Error::io(format_args!("resolving {}", path.display()), &error))?;
             let bytes = message.bytes.len() as u64;
+            let stored = entry.stored_key(&key)?;
             entry.writer.adopt(&key, &whole, message.offset, bytes)?;
-            entry.outcome.archived(key, bytes);
+            entry.outcome.archived(stored, bytes);
             Ok(())
         })
     }

@@ -6,7 +6,7 @@ use esker_bench::units::Bytes;
 use esker_fields::Key;
 use esker_fields::grib::{UNKNOWN, UNLABELLED};
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Errors that are printed one by one.
@@ -45,8 +45,10 @@ pub(super) fn collect(paths: &[PathBuf]) -> Result<(Vec<Input>, u64)> {
 /// The result of archiving one file.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// The fields of the file, each with its length, and whether it was already archived and skipped.
+    /// The fields of the file by their stored keys, each with its length, and whether it was already archived and skipped.
     fields: Vec<(Key, u64, bool)>,
+    /// The stored keys of the fields that were archived.
+    archived: HashSet<Key>,
     troubles: Vec<Error>,
     is_skipped: bool,
     /// The keys were read from messages, not given by the user.
@@ -56,7 +58,13 @@ pub(super) struct Outcome {
 impl Outcome {
     /// Notes a field that was archived.
     pub(super) fn archived(&mut self, key: Key, bytes: u64) {
+        self.archived.insert(key.clone());
         self.fields.push((key, bytes, false));
+    }
+
+    /// True if a field of the file was archived under a stored key.
+    pub(super) fn has_archived(&self, key: &Key) -> bool {
+        self.archived.contains(key)
     }
 
     /// Notes a field that was already archived.
@@ -86,7 +94,7 @@ pub(super) struct Archived {
     fields: u64,
     bytes: u64,
     there: u64,
-    /// The keys so far, and whether a field was archived under each.
+    /// The stored keys so far, and whether a field was archived under each.
     seen: HashMap<Key, bool>,
     duplicates: u64,
     /// Fields with a label that their messages do not have.
