@@ -80,6 +80,15 @@ impl OwnedWrites {
         }
     }
 
+    /// The dkeys of an object that are updated, in the order of the writes.
+    pub fn updated_dkeys(&self, oid: ObjectId) -> impl Iterator<Item = &[u8]> {
+        let of = move |write: &&Owned| write.oid == oid;
+        self.writes.iter().filter(of).filter_map(|write| match &write.op {
+            OwnedOp::Update { dkey, .. } => Some(dkey.as_slice()),
+            _ => None,
+        })
+    }
+
     /// Appends copies of `writes`: all of them, or none if one is rejected.
     ///
     /// # Errors

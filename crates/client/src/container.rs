@@ -489,6 +489,12 @@ impl Container {
             .map(drop)
     }
 
+    /// As [`Container::write_if`], but what was read must hold until the write.
+    pub(crate) async fn write_with(&self, writes: &[Write<'_>], proof: &Proof) -> Result<()> {
+        let tokens = Some(proof.tokens());
+        self.writable()?.write(Change { tokens, ..Change::of(writes) }).await.map(drop)
+    }
+
     /// As [`Container::write`]; but on a pool over nodes, each node applies its writes by itself.
     pub(crate) async fn write_by_node(
         &self,

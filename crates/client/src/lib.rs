@@ -50,6 +50,7 @@ mod container;
 pub mod copy;
 mod kv;
 mod lease;
+pub mod limits;
 pub mod names;
 mod naming;
 mod object;

@@ -4,7 +4,7 @@ use crate::access::Reading;
 use crate::container::Container;
 use esker_backend::OwnedWrites;
 use esker_types::ops::{Change, ReadTokens, View, Write};
-use esker_types::{Epoch, Error, ErrorKind, Result};
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A transaction over objects of one container. Pass it to operations as [`crate::Access::Tx`].
@@ -203,6 +203,13 @@ impl Transaction {
             return Err(refused("it is read-only"));
         }
         self.open_attempt(container)?.writes().add(writes)
+    }
+
+    /// The dkeys of an object under which it is about to write something; not sorted.
+    pub(crate) fn buffered_dkeys(&self, oid: ObjectId) -> Result<Vec<Vec<u8>>> {
+        let attempt = self.open_attempt(&self.container)?;
+        let writes = attempt.writes();
+        Ok(writes.updated_dkeys(oid).map(<[u8]>::to_vec).collect())
     }
 
     fn open_attempt(&self, container: &Container) -> Result<Arc<Attempt>> {

@@ -272,6 +272,107 @@ fn the_size_is_the_end_of_the_last_cell() {
     assert!(stat.epoch.0 > 0);
 }
 
+/// Cells that exist below `end`, as SEEK_DATA and SEEK_HOLE report them.
+fn stored(array: &Array, end: u64) -> Vec<u64> {
+    let mut cells = Vec::new();
+    let mut at = 0;
+    while let Some(start) = array.next_data(at, Access::Latest).wait().unwrap() {
+        at = array.next_hole(start, Access::Latest).wait().unwrap();
+        cells.extend(start..at);
+    }
+    cells.retain(|cell| *cell < end);
+    cells
+}
+
+#[test]
+fn time_and_memory_of_a_punch_follow_what_is_stored() {
+    let container = container();
+    for array in [byte_array(&container), array(&container)] {
+        let cell = array.attributes().cell_size as usize;
+        for start in [3, 95, 1 << 41, (1 << 42) + 7] {
+            write(&array, start, &vec![7; 10 * cell]);
+        }
+        let range = Extent::new(5, (1 << 42) + 5);
+        array.punch(&[range], Access::Latest).wait().unwrap();
+        let kept: Vec<_> = [3, 4].into_iter().chain((1 << 42) + 10..(1 << 42) + 17).collect();
+        assert_eq!(stored(&array, u64::MAX), kept);
+        let all = [Extent::new(0, u64::MAX), Extent::new(4, u64::MAX - 4)];
+        array.punch(&all, Access::Latest).wait().unwrap();
+        assert_eq!(size(&array), 0);
+    }
+    let array = container.open_array(oid(&container, ObjectType::Array), Access::Latest);
+    let array = array.wait().unwrap();
+    let past = [Extent::new(2, u64::MAX - 1)];
+    assert_eq!(kind(array.punch(&past, Access::Latest).wait()), Some(ErrorKind::Invalid));
+}
+
+#[test]
+fn a_long_punch_removes_what_its_transaction_has_written() {
+    let container = container();
+    let array = byte_array(&container);
+    write(&array, 100, b"0123456789");
+    let transaction = container.transaction().unwrap();
+    let access = Access::Tx(&transaction);
+    for start in [102, 5000, 1 << 40] {
+        let range = [Extent::new(start, 4)];
+        array.write(&range, Source::One(b"abcd"), access).wait().unwrap();
+    }
+    array.punch(&[Extent::new(101, 1 << 41)], access).wait().unwrap();
+    array.write(&[Extent::new(7, 1)], Source::One(b"e"), access).wait().unwrap();
+    transaction.commit().wait().unwrap();
+    assert_eq!(stored(&array, u64::MAX), [7, 100]);
+}
+
+#[test]
+fn a_long_punch_in_a_transaction_conflicts_with_a_new_chunk() {
+    let container = container();
+    let array = byte_array(&container);
+    write(&array, 0, b"a");
+    let transaction = container.transaction().unwrap();
+    let range = [Extent::new(0, 1 << 41)];
+    array.punch(&range, Access::Tx(&transaction)).wait().unwrap();
+    write(&array, 1 << 20, b"b");
+    assert_eq!(kind(transaction.commit().wait()), Some(ErrorKind::TxRestart));
+    assert_eq!(stored(&array, u64::MAX), [0, 1 << 20]);
+}
+
+#[test]
+fn long_punches_succeed_while_another_thread_adds_chunks() {
+    let container = container();
+    let array = byte_array(&container);
+    let all = [Extent::new(0, u64::MAX)];
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..500).for_each(|chunk| write(&byte_array(&container), 10 * chunk, b"a")));
+        (0..50).for_each(|_| array.punch(&all, Access::Latest).wait().unwrap());
+    });
+    array.punch(&all, Access::Latest).wait().unwrap();
+    assert_eq!(size(&array), 0);
+}
+
+#[test]
+fn long_and_short_punches_remove_the_same_cells() {
+    let seed = esker_testing::seed();
+    println!("{}={seed}", esker_testing::SEED_VARIABLE);
+    let mut random = esker_testing::Random::new(seed, 0);
+    for _ in 0..20 {
+        let arrays = [byte_array(&container()), byte_array(&container())];
+        let end = 200;
+        for _ in 0..20 {
+            let start = random.below(end);
+            arrays.iter().for_each(|array| write(array, start, &[1; 7]));
+        }
+        let range = |start, end| Extent::new(start, end - start);
+        let ranges: Vec<_> = (0..1 + random.below(4))
+            .map(|_| range(random.below(end / 2), end / 2 + random.below(end)))
+            .collect();
+        arrays[0].punch(&ranges, Access::Latest).wait().unwrap();
+        let far = Extent::new(1 << 30, 1 << 40);
+        let long: Vec<_> = std::iter::once(far).chain(ranges.iter().copied()).collect();
+        arrays[1].punch(&long, Access::Latest).wait().unwrap();
+        assert_eq!(stored(&arrays[0], 1 << 30), stored(&arrays[1], 1 << 30), "{ranges:?}");
+    }
+}
+
 #[test]
 fn an_array_shrinks_and_grows() {
     for (old, new) in [(35, 35), (35, 34), (35, 31), (35, 30), (35, 12), (35, 1), (5, 40), (0, 7)] {

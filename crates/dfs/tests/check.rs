@@ -104,6 +104,23 @@ fn a_tree_that_is_whole_is_whole() {
 }
 
 #[test]
+fn sizes_of_sparse_files_add_up_to_at_most_the_largest_number() {
+    let place = Place::new("sparse");
+    let dir = place.node(b"/dir");
+    for name in [b"a", b"b", b"c"] {
+        let node = dir.create(name, &Create::with_mode(0o644)).unwrap();
+        node.open(Open::BOTH).unwrap().set_len(dfs::limits::FILE_SIZE_MAX).unwrap();
+    }
+    let report = place.check();
+    assert!(report.is_whole(), "{report:?}");
+    assert_eq!((report.files, report.bytes), (4, u64::MAX));
+    [b"a", b"b", b"c"].iter().for_each(|name| place.punch(&dir, *name));
+    let report = place.check();
+    assert_eq!((report.damaged, report.leftovers.files), (0, 3));
+    assert_eq!((report.bytes, report.leftovers.bytes), (19, u64::MAX));
+}
+
+#[test]
 fn files_that_lost_their_entry_are_leftovers() {
     let place = Place::new("leftover");
     place.punch(&place.node(b"/dir"), b"file");

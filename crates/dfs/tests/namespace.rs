@@ -406,6 +406,21 @@ fn files_have_holes() {
 }
 
 #[test]
+fn holes_may_be_much_longer_than_what_is_stored() {
+    let fs = mounted("long-holes");
+    let file = fs.root().create(b"f", &FILE).unwrap().open(Open::BOTH).unwrap();
+    file.write_at(5, b"start").unwrap();
+    file.set_len(1 << 60).unwrap();
+    file.write_at((1 << 50) + 5, b"kept").unwrap();
+    file.punch(0, 1 << 50).unwrap();
+    assert_eq!(file.size().unwrap(), 1 << 60);
+    assert_eq!(file.seek_data(0).unwrap(), (1 << 50) + 5);
+    file.zero(1 << 50, (1 << 60) - (1 << 50), true).unwrap();
+    assert_eq!(file.seek_data(0).unwrap(), (1 << 60) - 1);
+    assert_eq!(file.size().unwrap(), 1 << 60);
+}
+
+#[test]
 fn large_writes_cross_chunks() {
     let fs = mounted("chunks");
     let new = Create { chunk_size: Some(4096), ..FILE };

@@ -252,9 +252,6 @@ pub extern "C" fn daos_array_punch(
     })
 }
 
-/// Most chunks that one punch may affect.
-const CHUNKS_MAX: u64 = 1 << 20;
-
 /// Punches the parts of the ranges before the end of the array, so ranges may be arbitrarily long.
 async fn punch(array: &Array, iod: Ptr<ArrayIod>, access: Access<'_>) -> Result<()> {
     let ranges = ranges(&iod.get()?)?;
@@ -262,9 +259,5 @@ async fn punch(array: &Array, iod: Ptr<ArrayIod>, access: Access<'_>) -> Result<
     let all = Extent::new(0, array.size(access).await?);
     let within: Vec<_> =
         ranges.as_slice().iter().filter_map(|range| range.intersect(all)).collect();
-    let chunks = within.iter().map(|range| range.count / array.attributes().chunk_size);
-    if chunks.fold(0, u64::saturating_add) > CHUNKS_MAX {
-        return Err(Code::NOTSUPPORTED);
-    }
     Ok(array.punch(&within, access).await?)
 }

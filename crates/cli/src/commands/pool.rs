@@ -205,6 +205,7 @@ impl Create {
         if let Some(url) = RadosUrl::parse(self.label())? {
             return self.create_rados(&url);
         }
+        check_name(self.label())?;
         if self.nodes.is_wanted() {
             let part = self.part()?;
             return self.nodes.create(part);
@@ -333,6 +334,24 @@ impl Create {
             ..PoolSpec::new(self.label(), size.0)
         })
     }
+}
+
+/// Refuses labels that would be taken for URLs: the pool could not be opened by them.
+fn check_name(label: &str) -> Result<()> {
+    let Some((scheme, rest)) = label.split_once(':') else { return Ok(()) };
+    let message = match scheme {
+        "memory" => "a process makes a memory: pool when it opens it: choose a label without a colon for a pool that \
+                     processes share"
+            .to_owned(),
+        "esker" | "nodes" => {
+            format!("{label:?} is a URL: give the label of the pool, and its directory with --dir")
+        }
+        _ => format!(
+            "{label:?} begins with {scheme:?}:, as URLs do: choose a label without a colon, such as {:?}",
+            format!("{scheme}-{rest}")
+        ),
+    };
+    Err(Error::new(ErrorKind::Invalid, message))
 }
 
 /// Targets of each node of a pool over nodes, unless told otherwise: nodes may differ in their cores.

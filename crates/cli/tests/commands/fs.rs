@@ -144,6 +144,22 @@ fn modes_and_sizes_are_shown_and_summed_up() {
 }
 
 #[test]
+fn totals_of_sparse_files_end_at_the_largest_number() {
+    let site = site();
+    let url = format!("esker:{}", site.dir.join("tank").display());
+    let fs = dfs::Dfs::open(&url, "home", dfs::MountOptions::default()).unwrap();
+    for name in [b"a", b"b", b"c"] {
+        let node = fs.root().create(name, &dfs::Create::with_mode(0o644)).unwrap();
+        let file = node.open(dfs::Open::BOTH).unwrap();
+        file.set_len(dfs::limits::FILE_SIZE_MAX).unwrap();
+    }
+    let sum = &site.json(&["fs", "du", "-s", "tank/home:/"])[0];
+    assert_eq!((&sum["size_bytes"], &sum["files"]), (&json!(u64::MAX), &json!(3)));
+    let report = site.json(&["fs", "check", "tank/home", "--data"]);
+    assert_eq!((&report["size_bytes"], &report["files"]), (&json!(u64::MAX), &json!(3)));
+}
+
+#[test]
 fn find_finds() {
     let site = site();
     site.ok(&["fs", "mkdir", "-p", "tank/home:/out/2026", "tank/home:/empty"]);

@@ -82,6 +82,11 @@ fn what_cannot_be_made_is_refused_with_a_reason() {
     assert_eq!(kind(&["pool", "create", "tank", "--size", "32M"]), "exists");
     assert_eq!(kind(&["pool", "create", "tiny", "--size", "1K"]), "invalid");
     assert_eq!(kind(&["pool", "create", "no/label", "--size", "32M"]), "invalid");
+    for label in ["memory:x", "esker:x", "nodes:x", "x:y"] {
+        let refused = site.fails(&["pool", "create", label, "--size", "32M"]);
+        assert_eq!(refused.0, "invalid", "{label}: {refused:?}");
+        assert!(!site.dir.join(label).exists(), "{label}");
+    }
     assert_eq!(kind(&["pool", "create", "huge", "--size", "900T"]), "no_space");
     assert_eq!(kind(&["pool", "create", "huge", "--size", "900P"]), "invalid");
     let disk = Site::new();

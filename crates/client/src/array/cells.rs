@@ -84,6 +84,30 @@ impl Layout {
         Ok(pieces)
     }
 
+    /// Number of chunks that the ranges name, whether they exist or not. Saturates.
+    pub(super) fn count_chunks(self, ranges: &[Extent]) -> u64 {
+        let of = |range: &Extent| match range.count {
+            0 => 0,
+            _ => self.locate(range.end() - 1).0 - self.locate(range.start).0 + 1,
+        };
+        ranges.iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// Adds the pieces of `ranges`, which are sorted and do not overlap, that are in the chunk under `dkey`. Their
+    /// offsets are 0.
+    pub(super) fn add_pieces(self, dkey: u64, ranges: &[Extent], pieces: &mut Vec<Piece>) {
+        if dkey == 0 {
+            return;
+        }
+        let chunk = Extent::new(self.cell_at(dkey, 0), self.0.chunk_size);
+        let first = ranges.partition_point(|range| range.end() <= chunk.start);
+        let inside = ranges[first..].iter().map_while(|range| range.intersect(chunk));
+        pieces.extend(inside.map(|cells| {
+            let extent = Extent::new(cells.start - chunk.start, cells.count);
+            Piece { dkey, extent, offset: 0 }
+        }));
+    }
+
     /// Splits `range` at chunk boundaries; returns the offset after it.
     fn cut(self, range: Extent, mut offset: u64, pieces: &mut Vec<Piece>) -> u64 {
         let mut at = range.start;
@@ -200,6 +224,34 @@ mod tests {
         let expected = [of(1, 8, 2, 0), of(2, 0, 10, 2), of(3, 0, 2, 12), of(3, 2, 1, 14)];
         assert_eq!(pieces.unwrap(), expected);
         assert_eq!(chunks(&expected).count(), 3);
+    }
+
+    #[test]
+    fn pieces_of_a_chunk_are_those_of_all_chunks_under_its_dkey() {
+        let ranges = [Extent::new(8, 14), Extent::new(25, 2), Extent::new(28, 1)];
+        let all = LAYOUT.pieces(&ranges).unwrap();
+        assert_eq!(LAYOUT.count_chunks(&ranges), 3 + 2);
+        for dkey in 0..6 {
+            let mut pieces = Vec::new();
+            LAYOUT.add_pieces(dkey, &ranges, &mut pieces);
+            let expected: Vec<_> = all.iter().filter(|piece| piece.dkey == dkey).collect();
+            let extents = |piece: &Piece| piece.extent;
+            let expected: Vec<_> = expected.into_iter().map(extents).collect();
+            assert_eq!(pieces.iter().map(extents).collect::<Vec<_>>(), expected, "dkey {dkey}");
+        }
+    }
+
+    #[test]
+    fn chunks_of_the_longest_ranges_are_counted() {
+        let all = Extent::new(0, u64::MAX);
+        let one = Layout(ArrayAttributes { cell_size: 1, chunk_size: 1 });
+        assert_eq!(one.count_chunks(&[all]), u64::MAX);
+        assert_eq!(one.count_chunks(&[all, all, Extent::new(0, 0)]), u64::MAX);
+        let mut pieces = Vec::new();
+        one.add_pieces(u64::MAX, &[all], &mut pieces);
+        LAYOUT.add_pieces(u64::MAX, &[all], &mut pieces);
+        let extent = Extent::new(0, 1);
+        assert_eq!(pieces, [Piece { dkey: u64::MAX, extent, offset: 0 }]);
     }
 
     #[test]

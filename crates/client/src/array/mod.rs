@@ -1,6 +1,7 @@
 //! Arrays: sequences of cells of equal size, split into chunks that are distributed over the targets.
 mod cells;
 mod io;
+mod punch;
 mod resize;
 mod seek;
 
@@ -12,7 +13,7 @@ use cells::Layout;
 use esker_types::ops::{
     Cond, Edge, Fetch, KeyFound, KeyQuery, Sink, Source, Update, Value, Write, WriteOp,
 };
-use esker_types::{ArrayAttributes, Epoch, Error, ErrorKind, Extent, ObjectId, ObjectType, Result};
+use esker_types::{ArrayAttributes, Epoch, Error, ErrorKind, ObjectId, ObjectType, Result};
 
 /// The akey that holds the cells of a chunk, and the attributes under dkey 0.
 const AKEY: &[u8] = b"0";
@@ -160,21 +161,6 @@ impl Array {
         Ok(ArrayStat { size, epoch: self.object.epoch(access).await? })
     }
 
-    /// Removes cells: they become holes.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] for a range past 2^64, [`ErrorKind::NoPermission`] if writing is not
-    /// allowed.
-    pub async fn punch(&self, ranges: &[Extent], access: Access<'_>) -> Result<()> {
-        self.object.check_writable()?;
-        let pieces = self.layout.pieces(ranges)?;
-        let chunks: Vec<_> = cells::chunks(&pieces).map(cells::Chunk::new).collect();
-        let updates: Vec<_> = chunks.iter().map(|chunk| [punch_update(&chunk.extents)]).collect();
-        let writes = chunks.iter().zip(&updates);
-        let writes: Vec<_> = writes.map(|(chunk, u)| self.write_op(&chunk.dkey, u)).collect();
-        self.object.container().write(&writes, access).await
-    }
-
     /// Removes the array and its attributes. Opening it fails from then on; this handle keeps working. Outside a
     /// transaction, a pool over nodes removes it node by node.
     ///
@@ -190,10 +176,6 @@ impl Array {
     fn write_op<'a>(&self, dkey: &'a [u8], updates: &'a [Update<'a>]) -> Write<'a> {
         Write { oid: self.object.oid(), op: WriteOp::Update { dkey, cond: Cond::NONE, updates } }
     }
-}
-
-fn punch_update(extents: &[Extent]) -> Update<'_> {
-    Update { akey: AKEY, value: Value::PunchExtents(extents), cond: Cond::NONE }
 }
 
 fn check_type(object: &Object, allowed: impl Fn(ObjectType) -> bool) -> Result<()> {

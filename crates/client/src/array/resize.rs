@@ -1,5 +1,6 @@
 //! Changing the size of an array.
-use super::{AKEY, ATTRIBUTES_DKEY, Array, punch_update};
+use super::punch::punch_update;
+use super::{AKEY, ATTRIBUTES_DKEY, Array};
 use crate::access::Access;
 use esker_types::ops::{
     Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,

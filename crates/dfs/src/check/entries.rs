@@ -183,7 +183,7 @@ impl Check<'_> {
                 self.report.files += 1;
                 let size = self.content(inode.oid, inode.chunk_size)?.size(Access::Latest).wait();
                 match size {
-                    Ok(size) => self.report.bytes += size,
+                    Ok(size) => self.report.bytes = self.report.bytes.saturating_add(size),
                     Err(error) if is_damage(&error) => return self.bad_data(path, &error),
                     Err(error) => return Err(error),
                 }
@@ -204,23 +204,32 @@ impl Check<'_> {
 
     fn data(&mut self, inode: &Inode, path: &[u8]) -> Result<()> {
         let content = self.content(inode.oid, inode.chunk_size)?;
-        let size = content.size(Access::Latest).wait()?;
-        let (mut at, mut buffer) = (0, vec![0; size.min(READ_BYTES) as usize]);
-        while at < size {
-            let count = (size - at).min(READ_BYTES);
-            let sink = Sink::One(&mut buffer[..count as usize]);
-            match content.read(&[Extent::new(at, count)], sink, Access::Latest).wait() {
-                Ok(_) => at += count,
-                Err(error) if is_damage(&error) => return self.bad_data(path, &error),
-                Err(error) => return Err(error),
-            }
+        match read_stored(&content) {
+            Err(error) if is_damage(&error) => self.bad_data(path, &error),
+            result => result,
         }
-        Ok(())
     }
 
     fn bad_data(&mut self, path: &[u8], error: &Error) -> Result<()> {
         self.found(path, Trouble::Data(error.message().into()), |_| Ok(false))
     }
+}
+
+/// Reads all stored bytes of a file, but not its holes.
+fn read_stored(content: &esker::Array) -> Result<()> {
+    let size = content.size(Access::Latest).wait()?;
+    let mut buffer = vec![0; size.min(READ_BYTES) as usize];
+    let mut at = 0;
+    while let Some(start) = content.next_data(at, Access::Latest).wait()? {
+        let count = size.saturating_sub(start).min(READ_BYTES);
+        if count == 0 {
+            break;
+        }
+        let sink = Sink::One(&mut buffer[..count as usize]);
+        content.read(&[Extent::new(start, count)], sink, Access::Latest).wait()?;
+        at = start + count;
+    }
+    Ok(())
 }
 
 fn unreadable(error: &Error) -> Wrong {

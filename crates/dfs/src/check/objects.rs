@@ -137,7 +137,7 @@ impl Check<'_> {
             }
             Stray::File(bytes) => {
                 leftovers.files += 1;
-                leftovers.bytes += bytes;
+                leftovers.bytes = leftovers.bytes.saturating_add(bytes);
             }
             Stray::EmptyDirectory => leftovers.directories += 1,
             Stray::Other | Stray::Directory => {

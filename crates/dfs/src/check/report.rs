@@ -12,7 +12,7 @@ pub struct CheckReport {
     pub directories: u64,
     /// Symbolic links.
     pub links: u64,
-    /// Bytes of files, holes too.
+    /// Bytes of files, holes too; at most [`u64::MAX`].
     pub bytes: u64,
     /// The damage found: the first [`FINDINGS_MAX`] findings.
     pub findings: Vec<Finding>,
@@ -55,7 +55,7 @@ pub struct Leftovers {
     pub directories: u64,
     /// Other objects: not made by the file system.
     pub others: u64,
-    /// Bytes of those files, holes too.
+    /// Bytes of those files, holes too; at most [`u64::MAX`].
     pub bytes: u64,
     /// Objects that were removed.
     pub removed: u64,

@@ -214,6 +214,11 @@ fn punched_cells_are_holes() {
     read(oh, &mut [cells(0, 20)], &mut buffer);
     assert_eq!(&buffer, b"xxxxxxxx....xxxxxxxx");
     assert_eq!(daos_array_punch(oh, NONE, Ptr::null(), WAIT), INVAL);
+    assert_eq!(daos_array_set_size(oh, NONE, 1 << 60, WAIT), 0);
+    let mut ranges = [cells(3, (1 << 60) - 4)];
+    assert_eq!(daos_array_punch(oh, NONE, at(&mut iod(&mut ranges)), WAIT), 0);
+    read(oh, &mut [cells(0, 8)], &mut buffer[..8]);
+    assert_eq!((&buffer[..3], size(oh)), (&b"xxx"[..], 1 << 60));
 }
 
 #[test]

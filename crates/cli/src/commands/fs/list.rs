@@ -247,7 +247,7 @@ fn described(value: &Value) -> String {
 
 /// Show the total size of files by directory
 ///
-/// Sizes are those that `ls` shows: holes count.
+/// Sizes are those that `ls` shows: holes count. A total ends at 2^64 - 1 bytes.
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker fs du -h tank/home:
@@ -272,11 +272,18 @@ pub(crate) struct Du {
     human_readable: bool,
 }
 
-/// The total of a directory.
+/// The total of a directory; at most [`u64::MAX`] bytes.
 struct Sum {
     path: Vec<u8>,
     bytes: u64,
     files: u64,
+}
+
+impl Sum {
+    fn add(&mut self, bytes: u64, files: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.files += files;
+    }
 }
 
 impl Du {
@@ -319,9 +326,7 @@ impl Du {
             let files = u64::from(node.kind() == Kind::File);
             let is_line = node.kind() == Kind::Directory || self.all || depth == 0;
             match (is_line, open.last_mut()) {
-                (false, Some(sum)) => {
-                    (sum.bytes, sum.files) = (sum.bytes + bytes, sum.files + files)
-                }
+                (false, Some(sum)) => sum.add(bytes, files),
                 _ => open.push(Sum { path: node.path(), bytes, files }),
             }
         }
@@ -336,8 +341,7 @@ fn close(open: &mut Vec<Sum>, tell: &mut impl FnMut(&Sum, usize) -> Result<bool>
     let Some(done) = open.pop() else { return Ok(()) };
     tell(&done, open.len())?;
     if let Some(above) = open.last_mut() {
-        above.bytes += done.bytes;
-        above.files += done.files;
+        above.add(done.bytes, done.files);
     }
     Ok(())
 }

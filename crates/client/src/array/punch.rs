@@ -1,0 +1,130 @@
+//! Removing cells.
+use super::cells::{Chunk, Piece, chunks};
+use super::{AKEY, Array};
+use crate::access::Access;
+use crate::limits::PUNCH_TRIES_MAX;
+use crate::transaction::Proof;
+use esker_types::ops::{Anchor, Cond, ListLimit, Update, Value};
+use esker_types::{Error, ErrorKind, Extent, Result, key_to_u64};
+
+/// Chunks that a punch names, whether they exist or not. For longer ranges it lists the chunks that exist.
+const PUNCH_CHUNKS_MAX: u64 = 8192;
+
+/// Number of dkeys to list at a time.
+const DKEYS_PER_STEP: usize = 1024;
+
+impl Array {
+    /// Removes cells: they become holes. Time and memory depend on the number of chunks that the array has, not on the
+    /// length of the ranges. In a transaction, a punch of ranges over more than 8192 chunks depends on which chunks
+    /// exist: it conflicts with the addition of any.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a range past 2^64, [`ErrorKind::NoPermission`] if writing is not
+    /// allowed, [`ErrorKind::Again`] if other processes kept adding chunks.
+    pub async fn punch(&self, ranges: &[Extent], access: Access<'_>) -> Result<()> {
+        self.object.check_writable()?;
+        ranges.iter().try_for_each(|range| range.check())?;
+        if self.layout.count_chunks(ranges) <= PUNCH_CHUNKS_MAX {
+            return self.punch_pieces(&self.layout.pieces(ranges)?, None, access).await;
+        }
+        let ranges = merge(ranges);
+        match access {
+            Access::Latest if self.object.container().capabilities().transactions => {
+                self.punch_stored(&ranges).await
+            }
+            _ => self.punch_pieces(&self.stored_pieces(&ranges, access).await?, None, access).await,
+        }
+    }
+
+    /// Punches the chunks that exist, on condition that no other process has added one in the meantime.
+    async fn punch_stored(&self, ranges: &[Extent]) -> Result<()> {
+        for _ in 0..PUNCH_TRIES_MAX {
+            let transaction = self.object.container().transaction()?;
+            let pieces = self.stored_pieces(ranges, Access::Tx(&transaction)).await?;
+            let proof = transaction.proof()?;
+            match self.punch_pieces(&pieces, Some(&proof), Access::Latest).await {
+                Err(error) if error.kind() == ErrorKind::TxRestart => {}
+                result => return result,
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Again,
+            format!(
+                "array {}: other processes added chunks during {PUNCH_TRIES_MAX} attempts to punch it \
+                 (PUNCH_TRIES_MAX): try again, or punch ranges of at most {PUNCH_CHUNKS_MAX} chunks",
+                self.oid()
+            ),
+        ))
+    }
+
+    /// Punches pieces, at [`Access::Latest`] on condition that `proof` holds.
+    async fn punch_pieces(
+        &self,
+        pieces: &[Piece],
+        proof: Option<&Proof>,
+        access: Access<'_>,
+    ) -> Result<()> {
+        let chunks: Vec<_> = chunks(pieces).map(Chunk::new).collect();
+        let updates: Vec<_> = chunks.iter().map(|chunk| [punch_update(&chunk.extents)]).collect();
+        let writes = chunks.iter().zip(&updates);
+        let writes: Vec<_> = writes.map(|(chunk, u)| self.write_op(&chunk.dkey, u)).collect();
+        match proof {
+            Some(proof) => self.object.container().write_with(&writes, proof).await,
+            None => self.object.container().write(&writes, access).await,
+        }
+    }
+
+    /// The pieces of sorted ranges in chunks that exist, or that the transaction is about to write.
+    async fn stored_pieces(&self, ranges: &[Extent], access: Access<'_>) -> Result<Vec<Piece>> {
+        let mut pieces = Vec::new();
+        let mut anchor = Anchor::Start;
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(DKEYS_PER_STEP);
+            let batch = self.object.list_dkeys(&mut anchor, limit, access).await?;
+            for dkey in batch.iter() {
+                self.layout.add_pieces(key_to_u64(dkey)?, ranges, &mut pieces);
+            }
+        }
+        if let Access::Tx(transaction) = access {
+            for dkey in transaction.buffered_dkeys(self.oid())? {
+                self.layout.add_pieces(key_to_u64(&dkey)?, ranges, &mut pieces);
+            }
+        }
+        pieces.sort_unstable_by_key(|piece| (piece.dkey, piece.extent));
+        pieces.dedup();
+        Ok(pieces)
+    }
+}
+
+pub(super) fn punch_update(extents: &[Extent]) -> Update<'_> {
+    Update { akey: AKEY, value: Value::PunchExtents(extents), cond: Cond::NONE }
+}
+
+/// The same cells as sorted ranges without overlaps.
+fn merge(ranges: &[Extent]) -> Vec<Extent> {
+    let mut sorted: Vec<_> = ranges.iter().copied().filter(|range| !range.is_empty()).collect();
+    sorted.sort_unstable();
+    let mut merged: Vec<Extent> = Vec::new();
+    for range in sorted {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end() => {
+                last.count = last.end().max(range.end()) - last.start;
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merged_ranges_are_sorted_and_do_not_overlap() {
+        let ranges = [(8, 2), (1, 3), (5, 0), (2, 4), (6, 1), (10, 1), (u64::MAX - 1, 1)];
+        let ranges = ranges.map(|(start, count)| Extent::new(start, count));
+        let expected = [Extent::new(1, 6), Extent::new(8, 3), Extent::new(u64::MAX - 1, 1)];
+        assert_eq!(merge(&ranges), expected);
+    }
+}
