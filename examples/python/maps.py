@@ -8,8 +8,6 @@ Archives the GRIB files first. MAP.png shows up to four parameters. Needs numpy,
 
 import sys
 
-import xarray as xr
-
 import esker
 
 MAPS_MAX = 4
@@ -69,13 +67,13 @@ def first_of(variable):
 
 
 def cubes(store):
-    """A lazy dataset for each parameter of each product; its dimensions are the axes of its fields."""
+    """A lazy dataset for each parameter and grid of each product; its dimensions are the axes of its fields."""
     products = {}
     for field in store.list({}):
         products[tuple((name, value) for name, value in field.key.items() if value and name not in AXES)] = None
     for product in products:
         try:
-            yield xr.open_dataset(store, request=dict(product))
+            yield from esker.open_datasets(store, dict(product))
         except ValueError as error:
             print(f"{dict(product)}: {error}")
 
