@@ -25,7 +25,7 @@ _ATTRIBUTES = {
 # Largest difference in degrees between coordinates of the same point: edition 1 of GRIB rounds to this.
 _SAME_DEGREES = 1e-3
 
-# What ecCodes says about a grid, for errors.
+# Keys of ecCodes that describe a grid in errors.
 _CORNERS = tuple(
     f"{axis}Of{end}GridPointInDegrees" for end in ("First", "Last") for axis in ("latitude", "longitude")
 )

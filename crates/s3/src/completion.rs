@@ -6,7 +6,7 @@ use crate::uploads::Part;
 use s3s::S3ErrorCode;
 use s3s::dto::{ChecksumType, CompleteMultipartUploadInput};
 
-/// What a checksum of an object is computed of.
+/// Content over which a checksum of an object is computed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Its content.

@@ -80,7 +80,7 @@ impl Framing {
     }
 }
 
-/// What follows a line such as `400;chunk-signature=...`.
+/// Framing behind a line such as `400;chunk-signature=...`.
 fn after_line(line: &[u8]) -> Result<Framing, String> {
     let digits = line.split(|byte| b";\r".contains(byte)).next().unwrap_or_default();
     let is_size =

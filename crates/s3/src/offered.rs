@@ -149,7 +149,7 @@ const CHECKSUM: &str = "x-amz-checksum-";
 const ALGORITHMS: [&str; 2] = ["x-amz-checksum-algorithm", "x-amz-sdk-checksum-algorithm"];
 /// The version of S3.
 const API_VERSION: &str = "2006-03-01";
-/// Access lists that say what is so anyway: whoever has a key may do what it allows.
+/// Access lists that grant nothing: access depends on the keys of the server alone.
 const OWN_LISTS: [&str; 2] = ["private", "bucket-owner-full-control"];
 
 /// Refuses operations that are not offered, and whatever a request says that its operation does not take.

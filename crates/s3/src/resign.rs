@@ -17,7 +17,7 @@ const CONTENT: &str = "x-amz-content-sha256";
 /// Values of that header for bodies in chunks that are signed, each with the signature before it.
 const SIGNED_CHUNKS: &[u8] = b"STREAMING-AWS4-";
 
-/// What a signature covers.
+/// Scope and secret of a signature.
 struct Scope<'r> {
     date: &'r str,
     region: &'r str,
@@ -60,12 +60,7 @@ pub(crate) fn resign(
     names.dedup();
     let request = canonical(method, uri, headers, &names).ok_or_else(wrong)?;
     let scope = Scope { date: &date, region: REGION, secret };
-    let authorization = format!(
-        "{ALGORITHM} Credential={access}/{}, SignedHeaders={}, Signature={}",
-        scope.text(),
-        names.join(";"),
-        hex(hmac::sign(&scope.key(), scope.to_sign(&request).as_bytes()).as_ref())
-    );
+    let authorization = scope.authorization(&access, &names, &request);
     headers.insert(AUTHORIZATION, HeaderValue::from_str(&authorization).map_err(|_| wrong())?);
     Ok(())
 }
@@ -92,6 +87,16 @@ impl Scope<'_> {
     fn to_sign(&self, request: &str) -> String {
         let sum = hex(digest::digest(&digest::SHA256, request.as_bytes()).as_ref());
         [ALGORITHM, self.date, &self.text(), &sum].join("\n")
+    }
+
+    /// Value of the header that signs a canonical request.
+    fn authorization(&self, access: &str, names: &[String], request: &str) -> String {
+        format!(
+            "{ALGORITHM} Credential={access}/{}, SignedHeaders={}, Signature={}",
+            self.text(),
+            names.join(";"),
+            hex(hmac::sign(&self.key(), self.to_sign(request).as_bytes()).as_ref())
+        )
     }
 
     fn verifies(&self, request: &str, signature: &str) -> bool {

@@ -97,32 +97,17 @@ async fn prepare(
     shares: &[Share<'_>],
     coordinator: u32,
 ) -> Result<(Commit, Epoch)> {
-    let clock = &shared.members[coordinator as usize].clock;
-    let attempt = async |side_by_side: bool| {
-        let id = CommitId::new(clock.get(), esker_os::random_uuid()?);
-        let commit = Commit { id, coordinator };
-        let prepared = match side_by_side {
-            true => prepare_together(parts, shares, commit).await,
-            false => prepare_in_order(shared, parts, shares, commit).await,
-        };
-        if prepared.is_err() {
-            give_up(shared, shares, commit).await;
-            // No message has asked to commit it, so none can come late.
-            let _ = shared.members[coordinator as usize].pool().forget(commit).await;
-        }
-        prepared.map(|epoch| (commit, epoch))
-    };
-    // The coordinator refuses ids that may be older than the decisions it still has, and when it has too many.
     let accepted = async |side_by_side: bool| {
         for _ in 1..STARTS_MAX {
-            match attempt(side_by_side).await {
+            match start(shared, parts, shares, coordinator, side_by_side).await {
+                // The coordinator refuses ids that may be older than the decisions it still has, and when it has too many.
                 Err(error) if error.kind() == ErrorKind::Again => {
                     renew(shared, coordinator as usize).await?;
                 }
                 other => return other,
             }
         }
-        attempt(side_by_side).await
+        start(shared, parts, shares, coordinator, side_by_side).await
     };
     match shares.len() {
         ..=2 => accepted(false).await,
@@ -131,6 +116,29 @@ async fn prepare(
             other => other,
         },
     }
+}
+
+/// Starts a commit under a new id, and prepares all nodes. If one refuses, all give it up.
+async fn start(
+    shared: &Shared,
+    parts: &[Box<dyn OpenContainer>],
+    shares: &[Share<'_>],
+    coordinator: u32,
+    side_by_side: bool,
+) -> Result<(Commit, Epoch)> {
+    let member = &shared.members[coordinator as usize];
+    let id = CommitId::new(member.clock.get(), esker_os::random_uuid()?);
+    let commit = Commit { id, coordinator };
+    let prepared = match side_by_side {
+        true => prepare_together(parts, shares, commit).await,
+        false => prepare_in_order(shared, parts, shares, commit).await,
+    };
+    if prepared.is_err() {
+        give_up(shared, shares, commit).await;
+        // No message has asked to commit it, so none can come late.
+        let _ = member.pool().forget(commit).await;
+    }
+    prepared.map(|epoch| (commit, epoch))
 }
 
 /// Prepares the coordinator, as whoever meets the others asks it, and then the others at the same time.

@@ -15,7 +15,7 @@ use serde_json::json;
 /// Name of the workload in reports.
 const WORKLOAD: &str = "tx";
 
-/// What to measure.
+/// Plan of a measurement.
 #[derive(Clone, Debug)]
 pub struct TxPlan {
     /// Puts and gets: [`Plan::ops`] of each by each process in a round. Its workload is `kv`.

@@ -115,7 +115,7 @@ fn transactions_are_measured_among_puts_and_gets() {
             let ops = |run: usize| runs[run]["ops"].as_u64().unwrap();
             let keys = 2 * 40 * procs;
             assert_eq!((ops(1), ops(4), ops(1) + ops(2) + ops(4)), (keys, keys, ops(5)));
-            // Of 80 puts and gets, a process does 8 or 9 before a transaction.
+            // A process makes 80 puts and gets, and a transaction after each 8 or 9 of them.
             assert!((2 * 8 * procs..=2 * 9 * procs).contains(&ops(2)), "{}", ops(2));
             assert!(runs[2]["conflicts"].is_u64() && runs[1]["conflicts"].is_null());
             assert_eq!((&runs[1]["size_bytes"], &runs[2]["size_bytes"]), (&json!(64), &json!(128)));

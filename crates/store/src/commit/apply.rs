@@ -2,12 +2,12 @@
 use super::stage::{Content, Piece, Staged, StagedAkey};
 use crate::format::keys::{Key, Table};
 use crate::format::record::{Record, RecordBytes};
-use crate::index::entries::exists;
+use crate::index::entries::{self, exists};
 use crate::index::txn::Inserted;
 use crate::shard::buffer::note_array;
 use crate::shard::change::Change;
 use crate::shard::container::Container;
-use crate::shard::extents::{Extents, OwnedRecord, mixed_kinds};
+use crate::shard::extents::{Extents, mixed_kinds};
 use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Update, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
@@ -194,28 +194,14 @@ impl<'t> Applier<'_, 't> {
         }
         self.change.announce_removal(prefix);
         loop {
-            let batch = self.batch(prefix)?;
-            for old in &batch {
-                self.change.retire(self.container, &old.key, &old.record()?)?;
-                self.change.delete_announced(&old.key)?;
+            let batch = entries::take(self.change.txn(), prefix, prefix, PUNCH_BATCH)?;
+            for (key, value) in &batch {
+                self.change.retire(self.container, key, &Record::decode(&key[1..], value)?)?;
+                self.change.delete_announced(key)?;
             }
             if batch.len() < PUNCH_BATCH {
                 return Ok(());
             }
         }
-    }
-
-    fn batch(&self, prefix: &Key) -> Result<Vec<OwnedRecord>> {
-        let mut cursor = self.change.txn().cursor()?;
-        let mut batch = Vec::new();
-        let mut entry = cursor.seek(prefix)?;
-        while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) {
-            batch.push(OwnedRecord { key: key.to_vec(), value: value.to_vec() });
-            if batch.len() == PUNCH_BATCH {
-                break;
-            }
-            entry = cursor.next()?;
-        }
-        Ok(batch)
     }
 }

@@ -11,6 +11,7 @@
 use super::intent::{Intent, decode, encode};
 use super::prepared::{self, Prepared};
 use crate::format::keys::{Key, Table};
+use crate::index::entries;
 use crate::index::txn::WriteTxn;
 use crate::shard::change::{Change, IndexEdit, with_room};
 use crate::shard::doubt::{applied_key, commit_on_all, last_applied};
@@ -323,20 +324,11 @@ const DELETE_BATCH: usize = 1024;
 
 fn delete_all(txn: &mut WriteTxn, prefix: &[u8]) -> Result<()> {
     loop {
-        let mut batch: Vec<Vec<u8>> = Vec::new();
-        let mut cursor = txn.cursor()?;
-        let mut entry = cursor.seek(prefix)?;
-        while let Some((key, _)) =
-            entry.filter(|(key, _)| key.starts_with(prefix) && batch.len() < DELETE_BATCH)
-        {
-            batch.push(key.to_vec());
-            entry = cursor.next()?;
-        }
-        drop(cursor);
+        let batch = entries::take(txn, prefix, prefix, DELETE_BATCH)?;
         if batch.is_empty() {
             return Ok(());
         }
-        for key in &batch {
+        for (key, _) in &batch {
             txn.delete(key)?;
         }
     }

@@ -3,13 +3,12 @@
 use crate::format::keys::{DataKey, Key, Table};
 use crate::format::record::{Record, split_history};
 use crate::index::entries;
-use crate::index::txn::Txn;
 use crate::shard::change::Change;
 use crate::shard::open_pool::OpenPool;
 use crate::shard::reserved_pages::with_aged_pages;
 use crate::shard::{Scope, Target};
 use esker_types::info::ContainerId;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::{ErrorKind, Result};
 use std::sync::atomic::Ordering;
 
 /// Most entries removed per transaction.
@@ -101,7 +100,7 @@ fn empty_batch(
     prefix: &Key,
     entries_max: usize,
 ) -> Result<bool> {
-    let batch = collect(change.txn(), prefix, entries_max)?;
+    let batch = entries::take(change.txn(), prefix, prefix, entries_max)?;
     for (key, value) in &batch {
         if matches!(table, Table::Data | Table::History) {
             change.count_dead(&record_of(table, key, value)?);
@@ -117,19 +116,4 @@ fn record_of<'v>(table: Table, key: &[u8], value: &'v [u8]) -> Result<Record<'v>
         _ => value,
     };
     Record::decode(DataKey::parse(key)?.body(), record)
-}
-
-type Entries = Vec<(Vec<u8>, Vec<u8>)>;
-
-fn collect(txn: &Txn, prefix: &Key, entries_max: usize) -> Result<Entries> {
-    let mut found = Vec::new();
-    let full = Error::from(ErrorKind::Again);
-    let result = entries::each(txn, prefix, |key, value| {
-        found.push((key.to_vec(), value.to_vec()));
-        if found.len() == entries_max { Err(full.clone()) } else { Ok(()) }
-    });
-    match result {
-        Err(error) if error.kind() != ErrorKind::Again => Err(error),
-        _ => Ok(found),
-    }
 }

@@ -26,6 +26,7 @@ pub(crate) use watermark::{is_sound_watermark, mend_watermark};
 use crate::shard::Target;
 use crate::shard::change::Change;
 use crate::shard::container::Container;
+use crate::shard::group;
 use crate::shard::open_pool::OpenPool;
 use crate::shared::read_version::ReadVersion;
 use esker_types::ops::{ChangeId, Write};
@@ -68,23 +69,22 @@ impl OpenPool {
         {
             return Ok(epoch);
         }
-        let epoch =
-            crate::shard::group::commit(target, read_versions, staged.has_data(), &mut |txn| {
-                container.check_alive(self)?;
-                let done = replies::find(txn, id)?;
-                repeated = done.is_some();
-                if let Some(epoch) = done {
-                    return Ok(epoch);
-                }
-                staged.check_held()?;
-                let mut change = Change::new(target, txn, self.control.next_epoch());
-                let applied = apply::apply(&mut change, container, writes, &staged);
-                let remembered = applied.and_then(|()| replies::remember(&mut change, id));
-                match remembered.and_then(|()| change.finish()) {
-                    Ok(()) => Ok(change.epoch),
-                    Err(error) => Err(change.failed(error)),
-                }
-            })?;
+        let epoch = group::commit(target, read_versions, staged.has_data(), &mut |txn| {
+            container.check_alive(self)?;
+            let done = replies::find(txn, id)?;
+            repeated = done.is_some();
+            if let Some(epoch) = done {
+                return Ok(epoch);
+            }
+            staged.check_held()?;
+            let mut change = Change::new(target, txn, self.control.next_epoch());
+            let applied = apply::apply(&mut change, container, writes, &staged);
+            let remembered = applied.and_then(|()| replies::remember(&mut change, id));
+            match remembered.and_then(|()| change.finish()) {
+                Ok(()) => Ok(change.epoch),
+                Err(error) => Err(change.failed(error)),
+            }
+        })?;
         if !repeated {
             staged.publish();
         }

@@ -3,6 +3,7 @@ use super::coordinated;
 use super::destroyed::BatchSize;
 use crate::format::keys::{DataKey, Key, Table};
 use crate::format::record::{Record, split_history};
+use crate::index::entries::{self, Entries};
 use crate::index::txn::Txn;
 use crate::shard::change::Change;
 use crate::shard::container::Container;
@@ -117,23 +118,15 @@ fn purge_batch(
     Ok(next)
 }
 
-type Entries = Vec<(Vec<u8>, Vec<u8>)>;
-
+/// Entries from `position` on, and the position behind them if there are more.
 fn history_batch(
     txn: &Txn,
     prefix: &Key,
     position: &Key,
     entries_max: usize,
 ) -> Result<(Entries, Option<Key>)> {
-    let mut cursor = txn.cursor()?;
-    let mut entries = Vec::new();
-    let mut entry = cursor.seek(position)?;
-    while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) {
-        if entries.len() == entries_max {
-            return Ok((entries, Some(Key::table(Table::History).push(&key[1..]))));
-        }
-        entries.push((key.to_vec(), value.to_vec()));
-        entry = cursor.next()?;
-    }
-    Ok((entries, None))
+    let mut found = entries::take(txn, prefix, position, entries_max + 1)?;
+    let next = found.split_off(found.len().min(entries_max));
+    let next = next.first().map(|(key, _)| Key::table(Table::History).push(&key[1..]));
+    Ok((found, next))
 }

@@ -126,17 +126,11 @@ pub(crate) fn mend_watermark(txn: &mut WriteTxn, clock: Epoch) -> Result<()> {
 /// The first decisions of an index, at most `most`.
 fn oldest(txn: &Txn, most: usize) -> Result<Vec<Decided>> {
     let prefix = Key::table(Table::Decision);
-    let mut cursor = txn.cursor()?;
-    let mut entry = cursor.seek(&prefix)?;
     let mut found = Vec::new();
-    while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(&prefix)) {
-        if found.len() == most {
-            break;
-        }
-        let is_committed = matches!(Decision::decode(key, value)?, Decision::Committed(_));
+    for (key, value) in entries::take(txn, &prefix, &prefix, most)? {
+        let is_committed = matches!(Decision::decode(&key, &value)?, Decision::Committed(_));
         let id = key.get(prefix.len()..).and_then(|id| id.try_into().ok());
         found.extend(id.map(|id| Decided { id: CommitId(Uuid(id)), is_committed }));
-        entry = cursor.next()?;
     }
     Ok(found)
 }
@@ -196,7 +190,7 @@ impl OpenPool {
     /// Questions about them and about older ones are answered by "unknown" from then on.
     ///
     /// # Errors
-    /// Those of changing the index.
+    /// Errors of a change of the index.
     pub fn sweep(&self, ids: &[CommitId]) -> Result<()> {
         self.targets.iter().try_for_each(|target| self.sweep_target(target, ids))
     }

@@ -3,6 +3,23 @@ use super::txn::Txn;
 use crate::format::keys::{Key, Table};
 use esker_types::Result;
 
+/// Copies of entries: key and value of each.
+pub(crate) type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The entries under a prefix from key `from` on, at most `entries_max` of them.
+pub(crate) fn take(txn: &Txn, prefix: &[u8], from: &[u8], entries_max: usize) -> Result<Entries> {
+    let mut cursor = txn.cursor()?;
+    let mut entry = cursor.seek(from)?;
+    let mut found = Entries::new();
+    while let Some((key, value)) =
+        entry.filter(|(key, _)| key.starts_with(prefix) && found.len() < entries_max)
+    {
+        found.push((key.to_vec(), value.to_vec()));
+        entry = cursor.next()?;
+    }
+    Ok(found)
+}
+
 /// Visits all entries under a prefix.
 pub(crate) fn each(
     txn: &Txn,

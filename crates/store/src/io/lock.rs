@@ -116,7 +116,7 @@ pub(crate) fn wait_shared(file: &File, byte: u64) -> io::Result<()> {
 }
 
 /// Drops all locks of `file`.
-pub(crate) fn drop_all(file: &File) -> io::Result<()> {
+pub(super) fn drop_all(file: &File) -> io::Result<()> {
     let mut all = request(LockKind::None, 0);
     all.l_len = 0;
     control(file, libc::F_OFD_SETLK, &mut all)

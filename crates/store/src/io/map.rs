@@ -25,7 +25,7 @@ unsafe impl Sync for Map {}
 
 /// Maps `len` bytes of `file` from `offset` on, shared. A mapping with room for huge pages begins at an address at
 /// which the processor can use them.
-pub(crate) fn map(
+pub(super) fn map(
     file: &File,
     offset: u64,
     len: usize,
@@ -95,12 +95,12 @@ impl Map {
     }
 
     /// Maps the first `len` bytes read-only, for a file opened for reading. Writing to it would kill the process.
-    pub(crate) fn to_read(file: &File, len: usize) -> io::Result<Self> {
+    pub(super) fn to_read(file: &File, len: usize) -> io::Result<Self> {
         Ok(Self { base: map(file, 0, len, libc::PROT_READ)?, len })
     }
 
     /// Has the kernel put the bytes at `offset` into huge pages; false if it cannot.
-    pub(crate) fn collapse(&self, offset: u64, len: usize) -> bool {
+    pub(super) fn collapse(&self, offset: u64, len: usize) -> bool {
         /// `MADV_COLLAPSE` of Linux 6.1.
         const COLLAPSE: libc::c_int = 25;
         self.place(offset, len).is_some_and(|place| {
@@ -110,7 +110,7 @@ impl Map {
     }
 
     /// Number of bytes mapped by huge pages, of those that this process has accessed so far.
-    pub(crate) fn huge_bytes(&self) -> io::Result<u64> {
+    pub(super) fn huge_bytes(&self) -> io::Result<u64> {
         let begin = format!("{:x}-", self.base.as_ptr().addr());
         let maps = std::fs::read_to_string("/proc/self/smaps")?;
         let mine = maps.lines().skip_while(|line| !line.starts_with(&begin)).skip(1);

@@ -10,7 +10,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 /// Opens the same file again, with locks of its own. By path, it might be another file by now.
-pub(crate) fn open_again(file: &File, write: bool) -> io::Result<File> {
+pub(super) fn open_again(file: &File, write: bool) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     File::options().read(true).write(write).open(path)
 }

@@ -14,7 +14,7 @@ use esker_types::{Extent, ObjectId, Result};
 use std::sync::atomic::Ordering;
 
 /// Most free pages of the index that a put may take when it is committed: those from the root to a leaf, another leaf for
-/// what a snapshot shows, and some that split.
+/// the old value if a snapshot needs it, and pages that split.
 const PAGES_PER_PUT: u64 = 8;
 
 /// Approximate number of small values in a full write buffer.

@@ -208,7 +208,7 @@ impl<'t> Change<'t> {
 
     /// Sets a key of the data table to an encoded record of this epoch, and retires the one that was there. One that is
     /// not older stays.
-    pub(crate) fn replace_encoded(
+    pub(super) fn replace_encoded(
         &mut self,
         container: ContainerId,
         key: &[u8],
@@ -267,7 +267,7 @@ impl<'t> Change<'t> {
         if let Some((_, newest)) = self.newest_snapshot.filter(|(known, _)| *known == container) {
             return Ok(newest);
         }
-        let newest = crate::shard::snapshots::newest(self.txn, container)?;
+        let newest = super::snapshots::newest(self.txn, container)?;
         self.newest_snapshot = Some((container, newest));
         Ok(newest)
     }
@@ -305,10 +305,10 @@ impl<'t> Change<'t> {
     }
 
     /// Stores how many bytes have become dead.
-    pub(crate) fn settle_dead(&mut self) -> Result<()> {
+    pub(super) fn settle_dead(&mut self) -> Result<()> {
         for (segment, bytes) in std::mem::take(&mut self.dead) {
             let key = Key::table(Table::Segment).push(&segment.to_be_bytes());
-            let before = self.txn.get(&key)?.map_or(0, crate::shard::segment::collect::dead_bytes);
+            let before = self.txn.get(&key)?.map_or(0, super::segment::collect::dead_bytes);
             self.put(&key, &(before + bytes).to_le_bytes())?;
         }
         Ok(())

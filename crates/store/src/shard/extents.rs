@@ -15,14 +15,13 @@ pub(crate) struct Extents<'c, 't> {
 }
 
 /// A copy of an entry of an index.
-pub(crate) struct OwnedRecord {
-    pub(crate) key: Vec<u8>,
-    pub(crate) value: Vec<u8>,
+struct OwnedRecord {
+    key: Vec<u8>,
+    value: Vec<u8>,
 }
 
 impl OwnedRecord {
-    /// It, decoded.
-    pub(crate) fn record(&self) -> Result<Record<'_>> {
+    fn record(&self) -> Result<Record<'_>> {
         Record::decode(&self.key[1..], &self.value)
     }
 }

@@ -120,6 +120,21 @@ impl Target {
         Ok(puts.iter().count())
     }
 
+    /// The process that makes, or made, the last commit, if the read transaction with an id misses that commit.
+    fn owner_of_missed_commit(&self, id: u64) -> Result<Option<ProcessSlot>> {
+        let newest = self.last_commit()?;
+        if newest <= id {
+            return Ok(None);
+        }
+        let (number, process) = self.last_writer();
+        Ok((number == newest).then_some(process))
+    }
+
+    /// Id of the last write transaction, and its process.
+    fn last_writer(&self) -> (u64, ProcessSlot) {
+        writer_of(self.shared().writer().load(Ordering::Acquire))
+    }
+
     /// True if the read transaction with an id misses a commit whose process died in it: the commit is on the medium, but LMDB,
     /// which stores the number of the last one in its lock file, shows it only after somebody takes the write lock. Only
     /// durable pools need to know: a commit of others is acknowledged after it is shown.
@@ -128,23 +143,19 @@ impl Target {
         if !self.is_durable() {
             return Ok(false);
         }
-        let newest = self.index.last_commit()?;
-        if newest <= id {
-            return Ok(false);
-        }
-        let (number, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
-        Ok(number == newest && !self.is_alive(process))
+        Ok(self.owner_of_missed_commit(id)?.is_some_and(|process| !self.is_alive(process)))
     }
 
     /// Shows the last commit, if a process that had this slot before has died in it. Otherwise, the write lock, whose owner may
     /// be stopped, is not taken.
     pub(crate) fn show_commit_of(&self, slot: ProcessSlot) -> Result<()> {
-        let (number, process) = writer_of(self.shared().writer().load(Ordering::Acquire));
-        let newest = self.last_commit()?;
-        let is_shown = self.index.read()?.id() >= newest;
-        match process != slot || number != newest || is_shown || self.control.read_only {
-            true => Ok(()),
-            false => self.begin_bare().map(drop),
+        if self.last_writer().1 != slot || self.control.read_only {
+            return Ok(());
+        }
+        let shown = self.index.read()?.id();
+        match self.owner_of_missed_commit(shown)? == Some(slot) {
+            true => self.begin_bare().map(drop),
+            false => Ok(()),
         }
     }
 
@@ -265,7 +276,7 @@ mod tests {
     use esker_types::info::Durability;
     use std::sync::atomic::Ordering;
 
-    /// What a dead or failed writer leaves in its word delays others, and no more.
+    /// A word that a dead or failed writer leaves delays other writers, and changes nothing else.
     #[test]
     fn a_writer_that_never_commits_holds_nobody_up() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
@@ -297,8 +308,8 @@ mod tests {
     /// Names the pool in which a process of this test is to die.
     const DIE_IN: &str = "ESKER_TEST_DIE_IN";
 
-    /// What is left of a process that is killed in a synced commit, when its meta page is written and LMDB's
-    /// number of the last commit is not.
+    /// Leaves a pool as a process does that is killed in a synced commit, after it has written its meta page and before it
+    /// has written LMDB's number of the last commit.
     fn die_in_a_commit(pool: &std::path::Path) -> ! {
         let pool = Pool::open(pool).unwrap();
         let state = pool.opened().unwrap();

@@ -23,7 +23,7 @@ pub struct OpenPool {
     pub(crate) uses: Mutex<Uses>,
     pub(crate) handles: Mutex<Handles>,
     pub(crate) leases: Leases,
-    /// What was destroyed could not be emptied, because of a commit over several nodes.
+    /// True if the space of destroyed containers or snapshots could not be freed, because of a commit over several nodes.
     pub(crate) is_left_over: AtomicBool,
     /// Decisions about commits over several nodes that it keeps. Tests set fewer than
     /// [`DECISIONS_MAX`](esker_types::limits::DECISIONS_MAX).
