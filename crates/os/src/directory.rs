@@ -80,7 +80,14 @@ pub fn is_unfinished(path: &Path) -> bool {
     name.starts_with(GOING) || name.starts_with(COMING)
 }
 
+/// Removes a directory that another process may be removing as well.
 fn remove_all(directory: &Path, marker: &str) -> io::Result<()> {
+    none_if_gone(remove_content(directory, marker))?;
+    none_if_gone(fs::remove_file(directory.join(marker)))?;
+    none_if_gone(fs::remove_dir(directory))
+}
+
+fn remove_content(directory: &Path, marker: &str) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         if entry.file_name() == marker {
@@ -91,11 +98,10 @@ fn remove_all(directory: &Path, marker: &str) -> io::Result<()> {
             false => fs::remove_file(entry.path()),
         })?;
     }
-    none_if_gone(fs::remove_file(directory.join(marker)))?;
-    none_if_gone(fs::remove_dir(directory))
+    Ok(())
 }
 
-/// Another process may be removing the same directory.
+/// For files and directories that another process may have removed.
 fn none_if_gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
@@ -127,4 +133,43 @@ fn finish(directory: &Path, kind: Kind) {
 
 fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    const KIND: Kind = Kind { marker: "marker", discard: |_| () };
+
+    fn make(path: &Path) {
+        fs::create_dir_all(path.join("inner")).unwrap();
+        for name in ["marker", "one", "inner/two"] {
+            fs::write(path.join(name), name).unwrap();
+        }
+    }
+
+    /// Whoever removes a directory also finishes what others are removing beside it, such as nodes that share a directory.
+    #[test]
+    fn directories_in_one_parent_are_removed_at_a_time() {
+        let parent = std::env::temp_dir().join(format!("esker-os-{}", random_uuid().unwrap()));
+        let together = Barrier::new(8);
+        let rounds = |path: PathBuf| {
+            let one = |_| {
+                make(&path);
+                together.wait();
+                remove(&path, KIND)
+            };
+            (0..500).map(one).filter_map(Result::err).collect::<Vec<_>>()
+        };
+        std::thread::scope(|scope| {
+            let paths = (0..8).map(|number| parent.join(number.to_string()));
+            let removing: Vec<_> = paths.map(|path| scope.spawn(|| rounds(path))).collect();
+            for failed in removing {
+                assert_eq!(failed.join().unwrap(), []);
+            }
+        });
+        assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
+        fs::remove_dir(&parent).unwrap();
+    }
 }

@@ -243,12 +243,14 @@ fn remove_map(pool: &NodesPool) -> Result<()> {
     }
 }
 
-/// An error that names the parts that are left.
+/// An error that names the parts that are left, and why.
 fn left(pool: &NodesPool, destroyed: &[Result<()>]) -> Option<Error> {
     let nodes = pool.map.nodes.iter().zip(destroyed);
     let left: Vec<String> = nodes
-        .filter(|(_, destroyed)| destroyed.is_err())
-        .map(|(node, _)| format!("{} on {}", node.directory.display(), node.name))
+        .filter_map(|(node, destroyed)| Some((node, destroyed.as_ref().err()?)))
+        .map(|(node, why)| {
+            format!("{} on {} ({})", node.directory.display(), node.name, why.message())
+        })
         .collect();
     if left.is_empty() {
         return None;
