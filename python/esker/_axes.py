@@ -1,9 +1,12 @@
 """Axes and grids of datasets, with the names that cfgrib uses."""
 
 import contextlib
+import math
 import re
 
 import numpy as np
+
+from ._fields import section_and_values
 
 # The order of axes. Other axes follow, then the grid.
 _ORDER = ("number", "time", "step", "isobaricInhPa", "level")
@@ -151,10 +154,14 @@ class GridIdentity:
         self._text = _grid_text(about)
         self._sections = {self.section} - {None}
 
-    def check(self, field, first):
-        """Refuse a field on another grid; `first()` is a field on this one."""
-        if field.metadata("md5GridSection") in self._sections:
-            return
+    def values(self, field, first):
+        """Values of a field, read with its grid. Refuses another grid than that of the field `first()`."""
+        section, values = section_and_values(field)
+        if section not in self._sections:
+            self._compare(field, first)
+        return values
+
+    def _compare(self, field, first):
         # The editions of GRIB describe one grid by different sections.
         where = grid(field)
         if not where.same(grid(first())):
@@ -171,6 +178,15 @@ class GridIdentity:
         return ValueError(
             f"{_key_text(other.key)} is on another grid ({other._text}) than {_key_text(self.key)} "
             f"({self._text}): request fields of one grid{such}, or {remedy}"
+        )
+
+
+def expect_size(field, values, shape):
+    """Refuse values of a field that do not fit the shape of a grid."""
+    if values.size != math.prod(shape):
+        text = " x ".join(map(str, shape))
+        raise ValueError(
+            f"{field.key}: {values.size} values do not fit the grid {text}: request one grid at a time"
         )
 
 

@@ -8,6 +8,8 @@ import math
 
 import numpy as np
 
+from ._axes import expect_size
+
 
 class Part:
     """The fields of a request: names with one value each, and axes of the other names.
@@ -103,16 +105,14 @@ class Cube:
             values[place] = self._decoded(field, store)
         return values
 
+    def _values(self, field, store):
+        if self._identity is None:
+            return field.values
+        return self._identity.values(field, lambda: store.retrieve(self._identity.key)[0])
+
     def _decoded(self, field, store):
-        if self._identity is not None:
-            self._identity.check(field, lambda: store.retrieve(self._identity.key)[0])
-        decoded = field.values
-        if decoded.size != math.prod(self._grid):
-            shape = " x ".join(map(str, self._grid))
-            text = (
-                f"{field.key}: {decoded.size} values do not fit the grid {shape}: request one grid at a time"
-            )
-            raise ValueError(text)
+        decoded = self._values(field, store)
+        expect_size(field, decoded, self._grid)
         if not math.isnan(self.fill):
             decoded[np.isnan(decoded)] = self.fill
         return decoded.reshape(self._grid)

@@ -17,6 +17,12 @@ def _numbers(field, key):
     return _numpy().frombuffer(field._numbers(key), dtype="float64")
 
 
+def section_and_values(field):
+    """The checksum of the section that describes its grid, and its values, of one read of the message."""
+    section, numbers = field._section_and_values()
+    return section, _numpy().frombuffer(numbers, dtype="float64")
+
+
 def _values(self):
     """Its values, decoded by ecCodes, in the order of the message and in the unit of its parameter.
 

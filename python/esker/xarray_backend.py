@@ -16,7 +16,7 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from . import FieldStore, Pool
-from ._axes import Axis, by_grid, grid, level_name, number, step, time, union
+from ._axes import Axis, by_grid, expect_size, grid, level_name, number, step, time, union
 from ._described import Described
 from .errors import Error, NotFound
 
@@ -46,13 +46,8 @@ class FieldArray(BackendArray):
         return values
 
     def _values(self, field):
-        self.identity.check(field, lambda: self.first)
-        values = field.values
-        if values.size != int(np.prod(self.grid_shape)):
-            shape = " x ".join(map(str, self.grid_shape))
-            raise ValueError(
-                f"{field.key}: {values.size} values do not fit the grid {shape}: request one grid at a time"
-            )
+        values = self.identity.values(field, lambda: self.first)
+        expect_size(field, values, self.grid_shape)
         return values
 
 

@@ -129,6 +129,23 @@ impl Field {
         grib::shown(py, &numbers)
     }
 
+    /// The checksum of the section that describes its grid, None if there is none, and its values as `_numbers` returns them.
+    /// The message is read once.
+    fn _section_and_values<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Option<String>, Bound<'py, PyByteArray>)> {
+        let names = ["md5GridSection".to_owned()];
+        let (section, numbers) = call(py, || {
+            let message = self.field.read()?;
+            Ok((
+                grib::metadata(&message, &names)?.pop().flatten(),
+                grib::numbers(&message, "values")?,
+            ))
+        })?;
+        Ok((section, grib::shown(py, &numbers)?))
+    }
+
     /// Metadata of the message from ecCodes: a text for one name, a dict for several; None for keys that the message
     /// does not have. Names are ecCodes keys, such as "shortName" or "gridType".
     #[pyo3(signature = (*names))]
