@@ -181,6 +181,11 @@ class GridIdentity:
         )
 
 
+def grid_identity(field):
+    """What identifies the grid of a field."""
+    return GridIdentity(field, field.metadata(*_GRID))
+
+
 def expect_size(field, values, shape):
     """Refuse values of a field that do not fit the shape of a grid."""
     if values.size != math.prod(shape):

@@ -33,6 +33,7 @@ class Fields(CubeStore):
         """Look up the axes of the request, and decode one field of each parameter."""
         opened = store if isinstance(store, FieldStore) else FieldStore(store.removeprefix("esker://"), "r")
         layout = _layout(opened, _listed(opened, request), chunks or {})
+        opened._expect_each_value(request or {})
         super().__init__(opened, layout.written(), layout.cubes)
 
 

@@ -105,6 +105,8 @@ def _found(source, request):
     if not len(found):
         store.retrieve(wanted)
         raise NotFound(2, f"{source}: the store has no fields")
+    if found.missing:
+        store._expect_each_value(wanted)
     return found
 
 

@@ -22,6 +22,7 @@ from typing import Union
 from ._optional import missing
 
 try:
+    from ._axes import grid_identity
     from ._cube import Cube, Part
     from ._zarr_cubes import CubeStore, Layout
 except ImportError as error:
@@ -152,7 +153,10 @@ class SimpleStoreBuilder:
         """Build the store. The grid is that of the first field that exists."""
         axes, parts = self._axes(), [self._part(*given) for given in self._given]
         lengths = [axis.length(values) for axis, values in zip(axes, self._shape(parts))]
-        cube = Cube(parts, lengths, [self._points(parts)], along=self._along or 0, fill=self._fill)
+        first = self._first(parts)
+        identity = grid_identity(first)
+        points = [len(first.values)]
+        cube = Cube(parts, lengths, points, along=self._along or 0, fill=self._fill, identity=identity)
         layout = Layout()
         layout.add_cube("", cube, [*("_".join(axis.keys) for axis in axes), "values"], fill=self._fill)
         return CubeStore(self._fields, layout.written(), layout.cubes)
@@ -171,11 +175,11 @@ class SimpleStoreBuilder:
             whole[self._along] += shape[self._along]
         return whole
 
-    def _points(self, parts):
-        """Number of values of the first field that exists."""
+    def _first(self, parts):
+        """The first field that exists."""
         for part in parts:
             for one in part.requests():
                 found = self._fields.retrieve(one, partial=True)
                 if len(found):
-                    return len(found[0].values)
+                    return found[0]
         raise Z3fdbError("the store has no field of the view, and the size of its grid is unknown")

@@ -66,6 +66,19 @@ def test_missing_fields_are_nan(shared):
     assert not numpy.isnan(found.t.isel(step=1)).any()
 
 
+def test_a_listed_value_that_no_field_has_is_named(shared):
+    for at in ((0, 850), (6, 850), (6, 500)):
+        shared.archive(level(*at)[0])
+    shared.flush()
+    whole = dict(shared.list()[0].key) | {"step": [0, 6, 12], "levelist": [850, 500]}
+    for request in ({"step": [0, 6, 12]}, whole):
+        for opened in (xarray.open_dataset, esker.open_datasets):
+            with pytest.raises(KeyError, match=r"no field of the request has step=12: .*expect=any"):
+                opened(shared, request=request)
+        found = xarray.open_dataset(shared, request={**request, "expect": "any"})
+        assert found.t.shape == (2, 2, NJ, NI) and numpy.isnan(found.t.values).any()
+
+
 def test_fields_with_different_axes_are_an_error_that_names_the_axis(shared):
     for member in (1, 2):
         shared.archive(level(0, 850, member)[0])

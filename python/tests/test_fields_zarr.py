@@ -353,3 +353,20 @@ def test_fields_on_another_grid_of_the_same_shape_are_refused(shared, other):
     with pytest.raises(ValueError, match=r"step=6.* is on another grid .*such as step=0, or .*open_datasets"):
         array[1]
     assert Fields(shared, {"step": 6})
+    builder = SimpleStoreBuilder(shared.name)
+    axes = [AxisDefinition(["step"], Chunking.SINGLE_VALUE)]
+    builder.add_part(shared.list()[0].key | {"step": [0, 6]}, axes, ExtractorType.GRIB)
+    view = zarr.open_array(pickle.loads(pickle.dumps(builder.build())), mode="r")
+    assert view[0].shape == (NJ * NI,)
+    with pytest.raises(ValueError, match=r"step=6.* is on another grid .*such as step=0"):
+        view[1]
+
+
+def test_a_listed_value_that_no_field_has_is_named(shared):
+    for at in ((0, 850), (6, 850), (6, 500)):
+        shared.archive(level(*at)[0])
+    shared.flush()
+    with pytest.raises(KeyError, match=r"no field of the request has step=12: .*expect=any"):
+        Fields(shared, {"step": [0, 6, 12]})
+    for request in ({"step": [0, 6]}, {"step": [0, 6, 12], "expect": "any"}):
+        assert zarr.open_group(Fields(shared, request), mode="r")["t"].shape == (2, 2, NJ, NI)

@@ -120,10 +120,23 @@ fn each_listed_value_is_found_or_named_as_missing() {
         assert!(retrieve(&format!("{request},expect=any")).is_ok(), "{request}");
         let found = store.find(&select(&store, request)).unwrap();
         assert!(found.missing_count > 0 && !found.missing.is_empty(), "{request}");
+        let refused = store.expect_each_value(&select(&store, request)).unwrap_err();
+        assert_eq!(refused, error, "{request}");
+        store.expect_each_value(&select(&store, &format!("{request},expect=any"))).unwrap();
     }
     for (request, count) in [("step=0/24", 3), ("levelist=500.0/1000", 3), ("step=24,param=t", 1)] {
         assert_eq!(retrieve(request).unwrap().len(), count, "{request}");
+        store.expect_each_value(&select(&store, request)).unwrap();
     }
+    // Of all names: combinations may be missing.
+    let whole =
+        "class=od,expver=0001,stream=oper,date=20240610,time=0000,type=fc,levtype=pl,param=130";
+    store
+        .expect_each_value(&select(&store, &format!("{whole},step=0/24,levelist=500/1000")))
+        .unwrap();
+    let steps = format!("{whole},step=0/6/24,levelist=500/1000");
+    let refused = store.expect_each_value(&select(&store, &steps)).unwrap_err();
+    assert!(refused.to_string().contains("step=6:"), "{refused}");
 }
 
 /// A schema by which the same name is a date in one database and a month in another.

@@ -264,6 +264,12 @@ impl FieldStore {
         Ok(Fields::new(slf, found))
     }
 
+    /// Raises NotFound if the request lists a value that no field has, unless it says `expect=any`.
+    fn _expect_each_value(slf: &Bound<'_, Self>, request: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (py, store, wanted) = asked(slf, Some(request))?;
+        call(py, || wanted.each(&store, |selection| store.expect_each_value(selection)).map(drop))
+    }
+
     /// The fields that match a request, sorted by key; without a request, all fields. With `masked`, those that later
     /// fields replaced.
     #[pyo3(signature = (request = None, *, masked = false))]

@@ -1,5 +1,6 @@
 //! What a request selects.
 use super::invalid;
+use crate::axes::Axes;
 use crate::key::Key;
 use crate::kinds::{KeyType, Rank};
 use crate::limits::{COMBINATIONS_MAX, KEY_BYTES_MAX};
@@ -224,13 +225,26 @@ impl Selection {
                 found.insert(key.get(&wanted.name).unwrap_or(ABSENT));
             }
         }
-        let lacking = listed.iter().flat_map(|(wanted, found)| {
-            let values = wanted.values.iter().flatten();
-            values.filter(|value| !self.is_among(wanted, value, found)).map(|value| {
-                let mut pair = Key::new();
-                pair.push(&wanted.name, value);
-                pair
-            })
+        listed.iter().flat_map(|(wanted, found)| self.lacking(wanted, found)).collect()
+    }
+
+    /// As [`Selection::unmatched`], for fields with these values, of which the empty one is the absence of a name.
+    pub(crate) fn unmatched_by(&self, axes: &Axes) -> Vec<Key> {
+        let lacking = |wanted: &Wanted| {
+            let values = axes.values(&wanted.name);
+            let found = values.map(|value| if value.is_empty() { ABSENT } else { value }).collect();
+            self.lacking(wanted, &found)
+        };
+        self.wanted.iter().flat_map(lacking).collect()
+    }
+
+    /// The listed values of a name that are not found, each as a key of one pair.
+    fn lacking(&self, wanted: &Wanted, found: &HashSet<&str>) -> Vec<Key> {
+        let values = wanted.values.iter().flatten();
+        let lacking = values.filter(|value| !self.is_among(wanted, value, found)).map(|value| {
+            let mut pair = Key::new();
+            pair.push(&wanted.name, value);
+            pair
         });
         lacking.collect()
     }

@@ -82,6 +82,22 @@ impl FieldStore {
         }
     }
 
+    /// Refuses a request that lists a value that no field has, unless it says `expect=any`. Combinations may be missing,
+    /// as in an array of fields.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]: the message names the values. Errors of the backend.
+    pub fn expect_each_value(&self, selection: &Selection) -> Result<()> {
+        if selection.expects_any() {
+            return Ok(());
+        }
+        let lacking = selection.unmatched_by(&self.axes_with_empty(&selection.with_ranges())?);
+        match lacking.len() as u64 {
+            0 => Ok(()),
+            count => Err(unmatched(&lacking[..lacking.len().min(MISSING_NAMED)], count)),
+        }
+    }
+
     /// The field of one key.
     ///
     /// # Errors
