@@ -20,6 +20,9 @@
 
 static int checked, wrong;
 
+/** A user who is not root. */
+#define NOBODY 65534
+
 /** One check: the call fails with this errno. */
 #define FAILS(expected, call)                                                                      \
 	do {                                                                                       \
@@ -547,6 +550,45 @@ set_ids_go_with_a_write(void)
 	WORKS(close(fd));
 }
 
+/** The mode of a file with set-id bits after another user changed it by a step. */
+static mode_t
+mode_after(int step, int from)
+{
+	int     fd;
+	off_t   at = 0;
+
+	WORKS(chmod("set-id", 06777));
+	WORKS(seteuid(NOBODY));
+	WORKS(fd = open("set-id", step == 0 ? O_WRONLY | O_TRUNC : O_WRONLY));
+	if (step == 1)
+		WORKS(ftruncate(fd, 100));
+	if (step == 2)
+		WORKS(fallocate(fd, 0, 0, 200));
+	if (step == 3)
+		HOLDS(copy_file_range(from, &at, fd, NULL, 1, 0) == 1);
+	WORKS(close(fd));
+	WORKS(seteuid(0));
+	return stat_of("set-id").st_mode & 07777;
+}
+
+static void
+set_ids_go_with_each_change(void)
+{
+	const char *without = getenv("WITHOUT");
+
+	if (geteuid() || (without && !strcmp(without, "set_ids")))
+		return;
+	int fd = make("set-id", O_TRUNC, 0777), from = make("from", O_TRUNC, 0644);
+
+	WORKS(write(from, "x", 1));
+	for (int step = 0; step < 4; step++)
+		HOLDS(mode_after(step, from) == 0777);
+	WORKS(close(fd));
+	WORKS(close(from));
+	WORKS(unlink("set-id"));
+	WORKS(unlink("from"));
+}
+
 static void
 removed_directories_stay_empty(void)
 {
@@ -692,6 +734,7 @@ main(int argc, char **argv)
 	    modes_and_owners,
 	    removed_files_live_on,
 	    set_ids_go_with_a_write,
+	    set_ids_go_with_each_change,
 	    removed_directories_stay_empty,
 	    names_move_with_what_they_name,
 	    listings_tell_what_stat_tells,

@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d /dev/shm/esker-posix.XXXXXX)
 mount=$work/mount
 trap '"$ESKER" umount "$mount" >/dev/null 2>&1; rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0 seed=${ESKER_SEED:-1}
+others=() passed=0 failed=0 skipped=0 seed=${ESKER_SEED:-1}
 
 # check WHAT COMMAND...: reports the result, with the output if the command failed.
 check() {
@@ -48,21 +48,24 @@ on() {
 
 way() {
     case $1 in
-        memory) mkdir "$work/plain" && on memory "$work/plain" ;;
+        memory) mkdir "$work/plain" && on memory "$work/plain" && check "memory: pages" "$work/pages" "$work/plain" ;;
         run) WITHOUT=set_ids on run /esker "$ESKER" run "esker:$work/pool/tree" -- ;;
         container) WITHOUT=set_ids on container /esker "$ESKER" run "$ESKER_POSIX_CONTAINER" -- ;;
         mount)
             [ -w /dev/fuse ] || { skip "mount: /dev/fuse is missing" && return; }
             command -v fusermount3 >/dev/null || { skip "mount: fusermount3 is missing" && return; }
-            mkdir "$mount" && check "mount" "$ESKER" mount "esker:$work/pool/tree" "$mount" || return
+            # Root becomes other users on it.
+            [ "$(id -u)" != 0 ] || others=(--allow-other)
+            mkdir "$mount" && check "mount" "$ESKER" mount "esker:$work/pool/tree" "$mount" "${others[@]}" || return
             on mount "$mount"
+            check "mount: pages" "$work/pages" "$mount"
             ;;
         *) echo "no such way: $1" >&2 && exit 2 ;;
     esac
 }
 
-for program in errnos fsx; do
-    "${CC:-cc}" -std=gnu11 -O1 -g -Wall -Wextra -Werror -o "$work/$program" "$here/$program.c" || exit 1
+for program in errnos fsx pages; do
+    "${CC:-cc}" -std=gnu11 -O1 -g -Wall -Wextra -Werror -pthread -o "$work/$program" "$here/$program.c" || exit 1
 done
 "$ESKER" pool create pool --dir "$work" --size 512M >/dev/null || exit 1
 "$ESKER" cont create "esker:$work/pool" tree --type posix >/dev/null || exit 1

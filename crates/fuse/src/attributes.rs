@@ -73,6 +73,11 @@ impl Served {
         self.attributes(inode.number())
     }
 
+    /// The content of a file was changed other than by a write.
+    pub(crate) fn changed(&self, number: u64, by_user: bool) -> Answer<()> {
+        if by_user { self.drop_set_ids(&*self.inode(number)?) } else { Ok(()) }
+    }
+
     /// Clears the set-id bits of a file when a user writes to it who may not keep them.
     pub(crate) fn drop_set_ids(&self, inode: &Inode) -> Answer<()> {
         let mode = without_set_ids(&self.attr_of(inode)?);
@@ -80,6 +85,7 @@ impl Served {
             let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
             of_number(stored(inode, &set))?;
             inode.see_again();
+            self.dropper.drop_attributes(inode.number());
         }
         Ok(())
     }

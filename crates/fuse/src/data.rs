@@ -3,6 +3,8 @@ use crate::answer::{Answer, of_number};
 use crate::attributes::SET_IDS;
 use crate::inodes::Inode;
 use crate::limits::{COPY_BYTES_MAX, REQUEST_BYTES_MAX};
+use crate::options::Cache;
+use crate::passing::Passage;
 use crate::served::Served;
 use dfs::File;
 use fuser::{Errno, WriteFlags};
@@ -26,6 +28,30 @@ pub(crate) struct Written<'a> {
     pub(crate) data: &'a [u8],
     pub(crate) how: WriteFlags,
     pub(crate) flags: i32,
+    /// It passes the kernel's pages.
+    pub(crate) passes: bool,
+}
+
+impl Written<'_> {
+    /// Writes back what programs stored in pages, except what writes that pass the pages bring.
+    fn around_passing(&self, inode: &Inode, file: &File) -> Answer<()> {
+        let range = self.offset..self.offset + self.data.len() as u64;
+        inode.passing.around(range, |part| {
+            let data = (part.start - self.offset) as usize..(part.end - self.offset) as usize;
+            Ok(file.write_at(part.start, &self.data[data]).map(drop)?)
+        })
+    }
+
+    fn past_pages(&self, inode: &Arc<Inode>, file: &File) -> Answer<Option<Passage>> {
+        let len = self.data.len() as u64;
+        if has(self.flags, OFlags::APPEND) {
+            let start = file.append(self.data)?;
+            return Ok(Passage::begin(inode, start..start + len).if_filled());
+        }
+        let passage = Passage::begin(inode, self.offset..self.offset + len);
+        file.write_at(self.offset, self.data)?;
+        Ok(passage.if_filled())
+    }
 }
 
 /// A range to copy.
@@ -36,24 +62,41 @@ pub(crate) struct Copy {
 }
 
 impl Served {
+    /// Opens a file, for the first or another time, and truncates it if `flags` say so. `by_user` is false for root, who
+    /// may keep set-id bits.
+    pub(crate) fn open(&self, inode: &Inode, flags: i32, by_user: bool) -> Answer<Arc<File>> {
+        let file = inode.open()?;
+        if has(flags, OFlags::TRUNC) {
+            let keeps_set_ids = |()| if by_user { self.drop_set_ids(inode) } else { Ok(()) };
+            let truncated = of_number(file.set_len(0)).and_then(keeps_set_ids);
+            truncated.inspect_err(|_| inode.unopen())?;
+        }
+        Ok(file)
+    }
+
     /// Passes the bytes read to `send`.
     pub(crate) fn read(
         &self,
         (number, handle): (u64, u64),
-        offset: u64,
-        len: u32,
+        (offset, len): (u64, u32),
+        into_pages: bool,
         send: impl FnOnce(Answer<&[u8]>),
     ) {
         with_buffer(len as usize, |buffer| {
             let read = self.inode(number).and_then(|inode| {
-                let file = inode.read_by(handle, u64::from(len)).ok_or(Errno::EBADF)?;
+                let file = inode.read_by(handle, u64::from(len), into_pages).ok_or(Errno::EBADF)?;
                 Ok(file.read_at(offset, buffer)?)
             });
             send(read.map(|len| &buffer[..len]));
         });
     }
 
-    pub(crate) fn write(&self, (number, handle): (u64, u64), written: &Written<'_>) -> Answer<u32> {
+    /// Returns the passage of a write past pages that the kernel may have read meanwhile: it is to be ended by dropping them.
+    pub(crate) fn write(
+        &self,
+        (number, handle): (u64, u64),
+        written: &Written<'_>,
+    ) -> Answer<Option<Passage>> {
         let inode = self.inode(number)?;
         let len = written.data.len() as u64;
         let file = inode.written_by(handle, len).ok_or(Errno::EBADF)?;
@@ -62,12 +105,16 @@ impl Served {
             self.drop_set_ids(&inode)?;
         }
         // Writes from the kernel's cache already have their offset.
-        let cached = written.how.contains(WriteFlags::FUSE_WRITE_CACHE);
-        match has(written.flags, OFlags::APPEND) && !cached {
-            true => file.append(written.data).map(drop)?,
-            false => file.write_at(written.offset, written.data).map(drop)?,
+        let from_pages = written.how.contains(WriteFlags::FUSE_WRITE_CACHE);
+        match from_pages {
+            true if self.cache != Cache::Writeback => {
+                written.around_passing(&inode, &file).map(|()| None)
+            }
+            false if has(written.flags, OFlags::APPEND) || written.passes => {
+                written.past_pages(&inode, &file)
+            }
+            _ => Ok(file.write_at(written.offset, written.data).map(|_| None)?),
         }
-        Ok(written.data.len() as u32)
     }
 
     /// The offset at which data or a hole begins.
@@ -123,15 +170,6 @@ impl Served {
     fn open_file(&self, number: u64) -> Answer<Arc<File>> {
         self.inode(number)?.file().ok_or(Errno::EBADF.into())
     }
-}
-
-/// Opens a file, for the first or another time, and truncates it if `flags` say so.
-pub(crate) fn open(inode: &Inode, flags: i32) -> Answer<Arc<File>> {
-    let file = inode.open()?;
-    if has(flags, OFlags::TRUNC) {
-        file.set_len(0).inspect_err(|_| inode.unopen())?;
-    }
-    Ok(file)
 }
 
 pub(crate) fn has(flags: i32, wanted: OFlags) -> bool {

@@ -1,7 +1,7 @@
 //! The requests of the kernel, one method each, passed on to the modules that answer them.
 use crate::answer::Refusal;
 use crate::attributes::{Wanted, wanted_time};
-use crate::data::{self, Copy, Written};
+use crate::data::{Copy, Written};
 use crate::limits::{BACKGROUND_MAX, REQUEST_BYTES_MAX};
 use crate::names::New;
 use crate::options::Cache;
@@ -72,7 +72,7 @@ impl Filesystem for Served {
         let mode = mode.map(|mode| mode & dfs::MODE_MASK);
         let mtime = mtime.map(wanted_time);
         let set = SetAttr { mode, uid, gid, size, mtime, ..SetAttr::default() };
-        let wanted = Wanted { set, by_user: request.uid() != 0 };
+        let wanted = Wanted { set, by_user: by_user(request) };
         self.attr(reply, self.set_attributes(ino.0, wanted));
     }
 
@@ -146,9 +146,9 @@ impl Filesystem for Served {
         done(reply, Served::rename(self, from, to, flags));
     }
 
-    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let opened = self.inode(ino.0).and_then(|inode| {
-            let file = data::open(&inode, flags.0)?;
+            let file = Served::open(self, &inode, flags.0, by_user(request))?;
             Ok(self.handle(&inode, &file, flags.0))
         });
         match opened {
@@ -184,10 +184,12 @@ impl Filesystem for Served {
         offset: u64,
         size: u32,
         _: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        Served::read(self, (ino.0, fh.0), offset, size, |read| match read {
+        // The kernel names an owner for a program that reads past the pages.
+        let into_pages = owner.is_none();
+        Served::read(self, (ino.0, fh.0), (offset, size), into_pages, |read| match read {
             Ok(bytes) => reply.data(bytes),
             Err(Refusal(errno)) => reply.error(errno),
         });
@@ -202,11 +204,16 @@ impl Filesystem for Served {
         data: &[u8],
         how: WriteFlags,
         flags: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let request = Written { offset, data, how, flags: flags.0 };
-        written(reply, Served::write(self, (ino.0, fh.0), &request));
+        let len = data.len() as u32;
+        let request = Written { offset, data, how, flags: flags.0, passes: owner.is_some() };
+        match Served::write(self, (ino.0, fh.0), &request) {
+            Ok(None) => reply.written(len),
+            Ok(Some(passage)) => self.dropper.end(passage, move || reply.written(len)),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
     }
 
     fn release(
@@ -308,7 +315,7 @@ impl Filesystem for Served {
 
     fn fallocate(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -316,7 +323,8 @@ impl Filesystem for Served {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        done(reply, self.allocate(ino.0, offset, length, mode));
+        let allocated = self.allocate(ino.0, offset, length, mode);
+        done(reply, allocated.and_then(|()| self.changed(ino.0, by_user(request))));
     }
 
     fn lseek(
@@ -336,7 +344,7 @@ impl Filesystem for Served {
 
     fn copy_file_range(
         &self,
-        _: &Request,
+        request: &Request,
         ino_in: INodeNo,
         _: FileHandle,
         offset_in: u64,
@@ -348,6 +356,12 @@ impl Filesystem for Served {
         reply: ReplyWrite,
     ) {
         let copy = Copy { from: (ino_in.0, offset_in), to: (ino_out.0, offset_out), len };
-        written(reply, self.copy(&copy));
+        let changed = |count| self.changed(ino_out.0, by_user(request)).map(|()| count);
+        written(reply, self.copy(&copy).and_then(changed));
     }
+}
+
+/// Root may keep set-id bits. The kernel tells for writes whether a process may, but not for opens.
+fn by_user(request: &Request) -> bool {
+    request.uid() != 0
 }

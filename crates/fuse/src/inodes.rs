@@ -1,6 +1,7 @@
 //! The inodes that the kernel knows by number, until it forgets them.
 use crate::answer::{Answer, of_number};
 use crate::pages::Pages;
+use crate::passing::Passing;
 use dfs::{Attr, File, Node, Open, SetAttr};
 use esker::types::ObjectId;
 use fuser::Errno;
@@ -22,6 +23,8 @@ struct Known {
 /// A file, directory or symbolic link that the kernel knows.
 pub(crate) struct Inode {
     number: u64,
+    /// Writes that pass the kernel's pages of it.
+    pub(crate) passing: Passing,
     state: Mutex<InodeState>,
 }
 
@@ -99,6 +102,7 @@ impl Inode {
     fn new(number: u64, node: Node) -> Self {
         Self {
             number,
+            passing: Passing::default(),
             state: Mutex::new(InodeState {
                 node,
                 file: None,
@@ -160,9 +164,12 @@ impl Inode {
         Ok(file)
     }
 
-    /// The open file, of which so many bytes are read through a handle.
-    pub(crate) fn read_by(&self, handle: u64, bytes: u64) -> Option<Arc<File>> {
+    /// The open file, of which so many bytes are read through a handle, `into_pages` of the kernel or not.
+    pub(crate) fn read_by(&self, handle: u64, bytes: u64, into_pages: bool) -> Option<Arc<File>> {
         let mut state = self.state();
+        if into_pages {
+            state.pages.fill();
+        }
         state.pages.used(handle);
         state.pages.note_read(bytes);
         state.file.clone()

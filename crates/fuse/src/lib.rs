@@ -16,6 +16,7 @@ mod mount;
 mod names;
 mod options;
 mod pages;
+mod passing;
 mod served;
 mod table;
 mod unmount;

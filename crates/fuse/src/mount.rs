@@ -1,6 +1,7 @@
 //! A mounted file system, from mounting to unmounting.
 use crate::limits::{READ_AHEAD_BYTES, THREADS_MAX};
 use crate::options::Options;
+use crate::passing::Dropper;
 use crate::served::Served;
 use crate::unmount::{When, detach};
 use dfs::Dfs;
@@ -35,8 +36,10 @@ impl Mount {
     pub fn new(dfs: Dfs, dir: &Path, options: &Options) -> Result<Self> {
         check(dir, options)?;
         let read_only = dfs.is_read_only();
-        let served = Served::new(dfs.clone(), options.cache, options.snapshot);
+        let (dropper, to_drop) = Dropper::new();
+        let served = Served::new(dfs.clone(), options.cache, options.snapshot, dropper);
         let session = start(served, dir, &config(options, read_only))?;
+        to_drop.start(session.notifier());
         Ok(Self { session, dfs, dir: absolute(dir)? })
     }
 

@@ -1,7 +1,7 @@
 //! Requests on names: lookup, create, remove and rename.
 use crate::answer::{Answer, of_number};
 use crate::attributes::{SET_GROUP, shown};
-use crate::data::{has, open};
+use crate::data::has;
 use crate::served::Served;
 use dfs::{Create, Kind, Node, RenameMode};
 use esker::types::ErrorKind;
@@ -48,12 +48,12 @@ impl Served {
         new: New,
         flags: i32,
     ) -> Answer<(FileAttr, (u64, FopenFlags))> {
-        let dir = self.inode(parent)?.node();
+        let (dir, by_user) = (self.inode(parent)?.node(), new.uid != 0);
         let exclusive = has(flags, OFlags::EXCL);
         let create = Create { exclusive, open: true, ..new.within(&dir, Kind::File) };
         let node = dir.create(name, &create)?;
         let inode = self.inodes.tell(node.clone());
-        let opened = open(&inode, flags).and_then(|file| {
+        let opened = Served::open(self, &inode, flags, by_user).and_then(|file| {
             let attr = node.attr_as_found().inspect_err(|_| inode.unopen())?;
             Ok((shown(inode.number(), &attr), self.handle(&inode, &file, flags)))
         });

@@ -14,6 +14,8 @@ pub(crate) struct Pages<V = Version> {
     dropping: Option<u64>,
     /// Handles that write past the pages.
     writers: Vec<u64>,
+    /// The kernel has read some since a first handle began to write past them.
+    filled: bool,
     written: Traffic,
     /// Since it was last written.
     read: Traffic,
@@ -39,9 +41,9 @@ impl Traffic {
 
 impl<V> Default for Pages<V> {
     fn default() -> Self {
-        let (version, dropping, writers) = (None, None, Vec::new());
+        let (version, dropping, writers, filled) = (None, None, Vec::new(), false);
         let (written, read) = (Traffic::default(), Traffic::default());
-        Self { version, dropping, writers, written, read }
+        Self { version, dropping, writers, filled, written, read }
     }
 }
 
@@ -61,6 +63,21 @@ impl<V> Pages<V> {
         self.version = now();
         self.dropping = Some(handle);
         false
+    }
+
+    /// An open drops the pages. If others write past them, a read that it does not wait for may fill some again.
+    pub(crate) fn open_drops(&mut self) {
+        self.filled &= self.are_passed();
+    }
+
+    /// The kernel reads bytes into pages.
+    pub(crate) fn fill(&mut self) {
+        self.filled = true;
+    }
+
+    /// True if the kernel may have read pages while something wrote past them.
+    pub(crate) fn are_filled(&self) -> bool {
+        self.filled
     }
 
     /// A handle writes past the pages until it is closed.

@@ -5,6 +5,7 @@ use crate::directory::Listings;
 use crate::inodes::{Inode, Inodes};
 use crate::limits::{FRESH, FRESH_SNAPSHOT};
 use crate::options::Cache;
+use crate::passing::Dropper;
 use dfs::{Dfs, File, Version};
 use fuser::{
     Errno, FileAttr, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyWrite,
@@ -30,16 +31,18 @@ pub(crate) struct Served {
     pub(crate) fresh: Duration,
     /// The kernel maps files that bypass its cache (Linux 6.6).
     pub(crate) maps_direct: bool,
+    /// Drops pages that a write has passed.
+    pub(crate) dropper: Dropper,
     /// Number of the next handle.
     handles: AtomicU64,
 }
 
 impl Served {
-    pub(crate) fn new(dfs: Dfs, cache: Cache, still: bool) -> Self {
+    pub(crate) fn new(dfs: Dfs, cache: Cache, still: bool, dropper: Dropper) -> Self {
         let inodes = Inodes::new(dfs.root());
         let fresh = if still { FRESH_SNAPSHOT } else { FRESH };
         let (listings, handles) = (Listings::default(), AtomicU64::new(1));
-        Self { dfs, inodes, listings, cache, still, fresh, maps_direct: false, handles }
+        Self { dfs, inodes, listings, cache, still, fresh, maps_direct: false, dropper, handles }
     }
 
     pub(crate) fn inode(&self, number: u64) -> Answer<Arc<Inode>> {
@@ -55,9 +58,14 @@ impl Served {
         let now = || file.version().unwrap_or(None);
         let keep = || inode.with_pages(|pages| pages.keep(handle, holds, now));
         let kept = always || !direct && keep();
-        if direct && may_write(flags) {
-            inode.with_pages(|pages| pages.write_past(handle));
-        }
+        inode.with_pages(|pages| {
+            if !kept {
+                pages.open_drops();
+            }
+            if direct && may_write(flags) {
+                pages.write_past(handle);
+            }
+        });
         let mut treatment = FopenFlags::empty();
         treatment.set(FopenFlags::FOPEN_KEEP_CACHE, kept);
         treatment.set(FopenFlags::FOPEN_DIRECT_IO, direct);
