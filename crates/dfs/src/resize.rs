@@ -1,7 +1,7 @@
 //! Size, holes and allocation of open files.
 use crate::file::File;
 use crate::mount::FsSpace;
-use esker::types::ops::Source;
+use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, Result};
 use esker::{Access, Wait};
 
@@ -109,13 +109,30 @@ impl File {
         }
     }
 
-    /// The offset of the first data at or after `offset` (POSIX: `SEEK_DATA`).
+    /// The offset of the first data at or after `offset` (POSIX: `SEEK_DATA`). The last byte of a file that was extended
+    /// is part of its hole.
     ///
     /// # Errors
     /// [`ErrorKind::PastEnd`] if there is none.
     pub fn seek_data(&self, offset: u64) -> Result<u64> {
-        let found = self.array().next_data(offset, self.node().fs().view()).wait()?;
-        found.ok_or_else(|| past_end(offset))
+        match self.next_data(offset)? {
+            Some(at) if !self.is_end_of_hole(at)? => Ok(at),
+            _ => Err(past_end(offset)),
+        }
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        self.array().next_data(offset, self.node().fs().view()).wait()
+    }
+
+    /// True for the byte that [`File::set_len`] writes, and for one that a program wrote alike: zero, the last one, after a
+    /// hole.
+    fn is_end_of_hole(&self, offset: u64) -> Result<bool> {
+        let (mut last, range) = ([1; 2], [Extent::new(offset, 2)]);
+        let sink = Sink::One(&mut last);
+        let read = self.array().read(&range, sink, self.node().fs().view()).wait()?;
+        let is_last = read.bytes == 1 && last[0] == 0;
+        Ok(is_last && self.next_data(offset.saturating_sub(1))? == Some(offset))
     }
 
     /// The offset of the first hole at or after `offset`; the end of the file counts as a hole

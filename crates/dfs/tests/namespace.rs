@@ -406,6 +406,23 @@ fn files_have_holes() {
 }
 
 #[test]
+fn a_file_that_was_extended_ends_with_a_hole() {
+    let fs = mounted("extended");
+    let file = fs.root().create(b"f", &FILE).unwrap().open(Open::BOTH).unwrap();
+    file.write_at(0, b"data").unwrap();
+    file.set_len(1 << 20).unwrap();
+    assert_eq!(file.seek_data(3).unwrap(), 3);
+    for past in [4, (1 << 20) - 1] {
+        assert_eq!(kind(file.seek_data(past)), ErrorKind::PastEnd);
+    }
+    assert_eq!(file.seek_hole(0).unwrap(), 4);
+    file.write_at((1 << 20) - 2, &[0; 2]).unwrap();
+    assert_eq!(file.seek_data((1 << 20) - 1).unwrap(), (1 << 20) - 1);
+    file.write_at((1 << 20) - 1, b"x").unwrap();
+    assert_eq!(file.seek_data(4).unwrap(), (1 << 20) - 2);
+}
+
+#[test]
 fn holes_may_be_much_longer_than_what_is_stored() {
     let fs = mounted("long-holes");
     let file = fs.root().create(b"f", &FILE).unwrap().open(Open::BOTH).unwrap();
@@ -416,7 +433,7 @@ fn holes_may_be_much_longer_than_what_is_stored() {
     assert_eq!(file.size().unwrap(), 1 << 60);
     assert_eq!(file.seek_data(0).unwrap(), (1 << 50) + 5);
     file.punch(1 << 50, (1 << 60) - (1 << 50)).unwrap();
-    assert_eq!(file.seek_data(0).unwrap(), (1 << 60) - 1);
+    assert_eq!(kind(file.seek_data(0)), ErrorKind::PastEnd);
     assert_eq!(file.size().unwrap(), 1 << 60);
 }
 

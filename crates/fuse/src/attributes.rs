@@ -19,6 +19,8 @@ pub(crate) struct Wanted {
     pub(crate) set: SetAttr,
     /// True if the caller is not root. Truncation by root keeps the set-id bits.
     pub(crate) by_user: bool,
+    /// The caller sets the access time, which is not stored; the change time is now all the same.
+    pub(crate) sets_atime: bool,
 }
 
 impl Served {
@@ -38,7 +40,7 @@ impl Served {
 
     pub(crate) fn set_attributes(&self, number: u64, wanted: Wanted) -> Answer<FileAttr> {
         let inode = self.inode(number)?;
-        let Wanted { mut set, by_user } = wanted;
+        let Wanted { mut set, by_user, sets_atime } = wanted;
         let takes_set_ids =
             set.uid.is_some() || set.gid.is_some() || (set.size.is_some() && by_user);
         if takes_set_ids && set.mode.is_none() {
@@ -49,7 +51,7 @@ impl Served {
             of_number(file.set_len(size))?;
             set.size = None;
         }
-        if set == SetAttr::default() {
+        if set == SetAttr::default() && !sets_atime {
             return self.attributes(number);
         }
         let attr = match stored(&inode, &set) {

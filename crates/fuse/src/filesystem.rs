@@ -59,7 +59,7 @@ impl Filesystem for Served {
         uid: Option<u32>,
         gid: Option<u32>,
         size: Option<u64>,
-        _atime: Option<TimeOrNow>,
+        atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
         _ctime: Option<SystemTime>,
         _: Option<FileHandle>,
@@ -72,7 +72,7 @@ impl Filesystem for Served {
         let mode = mode.map(|mode| mode & dfs::MODE_MASK);
         let mtime = mtime.map(wanted_time);
         let set = SetAttr { mode, uid, gid, size, mtime, ..SetAttr::default() };
-        let wanted = Wanted { set, by_user: by_user(request) };
+        let wanted = Wanted { set, by_user: by_user(request), sets_atime: atime.is_some() };
         self.attr(reply, self.set_attributes(ino.0, wanted));
     }
 
