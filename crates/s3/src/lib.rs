@@ -26,6 +26,7 @@ mod framing;
 mod front;
 mod guard;
 mod host;
+mod ids;
 mod keys;
 pub mod limits;
 mod list;

@@ -34,6 +34,9 @@ pub const LIST_WINDOW: usize = 1024;
 /// Fewest of them, for pages of few keys.
 pub const LIST_WINDOW_MIN: usize = 32;
 
+/// Most runs of object IDs that a listing of a container without files keeps: in decimal order, 20 are read side by side.
+pub const LIST_RUNS: usize = 64;
+
 /// Most objects that one request deletes (S3).
 pub const DELETE_KEYS_MAX: usize = 1000;
 
