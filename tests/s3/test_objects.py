@@ -64,6 +64,8 @@ def test_ranges(s3, bucket):
         end = min(last, len(content) - 1)
         assert got["ContentRange"] == f"bytes {first}-{end}/{len(content)}"
         assert got["ResponseMetadata"]["HTTPStatusCode"] == 206
+        head = s3.head_object(Bucket=bucket, Key="a", Range=f"bytes={first}-{last}")
+        assert head["ResponseMetadata"]["HTTPStatusCode"] == 206
     assert get("bytes=-10")["Body"].read() == content[-10:]
     assert get(f"bytes={MIB}-")["Body"].read() == content[MIB:]
     assert code(get, range=f"bytes={len(content)}-") == "InvalidRange"

@@ -37,6 +37,7 @@ mod multipart;
 mod objects;
 mod offered;
 mod page;
+mod parts;
 mod place;
 mod plain;
 mod put;

@@ -49,6 +49,9 @@ pub const PART_BYTES_MIN: u64 = 5 << 20;
 /// Highest number of a part (S3).
 pub const PARTS_MAX: i32 = 10_000;
 
+/// Most bytes of what is kept of the parts of an object (an extended attribute): sizes, and checksums if there is room.
+pub const PARTS_BYTES_MAX: usize = 64 << 10;
+
 /// Most bytes of user metadata, names and values (S3).
 pub const METADATA_BYTES_MAX: usize = 2048;
 

@@ -138,7 +138,12 @@ impl Service {
         let etag = match Begun::find(&bucket, &place.key, &input.upload_id) {
             Ok(begun) => {
                 let (about, tags) = (begun.upload.about.clone(), begun.upload.tags.clone());
-                begun.complete(&bucket, &Put { place, about, tags, condition }, &chosen, &claims)?
+                begun.complete(
+                    &bucket,
+                    &Put { place, about, tags, condition, parts: None },
+                    &chosen,
+                    &claims,
+                )?
             }
             Err(fault) => completed(&bucket, &place, &input.upload_id, &claims)?.ok_or(fault)?,
         };

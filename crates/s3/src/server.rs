@@ -19,7 +19,9 @@ use crate::timed::{Patience, Timed};
 use esker::Pool;
 use esker::types::{Error, ErrorKind, Result, check_label};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -322,6 +324,12 @@ impl Server {
             Some(error) => refuse(error)?,
             None => answered?,
         };
+        if response.status() == hyper::StatusCode::OK
+            && response.headers().contains_key(CONTENT_RANGE)
+        {
+            // `s3s` says so for a get only.
+            *response.status_mut() = hyper::StatusCode::PARTIAL_CONTENT;
+        }
         let status = response.status().as_u16();
         if status >= 400 {
             name_request(&mut response, &id);

@@ -6,6 +6,7 @@ use crate::copy::copy_range;
 use crate::fault::{Fault, Outcome};
 use crate::find::find;
 use crate::limits::{PART_BYTES_MIN, PARTS_MAX};
+use crate::parts::Parts;
 use crate::place::Place;
 use crate::put::Put;
 use crate::record::{About, RECORD, Record, Stored, Tags};
@@ -48,6 +49,14 @@ pub(crate) struct Part {
     pub(crate) mtime: Time,
     pub(crate) checksum: Stored,
     name: Vec<u8>,
+}
+
+#[cfg(test)]
+impl Part {
+    pub(crate) fn for_test(number: i32, size: u64, checksum: Stored) -> Self {
+        let (etag, mtime, name) = Default::default();
+        Self { number, size, etag, mtime, checksum, name }
+    }
 }
 
 /// A part that an upload is completed with.
@@ -199,6 +208,7 @@ impl Begun {
         let checksum = claims.check(&parts, &sums.finish().checksum)?;
         let mut record = Record::new(self.upload.about.clone(), etag.clone(), size, checksum);
         record.upload = Some(self.id.clone());
+        let put = Put { parts: Some(Parts::new(&parts)), ..put.clone() };
         put.publish(bucket, hidden, &record)?;
         self.abort()?;
         Ok(etag)
