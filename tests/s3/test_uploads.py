@@ -88,6 +88,37 @@ def test_parts_of_a_complete_object(s3, bucket):
     assert "ObjectParts" not in s3.get_object_attributes(**copy, ObjectAttributes=["ObjectParts"])
 
 
+@pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])
+def test_a_completed_upload_has_the_checksum_that_it_was_begun_with(s3, bucket, algorithm):
+    """It is of the content, or of the checksums of the parts; both can be claimed when the upload is completed."""
+    parts, field = parts_of([5 * MIB, 6]), f"Checksum{algorithm}"
+    name = {"Bucket": bucket, "Key": "a"}
+    whole = s3.put_object(**name, Body=b"".join(parts), ChecksumAlgorithm=algorithm)[field]
+    kinds = {"CRC64NVME": ["FULL_OBJECT"], "SHA1": ["COMPOSITE"], "SHA256": ["COMPOSITE"]}
+    for kind in kinds.get(algorithm, ["COMPOSITE", "FULL_OBJECT"]):
+        begun = s3.create_multipart_upload(**name, ChecksumAlgorithm=algorithm, ChecksumType=kind)
+        assert (begun["ChecksumAlgorithm"], begun["ChecksumType"]) == (algorithm, kind)
+        of, done = {**name, "UploadId": begun["UploadId"]}, []
+        for number, part in enumerate(parts, 1):
+            put = s3.upload_part(**of, PartNumber=number, Body=part, ChecksumAlgorithm=algorithm)
+            done.append({"PartNumber": number, "ETag": put["ETag"], field: put[field]})
+        answer = s3.complete_multipart_upload(**of, MultipartUpload={"Parts": done})
+        assert answer[field] == whole if kind == "FULL_OBJECT" else answer[field].endswith("-2")
+        shown = s3.head_object(**name, ChecksumMode="ENABLED")
+        listed = s3.get_object_attributes(**name, ObjectAttributes=["Checksum", "ETag"])
+        assert listed["ETag"] == answer["ETag"].strip('"')
+        for found in answer, shown, listed["Checksum"], s3.complete_multipart_upload(**of, MultipartUpload={"Parts": done}):
+            assert (found[field], found["ChecksumType"]) == (answer[field], kind)
+        assert field not in s3.head_object(**name, ChecksumMode="DISABLED")
+        got = s3.get_object(**name, PartNumber=2, ChecksumMode="ENABLED")
+        assert (got["Body"].read(), got[field], got["ChecksumType"]) == (parts[1], done[1][field], kind)
+    wrong = "COMPOSITE" if algorithm == "CRC64NVME" else "FULL_OBJECT"
+    if wrong not in kinds.get(algorithm, [wrong]):
+        refused = {**name, "ChecksumAlgorithm": algorithm, "ChecksumType": wrong}
+        assert code(s3.create_multipart_upload, **refused) == "InvalidRequest"
+    assert code(s3.create_multipart_upload, **name, ChecksumType="COMPOSITE") == "InvalidRequest"
+
+
 def test_parts_can_be_replaced_and_left_out(s3, bucket):
     """The last upload of a part counts, and only parts that are named."""
     one, two, three = parts_of([5 * MIB, 5 * MIB, 5 * MIB])

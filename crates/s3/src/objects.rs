@@ -204,19 +204,20 @@ impl Seen {
         head: Head,
         condition: &Condition,
         range: Option<Range>,
-        part: Option<i32>,
+        number: Option<i32>,
     ) -> Outcome<Self> {
         let is_wanted = condition.check_read(&head.etag, head.mtime);
         is_wanted.map_err(|fault| with_etag(fault, &head.etag))?;
-        let part = part.map(|part| range_of_part(&head, part)).transpose()?.flatten();
+        let part = number.map(|number| range_of_part(&head, number)).transpose()?.flatten();
         let (range, content_range) = match part {
             Some(part) if part.is_empty() => (part, None),
             Some(part) => (part.clone(), Some(content_range(&part, head.size))),
             None => range_of(range, head.size)?,
         };
-        let checksum = match content_range {
-            None => head.checksum.clone(),
-            Some(_) => Stored::default(),
+        let checksum = match (&head.parts, number, &content_range) {
+            (Some(parts), Some(number), _) => parts.checksum_of(number),
+            (_, _, None) => head.checksum.clone(),
+            (_, _, Some(_)) => Stored::default(),
         };
         Ok(Self { head, checksum, range, content_range })
     }
@@ -227,7 +228,7 @@ macro_rules! seen {
     ($output:ident, $seen:expr, $with_checksum:expr) => {{
         let (seen, about) = (&$seen, &$seen.head.about);
         let checksum = if $with_checksum { seen.checksum.clone() } else { Stored::default() };
-        let is_known = checksum != Stored::default();
+        let kind = about_checksum(&checksum, &seen.head);
         $output {
             accept_ranges: Some("bytes".to_owned()),
             content_length: Some((seen.range.end - seen.range.start) as i64),
@@ -246,11 +247,16 @@ macro_rules! seen {
             checksum_crc64nvme: checksum.crc64nvme,
             checksum_sha1: checksum.sha1,
             checksum_sha256: checksum.sha256,
-            checksum_type: is_known.then(|| ChecksumType::from_static(ChecksumType::FULL_OBJECT)),
+            checksum_type: kind,
             parts_count: seen.head.parts.as_ref().map(|parts| parts.count() as i32),
             ..Default::default()
         }
     }};
+}
+
+/// The type of checksums that are shown: that of the object, also for those of a part.
+fn about_checksum(shown: &Stored, head: &Head) -> Option<ChecksumType> {
+    shown.kind().map(|kind| head.checksum.kind().unwrap_or(kind))
 }
 
 fn wants_checksum(mode: Option<&ChecksumMode>) -> bool {
@@ -389,12 +395,12 @@ impl Service {
         };
         let sums = head.checksum;
         let checksum = Checksum {
+            checksum_type: sums.kind(),
             checksum_crc32: sums.crc32,
             checksum_crc32c: sums.crc32c,
             checksum_crc64nvme: sums.crc64nvme,
             checksum_sha1: sums.sha1,
             checksum_sha256: sums.sha256,
-            ..Default::default()
         };
         Ok(GetObjectAttributesOutput {
             e_tag: asked(ObjectAttributes::ETAG).then(|| strong(head.etag)),

@@ -106,6 +106,12 @@ impl Parts {
         Err(no_part(wanted))
     }
 
+    /// The checksums of a part, as far as they are known.
+    pub(crate) fn checksum_of(&self, wanted: i32) -> Stored {
+        let at = self.each().position(|(number, _)| number == wanted);
+        at.and_then(|at| self.checksums.get(at)).cloned().unwrap_or_default()
+    }
+
     /// At most `count` of them after the part `after`, in the words of `GetObjectAttributes`.
     pub(crate) fn listed(&self, after: i32, count: usize) -> GetObjectAttributesParts {
         let sums = self.checksums.iter().cloned().map(Some).chain(std::iter::repeat(None));
