@@ -11,7 +11,7 @@ use crate::limits::{
 };
 use crate::metered::{Held, Metered};
 use crate::metrics::Metrics;
-use crate::resign::resign;
+use crate::resign::{resign, resign_url};
 use crate::service::Service;
 use crate::signature;
 use crate::sums::Etags;
@@ -292,6 +292,9 @@ impl Server {
         }
         let (method, uri) = (request.method().clone(), request.uri().clone());
         signature::check(&uri, request.headers())?;
+        if let Some(url) = resign_url(&method, &uri, request.headers(), &self.0.keys)? {
+            *request.uri_mut() = url;
+        }
         resign(&method, &uri, request.headers_mut(), &self.0.keys)
     }
 
