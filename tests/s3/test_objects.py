@@ -64,6 +64,8 @@ def test_ranges(s3, bucket):
         end = min(last, len(content) - 1)
         assert got["ContentRange"] == f"bytes {first}-{end}/{len(content)}"
         assert got["ResponseMetadata"]["HTTPStatusCode"] == 206
+        head = s3.head_object(Bucket=bucket, Key="a", Range=f"bytes={first}-{last}")
+        assert head["ResponseMetadata"]["HTTPStatusCode"] == 206
     assert get("bytes=-10")["Body"].read() == content[-10:]
     assert get(f"bytes={MIB}-")["Body"].read() == content[MIB:]
     assert code(get, range=f"bytes={len(content)}-") == "InvalidRange"
@@ -301,6 +303,13 @@ def test_what_is_not_offered_says_so(s3, bucket):
         (s3.get_object, {**one, "VersionId": "1"}),
         (s3.put_object, {**one, "Body": b"", "ServerSideEncryption": "AES256"}),
         (s3.restore_object, one),
+        (s3.put_object, {**one, "Body": b"", "WriteOffsetBytes": 1}),
+        (s3.put_object, {**one, "Body": b"", "ACL": "public-read"}),
+        (s3.put_object, {**one, "Body": b"", "WebsiteRedirectLocation": "/b"}),
+        (s3.put_object, {**one, "Body": b"", "ObjectLockLegalHoldStatus": "ON"}),
+        (s3.get_object, {**one, "ExpectedBucketOwner": "1"}),
+        (s3.delete_object, {**one, "IfMatchSize": 1}),
+        (s3.create_bucket, {"Bucket": "locked", "ObjectLockEnabledForBucket": True}),
     ]:
         assert code(call, **arguments) == "NotImplemented"
     assert "Status" not in s3.get_bucket_versioning(Bucket=bucket)

@@ -30,7 +30,7 @@ def upload(s3, bucket, parts, numbers=None):
     done = []
     for number, part in zip(numbers or range(1, len(parts) + 1), parts):
         put = s3.upload_part(**of, PartNumber=number, Body=part)
-        done.append({"PartNumber": number, "ETag": put["ETag"]})
+        done.append({"PartNumber": number, "ETag": put["ETag"], "ChecksumCRC32": put["ChecksumCRC32"]})
     return of, done
 
 
@@ -51,6 +51,72 @@ def test_parts_become_visible_as_one(s3, bucket):
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
     # A client that got no answer asks again.
     assert s3.complete_multipart_upload(**of, MultipartUpload={"Parts": done})["ETag"] == answer["ETag"]
+
+
+def test_parts_of_a_complete_object(s3, bucket):
+    """A get or head of one part says how many there are; attributes list them with sizes and checksums."""
+    parts = parts_of([5 * MIB, 5 * MIB, 6 * MIB + 1, 7])
+    numbers = [2, 3, 5, 9]
+    of, done = upload(s3, bucket, parts, numbers)
+    s3.complete_multipart_upload(**of, MultipartUpload={"Parts": done})
+    name = {"Bucket": bucket, "Key": "dir/a"}
+    for number, part in zip(numbers, parts):
+        head = s3.head_object(**name, PartNumber=number)
+        got = s3.get_object(**name, PartNumber=number)
+        assert got["Body"].read() == part
+        for answer in head, got:
+            assert (answer["PartsCount"], answer["ContentLength"]) == (4, len(part))
+            assert answer["ResponseMetadata"]["HTTPStatusCode"] == 206
+    assert got["ContentRange"] == f"bytes {16 * MIB + 1}-{16 * MIB + 7}/{16 * MIB + 8}"
+    assert code(s3.get_object, **name, PartNumber=4) == "InvalidPart"
+    assert code(s3.get_object, **name, PartNumber=2, Range="bytes=0-1") == "InvalidRequest"
+    assert "PartsCount" not in s3.head_object(**name)
+    asked = {**name, "ObjectAttributes": ["ObjectParts", "ObjectSize"]}
+    found = s3.get_object_attributes(**asked)["ObjectParts"]
+    assert (found["TotalPartsCount"], found["IsTruncated"]) == (4, False)
+    assert [(part["PartNumber"], part["Size"]) for part in found["Parts"]] == list(zip(numbers, map(len, parts)))
+    sums = {part["PartNumber"]: part["ChecksumCRC32"] for part in done}
+    assert {part["PartNumber"]: part["ChecksumCRC32"] for part in found["Parts"]} == sums
+    page = s3.get_object_attributes(**asked, MaxParts=1, PartNumberMarker=3)["ObjectParts"]
+    assert [part["PartNumber"] for part in page["Parts"]] == [5]
+    assert (page["IsTruncated"], page["NextPartNumberMarker"], page["PartNumberMarker"]) == (True, 5, 3)
+    # A copy is an object that was put as a whole.
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource=name)
+    copy = {"Bucket": bucket, "Key": "copy"}
+    assert "PartsCount" not in s3.head_object(**copy, PartNumber=1)
+    assert code(s3.get_object, **copy, PartNumber=2) == "InvalidPart"
+    assert "ObjectParts" not in s3.get_object_attributes(**copy, ObjectAttributes=["ObjectParts"])
+
+
+@pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])
+def test_a_completed_upload_has_the_checksum_that_it_was_begun_with(s3, bucket, algorithm):
+    """It is of the content, or of the checksums of the parts; both can be claimed when the upload is completed."""
+    parts, field = parts_of([5 * MIB, 6]), f"Checksum{algorithm}"
+    name = {"Bucket": bucket, "Key": "a"}
+    whole = s3.put_object(**name, Body=b"".join(parts), ChecksumAlgorithm=algorithm)[field]
+    kinds = {"CRC64NVME": ["FULL_OBJECT"], "SHA1": ["COMPOSITE"], "SHA256": ["COMPOSITE"]}
+    for kind in kinds.get(algorithm, ["COMPOSITE", "FULL_OBJECT"]):
+        begun = s3.create_multipart_upload(**name, ChecksumAlgorithm=algorithm, ChecksumType=kind)
+        assert (begun["ChecksumAlgorithm"], begun["ChecksumType"]) == (algorithm, kind)
+        of, done = {**name, "UploadId": begun["UploadId"]}, []
+        for number, part in enumerate(parts, 1):
+            put = s3.upload_part(**of, PartNumber=number, Body=part, ChecksumAlgorithm=algorithm)
+            done.append({"PartNumber": number, "ETag": put["ETag"], field: put[field]})
+        answer = s3.complete_multipart_upload(**of, MultipartUpload={"Parts": done})
+        assert answer[field] == whole if kind == "FULL_OBJECT" else answer[field].endswith("-2")
+        shown = s3.head_object(**name, ChecksumMode="ENABLED")
+        listed = s3.get_object_attributes(**name, ObjectAttributes=["Checksum", "ETag"])
+        assert listed["ETag"] == answer["ETag"].strip('"')
+        for found in answer, shown, listed["Checksum"], s3.complete_multipart_upload(**of, MultipartUpload={"Parts": done}):
+            assert (found[field], found["ChecksumType"]) == (answer[field], kind)
+        assert field not in s3.head_object(**name, ChecksumMode="DISABLED")
+        got = s3.get_object(**name, PartNumber=2, ChecksumMode="ENABLED")
+        assert (got["Body"].read(), got[field], got["ChecksumType"]) == (parts[1], done[1][field], kind)
+    wrong = "COMPOSITE" if algorithm == "CRC64NVME" else "FULL_OBJECT"
+    if wrong not in kinds.get(algorithm, [wrong]):
+        refused = {**name, "ChecksumAlgorithm": algorithm, "ChecksumType": wrong}
+        assert code(s3.create_multipart_upload, **refused) == "InvalidRequest"
+    assert code(s3.create_multipart_upload, **name, ChecksumType="COMPOSITE") == "InvalidRequest"
 
 
 def test_parts_can_be_replaced_and_left_out(s3, bucket):

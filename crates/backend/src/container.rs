@@ -99,7 +99,9 @@ pub trait OpenContainer: Metadata {
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>>;
 
-    /// The next objects of the container after `anchor`. An object exists while it has a key.
+    /// The next objects of the container after `anchor`, in the order of their ids; [`Anchor::at_object`] begins at any id.
+    /// An object exists while it has a key. A backend whose store has no order of objects collects them at
+    /// [`Anchor::Start`]; what is listed after another anchor may be of that state.
     fn list_objects<'a>(
         &'a self,
         anchor: &'a mut Anchor,

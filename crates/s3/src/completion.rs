@@ -4,7 +4,8 @@ use crate::record::Stored;
 use crate::sums::{KNOWN, Sums};
 use crate::uploads::Part;
 use s3s::S3ErrorCode;
-use s3s::dto::{ChecksumType, CompleteMultipartUploadInput};
+use s3s::dto::{ChecksumAlgorithm, ChecksumType, CompleteMultipartUploadInput};
+use serde::{Deserialize, Serialize};
 
 /// Content over which a checksum of an object is computed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,77 @@ enum Kind {
     Full,
     /// The checksums of its parts.
     Composite,
+}
+
+impl Kind {
+    fn new(name: Option<&ChecksumType>) -> Outcome<Option<Self>> {
+        match name.map(ChecksumType::as_str) {
+            None => Ok(None),
+            Some(ChecksumType::FULL_OBJECT) => Ok(Some(Self::Full)),
+            Some(ChecksumType::COMPOSITE) => Ok(Some(Self::Composite)),
+            Some(_) => Err(wrong("x-amz-checksum-type is FULL_OBJECT or COMPOSITE")),
+        }
+    }
+}
+
+/// A checksum that an object gets when its upload is completed, as the client wished when it began.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Wished {
+    name: String,
+    is_composite: bool,
+}
+
+impl Wished {
+    /// The wish of a request. All checksums but CRC64NVME are of the checksums of parts, unless it says otherwise (S3).
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a type that the checksum does not have.
+    pub(crate) fn new(
+        algorithm: Option<&ChecksumAlgorithm>,
+        kind: Option<&ChecksumType>,
+    ) -> Outcome<Option<Self>> {
+        let kind = Kind::new(kind)?;
+        let Some(algorithm) = algorithm else {
+            return match kind {
+                None => Ok(None),
+                Some(_) => {
+                    Err(wrong("x-amz-checksum-type needs x-amz-checksum-algorithm beside it"))
+                }
+            };
+        };
+        let name = algorithm.as_str().to_ascii_lowercase();
+        let is_composite = kind.map_or(name != "crc64nvme", |kind| kind == Kind::Composite);
+        match (&*name, is_composite) {
+            ("crc64nvme", true) => {
+                Err(wrong("CRC64NVME is of the content: its type is FULL_OBJECT"))
+            }
+            ("sha1" | "sha256", false) => {
+                Err(wrong(&format!("{name} is of the checksums of parts: its type is COMPOSITE")))
+            }
+            _ => Ok(Some(Self { name, is_composite })),
+        }
+    }
+
+    /// Its type, in the words of S3.
+    pub(crate) fn kind(&self) -> ChecksumType {
+        ChecksumType::from_static(match self.is_composite {
+            true => ChecksumType::COMPOSITE,
+            false => ChecksumType::FULL_OBJECT,
+        })
+    }
+
+    /// The checksum of an object of these parts, with this content; `None` if a part has no such checksum.
+    fn value(&self, parts: &[Part], content: &Stored) -> Option<String> {
+        match self.is_composite {
+            true => Some(numbered(&composite(parts, &self.name)?, parts)),
+            false => content.get(&self.name).map(str::to_owned),
+        }
+    }
+}
+
+/// A checksum of the checksums of parts, with their number.
+fn numbered(digits: &str, parts: &[Part]) -> String {
+    format!("{digits}-{}", parts.len())
 }
 
 /// Size and checksums that a client claims. A checksum of the checksums of parts may end with `-` and their number.
@@ -38,12 +110,7 @@ impl Claims {
         };
         let size = input.mpu_object_size.map(u64::try_from).transpose();
         let size = size.map_err(|_| wrong("x-amz-mp-object-size is negative"))?;
-        let kind = match input.checksum_type.as_ref().map(ChecksumType::as_str) {
-            None => None,
-            Some(ChecksumType::FULL_OBJECT) => Some(Kind::Full),
-            Some(ChecksumType::COMPOSITE) => Some(Kind::Composite),
-            Some(_) => return Err(wrong("x-amz-checksum-type is FULL_OBJECT or COMPOSITE")),
-        };
+        let kind = Kind::new(input.checksum_type.as_ref())?;
         Ok(Self { size, checksum, kind })
     }
 
@@ -61,15 +128,24 @@ impl Claims {
     }
 
     /// The checksums to compute of the content.
-    pub(crate) fn sums(&self) -> Sums {
-        Sums::of(&self.checksum)
+    pub(crate) fn sums(&self, wished: Option<&Wished>) -> Sums {
+        let mut all = self.checksum.clone();
+        if let Some(Wished { name, .. }) = wished.filter(|wished| !wished.is_composite) {
+            all.set(name, "");
+        }
+        Sums::of(&all)
     }
 
-    /// Checks the checksums against those of the content and of the parts. Returns those of the content that were claimed.
+    /// Checks the checksums against those of the content and of the parts. Returns them, and the one that was wished.
     ///
     /// # Errors
     /// `BadDigest`.
-    pub(crate) fn check(&self, parts: &[Part], content: &Stored) -> Outcome<Stored> {
+    pub(crate) fn check(
+        &self,
+        parts: &[Part],
+        content: &Stored,
+        wished: Option<&Wished>,
+    ) -> Outcome<Stored> {
         let mut verified = Stored::default();
         for name in KNOWN {
             let Some(claimed) = self.checksum.get(name) else { continue };
@@ -91,6 +167,12 @@ impl Claims {
                 let why = format!("the {name} of the object is not the one that the request gives");
                 return Err(Fault::new(S3ErrorCode::BadDigest, why));
             }
+            verified.set(name, &numbered(digits, parts));
+        }
+        if let Some(wished) = wished.filter(|_| verified == Stored::default())
+            && let Some(value) = wished.value(parts, content)
+        {
+            verified.set(&wished.name, &value);
         }
         Ok(verified)
     }

@@ -1,6 +1,7 @@
 //! Finding the object of a key, with what S3 shows of it.
 use crate::bucket::Bucket;
 use crate::fault::{Fault, Outcome};
+use crate::parts::Parts;
 use crate::place::Place;
 use crate::record::{
     About, DIRECTORY, IS_KEY, RECORD, Record, Stored, TAGS, Tags, directory_etag, read_tags,
@@ -26,9 +27,17 @@ pub(crate) struct Head {
     pub(crate) checksum: Stored,
     pub(crate) about: About,
     pub(crate) tags: Tags,
+    /// The parts that it was completed with, if they were asked for.
+    pub(crate) parts: Option<Parts>,
 }
 
 impl Found {
+    /// What S3 tells of it and its parts.
+    pub(crate) fn head_with_parts(self) -> Outcome<Head> {
+        let parts = Parts::read(&self)?;
+        Ok(Head { parts, ..self.head()? })
+    }
+
     /// What S3 tells of it.
     pub(crate) fn head(self) -> Outcome<Head> {
         Ok(Head {
@@ -38,6 +47,7 @@ impl Found {
             checksum: self.record.checksum(&self.attr),
             tags: tags(&self)?,
             about: self.record.about,
+            parts: None,
         })
     }
 

@@ -34,6 +34,9 @@ pub const LIST_WINDOW: usize = 1024;
 /// Fewest of them, for pages of few keys.
 pub const LIST_WINDOW_MIN: usize = 32;
 
+/// Most runs of object IDs that a listing of a container without files keeps: in decimal order, 20 are read side by side.
+pub const LIST_RUNS: usize = 64;
+
 /// Most objects that one request deletes (S3).
 pub const DELETE_KEYS_MAX: usize = 1000;
 
@@ -45,6 +48,9 @@ pub const PART_BYTES_MIN: u64 = 5 << 20;
 
 /// Highest number of a part (S3).
 pub const PARTS_MAX: i32 = 10_000;
+
+/// Most bytes of what is kept of the parts of an object (an extended attribute): sizes, and checksums if there is room.
+pub const PARTS_BYTES_MAX: usize = 64 << 10;
 
 /// Most bytes of user metadata, names and values (S3).
 pub const METADATA_BYTES_MAX: usize = 2048;

@@ -1,6 +1,6 @@
 //! Multipart uploads, in the words of S3.
 use crate::body::Incoming;
-use crate::completion::Claims;
+use crate::completion::{Claims, Wished};
 use crate::condition::Condition;
 use crate::copy::Source;
 use crate::fault::{Fault, Outcome};
@@ -42,12 +42,17 @@ impl Service {
             return Err(not_offered("uploads of directories"));
         }
         let (about, tags) = (about!(input)?, tags_of_header(input.tagging.as_deref())?);
-        let upload = Upload { key: input.key.clone(), about, tags };
+        let (algorithm, kind) = (input.checksum_algorithm, input.checksum_type);
+        let wished = Wished::new(algorithm.as_ref(), kind.as_ref())?;
+        let kind = wished.as_ref().map(Wished::kind);
+        let upload = Upload { key: input.key.clone(), about, tags, wished };
         let id = upload.begin(&self.bucket(&input.bucket)?)?;
         Ok(CreateMultipartUploadOutput {
             bucket: Some(input.bucket),
             key: Some(input.key),
             upload_id: Some(id),
+            checksum_algorithm: algorithm,
+            checksum_type: kind,
             ..Default::default()
         })
     }
@@ -135,10 +140,15 @@ impl Service {
             })
             .collect();
         let bucket = self.bucket(&input.bucket)?;
-        let etag = match Begun::find(&bucket, &place.key, &input.upload_id) {
+        let (etag, sums) = match Begun::find(&bucket, &place.key, &input.upload_id) {
             Ok(begun) => {
                 let (about, tags) = (begun.upload.about.clone(), begun.upload.tags.clone());
-                begun.complete(&bucket, &Put { place, about, tags, condition }, &chosen, &claims)?
+                begun.complete(
+                    &bucket,
+                    &Put { place, about, tags, condition, parts: None },
+                    &chosen,
+                    &claims,
+                )?
             }
             Err(fault) => completed(&bucket, &place, &input.upload_id, &claims)?.ok_or(fault)?,
         };
@@ -147,12 +157,12 @@ impl Service {
             bucket: Some(input.bucket),
             key: Some(input.key),
             e_tag: Some(strong(etag)),
-            checksum_crc32: input.checksum_crc32,
-            checksum_crc32c: input.checksum_crc32c,
-            checksum_crc64nvme: input.checksum_crc64nvme,
-            checksum_sha1: input.checksum_sha1,
-            checksum_sha256: input.checksum_sha256,
-            checksum_type: input.checksum_type,
+            checksum_type: sums.kind(),
+            checksum_crc32: sums.crc32,
+            checksum_crc32c: sums.crc32c,
+            checksum_crc64nvme: sums.crc64nvme,
+            checksum_sha1: sums.sha1,
+            checksum_sha256: sums.sha256,
             ..Default::default()
         })
     }

@@ -6,7 +6,9 @@ use crate::copy::{Source, opened};
 use crate::fault::{Fault, Outcome};
 use crate::find::{Head, find, tags};
 use crate::front::CopyFrom;
-use crate::limits::DELETE_KEYS_MAX;
+use crate::limits::{DELETE_KEYS_MAX, LIST_KEYS_MAX};
+use crate::listings::count_of;
+use crate::parts::no_part;
 use crate::place::{Place, is_text};
 use crate::put::Put;
 use crate::read::{Content, Reading};
@@ -124,21 +126,48 @@ pub(crate) fn source(extensions: &Extensions) -> Outcome<(String, String)> {
     }
 }
 
+/// The header that says which bytes of an object are sent.
+fn content_range(sent: &Bytes<u64>, size: u64) -> String {
+    format!("bytes {}-{}/{size}", sent.start, sent.end.saturating_sub(1))
+}
+
 /// The bytes that a request wants of an object, and the header that says so.
 fn range_of(range: Option<Range>, size: u64) -> Outcome<(Bytes<u64>, Option<String>)> {
     let Some(range) = range else { return Ok((0..size, None)) };
     let wanted = range.check(size).ok().filter(|wanted| !wanted.is_empty());
     let wanted = wanted.ok_or(S3ErrorCode::InvalidRange)?;
-    let header = format!("bytes {}-{}/{size}", wanted.start, wanted.end.saturating_sub(1));
+    let header = content_range(&wanted, size);
     Ok((wanted, Some(header)))
 }
 
-/// Refuses parts and versions of objects, which there are none of.
-fn whole(part: Option<i32>, version: Option<&str>) -> Outcome<()> {
-    match (part, version) {
-        (None | Some(1), None | Some("null" | "")) => Ok(()),
-        (_, None) => Err(not_offered("the parts of an object, once it is complete,")),
-        (_, Some(_)) => Err(not_offered("versions")),
+/// Refuses versions of objects, which there are none of.
+fn refuse_version(version: Option<&str>) -> Outcome<()> {
+    match version {
+        None | Some("null" | "") => Ok(()),
+        Some(_) => Err(not_offered("versions")),
+    }
+}
+
+/// The part of an object that a request asks for.
+///
+/// # Errors
+/// `InvalidRequest` if it asks for a range, too.
+fn asked_part(part: Option<i32>, range: Option<&Range>) -> Outcome<Option<i32>> {
+    match (part, range) {
+        (Some(_), Some(_)) => {
+            let why = "a request asks for a range or for a part, not for both";
+            Err(Fault::new(S3ErrorCode::InvalidRequest, why))
+        }
+        _ => Ok(part),
+    }
+}
+
+/// The bytes of a part. An object that was put as a whole has one.
+fn range_of_part(head: &Head, part: i32) -> Outcome<Option<Bytes<u64>>> {
+    match &head.parts {
+        Some(parts) => parts.range_of(part).map(Some),
+        None if part == 1 => Ok(None),
+        None => Err(no_part(part)),
     }
 }
 
@@ -171,13 +200,24 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(head: Head, condition: &Condition, range: Option<Range>) -> Outcome<Self> {
+    fn new(
+        head: Head,
+        condition: &Condition,
+        range: Option<Range>,
+        number: Option<i32>,
+    ) -> Outcome<Self> {
         let is_wanted = condition.check_read(&head.etag, head.mtime);
         is_wanted.map_err(|fault| with_etag(fault, &head.etag))?;
-        let (range, content_range) = range_of(range, head.size)?;
-        let checksum = match content_range {
-            None => head.checksum.clone(),
-            Some(_) => Stored::default(),
+        let part = number.map(|number| range_of_part(&head, number)).transpose()?.flatten();
+        let (range, content_range) = match part {
+            Some(part) if part.is_empty() => (part, None),
+            Some(part) => (part.clone(), Some(content_range(&part, head.size))),
+            None => range_of(range, head.size)?,
+        };
+        let checksum = match (&head.parts, number, &content_range) {
+            (Some(parts), Some(number), _) => parts.checksum_of(number),
+            (_, _, None) => head.checksum.clone(),
+            (_, _, Some(_)) => Stored::default(),
         };
         Ok(Self { head, checksum, range, content_range })
     }
@@ -188,7 +228,7 @@ macro_rules! seen {
     ($output:ident, $seen:expr, $with_checksum:expr) => {{
         let (seen, about) = (&$seen, &$seen.head.about);
         let checksum = if $with_checksum { seen.checksum.clone() } else { Stored::default() };
-        let is_known = checksum != Stored::default();
+        let kind = about_checksum(&checksum, &seen.head);
         $output {
             accept_ranges: Some("bytes".to_owned()),
             content_length: Some((seen.range.end - seen.range.start) as i64),
@@ -207,32 +247,34 @@ macro_rules! seen {
             checksum_crc64nvme: checksum.crc64nvme,
             checksum_sha1: checksum.sha1,
             checksum_sha256: checksum.sha256,
-            checksum_type: is_known.then(|| ChecksumType::from_static(ChecksumType::FULL_OBJECT)),
+            checksum_type: kind,
+            parts_count: seen.head.parts.as_ref().map(|parts| parts.count() as i32),
             ..Default::default()
         }
     }};
+}
+
+/// The type of checksums that are shown: that of the object, also for those of a part.
+fn about_checksum(shown: &Stored, head: &Head) -> Option<ChecksumType> {
+    shown.kind().map(|kind| head.checksum.kind().unwrap_or(kind))
 }
 
 fn wants_checksum(mode: Option<&ChecksumMode>) -> bool {
     mode.is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED)
 }
 
-/// A part of an object has a status of its own.
-fn status(output_range: Option<&String>) -> Option<hyper::StatusCode> {
-    output_range.map(|_| hyper::StatusCode::PARTIAL_CONTENT)
-}
-
 impl Service {
     /// What S3 tells of the object of a key.
-    fn look_up(&self, bucket: &str, key: &str) -> Outcome<Head> {
+    fn look_up(&self, bucket: &str, key: &str, with_parts: bool) -> Outcome<Head> {
         match self.opened(bucket)? {
+            Opened::Files(bucket) if with_parts => find(&bucket, key)?.head_with_parts(),
             Opened::Files(bucket) => find(&bucket, key)?.head(),
             Opened::Plain(plain) => plain.head(key),
         }
     }
 
     /// The same, and its content; `None` for a directory.
-    fn open(&self, bucket: &str, key: &str) -> Outcome<(Head, Option<Content>)> {
+    fn open(&self, bucket: &str, key: &str, with_parts: bool) -> Outcome<(Head, Option<Content>)> {
         let bucket = match self.opened(bucket)? {
             Opened::Files(bucket) => bucket,
             Opened::Plain(plain) => {
@@ -243,7 +285,8 @@ impl Service {
             Kind::File => Ok(Some(found.node.open(dfs::Open::READ)?)),
             _ => Ok(None),
         })?;
-        Ok((found.head()?, file.map(Content::File)))
+        let head = if with_parts { found.head_with_parts() } else { found.head() };
+        Ok((head?, file.map(Content::File)))
     }
 
     pub(crate) async fn put(&self, req: S3Request<PutObjectInput>) -> Outcome<PutObjectOutput> {
@@ -262,6 +305,7 @@ impl Service {
             about: about!(input)?,
             tags: tags_of_header(input.tagging.as_deref())?,
             condition,
+            parts: None,
         };
         let expected =
             Expected::new(self.etags, input.content_md5, &req.headers, trailing(&req.extensions));
@@ -298,7 +342,8 @@ impl Service {
         req: S3Request<GetObjectInput>,
     ) -> Outcome<S3Response<GetObjectOutput>> {
         let (input, if_range) = (req.input, req.headers.get(IF_RANGE).cloned());
-        whole(input.part_number, input.version_id.as_deref())?;
+        refuse_version(input.version_id.as_deref())?;
+        let part = asked_part(input.part_number, input.range.as_ref())?;
         let condition = Condition {
             matches: input.if_match,
             matches_not: input.if_none_match,
@@ -306,31 +351,30 @@ impl Service {
             unmodified_since: input.if_unmodified_since,
         };
         // Of what was found, the content is kept from here on.
-        let (head, content) = self.open(&input.bucket, &input.key)?;
+        let (head, content) = self.open(&input.bucket, &input.key, part.is_some())?;
         let is_same = if_range.is_none_or(|etag| is_etag(&etag, &head.etag));
-        let seen = Seen::new(head, &condition, input.range.filter(|_| is_same))?;
+        let seen = Seen::new(head, &condition, input.range.filter(|_| is_same), part)?;
         let begin = |content| Reading::new(content, seen.range.clone(), &self.metrics);
         let body = content.map(begin).transpose()?.map(StreamingBlob::new);
         let mut output = seen!(GetObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
         output.tag_count = Some(seen.head.tags.len() as i32).filter(|count| *count > 0);
         output.body = body;
-        let status = status(output.content_range.as_ref());
-        Ok(S3Response { status, ..S3Response::new(output) })
+        Ok(S3Response::new(output))
     }
 
     pub(crate) fn head(&self, input: HeadObjectInput) -> Outcome<S3Response<HeadObjectOutput>> {
-        whole(input.part_number, input.version_id.as_deref())?;
+        refuse_version(input.version_id.as_deref())?;
+        let part = asked_part(input.part_number, input.range.as_ref())?;
         let condition = Condition {
             matches: input.if_match,
             matches_not: input.if_none_match,
             modified_since: input.if_modified_since,
             unmodified_since: input.if_unmodified_since,
         };
-        let head = self.look_up(&input.bucket, &input.key)?;
-        let seen = Seen::new(head, &condition, input.range)?;
+        let head = self.look_up(&input.bucket, &input.key, part.is_some())?;
+        let seen = Seen::new(head, &condition, input.range, part)?;
         let output = seen!(HeadObjectOutput, seen, wants_checksum(input.checksum_mode.as_ref()));
-        let status = status(output.content_range.as_ref());
-        let mut answer = S3Response { status, ..S3Response::new(output) };
+        let mut answer = S3Response::new(output);
         if !seen.head.tags.is_empty() {
             answer.headers.insert(TAGGING_COUNT, seen.head.tags.len().into());
         }
@@ -341,23 +385,29 @@ impl Service {
         &self,
         input: GetObjectAttributesInput,
     ) -> Outcome<GetObjectAttributesOutput> {
-        whole(None, input.version_id.as_deref())?;
-        let head = self.look_up(&input.bucket, &input.key)?;
+        refuse_version(input.version_id.as_deref())?;
+        let after = input.part_number_marker.unwrap_or(0);
+        let count = count_of(input.max_parts, LIST_KEYS_MAX)?;
+        let head = self.look_up(&input.bucket, &input.key, true)?;
         let asked = |name: &str| {
             let all = input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
             all.map(str::trim).any(|asked| asked == name)
         };
         let sums = head.checksum;
         let checksum = Checksum {
+            checksum_type: sums.kind(),
             checksum_crc32: sums.crc32,
             checksum_crc32c: sums.crc32c,
             checksum_crc64nvme: sums.crc64nvme,
             checksum_sha1: sums.sha1,
             checksum_sha256: sums.sha256,
-            ..Default::default()
         };
         Ok(GetObjectAttributesOutput {
             e_tag: asked(ObjectAttributes::ETAG).then(|| strong(head.etag)),
+            object_parts: head
+                .parts
+                .filter(|_| asked(ObjectAttributes::OBJECT_PARTS))
+                .map(|parts| parts.listed(after, count)),
             object_size: asked(ObjectAttributes::OBJECT_SIZE).then_some(head.size as i64),
             checksum: asked(ObjectAttributes::CHECKSUM).then_some(checksum),
             storage_class: asked(ObjectAttributes::STORAGE_CLASS)
@@ -368,7 +418,7 @@ impl Service {
     }
 
     pub(crate) fn delete(&self, input: DeleteObjectInput) -> Outcome<DeleteObjectOutput> {
-        whole(None, input.version_id.as_deref())?;
+        refuse_version(input.version_id.as_deref())?;
         if input.if_match_last_modified_time.is_some() || input.if_match_size.is_some() {
             return Err(not_offered("conditions on the time or size of what is deleted"));
         }
@@ -391,7 +441,7 @@ impl Service {
             return Err(Fault::new(S3ErrorCode::MalformedXML, why));
         }
         let remove_one = |bucket: &crate::bucket::Bucket, object: &ObjectIdentifier| {
-            whole(None, object.version_id.as_deref())?;
+            refuse_version(object.version_id.as_deref())?;
             if object.last_modified_time.is_some() || object.size.is_some() {
                 return Err(not_offered("conditions on the time or size of what is deleted"));
             }
@@ -444,7 +494,7 @@ impl Service {
         let source = Source::open(&source, &key, &condition)?;
         let about = about.unwrap_or_else(|| source.found.record.about.clone());
         let tags = tags.map_or_else(|| source.tags(), Ok)?;
-        let put = Put { place, about, tags, condition: on_target };
+        let put = Put { place, about, tags, condition: on_target, parts: None };
         if put.place.is_directory {
             put.condition.refuse_on_directory()?;
             put.directory(&to)?;
@@ -464,13 +514,13 @@ impl Service {
     }
 
     pub(crate) fn tags(&self, input: GetObjectTaggingInput) -> Outcome<GetObjectTaggingOutput> {
-        whole(None, input.version_id.as_deref())?;
+        refuse_version(input.version_id.as_deref())?;
         let tags = tags(&find(&self.bucket(&input.bucket)?, &input.key)?)?;
         Ok(GetObjectTaggingOutput { tag_set: tag_set(tags), version_id: None })
     }
 
     pub(crate) fn set_tags(&self, input: PutObjectTaggingInput) -> Outcome<PutObjectTaggingOutput> {
-        whole(None, input.version_id.as_deref())?;
+        refuse_version(input.version_id.as_deref())?;
         let pairs = input.tagging.tag_set.into_iter();
         let tags = checked_tags(
             pairs.map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())),
@@ -484,7 +534,7 @@ impl Service {
         &self,
         input: DeleteObjectTaggingInput,
     ) -> Outcome<DeleteObjectTaggingOutput> {
-        whole(None, input.version_id.as_deref())?;
+        refuse_version(input.version_id.as_deref())?;
         let node = find(&self.bucket(&input.bucket)?, &input.key)?.node;
         match node.remove_xattr(TAGS.as_bytes()) {
             Err(error) if error.kind() != ErrorKind::NoAttribute => Err(error.into()),

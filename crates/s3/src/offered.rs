@@ -196,9 +196,33 @@ fn check_header(offered: &Offered, name: &str, headers: &HeaderMap) -> S3Result<
     };
     let values = || headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
     if is_known && values().all(|value| is_value(name, value)) {
-        return Ok(());
+        return check_demand(name, headers);
     }
     Err(not_offered(format!("the header {name} of {operation} with this value")))
+}
+
+/// True for headers by which a client asks that something is verified, or that a part of a source is copied.
+fn is_demand(name: &str) -> bool {
+    CONDITIONS.contains(&name)
+        || ["content-md5", "x-amz-mp-object-size"].contains(&name)
+        || [CHECKSUM, "x-amz-if-match-", "x-amz-copy-source-"]
+            .iter()
+            .any(|begin| name.starts_with(begin))
+}
+
+/// Refuses demands without a value: `s3s` takes them for none.
+fn check_demand(name: &str, headers: &HeaderMap) -> S3Result<()> {
+    let is_empty =
+        headers.get_all(name).iter().any(|value| value.as_bytes().trim_ascii().is_empty());
+    if !is_empty || !is_demand(name) {
+        return Ok(());
+    }
+    let code = match name {
+        "content-md5" => S3ErrorCode::InvalidDigest,
+        _ => S3ErrorCode::InvalidArgument,
+    };
+    let why = format!("the header {name} is empty: give it a value, or leave it out");
+    Err(S3Error::with_message(code, why))
 }
 
 /// True if a value of a header is one that is offered.
@@ -284,6 +308,15 @@ mod tests {
             ("GetObject", ("x-amz-server-side-encryption-customer-key", "1"), "NotImplemented"),
             ("HeadBucket", ("x-amz-api-version", "2006-03-01"), "ok"),
             ("HeadBucket", ("x-amz-api-version", "2027-01-01"), "NotImplemented"),
+            ("PutObject", ("content-md5", ""), "InvalidDigest"),
+            ("PutObject", ("if-match", ""), "InvalidArgument"),
+            ("PutObject", ("if-none-match", " "), "InvalidArgument"),
+            ("PutObject", ("x-amz-checksum-crc32", ""), "InvalidArgument"),
+            ("PutObject", ("x-amz-meta-any", ""), "ok"),
+            ("PutObject", ("x-amz-tagging", ""), "ok"),
+            ("CompleteMultipartUpload", ("x-amz-mp-object-size", ""), "InvalidArgument"),
+            ("CopyObject", ("x-amz-copy-source-if-match", ""), "InvalidArgument"),
+            ("UploadPartCopy", ("x-amz-copy-source-range", ""), "InvalidArgument"),
             ("GetObject", ("x-amz-next-year", "1"), "NotImplemented"),
             ("GetObject", ("x-next-year", "1"), "ok"),
         ] {

@@ -2,6 +2,7 @@
 use crate::fault::Outcome;
 use crate::limits::{LIST_WINDOW, LIST_WINDOW_MIN};
 use dfs::Time;
+use std::cmp::Ordering;
 
 /// What a page shows.
 pub(crate) struct Wanted {
@@ -25,6 +26,17 @@ impl Wanted {
     ) -> Self {
         let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty());
         Self { prefix: prefix.unwrap_or_default(), delimiter, after, count }
+    }
+
+    /// Whether keys that begin so come before those that are wanted, may be among them, or come after.
+    pub(crate) fn side(&self, beginning: &str) -> Ordering {
+        let (prefix, after) = (self.prefix.as_str(), self.after.as_str());
+        let is_later = beginning > after || after.starts_with(beginning);
+        match beginning.starts_with(prefix) || prefix.starts_with(beginning) {
+            _ if !is_later => Ordering::Less,
+            true => Ordering::Equal,
+            false => beginning.cmp(prefix),
+        }
     }
 }
 

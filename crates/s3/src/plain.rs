@@ -5,6 +5,7 @@
 //! content that is one string of bytes, and a name that is no UTF-8 cannot be asked for.
 use crate::fault::{Fault, Outcome};
 use crate::find::{Head, no_such};
+use crate::ids::Ids;
 use crate::limits::LIST_WINDOW;
 use crate::page::{Lines, Listed, Page, Shown, Wanted};
 use crate::place::is_text;
@@ -15,7 +16,7 @@ use esker::types::ops::{Anchor, ListLimit, Sink};
 use esker::types::{Epoch, ErrorKind, Extent, ObjectId, ObjectType, Result};
 use esker::{Access, Array, Container, Kv, Wait};
 use s3s::S3ErrorCode;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A container without files. Clones share it.
@@ -240,16 +241,16 @@ struct Walk<'a> {
 }
 
 /// The first so many entries after another one, in their order.
-struct First<T> {
+struct First {
     after: String,
     most: usize,
-    found: BTreeMap<String, T>,
+    found: BTreeSet<String>,
 }
 
-impl<T> First<T> {
-    fn add(&mut self, name: String, value: T) {
+impl First {
+    fn add(&mut self, name: String) {
         if name > self.after {
-            self.found.insert(name, value);
+            self.found.insert(name);
         }
         if self.found.len() > self.most {
             self.found.pop_last();
@@ -258,30 +259,24 @@ impl<T> First<T> {
 
     /// The last one, if there may be more.
     fn last(&self) -> Option<String> {
-        let last = self.found.last_key_value().filter(|_| self.found.len() == self.most);
-        last.map(|(name, _)| name.clone())
+        self.found.last().filter(|_| self.found.len() == self.most).cloned()
     }
 }
 
 impl Walk<'_> {
-    /// True if keys that begin with this may be wanted.
-    fn may_be_wanted(&self, beginning: &str) -> bool {
-        let Wanted { prefix, after, .. } = self.wanted;
-        let is_later = beginning > after.as_str() || after.starts_with(beginning);
-        is_later && beginning.starts_with(prefix)
-    }
-
     fn objects(&mut self) -> Outcome<()> {
         if let Some((id, _)) = self.wanted.prefix.split_once('/') {
             return self.only(id);
         }
-        let mut after = Some(String::new());
-        while let Some(name) = after.filter(|_| !self.lines.is_full()) {
-            let first = self.next_objects(name)?;
-            after = first.last();
-            for (beginning, oid) in first.found {
-                self.object(oid, &beginning)?;
-            }
+        let container = &self.plain.0;
+        let list = |anchor: &mut Anchor, entries| {
+            container.list_objects(anchor, entries, Access::Latest).wait()
+        };
+        let wanted = self.wanted;
+        let mut ids = Ids::new(list, |beginning| wanted.side(beginning));
+        while !self.lines.is_full() {
+            let Some((oid, beginning)) = ids.next(beginning)? else { break };
+            self.object(oid, &beginning)?;
         }
         Ok(())
     }
@@ -295,19 +290,6 @@ impl Walk<'_> {
             }
             _ => Ok(()),
         }
-    }
-
-    fn next_objects(&self, after: String) -> Outcome<First<ObjectId>> {
-        let mut first = First { after, most: self.lines.window(), found: BTreeMap::new() };
-        let mut anchor = Anchor::Start;
-        while !anchor.is_end() {
-            for oid in self.plain.0.list_objects(&mut anchor, LIST_WINDOW, Access::Latest).wait()? {
-                if let Some(name) = beginning(oid).filter(|name| self.may_be_wanted(name)) {
-                    first.add(name, oid);
-                }
-            }
-        }
-        Ok(first)
     }
 
     fn object(&mut self, oid: ObjectId, beginning: &str) -> Outcome<()> {
@@ -330,13 +312,13 @@ impl Walk<'_> {
         while let Some(name) = after.filter(|_| !self.lines.is_full()) {
             let first = self.next_values(kv, beginning, name)?;
             after = first.last();
-            first.found.keys().try_for_each(|key| self.show(key))?;
+            first.found.iter().try_for_each(|key| self.show(key))?;
         }
         Ok(())
     }
 
-    fn next_values(&self, kv: &Kv, beginning: &str, after: String) -> Outcome<First<()>> {
-        let mut first = First { after, most: self.lines.window(), found: BTreeMap::new() };
+    fn next_values(&self, kv: &Kv, beginning: &str, after: String) -> Outcome<First> {
+        let mut first = First { after, most: self.lines.window(), found: BTreeSet::new() };
         let (mut anchor, limit) = (Anchor::Start, ListLimit::entries(LIST_WINDOW));
         while !anchor.is_end() {
             for dkey in kv.list(&mut anchor, limit, Access::Latest).wait()?.iter() {
@@ -344,7 +326,7 @@ impl Walk<'_> {
                 let is_wanted =
                     |key: &String| key.starts_with(&self.wanted.prefix) && *key > self.wanted.after;
                 if let Some(key) = key.filter(is_wanted) {
-                    first.add(key, ());
+                    first.add(key);
                 }
             }
         }

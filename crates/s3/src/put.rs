@@ -4,6 +4,7 @@ use crate::bucket::{Bucket, Hidden, Target};
 use crate::condition::Condition;
 use crate::fault::{Fault, Outcome};
 use crate::limits::RETRIES_MAX;
+use crate::parts::{PARTS, Parts};
 use crate::place::Place;
 use crate::record::{
     About, DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, TAGS, Tags, directory_etag, written_tags,
@@ -20,6 +21,8 @@ pub(crate) struct Put {
     pub(crate) about: About,
     pub(crate) tags: Tags,
     pub(crate) condition: Condition,
+    /// The parts of a multipart upload.
+    pub(crate) parts: Option<Parts>,
 }
 
 impl Put {
@@ -79,6 +82,7 @@ impl Put {
         if !self.tags.is_empty() {
             xattrs.push((TAGS.into(), written_tags(&self.tags)));
         }
+        xattrs.extend(self.parts.as_ref().map(|parts| (PARTS.into(), parts.written())));
         xattrs
     }
 

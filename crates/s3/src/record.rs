@@ -2,9 +2,10 @@
 use crate::fault::{Fault, Outcome};
 use crate::limits::{METADATA_BYTES_MAX, TAG_KEY_MAX, TAG_VALUE_MAX, TAGS_MAX};
 use crate::place::is_text;
+use crate::sums::KNOWN;
 use dfs::{Attr, Inode, Time};
 use s3s::S3ErrorCode;
-use s3s::dto::{Checksum, ETag, Tag, Timestamp};
+use s3s::dto::{Checksum, ChecksumType, ETag, Tag, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -111,6 +112,16 @@ impl Stored {
             _ => return,
         };
         *found = Some(value.to_owned());
+    }
+
+    /// Data over which the checksums were computed: the content, or the checksums of parts. Those end with `-` and the number of
+    /// parts. `None` if there are no checksums.
+    pub(crate) fn kind(&self) -> Option<ChecksumType> {
+        let first = KNOWN.iter().find_map(|name| self.get(name))?;
+        Some(ChecksumType::from_static(match first.contains('-') {
+            true => ChecksumType::COMPOSITE,
+            false => ChecksumType::FULL_OBJECT,
+        }))
     }
 
     fn is_empty(&self) -> bool {

@@ -2,7 +2,9 @@
 use crate::front::decoded;
 use crate::keys::Keys;
 use crate::query::Query;
-use crate::signature::{ALGORITHM, SCOPE_END, SERVICE, Signature, parse_header};
+use crate::signature::{
+    ALGORITHM, PRESIGNED, SCOPE_END, SERVICE, Signature, parse_header, parse_query,
+};
 use crate::sums::hex;
 use hyper::header::{AUTHORIZATION, DATE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
@@ -14,6 +16,10 @@ use s3s::{S3Error, S3ErrorCode, S3Result};
 const REGION: &str = "us-east-1";
 const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const CONTENT: &str = "x-amz-content-sha256";
+/// The content that the signature of a presigned URL covers: none.
+const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+/// Beginning of the parameter with key and scope.
+const CREDENTIAL: &str = "X-Amz-Credential=";
 /// Values of that header for bodies in chunks that are signed, each with the signature before it.
 const SIGNED_CHUNKS: &[u8] = b"STREAMING-AWS4-";
 
@@ -22,6 +28,45 @@ struct Scope<'r> {
     date: &'r str,
     region: &'r str,
     secret: &'r str,
+}
+
+/// Signs the URL of a presigned request again, if its region is not one that `s3s` reads. `None` if it is.
+///
+/// # Errors
+/// As [`resign`].
+pub(crate) fn resign_url(
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    keys: &Keys,
+) -> S3Result<Option<Uri>> {
+    let query = Query::new(uri);
+    let Some(old) = parse_query(&query) else { return Ok(None) };
+    let Some([access, day, region]) = old.scope().filter(|[_, _, region]| !is_read(region)) else {
+        return Ok(None);
+    };
+    let date = query.get("X-Amz-Date").filter(|date| date.starts_with(day)).ok_or_else(wrong)?;
+    let key = keys.get(access).ok_or_else(|| S3Error::from(S3ErrorCode::InvalidAccessKeyId))?;
+    let secret = key.secret.expose();
+    let mut names: Vec<_> = old.signed_headers.split(';').map(str::to_owned).collect();
+    names.sort();
+    let pairs = sorted_pairs(&query);
+    let request = canonical(method, uri, &pairs, headers, &names, UNSIGNED).ok_or_else(wrong)?;
+    if !(Scope { date, region, secret }).verifies(&request, old.signature) {
+        return Err(wrong());
+    }
+    let scope = Scope { date, region: REGION, secret };
+    let credential = encoded(&format!("{access}/{}", scope.text()), b"");
+    let pairs: Vec<_> = pairs
+        .into_iter()
+        .map(|pair| match pair.starts_with(CREDENTIAL) {
+            true => format!("{CREDENTIAL}{credential}"),
+            false => pair,
+        })
+        .collect();
+    let request = canonical(method, uri, &pairs, headers, &names, UNSIGNED).ok_or_else(wrong)?;
+    let url = format!("{}?{}&{PRESIGNED}={}", uri.path(), pairs.join("&"), scope.sign(&request));
+    url.parse().map(Some).map_err(|_| wrong())
 }
 
 /// Signs a request again, if its region is not one that `s3s` reads or if it has `Date` in place of `x-amz-date`.
@@ -49,7 +94,10 @@ pub(crate) fn resign(
     let secret = key.secret.expose();
     let mut names: Vec<_> = old.signed_headers.split(';').map(str::to_owned).collect();
     names.sort();
-    let request = canonical(method, uri, headers, &names).ok_or_else(wrong)?;
+    let pairs = sorted_pairs(&Query::new(uri));
+    let content = headers.get(CONTENT).and_then(|content| content.to_str().ok());
+    let content = content.ok_or_else(wrong)?.to_owned();
+    let request = canonical(method, uri, &pairs, headers, &names, &content).ok_or_else(wrong)?;
     if !(Scope { date: &date, region, secret }).verifies(&request, old.signature) {
         return Err(wrong());
     }
@@ -58,7 +106,7 @@ pub(crate) fn resign(
     names.push(AMZ_DATE.as_str().to_owned());
     names.sort();
     names.dedup();
-    let request = canonical(method, uri, headers, &names).ok_or_else(wrong)?;
+    let request = canonical(method, uri, &pairs, headers, &names, &content).ok_or_else(wrong)?;
     let scope = Scope { date: &date, region: REGION, secret };
     let authorization = scope.authorization(&access, &names, &request);
     headers.insert(AUTHORIZATION, HeaderValue::from_str(&authorization).map_err(|_| wrong())?);
@@ -95,8 +143,13 @@ impl Scope<'_> {
             "{ALGORITHM} Credential={access}/{}, SignedHeaders={}, Signature={}",
             self.text(),
             names.join(";"),
-            hex(hmac::sign(&self.key(), self.to_sign(request).as_bytes()).as_ref())
+            self.sign(request)
         )
+    }
+
+    /// The signature of a canonical request.
+    fn sign(&self, request: &str) -> String {
+        hex(hmac::sign(&self.key(), self.to_sign(request).as_bytes()).as_ref())
     }
 
     fn verifies(&self, request: &str, signature: &str) -> bool {
@@ -142,20 +195,30 @@ fn date_of(headers: &HeaderMap, signature: &Signature<'_>) -> Option<String> {
     Some(format!("{}Z", text.split(['.', 'Z']).next()?))
 }
 
+/// The parameters that a signature covers, encoded and sorted.
+fn sorted_pairs(query: &Query) -> Vec<String> {
+    let covered = query.iter().filter(|(name, _)| *name != PRESIGNED);
+    let mut pairs: Vec<_> =
+        covered.map(|(name, value)| (encoded(name, b""), encoded(value, b""))).collect();
+    pairs.sort();
+    pairs.iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
 /// The canonical request of Signature Version 4.
-fn canonical(method: &Method, uri: &Uri, headers: &HeaderMap, names: &[String]) -> Option<String> {
+fn canonical(
+    method: &Method,
+    uri: &Uri,
+    pairs: &[String],
+    headers: &HeaderMap,
+    names: &[String],
+    content: &str,
+) -> Option<String> {
     let mut lines = String::new();
     for name in names {
         let values: Option<Vec<_>> = headers.get_all(name).iter().map(trimmed).collect();
         lines += &format!("{name}:{}\n", values?.join(","));
     }
     let path = encoded(&decoded(uri.path())?, b"/");
-    let query = Query::new(uri);
-    let mut pairs: Vec<_> =
-        query.iter().map(|(name, value)| (encoded(name, b""), encoded(value, b""))).collect();
-    pairs.sort();
-    let pairs: Vec<_> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let content = headers.get(CONTENT)?.to_str().ok()?;
     Some([method.as_str(), &path, &pairs.join("&"), &lines, &names.join(";"), content].join("\n"))
 }
 

@@ -16,7 +16,7 @@ const SIGNED_PREFIX: &str = "x-amz-";
 /// Parameters of signatures before version 4.
 const VERSION_2: [&str; 3] = ["AWSAccessKeyId", "Signature", "Expires"];
 /// The parameter that makes a URL a presigned one.
-const PRESIGNED: &str = "X-Amz-Signature";
+pub(crate) const PRESIGNED: &str = "X-Amz-Signature";
 /// Parameters of a presigned URL.
 pub(crate) const PRESIGNED_PARAMETERS: [&str; 7] = [
     "X-Amz-Algorithm",
@@ -80,7 +80,7 @@ pub(crate) fn parse_header(headers: &HeaderMap) -> Option<Signature<'_>> {
 }
 
 /// The signature of a presigned URL.
-fn parse_query(query: &Query) -> Option<Signature<'_>> {
+pub(crate) fn parse_query(query: &Query) -> Option<Signature<'_>> {
     Some(Signature {
         algorithm: query.get("X-Amz-Algorithm")?,
         credential: query.get("X-Amz-Credential")?,

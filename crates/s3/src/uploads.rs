@@ -1,11 +1,12 @@
 //! Multipart uploads: parts are files of a hidden directory until they become one object.
 use crate::body::Received;
 use crate::bucket::{Bucket, Hidden, Target, drawn_name};
-use crate::completion::Claims;
+use crate::completion::{Claims, Wished};
 use crate::copy::copy_range;
 use crate::fault::{Fault, Outcome};
 use crate::find::find;
 use crate::limits::{PART_BYTES_MIN, PARTS_MAX};
+use crate::parts::Parts;
 use crate::place::Place;
 use crate::put::Put;
 use crate::record::{About, RECORD, Record, Stored, Tags};
@@ -29,6 +30,8 @@ pub(crate) struct Upload {
     pub(crate) key: String,
     pub(crate) about: About,
     pub(crate) tags: Tags,
+    #[serde(default)]
+    pub(crate) wished: Option<Wished>,
 }
 
 /// An upload that has begun.
@@ -48,6 +51,14 @@ pub(crate) struct Part {
     pub(crate) mtime: Time,
     pub(crate) checksum: Stored,
     name: Vec<u8>,
+}
+
+#[cfg(test)]
+impl Part {
+    pub(crate) fn for_test(number: i32, size: u64, checksum: Stored) -> Self {
+        let (etag, mtime, name) = Default::default();
+        Self { number, size, etag, mtime, checksum, name }
+    }
 }
 
 /// A part that an upload is completed with.
@@ -182,26 +193,28 @@ impl Begun {
         }))
     }
 
-    /// Makes one object of parts. Returns its ETag.
+    /// Makes one object of parts. Returns its ETag and checksums.
     pub(crate) fn complete(
         &self,
         bucket: &Bucket,
         put: &Put,
         chosen: &[Chosen],
         claims: &Claims,
-    ) -> Outcome<String> {
-        let parts = self.chosen(chosen)?;
+    ) -> Outcome<(String, Stored)> {
+        let (parts, wished) = (self.chosen(chosen)?, self.upload.wished.as_ref());
         let etag = etag_of(&parts);
         let size = parts.iter().map(|part| part.size).sum();
         claims.check_size(size)?;
-        let mut sums = claims.sums();
+        let mut sums = claims.sums(wished);
         let hidden = self.joined(bucket, &parts, &mut sums)?;
-        let checksum = claims.check(&parts, &sums.finish().checksum)?;
-        let mut record = Record::new(self.upload.about.clone(), etag.clone(), size, checksum);
+        let checksum = claims.check(&parts, &sums.finish().checksum, wished)?;
+        let about = self.upload.about.clone();
+        let mut record = Record::new(about, etag.clone(), size, checksum.clone());
         record.upload = Some(self.id.clone());
+        let put = Put { parts: Some(Parts::new(&parts)), ..put.clone() };
         put.publish(bucket, hidden, &record)?;
         self.abort()?;
-        Ok(etag)
+        Ok((etag, checksum))
     }
 
     /// The parts that the client names.
@@ -260,19 +273,19 @@ impl Begun {
     }
 }
 
-/// The ETag of an object that this upload has become, if the client asks again because it got no answer.
+/// ETag and checksums of an object that this upload has become, if the client asks again because it got no answer.
 pub(crate) fn completed(
     bucket: &Bucket,
     place: &Place,
     id: &str,
     claims: &Claims,
-) -> Outcome<Option<String>> {
+) -> Outcome<Option<(String, Stored)>> {
     let Ok(found) = find(bucket, &place.key) else { return Ok(None) };
     if found.record.upload.as_deref() != Some(id) {
         return Ok(None);
     }
     claims.check_size(found.size())?;
-    Ok(Some(found.etag()))
+    Ok(Some((found.etag(), found.record.checksum(&found.attr))))
 }
 
 /// As S3 has it: the MD5 of the sums of the parts that are their ETags, and their number.

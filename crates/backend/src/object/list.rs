@@ -55,7 +55,7 @@ impl<P: Payload> Reader<'_, P> {
         self.note(Watched::Objects);
         let all = self.tree.from(AkeyPath::default(), self.at).map(|seen| seen.path.oid);
         let all: BTreeSet<_> = all.collect();
-        let all = all.into_iter().map(|oid| (self.home_of(oid), oid.to_bytes().to_vec())).collect();
+        let all = all.into_iter().map(|oid| (0, oid.to_bytes().to_vec())).collect();
         let page = page(all, anchor, ListLimit::entries(entries));
         page.iter()
             .filter_map(|oid| oid.as_slice().try_into().ok().map(ObjectId::from_bytes))

@@ -7,10 +7,10 @@ use super::meta::Meta;
 use super::pool::{META, PosixPool, PosixUrl, TMP};
 use esker_backend::MetadataChanges;
 use esker_backend::handles::{Handled, Table, gone};
-use esker_backend::object::list::page;
 use esker_types::info::{ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space};
 use esker_types::ops::{Anchor, ListLimit};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,20 +129,34 @@ impl Opened {
     pub(super) fn objects(&self, anchor: &mut Anchor, entries: usize) -> Result<Vec<ObjectId>> {
         let container = &self.container;
         container.check_alive()?;
+        let from = match &*anchor {
+            Anchor::End => return Ok(Vec::new()),
+            Anchor::Start => None,
+            Anchor::After { position, .. } => {
+                let bytes = position.as_slice().try_into().map_err(|_| Anchor::foreign())?;
+                Some(ObjectId::from_bytes(bytes))
+            }
+        };
         let names = files::names_in(&container.dir)?;
-        let oids = names.iter().filter_map(|name| object_of(name));
-        let mut positions = std::collections::BTreeSet::new();
-        for oid in oids {
-            let mut first = Anchor::Start;
-            let scope = esker_types::ops::KeyScope::Dkeys;
-            let object = form(&self.pool.directory, container, oid);
-            if !object.list_keys(scope, &mut first, ListLimit::entries(1))?.is_empty() {
-                positions.insert((0, oid.to_bytes().to_vec()));
+        let oids: BTreeSet<_> = names.iter().filter_map(|name| object_of(name)).collect();
+        let mut page = Vec::new();
+        for oid in oids.into_iter().filter(|oid| from.is_none_or(|from| *oid > from)) {
+            if page.len() >= entries {
+                return Ok(page);
+            }
+            if self.has_keys(oid)? {
+                page.push(oid);
+                *anchor = Anchor::After { shard: 0, position: oid.to_bytes().to_vec() };
             }
         }
-        let page = page(positions, anchor, ListLimit::entries(entries));
-        let oids = page.iter().filter_map(|oid| oid.as_slice().try_into().ok());
-        Ok(oids.map(ObjectId::from_bytes).collect())
+        *anchor = Anchor::End;
+        Ok(page)
+    }
+
+    fn has_keys(&self, oid: ObjectId) -> Result<bool> {
+        let object = form(&self.pool.directory, &self.container, oid);
+        let (mut first, scope) = (Anchor::Start, esker_types::ops::KeyScope::Dkeys);
+        Ok(!object.list_keys(scope, &mut first, ListLimit::entries(1))?.is_empty())
     }
 }
 

@@ -25,6 +25,7 @@ pub fn listing(make: Make<'_>) {
             permanent_keys_are_listed_once_during_changes,
             a_listing_continues_after_a_removed_key,
             objects_are_listed_once,
+            objects_are_listed_in_the_order_of_their_ids_from_any,
             permanent_objects_are_listed_once_during_changes,
             rewritten_extents_are_not_listed_twice,
         ],
@@ -179,6 +180,27 @@ fn objects_are_listed_once(store: &Store) -> Result<()> {
         let found = objects(&store.container, entries, Access::Latest)?;
         assert_eq!(found, wanted, "in steps of {entries}");
     }
+    Ok(())
+}
+
+fn objects_are_listed_in_the_order_of_their_ids_from_any(store: &Store) -> Result<()> {
+    let mut all: Vec<_> = (0..40).map(|_| store.object()).collect::<Result<_>>()?;
+    all.iter().try_for_each(|object| put(object, b"d", b"a", b"v"))?;
+    all.sort_by_key(Object::oid);
+    let all: Vec<_> = all.iter().map(Object::oid).collect();
+    let list = |mut anchor: Anchor, entries| {
+        store.container.list_objects(&mut anchor, entries, Access::Latest).wait()
+    };
+    assert_eq!(list(Anchor::Start, 100)?, all);
+    for from in [39, 0, 1, 20] {
+        for entries in [1, 7, 100] {
+            let wanted = &all[from..all.len().min(from + entries)];
+            assert_eq!(list(Anchor::at_object(all[from]), entries)?, wanted, "from {from}");
+        }
+    }
+    let ObjectId { hi, lo } = all[39];
+    assert!(list(Anchor::at_object(ObjectId { hi, lo: lo + 1 }), 9)?.is_empty());
+    assert_eq!(list(Anchor::at_object(ObjectId::default()), 1)?, all[..1]);
     Ok(())
 }
 

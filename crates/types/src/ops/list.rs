@@ -1,5 +1,5 @@
 //! Listings and queries of keys.
-use crate::{Epoch, Error, ErrorKind, Extent, KeyKind, Result, encode_key};
+use crate::{Epoch, Error, ErrorKind, Extent, KeyKind, ObjectId, Result, encode_key};
 
 /// Which keys a listing returns.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,16 @@ impl Anchor {
                 let bytes = position.as_slice().try_into();
                 bytes.map(|bytes| Some(u64::from_be_bytes(bytes))).map_err(|_| Self::foreign())
             }
+        }
+    }
+
+    /// A listing of objects continues with the first one from `first` on.
+    #[must_use]
+    pub fn at_object(first: ObjectId) -> Self {
+        let number = u128::from_be_bytes(first.to_bytes());
+        match number.checked_sub(1) {
+            Some(last) => Self::After { shard: 0, position: last.to_be_bytes().to_vec() },
+            None => Self::Start,
         }
     }
 
