@@ -77,7 +77,7 @@ build() {
 run_programs() {
     local source=$1
     shift
-    WITH="$ESKER run $source --" WITHOUT="shared_between_processes walked_by_fts holes_take_no_blocks" \
+    WITH="$ESKER run $source --" WITHOUT="walked_by_fts holes_take_no_blocks" \
         tests/programs/run.sh /esker "$@"
 }
 

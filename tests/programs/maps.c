@@ -3,6 +3,7 @@
  * error. */
 #include "check.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 
 #define SIZE 300000
@@ -163,6 +164,166 @@ shared_between_processes(void)
 	child_succeeds(pid);
 }
 
+/* One step of another process: it waits until it is asked, changes the file, and answers. */
+static void
+step_of_other(int asked, int answers, int step)
+{
+	unsigned char data[5000];
+	char          byte;
+	int           fd;
+
+	GIVES(1, read(asked, &byte, 1));
+	memset(data, 'b', sizeof(data));
+	fd = open("file", step == 2 ? O_WRONLY | O_APPEND : step == 5 ? O_WRONLY | O_TRUNC : O_WRONLY);
+	CHECK(fd >= 0);
+	switch (step) {
+	case 0:
+		GIVES(sizeof(data), pwrite(fd, data, sizeof(data), 6000));
+		break;
+	case 1:
+		OK(ftruncate(fd, 8192));
+		break;
+	case 2:
+		GIVES(100, write(fd, data, 100));
+		break;
+	case 3:
+		OK(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, 2000));
+		break;
+	case 4:
+		OK(truncate("file", 4096));
+		OK(ftruncate(fd, 8192));
+		break;
+	default:
+		GIVES(10, write(fd, data, 10));
+	}
+	OK(close(fd));
+	GIVES(1, write(answers, "d", 1));
+}
+
+static void
+ask(int asks, int answered)
+{
+	char byte;
+
+	GIVES(1, write(asks, "g", 1));
+	GIVES(1, read(answered, &byte, 1));
+}
+
+/* A shared mapping for reading shows what another process writes afterwards, whether that one knows of the mapping or
+ * not, or it is rejected. */
+static void
+written_by_another_process(void)
+{
+	int            fd = new_file("file", 3 * 4096, 9), forth[2], back[2];
+	unsigned char *map;
+	pid_t          pid;
+
+	OK(pipe(forth));
+	OK(pipe(back));
+	pid = fork();
+	if (pid == 0) {
+		for (int step = 0; step < 6; step++)
+			step_of_other(forth[0], back[1], step);
+		_exit(0);
+	}
+	/* Longer than the file, as databases map it. */
+	map = mmap(NULL, 16 * 4096, PROT_READ, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED) {
+		CHECK(errno == ENODEV);
+		OK(kill(pid, SIGKILL));
+		return;
+	}
+	CHECK(is_pattern(map, 3 * 4096, 0, 9));
+	ask(forth[1], back[0]);
+	CHECK(is_pattern(map, 6000, 0, 9) && map[6000] == 'b' && map[10999] == 'b');
+	CHECK(is_pattern(map + 11000, 1288, 11000, 9));
+	ask(forth[1], back[0]);
+	CHECK(map[8191] == 'b' && is_zero(map + 8192, 4096));
+	ask(forth[1], back[0]);
+	CHECK(map[8192] == 'b' && map[8291] == 'b' && map[8292] == 0);
+	ask(forth[1], back[0]);
+	CHECK(is_pattern(map, 4096, 0, 9) && is_zero(map + 4096, 2000) && map[6096] == 'b');
+	ask(forth[1], back[0]);
+	CHECK(is_pattern(map, 4096, 0, 9) && is_zero(map + 4096, 4096));
+	ask(forth[1], back[0]);
+	CHECK(map[9] == 'b' && is_zero(map + 10, 8182));
+	child_succeeds(pid);
+	OK(munmap(map, 16 * 4096));
+	OK(close(fd));
+}
+
+/* Two writers: what another process writes stays when this one writes its own changes of the same page. */
+static void
+mixed_with_writes_of_another_process(void)
+{
+	int            fd = new_file("file", 8192, 10), forth[2], back[2];
+	unsigned char *map, seen[8192];
+	pid_t          pid;
+
+	OK(pipe(forth));
+	OK(pipe(back));
+	pid = fork();
+	if (pid == 0) {
+		step_of_other(forth[0], back[1], 3);
+		_exit(0);
+	}
+	map = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED) {
+		CHECK(errno == ENODEV);
+		OK(kill(pid, SIGKILL));
+		return;
+	}
+	map[8000] = 'm';
+	ask(forth[1], back[0]);
+	OK(msync(map, 8192, MS_SYNC));
+	GIVES(8192, pread(fd, seen, 8192, 0));
+	CHECK(is_zero(seen + 4096, 2000) && seen[8000] == 'm' && is_pattern(seen + 6096, 1904, 6096, 10));
+	CHECK(memcmp(seen, map, 8192) == 0);
+	child_succeeds(pid);
+	OK(close(fd));
+}
+
+/* A child keeps the mapping of its parent, and still sees what others write once the parent has let go of it. */
+static void
+child_outlives_the_mapping_of_its_parent(void)
+{
+	int            fd = new_file("file", 3 * 4096, 11), ready[2], done[2], forth[2], back[2];
+	unsigned char *map;
+	char           byte;
+	pid_t          writer, reader;
+
+	OK(pipe(ready) | pipe(done) | pipe(forth) | pipe(back));
+	writer = fork();
+	if (writer == 0) {
+		step_of_other(forth[0], back[1], 0);
+		_exit(0);
+	}
+	map = mmap(NULL, 3 * 4096, PROT_READ, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED) {
+		CHECK(errno == ENODEV);
+		OK(kill(writer, SIGKILL));
+		return;
+	}
+	reader = fork();
+	if (reader == 0) {
+		GIVES(1, write(ready[1], "r", 1));
+		GIVES(1, read(done[0], &byte, 1));
+		_exit(map[6000] == 'b' ? 0 : 1);
+	}
+	GIVES(1, read(ready[0], &byte, 1));
+	OK(munmap(map, 3 * 4096));
+	OK(close(fd));
+	/* A second mapping would be a new one. */
+	fd = open("file", O_RDONLY);
+	map = mmap(NULL, 3 * 4096, PROT_READ, MAP_SHARED, fd, 0);
+	CHECK(map != MAP_FAILED);
+	ask(forth[1], back[0]);
+	CHECK(map[6000] == 'b');
+	GIVES(1, write(done[1], "d", 1));
+	child_succeeds(reader);
+	child_succeeds(writer);
+}
+
 static void
 in_a_child(void)
 {
@@ -210,7 +371,8 @@ main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(private_reading), TEST(private_writing), TEST(shared_reading), TEST(parts),
 		TEST(refused), TEST(shared_writing), TEST(shared_between_processes), TEST(in_a_child),
-		TEST(untouched),
+		TEST(untouched), TEST(written_by_another_process),
+		TEST(mixed_with_writes_of_another_process), TEST(child_outlives_the_mapping_of_its_parent),
 	};
 
 	return RUN(argc, argv, tests);

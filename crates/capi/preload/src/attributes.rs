@@ -1,6 +1,7 @@
 //! Changing attributes: modes, owners, times, sizes, space.
 use crate::answer::{Answer, refuse};
 use crate::edge::{In, Text, export};
+use crate::maps;
 use crate::open;
 use crate::open_file::OpenFile;
 use crate::paths::{self, MountPath};
@@ -101,14 +102,17 @@ fn size(length: i64) -> Answer<u64> {
 }
 
 fn truncate_path(path: &MountPath<'_>, length: i64) -> Answer<c_int> {
-    let change = SetAttr { size: Some(size(length)?), ..SetAttr::default() };
-    path.with_node(Follow::All, |node| node.set(&change))
+    let length = size(length)?;
+    let change = SetAttr { size: Some(length), ..SetAttr::default() };
+    path.with_node(Follow::All, |node| maps::cut(node.oid(), length, || node.set(&change)))
 }
 
 fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
     let length = size(length)?;
     let to_invalid = |_| crate::answer::Fail::Errno(libc::EINVAL);
-    file.file(|file| Ok(file.set_len(length).map(|()| 0)?)).map_err(|error| match error {
+    let cut = |content: &dfs::File| Ok(content.set_len(length).map(|()| 0)?);
+    file.file(|content| maps::cut(file.oid(), length, || cut(content))).map_err(|error| match error
+    {
         crate::answer::Fail::Errno(libc::EBADF | libc::EISDIR) => to_invalid(()),
         error => error,
     })
@@ -124,13 +128,15 @@ fn allocate(file: &OpenFile, mode: c_int, offset: i64, length: i64) -> Answer<c_
     const PUNCH: c_int = libc::FALLOC_FL_PUNCH_HOLE | KEEP;
     const ZERO: c_int = libc::FALLOC_FL_ZERO_RANGE;
     const ZERO_KEEP: c_int = ZERO | KEEP;
+    let zeroed = offset..offset.saturating_add(length);
+    let oid = file.oid();
     file.for_writing(|file| {
         match mode {
             0 => file.allocate(offset, length, false)?,
             KEEP => file.allocate(offset, length, true)?,
-            PUNCH => file.punch(offset, length)?,
-            ZERO => file.zero(offset, length, false)?,
-            ZERO_KEEP => file.zero(offset, length, true)?,
+            PUNCH => maps::zero(oid, zeroed, || file.punch(offset, length))?,
+            ZERO => maps::zero(oid, zeroed, || file.zero(offset, length, false))?,
+            ZERO_KEEP => maps::zero(oid, zeroed, || file.zero(offset, length, true))?,
             _ => return refuse(libc::EOPNOTSUPP),
         }
         Ok(0)

@@ -166,17 +166,9 @@ pub(crate) fn inherit() {
     lock_files.iter().for_each(|(fd, name)| locks::inherit(*fd, name));
 }
 
-/// The names in a listing of the kernel that are numbers. Names begin at byte 19 of each record.
+/// The names in a listing of the kernel that are numbers.
 fn numbers(records: &[u8]) -> impl Iterator<Item = c_int> {
-    let mut rest = records;
-    std::iter::from_fn(move || {
-        let length = usize::from(u16::from_ne_bytes([*rest.get(16)?, *rest.get(17)?]));
-        let (record, after) = rest.split_at_checked(length)?;
-        rest = after;
-        let name = record.get(19..)?.split(|byte| *byte == 0).next()?;
-        Some(std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()))
-    })
-    .flatten()
+    raw::names(records).filter_map(|name| std::str::from_utf8(name).ok()?.parse().ok())
 }
 
 fn inherit_file(fd: c_int, identity: Identity) {

@@ -92,8 +92,8 @@ fn write_vector2(
     if flags & libc::RWF_APPEND != 0 {
         return match buffers(vector, count) {
             Some(parts) => {
-                let whole = shared(&parts).concat();
-                file.file(|file| Ok(file.append(&whole).map(|_| whole.len() as isize)?))
+                let parts = shared(&parts);
+                file.file(|content| Ok(file.append_parts(content, &parts)?.1 as isize))
             }
             None => refuse(libc::EINVAL),
         };

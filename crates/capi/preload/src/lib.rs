@@ -29,6 +29,7 @@ mod left_open;
 mod libraries;
 mod limits;
 mod locks;
+mod mapped;
 mod maps;
 mod mounted;
 mod names;

@@ -86,8 +86,12 @@ fn make(name: &CStr) -> Answer<c_int> {
 
 /// Opens a file in the directory for lock files, of which the store need not know.
 pub(crate) fn open_or_make(name: &CStr) -> Answer<c_int> {
-    let open = || raw::open(name, FLAGS, 0);
-    open().or_else(|_| make(name)).or_else(|_| open())
+    open_made(name).or_else(|_| make(name)).or_else(|_| open_made(name))
+}
+
+/// As [`open_or_make`], if it is there.
+pub(crate) fn open_made(name: &CStr) -> Answer<c_int> {
+    raw::open(name, FLAGS, 0)
 }
 
 /// Tells the store that the lock file of an object will be created, or has been removed.

@@ -1,8 +1,10 @@
 //! Files in memory: mmap.
 //!
-//! A mapping of a file in the mount point is anonymous memory, filled from the file at the start. To find changes, this
-//! library compares a shared writable mapping with a copy. It writes them to the file on msync, munmap and close, at the
-//! end of the process, and before this process reads the file.
+//! A private mapping of a file in the mount point is anonymous memory, filled from the file at the start. A shared one maps
+//! a file of the system that all processes map in place of the object ([`Pages`]), and calls that change the content of the
+//! object change that file, too ([`change_content`]). To find changes of the program, this library compares a shared writable
+//! mapping with a copy. It writes them to the object on msync, munmap and close, at the end of the process, and before this
+//! process reads the file.
 //!
 //! The comparison reads a second mapping of the same memory, which only this library knows. Libraries that track mappings
 //! (UCX, libfabric, Open MPI) patch `munmap` and similar functions in machine code or in the tables of the linker, so
@@ -13,9 +15,11 @@ use crate::edge::export;
 use crate::open_file::OpenFile;
 use crate::pages::Pages;
 use crate::serve::serve;
-use crate::{descriptors, locks, raw, threads};
+use crate::{descriptors, mapped, raw, report, threads};
+use dfs::File;
 use esker::types::ObjectId;
 use std::ffi::{c_int, c_long, c_void};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,8 +39,8 @@ struct Region {
     offset: u64,
     /// The content of the file, while the memory is writable.
     copy: Option<Vec<u8>>,
-    /// What other processes map, too.
-    pages: Option<Arc<Pages>>,
+    /// The file that it maps, as other processes do.
+    pages: Arc<Pages>,
 }
 
 impl Region {
@@ -50,11 +54,8 @@ impl Region {
 
     /// Writes the changes of the program, and those of others who map the same memory.
     fn write_back(&mut self) -> Answer<()> {
-        match self.pages.clone() {
-            // Otherwise what one process has read could follow what another one has written since.
-            Some(pages) => pages.alone(|| self.write_changes()),
-            None => self.write_changes(),
-        }
+        // Otherwise what one process has read could follow what another one has written since.
+        self.pages.clone().alone(|| self.write_changes())
     }
 
     fn write_changes(&mut self) -> Answer<()> {
@@ -108,6 +109,25 @@ pub(crate) fn write_back_of(oid: ObjectId) {
     }
 }
 
+/// Runs `work` on the memory of each mapping, around a fork. A signal handler may fork while its thread changes the list.
+pub(crate) fn around_fork(work: impl Fn(&Pages)) {
+    if has_any()
+        && let Ok(regions) = REGIONS.try_lock()
+    {
+        for region in regions.iter() {
+            work(&region.pages);
+        }
+    }
+}
+
+/// Lets go of the memory that other processes map, at the end of the process. The last of them removes it.
+pub(crate) fn release_all() {
+    if has_any() {
+        COUNT.store(0, Ordering::Relaxed);
+        regions().clear();
+    }
+}
+
 /// Writes back the changes to all mappings.
 pub(crate) fn write_back_all() {
     if has_any() {
@@ -115,31 +135,71 @@ pub(crate) fn write_back_all() {
     }
 }
 
-/// Copies bytes that were written to the file into its shared mappings.
-pub(crate) fn written(oid: ObjectId, offset: u64, parts: &[&[u8]]) {
-    if !has_any() {
-        return;
-    }
-    for region in regions().iter_mut().filter(|region| region.file.identity().oid == oid) {
-        let mut at = offset;
-        for part in parts {
-            update(region, at, part);
-            at += part.len() as u64;
+/// Runs `work`, which changes the content of an object, and changes the memory that is mapped in its place alike: the
+/// range of bytes that `range` names. Bytes of `file` are read again; without it they become zeros.
+pub(crate) fn change_content<T>(
+    oid: ObjectId,
+    file: Option<&File>,
+    work: impl FnOnce() -> Answer<T>,
+    range: impl FnOnce(&T) -> Range<u64>,
+) -> Answer<T> {
+    let Some(pages) = mapped_pages(oid)? else {
+        let done = work()?;
+        // A process that maps the file after this check reads the changed content.
+        if let Some(pages) = mapped_pages(oid)? {
+            pages.alone(|| pages.reload(file, range(&done)))?;
         }
+        return Ok(done);
+    };
+    let (done, range) = pages.alone(|| {
+        let done = work()?;
+        let range = range(&done);
+        pages.reload(file, range.clone())?;
+        Ok((done, range))
+    })?;
+    update_copies(oid, &range);
+    Ok(done)
+}
+
+/// As [`change_content`], for `work` that sets the size of an object.
+pub(crate) fn cut<T>(oid: ObjectId, size: u64, work: impl FnOnce() -> Answer<T>) -> Answer<T> {
+    change_content(oid, None, work, |_| size..u64::MAX)
+}
+
+/// As [`change_content`], for `work` that makes bytes zeros.
+pub(crate) fn zero(
+    oid: ObjectId,
+    range: Range<u64>,
+    work: impl FnOnce() -> esker::types::Result<()>,
+) -> Answer<()> {
+    change_content(oid, None, || Ok(work()?), |()| range)
+}
+
+/// The memory that any process maps in place of the object.
+fn mapped_pages(oid: ObjectId) -> Answer<Option<Arc<Pages>>> {
+    if !mapped::is_mapped(oid) {
+        return Ok(None);
+    }
+    match own_pages(oid) {
+        Some(pages) => Ok(Some(pages)),
+        None => Ok(Pages::attach(oid)?.map(Arc::new)),
     }
 }
 
-fn update(region: &mut Region, offset: u64, data: &[u8]) {
-    let (start, end) = (offset.max(region.offset), offset + data.len() as u64);
-    let end = end.min(region.offset + region.length as u64);
-    if start >= end {
-        return;
-    }
-    let data = &data[(start - offset) as usize..(end - offset) as usize];
-    let at = (start - region.offset) as usize;
-    region.view.put(at, data);
-    if let Some(copy) = &mut region.copy {
-        copy[at..at + data.len()].copy_from_slice(&region.view.bytes()[at..at + data.len()]);
+/// The memory of the object, if this process maps it.
+fn own_pages(oid: ObjectId) -> Option<Arc<Pages>> {
+    let regions = regions();
+    let region = regions.iter().find(|region| region.file.identity().oid == oid)?;
+    Some(region.pages.clone())
+}
+
+/// What calls have written to the object is not a change of the mappings of this process.
+fn update_copies(oid: ObjectId, range: &Range<u64>) {
+    for region in regions().iter_mut().filter(|region| region.file.identity().oid == oid) {
+        let Some(copy) = &mut region.copy else { continue };
+        let place = |at: u64| at.saturating_sub(region.offset).min(copy.len() as u64) as usize;
+        let (start, end) = (place(range.start), place(range.end));
+        copy[start..end].copy_from_slice(&region.view.bytes()[start..end]);
     }
 }
 
@@ -186,8 +246,7 @@ impl MapRequest {
 
     /// Memory to fill in place of the file.
     fn memory(self) -> Self {
-        let kind = if self.is_shared() { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
-        let flags = self.flags & !(libc::MAP_TYPE | libc::MAP_SYNC) | kind | libc::MAP_ANONYMOUS;
+        let flags = self.flags & !libc::MAP_TYPE | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         Self { protection, flags, fd: -1, offset: 0, ..self }
     }
@@ -207,8 +266,7 @@ impl MapRequest {
 fn map(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> Answer<*mut c_void> {
     let file = descriptors::get(request.fd)?;
     request.check(&file)?;
-    // Who locks parts of a file shares it with other processes, as sqlite its write-ahead log.
-    if request.is_shared() && locks::has_records(file.identity().oid) {
+    if request.is_shared() {
         return map_pages(request, file, real);
     }
     finish(real(request.memory()), request, |start| fill(start, request, file))
@@ -221,11 +279,11 @@ fn map_pages(
     real: impl Fn(MapRequest) -> *mut c_void,
 ) -> Answer<*mut c_void> {
     let pages = pages_of(file.identity().oid)?;
-    pages.fill(&file, request.offset as u64 + request.length as u64)?;
+    pages.fill(&file, (request.offset as u64).saturating_add(request.length as u64))?;
     let flags = request.flags & !(libc::MAP_TYPE | libc::MAP_SYNC) | libc::MAP_SHARED;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let memory = real(MapRequest { fd: pages.descriptor(), flags, protection, ..request });
-    finish(memory, request, |start| record(start, request, file, Some(pages)))
+    finish(memory, request, |start| record(start, request, file, pages))
 }
 
 /// Completes a writable mapping by `work` and gives it the protection that the program requests.
@@ -251,10 +309,14 @@ fn finish(
     }
 }
 
+/// The memory of an object, to map.
 fn pages_of(oid: ObjectId) -> Answer<Arc<Pages>> {
-    let of_object = |region: &&Region| region.file.identity().oid == oid;
-    let known = regions().iter().filter(of_object).find_map(|region| region.pages.clone());
-    known.map_or_else(|| Pages::open(oid).map(Arc::new), Ok)
+    own_pages(oid).map_or_else(|| Pages::open(oid).map(Arc::new), Ok).inspect_err(|_| {
+        report::warn_once(
+            "a shared mapping was refused (ENODEV): the directory for locks of the pool cannot be changed, so writes of \
+             other processes would not be seen in it; let the owner of the pool start `esker run` once, or map privately",
+        );
+    })
 }
 
 fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
@@ -264,20 +326,14 @@ fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
     file.whole(|file| {
         file.read_at(offset, memory)?;
         Ok(())
-    })?;
-    if request.is_shared() { record(start, request, file, None) } else { Ok(()) }
+    })
 }
 
 /// Records a shared mapping.
-fn record(
-    start: usize,
-    request: MapRequest,
-    file: Arc<OpenFile>,
-    pages: Option<Arc<Pages>>,
-) -> Answer<()> {
+fn record(start: usize, request: MapRequest, file: Arc<OpenFile>, pages: Arc<Pages>) -> Answer<()> {
     let (length, offset) = (request.length, request.offset as u64);
     let view = View::of(start, length)?;
-    let copy = request.is_written().then(|| view.bytes().to_vec());
+    let copy = if request.is_written() { Some(view.copy()?) } else { None };
     regions().push(Region { start, length, view, file, offset, copy, pages });
     COUNT.fetch_add(1, Ordering::Relaxed);
     Ok(())
@@ -326,7 +382,7 @@ fn made_writable(start: usize, length: usize) -> Answer<()> {
             return refuse(libc::EACCES);
         }
         if region.copy.is_none() {
-            region.copy = Some(region.view.bytes().to_vec());
+            region.copy = Some(region.view.copy()?);
         }
     }
     Ok(())
@@ -435,7 +491,7 @@ impl Drop for SecondMapping {
 }
 
 /// A part of shared memory, through its second mapping.
-pub(crate) struct View {
+struct View {
     mapping: Arc<SecondMapping>,
     skip: usize,
     length: usize,
@@ -443,19 +499,19 @@ pub(crate) struct View {
 
 impl View {
     /// A view of mapped shared memory.
-    pub(crate) fn of(start: usize, length: usize) -> Answer<Self> {
+    fn of(start: usize, length: usize) -> Answer<Self> {
         let mapping = SecondMapping { start: raw::map_again(start, length)?, length };
         Ok(Self { mapping: Arc::new(mapping), skip: 0, length })
     }
 
     /// A view of `length` bytes of it, cut at its end.
-    pub(crate) fn part(&self, skip: usize, length: usize) -> Self {
+    fn part(&self, skip: usize, length: usize) -> Self {
         let skip = (self.skip + skip).min(self.mapping.length);
         let length = length.min(self.mapping.length - skip);
         Self { mapping: self.mapping.clone(), skip, length }
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    fn bytes(&self) -> &[u8] {
         // SAFETY: the second mapping has this length and lives as long as this value. If the program changes it
         // meanwhile, each byte has its old or its new value, as with the kernel.
         unsafe {
@@ -463,11 +519,14 @@ impl View {
         }
     }
 
-    /// Changes the memory of the program.
-    pub(crate) fn put(&self, at: usize, data: &[u8]) {
-        let length = data.len().min(self.length.saturating_sub(at));
-        let to = (self.mapping.start + self.skip + at) as *mut u8;
-        // SAFETY: the second mapping is always writable and has `length` bytes there.
-        unsafe { std::ptr::copy(data.as_ptr(), to, length) };
+    /// A copy of its bytes.
+    ///
+    /// # Errors
+    /// `ENOMEM` if there is no memory for it.
+    fn copy(&self) -> Answer<Vec<u8>> {
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(self.length).or_else(|_| refuse(libc::ENOMEM))?;
+        copy.extend_from_slice(self.bytes());
+        Ok(copy)
     }
 }

@@ -6,6 +6,7 @@ use crate::position::Position;
 use crate::{left_open, locks, maps, mounted, threads};
 use arc_swap::ArcSwapOption;
 use dfs::{Attr, File, Follow, Kind, Node, Open, SetAttr};
+use esker::types::ObjectId;
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -56,7 +57,11 @@ impl OpenFile {
         let kind = if node.kind() == Kind::Directory { libc::O_DIRECTORY } else { 0 };
         let kept = flags & (libc::O_ACCMODE | libc::O_PATH);
         let identity = Identity { path: node.path().into(), oid: node.oid(), flags: kept | kind };
-        Ok(Self::with(identity, Position::start(flags), Some(Content::open(node, flags)?)))
+        let content = match flags & libc::O_TRUNC {
+            0 => Content::open(node, flags)?,
+            _ => maps::cut(node.oid(), 0, || Content::open(node, flags))?,
+        };
+        Ok(Self::with(identity, Position::start(flags), Some(content)))
     }
 
     /// An open file inherited through exec.
@@ -76,6 +81,10 @@ impl OpenFile {
 
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    pub(crate) fn oid(&self) -> ObjectId {
+        self.identity.oid
     }
 
     /// Releases its locks, and drops its content unless other processes have it open. That of a removed file is freed.
@@ -251,15 +260,19 @@ impl OpenFile {
         if length == 0 {
             return Ok(0);
         }
-        let (start, length) = append_parts(file, parts)?;
+        let (start, length) = self.append_parts(file, parts)?;
         self.position.seek(fd, start as i64 + length as i64, libc::SEEK_SET)?;
         Ok(length as isize)
     }
 
     fn put(&self, file: &File, offset: u64, parts: &[&[u8]]) -> Answer<usize> {
-        let length = file.write_vectored_at(offset, parts)?;
-        maps::written(self.identity.oid, offset, parts);
-        Ok(length)
+        let range = |length: &usize| offset..offset + *length as u64;
+        maps::change_content(
+            self.oid(),
+            Some(file),
+            || Ok(file.write_vectored_at(offset, parts)?),
+            range,
+        )
     }
 
     fn moving(
@@ -282,7 +295,7 @@ impl OpenFile {
     pub(crate) fn write_at(&self, fd: c_int, parts: &[&[u8]], offset: i64) -> Answer<isize> {
         let Ok(offset) = u64::try_from(offset) else { return refuse(libc::EINVAL) };
         self.for_writing(|file| match self.position.appends(fd) {
-            true => append_parts(file, parts).map(|(_, length)| length as isize),
+            true => self.append_parts(file, parts).map(|(_, length)| length as isize),
             false => Ok(self.put(file, offset, parts)? as isize),
         })
     }
@@ -321,19 +334,20 @@ impl OpenFile {
         }
         self.position.seek(fd, to, libc::SEEK_SET)
     }
-}
 
-/// The offset and length of written data.
-fn append_parts(file: &File, parts: &[&[u8]]) -> Answer<(u64, usize)> {
-    let joined;
-    let data = match parts {
-        [one] => *one,
-        many => {
-            joined = many.concat();
-            &joined
-        }
-    };
-    Ok((file.append(data)?, data.len()))
+    /// Appends. Returns the offset and length of what was written.
+    pub(crate) fn append_parts(&self, file: &File, parts: &[&[u8]]) -> Answer<(u64, usize)> {
+        let joined;
+        let data = match parts {
+            [one] => *one,
+            many => {
+                joined = many.concat();
+                &joined
+            }
+        };
+        let range = |(start, length): &(u64, usize)| *start..*start + *length as u64;
+        maps::change_content(self.oid(), Some(file), || Ok((file.append(data)?, data.len())), range)
+    }
 }
 
 impl Drop for OpenFile {

@@ -1,14 +1,18 @@
-//! The memory of files that several processes map: a file of the system beside the lock file of the object, which all of
-//! them map in place of the object.
+//! The memory of mapped files: a file of the system beside the lock file of the object, which all processes map in place of
+//! the object.
 //!
-//! Its users hold a shared lock on its last byte, as those of a lock file. Whoever opens it alone empties it: then the
-//! object has the content, and the file is filled from the object as far as it is mapped.
+//! Its users hold a shared lock on its last byte, as those of a lock file. A process that opens it alone empties it: then the
+//! object has the content, and the file is filled from the object as far as it is mapped. A process that writes to the object
+//! writes to this file, too ([`Pages::reload`]).
 use crate::answer::{Answer, Fail, refuse};
 use crate::open_file::OpenFile;
-use crate::{internal, locks, raw, threads};
-use dfs::File;
+use crate::{config, internal, locks, mapped, raw, threads};
+use dfs::{File, Open};
 use esker::types::ObjectId;
 use std::ffi::{CString, c_int};
+use std::ops::Range;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
 
 /// What its name has after that of the lock file.
 const SUFFIX: &[u8] = b".pages";
@@ -19,31 +23,79 @@ const BUSY: i64 = locks::PRESENCE - 1;
 /// Unit of mapping in bytes.
 const PAGE: u64 = 4096;
 
+/// Bytes copied at a time.
+const CHUNK: usize = 1 << 20;
+
+/// Threads of this process share the lock on [`BUSY`], so they take turns by this one.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// The memory of one file, open in this process. The last of its users removes it.
 pub(crate) struct Pages {
-    fd: c_int,
+    fd: AtomicI32,
+    /// Its descriptor in a child that is about to be made, which must not share the locks of its parent; -1 for none.
+    for_child: AtomicI32,
     name: CString,
-    /// The process that opened it.
-    generation: u64,
+    /// The object that this process counts as mapped.
+    counted: Option<ObjectId>,
+    /// The process that opened it, or has it from its parent.
+    generation: AtomicU64,
 }
 
 impl Pages {
-    /// Opens the memory of an object.
+    fn new(fd: c_int, name: CString, counted: Option<ObjectId>) -> Self {
+        let (fd, for_child) = (AtomicI32::new(internal::keep(fd)), AtomicI32::new(-1));
+        let generation = AtomicU64::new(threads::generation());
+        Self { fd, for_child, name, counted, generation }
+    }
+
+    /// Opens the memory of an object, to map it.
     ///
     /// # Errors
-    /// `ENOLCK` without a directory for lock files; those of opening a file in it.
+    /// `ENODEV` if no file can be made in the directory for lock files.
     pub(crate) fn open(oid: ObjectId) -> Answer<Self> {
-        let name = locks::name_with(oid, SUFFIX)?;
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(sweep);
+        let name = locks::name_with(oid, SUFFIX).or_else(|_| refuse(libc::ENODEV))?;
+        // First, so that processes which write from now on look for the memory.
+        mapped::add(oid)?;
+        Self::open_counted(oid, name).inspect_err(|_| mapped::remove(oid))
+    }
+
+    fn open_counted(oid: ObjectId, name: CString) -> Answer<Self> {
         loop {
-            let fd = internal::keep(locks::open_or_make(&name)?);
-            let pages = Self { fd, name: name.clone(), generation: threads::generation() };
+            let fd = locks::open_or_make(&name).or_else(|_| refuse(libc::ENODEV))?;
+            let mut pages = Self::new(fd, name.clone(), None);
             if pages.is_alone() && pages.has_name() {
-                raw::resize(pages.fd, 0)?;
+                raw::resize(pages.descriptor(), 0)?;
             }
-            match locks::set(pages.fd, locks::PRESENCE, libc::F_OFD_SETLKW, libc::F_RDLCK) {
-                Ok(_) if pages.has_name() => return Ok(pages),
-                // Its last user has just removed it, or a signal arrived.
-                Ok(_) | Err(Fail::Errno(libc::EINTR)) => {}
+            if pages.join()? {
+                pages.counted = Some(oid);
+                return Ok(pages);
+            }
+        }
+    }
+
+    /// Opens the memory of an object that another process maps, to write to it; `None` if no process does.
+    pub(crate) fn attach(oid: ObjectId) -> Answer<Option<Self>> {
+        let Ok(name) = locks::name_with(oid, SUFFIX) else { return Ok(None) };
+        let fd = match locks::open_made(&name) {
+            Ok(fd) => fd,
+            Err(Fail::Errno(libc::ENOENT)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let pages = Self::new(fd, name, None);
+        // Processes that were killed leave the file behind. Nobody must take its content for that of the object.
+        let is_used = !pages.is_alone() && pages.join()?;
+        Ok(is_used.then_some(pages))
+    }
+
+    /// Becomes one of the users; false if the last of them has just removed the file.
+    fn join(&self) -> Answer<bool> {
+        loop {
+            match locks::set(self.descriptor(), locks::PRESENCE, libc::F_OFD_SETLKW, libc::F_RDLCK)
+            {
+                Ok(_) => return Ok(self.has_name()),
+                Err(Fail::Errno(libc::EINTR)) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -51,67 +103,162 @@ impl Pages {
 
     /// True if no other process has it open. None can then open it before the lock is changed.
     fn is_alone(&self) -> bool {
-        locks::set(self.fd, locks::PRESENCE, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok()
+        locks::set(self.descriptor(), locks::PRESENCE, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok()
     }
 
     fn has_name(&self) -> bool {
-        raw::status(self.fd).is_ok_and(|status| status.st_nlink > 0)
+        raw::status(self.descriptor()).is_ok_and(|status| status.st_nlink > 0)
     }
 
     /// The descriptor to map.
     pub(crate) fn descriptor(&self) -> c_int {
-        self.fd
+        self.fd.load(Ordering::Relaxed)
     }
 
     /// Makes sure that the memory has the content of the file up to `end`.
     pub(crate) fn fill(&self, file: &OpenFile, end: u64) -> Answer<()> {
         let Some(end) = end.checked_next_multiple_of(PAGE) else { return refuse(libc::EOVERFLOW) };
         self.alone(|| {
-            let start = raw::status(self.fd)?.st_size as u64;
+            let start = raw::status(self.descriptor())?.st_size as u64;
             if start >= end {
                 return Ok(());
             }
             // The size last: whoever is killed before leaves at most a part of a page, which nobody has mapped.
             file.whole(|file| self.copy(file, start / PAGE * PAGE, end))?;
-            raw::resize(self.fd, end as i64)
+            raw::resize(self.descriptor(), end as i64)
         })
     }
 
-    fn copy(&self, file: &File, start: u64, end: u64) -> Answer<()> {
-        let mut room = vec![0; PAGE as usize];
-        for offset in (start..end).step_by(PAGE as usize) {
-            let length = file.read_at(offset, &mut room)?;
+    /// As [`Pages::copy`], whatever the access mode of `file`.
+    fn copy_any(&self, file: &File, start: u64, end: u64) -> Answer<u64> {
+        if file.mode().read {
+            return self.copy(file, start, end);
+        }
+        let readable = file.node().open(Open { read: true, ..Open::default() })?;
+        self.copy(&readable, start, end)
+    }
+
+    /// Copies a range of the object. Returns where it ends, or the object.
+    fn copy(&self, file: &File, start: u64, end: u64) -> Answer<u64> {
+        let mut room = vec![0; CHUNK.min((end - start) as usize)];
+        let mut at = start;
+        while at < end {
+            let wanted = room.len().min((end - at) as usize);
+            let length = file.read_at(at, &mut room[..wanted])?;
             if length == 0 {
                 break;
             }
-            raw::write_at(self.fd, &room[..length], offset as i64)?;
+            raw::write_all_at(self.descriptor(), &room[..length], at as i64)?;
+            at += length as u64;
         }
-        Ok(())
+        Ok(at)
     }
 
-    /// Runs `work` while no other process fills the memory or writes it to the object.
+    /// Gives a range the content that the object has now; zeros without `file`, and past the end of the object.
+    pub(crate) fn reload(&self, file: Option<&File>, range: Range<u64>) -> Answer<()> {
+        let end = range.end.min(raw::status(self.descriptor())?.st_size as u64);
+        if range.start >= end {
+            return Ok(());
+        }
+        let zeros = match file {
+            Some(file) => self.copy_any(file, range.start, end)?,
+            None => range.start,
+        };
+        if zeros < end { raw::punch(self.descriptor(), zeros, end - zeros) } else { Ok(()) }
+    }
+
+    /// Runs `work` while nobody else fills the memory, writes it to the object, or writes to both.
     pub(crate) fn alone<T>(&self, work: impl FnOnce() -> Answer<T>) -> Answer<T> {
-        while let Err(error) = locks::set(self.fd, BUSY, libc::F_OFD_SETLKW, libc::F_WRLCK) {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Err(error) =
+            locks::set(self.descriptor(), BUSY, libc::F_OFD_SETLKW, libc::F_WRLCK)
+        {
             if !matches!(error, Fail::Errno(libc::EINTR)) {
                 return Err(error);
             }
         }
         let result = work();
-        locks::set(self.fd, BUSY, libc::F_OFD_SETLK, libc::F_UNLCK)?;
+        locks::set(self.descriptor(), BUSY, libc::F_OFD_SETLK, libc::F_UNLCK)?;
         result
+    }
+}
+
+impl Pages {
+    /// Before a fork: opens the file once more for the child, which then maps it however long its parent lives.
+    pub(crate) fn before_fork(&self) {
+        // Several mappings share it.
+        let Some(oid) = self.counted.filter(|_| self.for_child.load(Ordering::Relaxed) < 0) else {
+            return;
+        };
+        let opened = locks::open_made(&self.name).map(internal::keep);
+        if let Ok(fd) = opened
+            && locks::set(fd, locks::PRESENCE, libc::F_OFD_SETLK, libc::F_RDLCK).is_ok()
+            && mapped::add(oid).is_ok()
+        {
+            self.for_child.store(fd, Ordering::Relaxed);
+        }
+    }
+
+    /// After a fork, in the process that forked: the child has it now.
+    pub(crate) fn after_fork(&self) {
+        close(self.for_child.swap(-1, Ordering::Relaxed));
+    }
+
+    /// After a fork, in the child.
+    pub(crate) fn inherit(&self) {
+        let fd = self.for_child.swap(-1, Ordering::Relaxed);
+        if fd >= 0 {
+            close(self.fd.swap(fd, Ordering::Relaxed));
+            self.generation.store(threads::generation(), Ordering::Relaxed);
+        }
+    }
+}
+
+fn close(fd: c_int) {
+    if fd >= 0 {
+        internal::forget(fd);
+        raw::close(fd);
     }
 }
 
 impl Drop for Pages {
     /// Mappings keep the file open, so its lock is released explicitly, but not by a child, which shares it.
     fn drop(&mut self) {
-        if self.generation == threads::generation() {
+        let fd = self.descriptor();
+        if self.generation.load(Ordering::Relaxed) == threads::generation() {
             if self.has_name() && self.is_alone() {
                 raw::unlink(&self.name);
             }
-            let _ = locks::set(self.fd, locks::PRESENCE, libc::F_OFD_SETLK, libc::F_UNLCK);
+            let _ = locks::set(fd, locks::PRESENCE, libc::F_OFD_SETLK, libc::F_UNLCK);
+            self.counted.into_iter().for_each(mapped::remove);
         }
-        internal::forget(self.fd);
-        raw::close(self.fd);
+        close(fd);
+    }
+}
+
+/// Removes what processes that were killed have left: it takes the memory of what they mapped.
+fn sweep() {
+    let folder = &config::get().locks;
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    let Some(listing) =
+        CString::new(folder.clone()).ok().and_then(|path| raw::open(&path, flags, 0).ok())
+    else {
+        return;
+    };
+    let mut room = [0_u8; 4096];
+    while let Ok(length @ 1..) = raw::entries(listing, &mut room) {
+        for name in raw::names(&room[..length]).filter(|name| name.ends_with(SUFFIX)) {
+            sweep_one([folder, &b"/"[..], name].concat());
+        }
+    }
+    raw::close(listing);
+}
+
+/// A file that nobody uses is removed when it is closed.
+fn sweep_one(path: Vec<u8>) {
+    if let Ok(name) = CString::new(path)
+        && let Ok(fd) = locks::open_made(&name)
+    {
+        drop(Pages::new(fd, name, None));
     }
 }

@@ -53,6 +53,10 @@ extern "C" fn end() {
 
 /// Releases locks. Not before exec, because the next program inherits them.
 fn release_locks() {
+    let _ = threads::inside(|| {
+        maps::release_all();
+        Ok(())
+    });
     if descriptors::any() || kept_locks::any() || left_open::is_needed() {
         leave(locks::end);
     }

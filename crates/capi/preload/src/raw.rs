@@ -247,6 +247,24 @@ pub(crate) fn write_at(fd: c_int, data: &[u8], offset: i64) -> Answer<usize> {
     checked(unsafe { call(libc::SYS_pwrite64, with) }).map(|count| count as usize)
 }
 
+/// Writes all of the data.
+pub(crate) fn write_all_at(fd: c_int, mut data: &[u8], mut offset: i64) -> Answer<()> {
+    while !data.is_empty() {
+        let done = write_at(fd, data, offset)?;
+        data = &data[done..];
+        offset += done as i64;
+    }
+    Ok(())
+}
+
+/// Makes bytes of a file zeros, and frees their space.
+pub(crate) fn punch(fd: c_int, offset: u64, length: u64) -> Answer<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let with = [fd as usize, mode as usize, offset as usize, length as usize, 0, 0];
+    // SAFETY: nothing but numbers is passed.
+    checked(unsafe { call(libc::SYS_fallocate, with) }).map(drop)
+}
+
 pub(crate) fn resize(fd: c_int, length: i64) -> Answer<()> {
     numbers(libc::SYS_ftruncate, fd as usize, length as usize, 0).map(drop)
 }
@@ -256,6 +274,17 @@ pub(crate) fn entries(fd: c_int, room: &mut [u8]) -> Answer<usize> {
     let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), 0, 0, 0];
     // SAFETY: the buffer has this length.
     checked(unsafe { call(libc::SYS_getdents64, with) }).map(|count| count as usize)
+}
+
+/// The names in a listing of the kernel. They begin at byte 19 of each record.
+pub(crate) fn names(records: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = records;
+    std::iter::from_fn(move || {
+        let length = usize::from(u16::from_ne_bytes([*rest.get(16)?, *rest.get(17)?]));
+        let (record, after) = rest.split_at_checked(length)?;
+        rest = after;
+        record.get(19..)?.split(|byte| *byte == 0).next()
+    })
 }
 
 /// Sets or queries a record lock; `lock` receives the answer of the kernel.
@@ -292,6 +321,14 @@ pub(crate) fn map_again(start: usize, length: usize) -> Answer<usize> {
     let with = [start, 0, length, libc::MREMAP_MAYMOVE as usize, 0, 0];
     // SAFETY: the kernel picks a free address; existing mappings stay as they are.
     checked(unsafe { call(libc::SYS_mremap, with) }).map(|at| at as usize)
+}
+
+/// Maps a file for reading and writing, shared with other processes.
+pub(crate) fn map_shared(fd: c_int, length: usize) -> Answer<usize> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let with = [0, length, protection, libc::MAP_SHARED as usize, fd as usize, 0];
+    // SAFETY: the kernel picks a free address; existing mappings stay as they are.
+    checked(unsafe { call(libc::SYS_mmap, with) }).map(|at| at as usize)
 }
 
 pub(crate) fn page_size() -> usize {

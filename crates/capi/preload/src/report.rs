@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 /// The number of served calls of one function. Functions with served calls form a linked list.
 pub(crate) struct Counter {
@@ -68,6 +68,18 @@ pub(crate) fn served() {
         && let Some(counter) = CURRENT.with(Cell::take)
     {
         counter.add();
+    }
+}
+
+/// Adds a note to the report, and writes it to standard error if this process has not done so. Called inside only.
+#[cold]
+pub(crate) fn warn_once(text: &'static str) {
+    static WARNED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    note(text);
+    let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !warned.contains(&text) {
+        warned.push(text);
+        let _ = raw::write(libc::STDERR_FILENO, format!("esker: warning: {text}\n").as_bytes());
     }
 }
 

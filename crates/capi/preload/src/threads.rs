@@ -1,6 +1,7 @@
 //! Threads inside the store, and forks: no thread may use the store while the process forks.
 use crate::answer::{Answer, Fail};
-use crate::{descriptors, process, raw, report};
+use crate::pages::Pages;
+use crate::{descriptors, maps, process, raw, report};
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -138,6 +139,7 @@ extern "C" fn prepare() {
     stop_others();
     // Other threads may have opened files meanwhile.
     descriptors::share_all();
+    maps::around_fork(Pages::before_fork);
 }
 
 fn resume() {
@@ -147,6 +149,7 @@ fn resume() {
 }
 
 extern "C" fn in_parent() {
+    maps::around_fork(Pages::after_fork);
     resume();
 }
 
@@ -154,5 +157,6 @@ extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
     INSIDE.store(u64::from(is_inside()), Ordering::SeqCst);
     report::forget();
+    maps::around_fork(Pages::inherit);
     resume();
 }
