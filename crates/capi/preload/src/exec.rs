@@ -160,7 +160,7 @@ pub(crate) fn with_our_variables(mut environment: Vec<CString>) -> Vec<CString> 
         match found {
             None => environment.push(ours.clone()),
             Some(text) if name == b"LD_PRELOAD=" && !contains(text.to_bytes(), value) => {
-                let both = [name, value, b":", &text.to_bytes()[name.len()..]].concat();
+                let both = [text.to_bytes(), b":", value].concat();
                 *text = CString::new(both).unwrap_or_else(|_| ours.clone());
             }
             Some(_) => {}

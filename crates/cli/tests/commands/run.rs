@@ -75,6 +75,37 @@ fn a_program_follows_the_container() {
     assert_eq!(run(&["--read-only", "tank/home", "--", "ls", "-A", "/esker"]), "a\n");
 }
 
+/// A library that records calls, as Darshan's, which removes files through the next one.
+const RECORDER: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+int unlinkat(int dir, const char *path, int flags) {
+    int (*next)(int, const char *, int) = (int (*)(int, const char *, int))dlsym(RTLD_NEXT, "unlinkat");
+    dprintf(2, "recorded %s\n", path);
+    return next(dir, path, flags);
+}
+"#;
+
+#[test]
+fn libraries_that_are_preloaded_already_see_all_calls() {
+    let site = site();
+    let (source, recorder) = (site.dir.join("recorder.c"), site.dir.join("recorder.so"));
+    std::fs::write(&source, RECORDER).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).args([&recorder, &source]).arg("-ldl");
+    assert!(compiler.status().unwrap().success());
+    // The second one is started by a shell that names the recorder alone.
+    let script = "touch /esker/a /esker/b; rm /esker/a; LD_PRELOAD=$0 rm /esker/b; ls /esker";
+    let named = recorder.to_str().unwrap();
+    let arguments = ["run", "tank/home", "--", "bash", "-euc", script, named];
+    let mut command = site.command(&arguments);
+    let output =
+        command.env("ESKER_PRELOAD", library()).env("LD_PRELOAD", &recorder).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "recorded /esker/a\nrecorded /esker/b\n");
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b""[..]));
+}
+
 /// Without a copy, and for reading only: each has the bytes of an export, also for programs that inherit it open.
 #[test]
 fn tensors_are_files_of_hdf5() {

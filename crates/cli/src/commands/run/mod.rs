@@ -213,14 +213,15 @@ fn library() -> Result<PathBuf> {
     })
 }
 
-/// The value of LD_PRELOAD: our library, then those that it names already.
+/// The value of LD_PRELOAD: the libraries that it names already, which see all calls, such as those that record them; then
+/// ours.
 fn preload(library: &Path) -> OsString {
-    let mut value = library.as_os_str().to_owned();
     let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
-    if let Some(others) = others.filter(|others| others != library.as_os_str()) {
-        value.push(":");
-        value.push(others);
-    }
+    let Some(mut value) = others.filter(|others| others != library.as_os_str()) else {
+        return library.as_os_str().to_owned();
+    };
+    value.push(":");
+    value.push(library);
     value
 }
 
