@@ -102,7 +102,10 @@ fn libraries_that_are_preloaded_already_see_all_calls() {
     let mut command = site.command(&arguments);
     let output =
         command.env("ESKER_PRELOAD", library()).env("LD_PRELOAD", &recorder).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "recorded /esker/a\nrecorded /esker/b\n");
+    // It also sees what `esker` itself removes.
+    let recorded = String::from_utf8_lossy(&output.stderr);
+    let recorded: Vec<&str> = recorded.lines().filter(|line| line.contains("/esker/")).collect();
+    assert_eq!(recorded, ["recorded /esker/a", "recorded /esker/b"]);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b""[..]));
 }
 
