@@ -11,6 +11,7 @@ import json
 import struct
 from dataclasses import dataclass
 
+from . import FileSystem
 from .errors import Invalid, NotFound, NotSupported
 
 # Longest value in a Key-Value, in bytes; a longer one is an Array, of which parts can be read.
@@ -80,6 +81,19 @@ def _is_coordinate(part):
 
 def _inside(node, rest):
     return f"{node}/{rest}" if node else rest
+
+
+def is_hierarchy(container):
+    """True if a container holds a zarr hierarchy and no file system."""
+    return ATTRIBUTE in container.attributes and not _holds_files(container)
+
+
+def _holds_files(container):
+    try:
+        FileSystem(container, True)
+    except Invalid:
+        return False
+    return True
 
 
 class Index:
@@ -270,6 +284,8 @@ class _Ids:
     def __init__(self, container):
         self.container, self._known = container, {}
         text = container.attributes.get(ATTRIBUTE)
+        if not text and _holds_files(container):
+            raise Invalid(22, f"{container!r} holds files: zarr opens them by the URL esker://POOL/CONTAINER")
         described = json.loads(text) if text else {"layout": LAYOUT, "ids": self._usual()}
         if described["layout"] != LAYOUT:
             raise Invalid(22, f"{container!r} has zarr layout {described['layout']}: Esker reads {LAYOUT}")

@@ -1,7 +1,8 @@
 """An fsspec file system: `esker://POOL/CONTAINER/path`, for pandas, zarr, torch and others.
 
 POOL is a label, a UUID or `memory:NAME`; CONTAINER holds a file system (`esker cont create --type posix`,
-or `mkdir` of `esker://POOL/CONTAINER`). Pools are searched in the directories of ESKER_POOLS.
+or `mkdir` of `esker://POOL/CONTAINER`), or what `esker.zarr.Store` wrote, whose keys are the files. Pools are
+searched in the directories of ESKER_POOLS.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from fsspec.utils import stringify_path
 
 from . import FileSystem, Pool
 from ._deferred import DeferredFile, EskerTransaction
-from .errors import Exists, NotFound
+from ._zarr_index import is_hierarchy
+from .errors import Exists, NotFound, NotSupported
 
 # Size of the blocks in which files are copied, in bytes.
 COPY_BYTES = 4 << 20
@@ -51,9 +53,17 @@ class EskerFileSystem(AbstractFileSystem):
     def _mount(self, pool, container):
         mode = "r" if self.read_only or self.snapshot is not None else "rw"
         if (pool, container) not in self._mounted:
-            opened = Pool(pool, mode).container(container, at=self.snapshot)
-            self._mounted[pool, container] = FileSystem(opened, self.read_only)
+            self._mounted[pool, container] = self._files(Pool(pool, mode), container)
         return self._mounted[pool, container]
+
+    def _files(self, pool, container):
+        opened = pool.container(container)
+        if is_hierarchy(opened):
+            from ._zarr_files import ZarrFiles
+            from .zarr import Store
+
+            return ZarrFiles(Store(opened, read_only=self.read_only, at=self.snapshot))
+        return FileSystem(pool.container(container, at=self.snapshot), self.read_only)
 
     def _place(self, path):
         """The file system of a path, and the path within it."""
@@ -210,7 +220,10 @@ class EskerFileSystem(AbstractFileSystem):
 
     def modified(self, path):
         """The time of the last modification of a file's content."""
-        return datetime.fromtimestamp(self.info(path)["mtime"], tz=timezone.utc)
+        shown = self.info(path)
+        if "mtime" not in shown:
+            raise NotSupported(95, f"{path} has no time: zarr stores and lists of containers keep none")
+        return datetime.fromtimestamp(shown["mtime"], tz=timezone.utc)
 
     created = modified
 

@@ -1,0 +1,175 @@
+"""The keys of a zarr store as files, so that `esker://POOL/CONTAINER` is one hierarchy to every program."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+
+from zarr.abc.store import RangeByteRequest
+from zarr.core.buffer import default_buffer_prototype
+
+from .errors import Exists, IsDirectory, NotDirectory, NotFound, NotSupported
+
+# Of an open mode, what says how a value is opened.
+_MODES = {"rb", "wb", "xb", "r", "w", "x"}
+
+
+class ZarrFiles:
+    """What `esker.fsspec` needs of a FileSystem: values are files, and parts of keys directories.
+
+    Directories exist while there is a key below them. Values are replaced as a whole, have no times, and are
+    not renamed.
+    """
+
+    def __init__(self, store):
+        """Take an `esker.zarr.Store`."""
+        self._store = store
+
+    def stat(self, path):
+        """Size and type of a path; a value hides keys below it."""
+        key = _key(path)
+        size = self._store.size_sync(key) if key else None
+        if size is not None:
+            return {"type": "file", "size": size}
+        if key and not self._has_keys(key):
+            raise NotFound(2, f"{self._store} has no key {key!r}, and none below it")
+        return {"type": "directory", "size": 0}
+
+    def exists(self, path):
+        """Whether a key, or a key below it, exists."""
+        try:
+            self.stat(path)
+        except NotFound:
+            return False
+        return True
+
+    def _has_keys(self, folder):
+        return next(iter(self._store._keys(f"{folder}/")), None) is not None
+
+    def listdir(self, path="/"):
+        """The names directly below a path, sorted."""
+        return self._store._names(_key(path))
+
+    def scandir(self, path="/"):
+        """The names directly below a path, each with what `stat` returns."""
+        return [(name, self.stat(posixpath.join(path, name))) for name in self.listdir(path)]
+
+    def mkdir(self, path, *, parents=False):
+        """Do nothing: a directory exists as soon as there is a key below it."""
+
+    def rmdir(self, path):
+        """Refuse a directory with keys; there are no others."""
+        if self.stat(path)["type"] == "directory":
+            raise NotSupported(95, f"{self._store}: {path} has keys: remove them, and the directory is gone")
+        raise NotDirectory(20, f"{self._store}: {path} is a value, not a directory")
+
+    def remove(self, path):
+        """Remove a value."""
+        if self.stat(path)["type"] == "directory":
+            raise IsDirectory(21, f"{self._store}: {path} is a directory: remove it recursively")
+        self._store.delete_sync(_key(path))
+
+    def remove_tree(self, path):
+        """Remove a value or all values below a path."""
+        if self.stat(path)["type"] == "file":
+            self._store.delete_sync(_key(path))
+        else:
+            self._store._check_writable()
+            self._store._delete_below(_key(path))
+
+    def rename(self, path, new_path, *, replace=True):
+        """Refuse to rename."""
+        raise NotSupported(95, f"{self._store} cannot rename {path}: copy it, and remove the old one")
+
+    def rename_all(self, paths, *, replace=True):
+        """Refuse a transaction of fsspec."""
+        message = "has no transactions of fsspec: use Store.transaction of esker.zarr"
+        raise NotSupported(95, f"{self._store} {message}")
+
+    def set(self, path, **times):
+        """Refuse to set times."""
+        raise NotSupported(95, f"{self._store} keeps no times: {path} cannot be touched")
+
+    def open(self, path, mode, buffering=-1):
+        """Open a value for reading, or for replacing it at `close`."""
+        if mode not in _MODES:
+            raise NotSupported(95, f"{self._store}: {path} cannot be opened by mode {mode!r}: write it whole")
+        if "r" in mode:
+            return io.BytesIO(self.open_file(path).read(0, self.stat(path)["size"]))
+        self._store._check_writable()
+        return _Replacing(self._store, _key(path), "x" in mode)
+
+    def open_file(self, path, mode="r", *, permissions=0o644):
+        """Open a value for reading by offset; `w` as for fsspec's transactions is refused."""
+        if mode != "r":
+            self.rename_all([])
+        if self.stat(path)["type"] != "file":
+            raise IsDirectory(21, f"{self._store}: {path} is a directory")
+        return _Value(self._store, _key(path))
+
+
+def _key(path):
+    return path.strip("/")
+
+
+class _Value:
+    """A value, read by offset."""
+
+    def __init__(self, store, key):
+        self._store, self._key = store, key
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *trouble):
+        pass
+
+    def size(self):
+        return self._store.size_sync(self._key)
+
+    def read(self, begin, count):
+        part = RangeByteRequest(begin, begin + count)
+        found = self._store.get_sync(self._key, byte_range=part)
+        if found is None:
+            raise NotFound(2, f"{self._store}: {self._key} was removed while it was read")
+        return found.to_bytes()
+
+    def read_into(self, begin, buffer):
+        found = self.read(begin, len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+
+class _Replacing(io.BytesIO):
+    """A value that is stored at `close`, and not at all if an exception leaves its `with`."""
+
+    def __init__(self, store, key, exclusive):
+        super().__init__()
+        self._store, self._key, self._exclusive = store, key, exclusive
+        self._expect_absent()
+
+    def _expect_absent(self):
+        if self._exclusive and self._store.size_sync(self._key) is not None:
+            raise Exists(17, f"{self._store}: {self._key} already exists")
+
+    def close(self):
+        if self.closed:
+            return
+        try:
+            self._store_content()
+        finally:
+            super().close()
+
+    def _store_content(self):
+        content = default_buffer_prototype().buffer.from_bytes(self.getvalue())
+        if self._exclusive:
+            self._expect_absent()
+        self._store.set_sync(self._key, content)
+
+    def __exit__(self, kind, error, trace):
+        if kind is not None:
+            super().close()
+        self.close()
+
+    def __del__(self):
+        super().close()
