@@ -2,9 +2,7 @@
 
 import asyncio
 import multiprocessing
-import pathlib
 import pickle
-import re
 import subprocess
 import sys
 import warnings
@@ -328,17 +326,6 @@ def test_configurations_are_those_of_pyfdb(shared, monkeypatch):
         builder = z3fdb.SimpleStoreBuilder(config)
         builder.add_part(REQUEST | SFC[0] | {"number": 1, "step": 0}, [], ExtractorType.GRIB)
         assert zarr.open_array(builder.build(), mode="r").shape == (NI * NJ,)
-
-
-def test_the_page_runs(tmp_path, monkeypatch):
-    pytest.importorskip("xarray")
-    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "howto" / "field-arrays.md"
-    code = "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S))
-    monkeypatch.setenv("ESKER_POOLS", str(tmp_path))
-    esker.Pool.create("tank", 256 << 20, dir=tmp_path)
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.splitlines() == re.findall(r"# prints (.+)", code)
 
 
 @pytest.mark.parametrize("other", OTHER_GRIDS.values(), ids=OTHER_GRIDS)

@@ -1,8 +1,6 @@
 """DAOS's Python interface over Esker."""
 
 import multiprocessing
-import pathlib
-import re
 import subprocess
 import sys
 
@@ -211,12 +209,3 @@ def test_the_module_is_esker_s():
     )
     shown = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True).stdout
     assert shown == b"True True\n"
-
-
-def test_the_page(tmp_path, monkeypatch, capsys):
-    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "howto" / "pydaos.md"
-    program, shown = re.findall(r"^```(?:python|text)\n(.*?)^```", page.read_text(), re.M | re.S)
-    monkeypatch.setenv("ESKER_POOLS", str(tmp_path))
-    esker.Pool.create("tank", 64 << 20, dir=tmp_path).create_container("neo")
-    exec(program, {})
-    assert capsys.readouterr().out == shown

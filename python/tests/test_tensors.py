@@ -289,12 +289,6 @@ def _snippets():
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-def test_the_how_to_runs(shared_tensors):
-    usual, *_ = _snippets()
-    exec(usual.replace("tank/tensors", shared_tensors.name), {})
-    assert shared_tensors.get("t2m").shape == (100, 180, 360)
-
-
 def test_the_how_to_runs_under_mpi(shared_tensors):
     assert require_mpi().COMM_WORLD.size == 1
     names = {}

@@ -217,14 +217,6 @@ def tank(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("tank")
-def test_the_page(capsys):
-    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "howto" / "torch.md"
-    exec("".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)), {})
-    shown = ["1000 7 torch.Size([64])", "{'seed': 1, 'epoch': 1, 'samples': 128} 1000", "1 2"]
-    assert capsys.readouterr().out.splitlines() == [*shown, "{'bias': (10,), 'weight': (10, 64)}"]
-
-
-@pytest.mark.usefixtures("tank")
 def test_the_example():
     example = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "train.py"
     command = [sys.executable, example, "esker://tank/samples"]

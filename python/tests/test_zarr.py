@@ -4,11 +4,7 @@ import asyncio
 import json
 import multiprocessing
 import os
-import pathlib
 import pickle
-import re
-import subprocess
-import sys
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 
@@ -512,15 +508,3 @@ def test_a_killed_writer_of_long_values_leaves_nothing(native):
     remove_all(store)
     assert native.objects() == []
     expect_room(native.pool, before)
-
-
-def test_the_page(tmp_path, monkeypatch):
-    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "howto" / "zarr.md"
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
-    monkeypatch.setenv("ESKER_POOLS", str(tmp_path))
-    esker.Pool.create("tank", 256 << 20, dir=tmp_path)
-    shown = subprocess.run(
-        [sys.executable, "-c", "\n".join(blocks)], capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.splitlines() == re.findall(r"# prints (.+)", "\n".join(blocks))

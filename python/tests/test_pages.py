@@ -1,0 +1,164 @@
+"""The code of the tutorials, the how-tos and docs/python.md runs, page by page, in the order of the page.
+
+Indented blocks and those of `sh` are commands of a shell, those of `python` are one program, whose lines of
+output `# prints` tells. A block after the comment `<!-- needs: X -->` runs if X is a command or a path.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+PAGES = [DOCS / "python.md", *sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("howto/*.md"))]
+# Time limit in seconds, after which a page counts as hanging.
+PATIENCE = 600
+
+BLOCK = re.compile(
+    r"(?:^ *<!-- needs: (?P<need>.+) -->\n+)?"
+    r"(?:^```(?P<language>\S+)\n(?P<fenced>(?s:.*?))^```$"
+    r"|(?P<indented>(?:(?<=\n\n)|(?<=-->\n))    .*\n(?:\n?    .*\n)*))",
+    re.M,
+)
+
+FORECAST = """
+import esker
+
+def forecast(sample, **keys):
+    labels = {"setLocalDefinition": 1, "stream": "oper", "type": "fc"}
+    with open("forecast.grib", "ab") as file:
+        file.write(esker.make_grib(sample, {**labels, **keys}))
+"""
+
+# What a page takes for granted, in Python: files of the reader.
+GIVEN = {
+    "python.md": FORECAST
+    + """
+for step, level in ((0, 850), (0, 500), (6, 850), (6, 500)):
+    keys = {"class": "rd", "paramId": 130, "dataDate": 20240610, "step": step, "level": level}
+    forecast("regular_ll_pl_grib2", **keys)
+""",
+    "howto/pyfdb.md": FORECAST
+    + """
+from datetime import date, timedelta
+
+yesterday = int((date.today() - timedelta(1)).strftime("%Y%m%d"))
+for step in (0, 6):
+    keys = {"class": "od", "paramId": 167, "dataDate": yesterday, "step": step}
+    forecast("regular_ll_sfc_grib2", **keys)
+""",
+    "howto/tensors.md": """
+import h5py
+import numpy
+
+numpy.save("t2m.npy", numpy.zeros((20, 4, 6), "f4"))
+with h5py.File("era5.nc", "w") as file:
+    file["t2m"] = numpy.zeros((4, 6), "f4")
+""",
+}
+
+# Runs commands as a user would who stops at an error; what they export is there for what follows.
+SHELL = """
+import os, subprocess, sys
+
+def shell(commands):
+    stop = "status=$?; [ $status -gt 128 ] || { echo failed: $BASH_COMMAND; exit $status; }"
+    script = f"trap '{stop}' ERR\\n{commands}\\n{{ trap - ERR; env -0 >.environment; }} 2>/dev/null"
+    done = subprocess.run(["bash", "-c", script], stdout=sys.stderr, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        sys.exit(f"{commands}exit status {done.returncode}")
+    take_over()
+
+def take_over():
+    with open(".environment") as file:
+        os.environ.update(line.partition("=")[::2] for line in file.read().split("\\0") if line)
+
+if os.path.exists(".environment"):
+    take_over()
+"""
+
+
+def blocks(page):
+    """The blocks of a page that can be run: the language, what is needed, and the text."""
+    for found in BLOCK.finditer(page.read_text()):
+        language, text = found["language"] or "sh", found["fenced"] or found["indented"] or ""
+        if language in ("sh", "python"):
+            yield language, found["need"], text
+
+
+def is_there(need):
+    """True if what a block needs is here."""
+    return need is None or shutil.which(need) is not None or os.access(need, os.W_OK)
+
+
+def programs(page, scratch):
+    """A page as two programs of Python, with smaller pools, which are not where other processes have theirs.
+
+    The second has the commands after the last Python: readers have left theirs by then.
+    """
+    lines = [(language, text) for language, need, text in blocks(page) if is_there(need)]
+    last = max((number for number, (language, _) in enumerate(lines, 1) if language == "python"), default=0)
+    given = GIVEN.get(page.relative_to(DOCS).as_posix(), "")
+    for part in ([("python", given), *lines[:last]], lines[last:]):
+        code = [text if language == "python" else f"shell({text!r})" for language, text in part]
+        code = re.sub(r"--size \d+G", "--size 512M", "\n".join([SHELL, *code]))
+        yield code.replace("/dev/shm", str(scratch))
+
+
+@pytest.fixture
+def scratch():
+    """A directory for pools, in memory if possible."""
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="esker-pages-", dir=place) as folder:
+        yield pathlib.Path(folder)
+
+
+def run(code, folder, pools):
+    """The exit status, standard output and standard error of a program; all it started ends with it."""
+    (folder / "page.py").write_text(code)
+    path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    place = {"HOME": str(folder), "ESKER_POOLS": str(pools), "PATH": path}
+    with open(folder / "out", "w+") as out, open(folder / "err", "w+") as err:
+        started = subprocess.Popen(
+            [sys.executable, "page.py"],
+            env={**os.environ, **place},
+            cwd=folder,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        try:
+            status = started.wait(PATIENCE)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
+        out.seek(0), err.seek(0)
+        return status, out.read(), err.read()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_runs(page, scratch, tmp_path):
+    code, more = programs(page, scratch)
+    for needed in sorted(set(re.findall(r"^(?:import|from) (\w+)", code, re.M)) - {"esker", "pydaos"}):
+        pytest.importorskip(needed)
+    status, shown, errors = run(code, tmp_path, scratch)
+    assert status == 0, errors
+    expected = re.findall(r"# prints (.+)", code)
+    status, _, errors = run(more, tmp_path, scratch)
+    assert status == 0, errors
+    assert not expected or shown.splitlines() == expected
+
+
+NEEDED = [(page, need) for page in PAGES for _, need, _ in blocks(page) if not is_there(need)]
+
+
+@pytest.mark.parametrize(("page", "need"), NEEDED, ids=lambda value: getattr(value, "stem", value))
+def test_a_block_that_needs_more(page, need):
+    pytest.skip(f"a block of {page.name} needs {need}")
