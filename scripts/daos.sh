@@ -16,5 +16,5 @@ folder=$(mktemp -d /dev/shm/esker-daos.XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 export ESKER_POOLS=$folder
 "$tool" pool create standin --size 1G --targets 4 >/dev/null
-export ESKER_TEST_DAOS=daos:standin ESKER_LIBDAOS=$library ESKER_LIBDAOS_OWN=allow
+export ESKER_TEST_DAOS=daos:standin ESKER_LIBDAOS=$library ESKER_LIBDAOS_OWN=allow ESKER_DAOS_STRICT=1
 "$@"

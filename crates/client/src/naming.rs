@@ -62,7 +62,11 @@ impl Container {
             return Ok(usual);
         }
         let able = self.capabilities();
+        let exists = |class: &ObjectClass| {
+            !able.fitting_classes || class.fit(able.targets, able.domains) == Ok(*class)
+        };
         let others = ObjectClass::possible(able.targets, able.domains)
+            .filter(exists)
             .map(|class| ObjectId::generate(usual.hi, usual.lo, otype, class))
             .filter(|oid| *oid != usual);
         let look =

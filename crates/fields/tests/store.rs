@@ -12,12 +12,13 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The URL of a pool on Ceph, for tests on one.
+/// The URLs of a pool on Ceph and of a pool of a DAOS system, for tests on them.
 const RADOS: &str = "ESKER_TEST_RADOS";
+const DAOS: &str = "ESKER_TEST_DAOS";
 
 thread_local! {
-    /// True if this thread tests on Ceph.
-    static ON_CEPH: Cell<bool> = const { Cell::new(false) };
+    /// The variable with the URL of the pool that this thread tests on.
+    static SYSTEM: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
 fn store() -> FieldStore {
@@ -32,12 +33,11 @@ fn create(pool: &Pool, label: &str) -> FieldStore {
 /// A pool, and the label of a container that it does not have yet.
 fn new_place() -> (Pool, String) {
     let place = Place::new("fields");
-    if !ON_CEPH.get() {
-        return (place.pool(), place.label);
-    }
-    let (url, process) = (std::env::var(RADOS).unwrap(), std::process::id());
-    let url = format!("{url}&namespace=fields-{process}-{}", place.label);
-    (Pool::connect(&url, OpenMode::ReadWrite).unwrap(), place.label)
+    let Some(variable) = SYSTEM.get() else { return (place.pool(), place.label) };
+    let (url, process) = (std::env::var(variable).unwrap(), std::process::id());
+    let label = format!("fields-{process}-{}", place.label);
+    let url = if variable == RADOS { format!("{url}&namespace={label}") } else { url };
+    (Pool::connect(&url, OpenMode::ReadWrite).unwrap(), label)
 }
 
 fn key(step: u32, param: &str) -> Key {
@@ -381,7 +381,7 @@ fn random_sequences_agree_with_a_map() {
     let everything = Selection::everything(store.schema());
     let (mut writer, mut pending) = (store.writer(), BTreeMap::new());
     let mut model: BTreeMap<(u32, u64), Vec<u8>> = BTreeMap::new();
-    let steps = if ON_CEPH.get() { 500 } else { 3000 };
+    let steps = if SYSTEM.get().is_some() { 500 } else { 3000 };
     for _ in 0..steps {
         let (step, param) = (random(8) as u32, 150 + random(6));
         match random(20) {
@@ -418,11 +418,19 @@ fn random_sequences_agree_with_a_map() {
 
 #[test]
 fn all_of_it_on_ceph() {
-    if std::env::var_os(RADOS).is_none() {
-        let why = format!("{RADOS} names no Ceph pool (make ceph-up prints one)");
-        return esker_testing::skip(why);
+    all_of_it_on(RADOS, "names no Ceph pool (make ceph-up prints one)");
+}
+
+#[test]
+fn all_of_it_on_daos() {
+    all_of_it_on(DAOS, "names no DAOS pool (scripts/daos.sh)");
+}
+
+fn all_of_it_on(variable: &'static str, none: &str) {
+    if std::env::var_os(variable).is_none() {
+        return esker_testing::skip(format!("{variable} {none}"));
     }
-    ON_CEPH.set(true);
+    SYSTEM.set(Some(variable));
     a_flush_makes_all_of_it_visible_at_once();
     what_is_not_flushed_never_appears_and_is_swept_up();
     fields_come_in_the_order_of_the_request();

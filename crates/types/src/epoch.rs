@@ -1,14 +1,21 @@
-//! Epochs: 64-bit hybrid logical clock stamps (DAOS: HLC).
+//! Epochs: 64-bit hybrid logical clock stamps, those of DAOS (HLC).
 //!
-//! The upper bits count nanoseconds since 2021-01-01 UTC; the lower [`LOGICAL_BITS`] bits order
-//! updates that fall into one tick of about 262 microseconds.
+//! An epoch counts sixteenths of a nanosecond since 2021-01-01 UTC. Its lower [`LOGICAL_BITS`] bits order updates
+//! that fall into one tick of about 16 microseconds.
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Low bits that order updates of the same tick.
 pub const LOGICAL_BITS: u32 = 18;
 
-/// 2021-01-01 00:00:00 UTC in Unix seconds, where epochs begin.
-pub const ORIGIN_UNIX_SECONDS: u64 = 1_609_459_200;
+/// 2021-01-01 00:00:00 UTC in Unix seconds, where epochs begin (DAOS: `D_HLC_START_SEC`).
+const ORIGIN: Duration = Duration::from_secs(1_609_459_200);
+
+/// Units of an epoch in a nanosecond (DAOS: `D_HLC_NSEC`).
+const UNITS_PER_NANOSECOND: u64 = 16;
+
+/// Epochs below count whole nanoseconds: Esker did until November 2026. DAOS has not stamped anything so early, in July
+/// 2021, by this clock.
+const OLD_UNITS_END: u64 = 1 << 58;
 
 const LOGICAL_MASK: u64 = (1 << LOGICAL_BITS) - 1;
 
@@ -24,10 +31,15 @@ impl Epoch {
     /// The tick of the wall clock; zero if the clock is set to a time before 2021.
     #[must_use]
     pub fn now() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let origin = Duration::from_secs(ORIGIN_UNIX_SECONDS);
-        let nanos = since.saturating_sub(origin).as_nanos();
-        Self(u64::try_from(nanos).unwrap_or(u64::MAX) & !LOGICAL_MASK)
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(Self::at(now).0 & !LOGICAL_MASK)
+    }
+
+    /// The stamp of a time since the Unix epoch; zero for one before 2021, [`Self::MAX`] for one after 2057.
+    #[must_use]
+    pub fn at(time: Duration) -> Self {
+        let units = time.saturating_sub(ORIGIN).as_nanos() * u128::from(UNITS_PER_NANOSECOND);
+        Self(u64::try_from(units).unwrap_or(u64::MAX))
     }
 
     /// A stamp later than `last`, and no earlier than the wall clock.
@@ -39,7 +51,9 @@ impl Epoch {
     /// Wall-clock time of the stamp, as a duration since the Unix epoch.
     #[must_use]
     pub fn unix_time(self) -> Duration {
-        Duration::from_secs(ORIGIN_UNIX_SECONDS) + Duration::from_nanos(self.0 & !LOGICAL_MASK)
+        let ticks = self.0 & !LOGICAL_MASK;
+        let is_old = self.0 < OLD_UNITS_END;
+        ORIGIN + Duration::from_nanos(if is_old { ticks } else { ticks / UNITS_PER_NANOSECOND })
     }
 }
 
@@ -59,7 +73,24 @@ mod tests {
     fn time_of_a_stamp_is_the_wall_clock() {
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let (before, stamp, after) = (now(), Epoch::now().unix_time(), now());
-        let tick = Duration::from_nanos(LOGICAL_MASK);
+        let tick = Duration::from_nanos(LOGICAL_MASK / UNITS_PER_NANOSECOND + 1);
         assert!(before.saturating_sub(tick) <= stamp && stamp <= after);
+    }
+
+    #[test]
+    fn stamps_are_those_of_daos() {
+        let seen = Duration::from_secs(1_780_000_000);
+        let stamp = Epoch::at(seen);
+        assert_eq!(stamp, Epoch((1_780_000_000 - 1_609_459_200) * 16_000_000_000));
+        assert!(seen.saturating_sub(stamp.unix_time()) < Duration::from_micros(17));
+        assert_eq!(Epoch::at(Duration::ZERO), Epoch(0));
+        assert_eq!(Epoch::at(Duration::MAX), Epoch::MAX);
+    }
+
+    #[test]
+    fn stamps_in_nanoseconds_are_older_and_keep_their_times() {
+        let (old, seen) = (Epoch(170_540_800 * 1_000_000_000), Duration::from_secs(1_780_000_000));
+        assert!(old < Epoch::at(Duration::from_secs(1_640_995_200)), "the end of 2021");
+        assert!(seen.saturating_sub(old.unix_time()) < Duration::from_micros(263));
     }
 }

@@ -47,6 +47,14 @@ pub struct Capabilities {
     /// [`crate::ErrorKind::Invalid`].
     #[cfg_attr(feature = "serde", serde(skip))]
     pub half_range: bool,
+    /// There are objects of classes that fit the pool only. Without this capability an object of any class can be
+    /// read and written, since it may have been copied from a larger pool.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub fitting_classes: bool,
+    /// Keys of lexical types have at most [`crate::limits::DAOS_LEXICAL_KEY_MAX`] bytes; writes of others fail with
+    /// [`crate::ErrorKind::KeyTooBig`].
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub short_lexical_keys: bool,
     /// Number of targets over which an object class can spread.
     pub targets: u32,
     /// Number of fault domains among them.
@@ -70,6 +78,8 @@ impl Capabilities {
             assigns_uuids: false,
             proves_by_value: false,
             half_range: false,
+            fitting_classes: false,
+            short_lexical_keys: false,
             targets,
             domains: 1,
         }

@@ -2,6 +2,7 @@
 //! are, is looked up first: then just what is there is read.
 use super::proof::{Digest, Read};
 use super::read::Reader;
+use super::rules::is_foreign;
 use super::{RECORDS_END, or_empty};
 use esker_backend::check::{check_count, check_keys};
 use esker_backend::object::read::{check_record_size, too_big};
@@ -196,11 +197,21 @@ impl Reader<'_> {
     /// its akey.
     pub(super) async fn read(&self, dkey: &[u8], cond: Cond, wants: &[Want]) -> Result<Vec<Got>> {
         let mut all: Vec<_> = wants.iter().map(|_| Got::default()).collect();
-        let plain = indices(wants, Want::is_plain);
-        let sizes = indices(wants, |want| want.extents.is_none() && !want.is_plain());
-        let others = indices(wants, |want| want.extents.is_some() && !want.is_plain());
-        for index in self.read_plain(dkey, cond, wants, &plain, &mut all).await? {
-            all[index] = self.read_one(dkey, &wants[index]).await?;
+        let foreign = |want: &Want| is_foreign(self.oid, &want.akey);
+        if wants.iter().any(|want| foreign(want) && want.cond.has(Cond::AKEY_FETCH)) {
+            return Err(missing("akey"));
+        }
+        let of = |single: bool, plain: bool| {
+            let is_it = |want: &Want| want.extents.is_none() == single && want.is_plain() == plain;
+            indices(wants, |want| !foreign(want) && is_it(want))
+        };
+        let (sizes, others) = (of(true, false), of(false, false));
+        // A fetch of single values and of records together has not come back right.
+        let plain = [of(true, true), of(false, true)];
+        for several in &plain {
+            for index in self.read_plain(dkey, cond, wants, several, &mut all).await? {
+                all[index] = self.read_one(dkey, &wants[index]).await?;
+            }
         }
         self.read_sizes(dkey, cond, wants, &sizes, &mut all).await?;
         for index in others.iter().copied() {
@@ -210,7 +221,7 @@ impl Reader<'_> {
                 return Err(missing("akey"));
             }
         }
-        let is_checked = !plain.is_empty() || !sizes.is_empty();
+        let is_checked = plain.iter().chain([&sizes]).any(|asked| !asked.is_empty());
         if cond.has(Cond::DKEY_FETCH) && !is_checked && !self.has_akeys(dkey).await? {
             return Err(missing("dkey"));
         }

@@ -17,6 +17,7 @@ mod pool;
 mod proof;
 mod query;
 mod read;
+mod rules;
 mod snapshots;
 mod url;
 mod write;

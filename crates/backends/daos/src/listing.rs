@@ -3,12 +3,17 @@
 use super::or_empty;
 use super::proof::{Digest, Read};
 use super::read::Reader;
+use super::rules::{FLAT_AKEY, is_flat, is_foreign};
 use esker_backend::check::check_keys;
 use esker_backend::object::list::after;
+use esker_daos_binding::AkeyFetch;
 use esker_os::ForkLock;
 use esker_types::limits::DAOS_LISTING_BYTES_MAX;
-use esker_types::ops::{AkeyRef, Anchor, KeyScope, ListLimit, StoredExtent, View};
-use esker_types::{Epoch, Extent, KeyBatch, KeyKind, ObjectId, Result, decode_key, encode_key};
+use esker_types::ops::{AkeyRef, Anchor, Cond, KeyScope, ListLimit, StoredExtent, View};
+use esker_types::{
+    Epoch, ErrorKind, Extent, KeyBatch, KeyKind, ObjectId, ObjectType, Result, decode_key,
+    encode_key,
+};
 use std::sync::Arc;
 
 /// The keys of a level of an object, encoded and sorted.
@@ -47,15 +52,41 @@ impl Reader<'_> {
 
     /// True if a dkey has an akey.
     pub(super) async fn has_akeys(&self, dkey: &[u8]) -> Result<bool> {
+        if is_flat(self.oid) {
+            return self.has_flat(dkey).await;
+        }
         let keys = self.object.keys(self.tx(), Some(dkey), true, DAOS_LISTING_BYTES_MAX).await;
         Ok(!or_empty(keys)?.is_empty())
     }
 
     /// True if a dkey has this akey, whatever its kind of value.
     pub(super) async fn has_akey(&self, dkey: &[u8], akey: &[u8]) -> Result<bool> {
+        if is_flat(self.oid) {
+            return Ok(akey == FLAT_AKEY && self.has_flat(dkey).await?);
+        }
         let most = DAOS_LISTING_BYTES_MAX;
         let keys = self.object.keys(self.tx(), Some(dkey), false, most).await;
         Ok(or_empty(keys)?.iter().any(|key| key == akey))
+    }
+
+    /// True if a flat object has a dkey. Its akeys are not listed: DAOS does not store their names, and its engine ends
+    /// if a transaction that has listed them commits.
+    async fn has_flat(&self, dkey: &[u8]) -> Result<bool> {
+        let is_kv = self.oid.object_type().is_some_and(ObjectType::is_kv);
+        let has_records = !is_kv && dkey != [0; 8];
+        let asked = AkeyFetch {
+            akey: FLAT_AKEY.to_vec(),
+            extents: has_records.then(|| vec![Extent::new(0, 1)]),
+            record_size: 0,
+            room: 0,
+            cond: 0,
+        };
+        let cond = Cond::DKEY_FETCH.bits();
+        let (outcome, _) = self.object.fetch(self.tx(), dkey, cond, &[asked]).await?;
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            outcome => outcome.map(|()| true),
+        }
     }
 
     /// The next keys after `anchor`, which is advanced.
@@ -109,7 +140,13 @@ impl Reader<'_> {
 
     /// All dkeys, or all akeys of a dkey, encoded and sorted.
     pub(super) async fn sorted(&self, dkey: Option<&[u8]>) -> Result<Vec<Vec<u8>>> {
-        let keys = self.object.keys(self.tx(), dkey, false, DAOS_LISTING_BYTES_MAX).await;
+        let keys = match dkey {
+            Some(dkey) if is_flat(self.oid) => self
+                .has_flat(dkey)
+                .await
+                .map(|has| has.then(|| FLAT_AKEY.to_vec()).into_iter().collect()),
+            _ => self.object.keys(self.tx(), dkey, false, DAOS_LISTING_BYTES_MAX).await,
+        };
         let kind = self.kind(dkey);
         let encode = |key: Vec<u8>| {
             let mut encoded = Vec::with_capacity(key.len() + 2);
@@ -147,6 +184,9 @@ impl Reader<'_> {
         entries: usize,
     ) -> Result<Vec<StoredExtent>> {
         check_keys(self.oid, key.dkey, Some(key.akey))?;
+        if is_foreign(self.oid, key.akey) {
+            *anchor = Anchor::End;
+        }
         let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         let rest = Extent::new(from, u64::MAX - from);
         let names = (key.dkey, key.akey);

@@ -49,17 +49,21 @@ pub(super) fn may_be_property(name: &str) -> bool {
     [LAYOUT, ROOTS].contains(&name)
 }
 
+/// Type of the layout and roots of a file system, if `value` has both by name.
+pub(super) fn layout<'v>(value: impl Fn(&str) -> Option<&'v [u8]>) -> Option<(u64, [u8; 64])> {
+    let kind = value(LAYOUT).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+    kind.zip(value(ROOTS).and_then(|bytes| bytes.try_into().ok()))
+}
+
 /// Lets tools of DAOS know a file system that is being made. Where DAOS fixes this when a container is created, only Esker
 /// knows it.
 pub(super) async fn tell_layout(
     container: &Container,
     changes: &MetadataChanges<'_>,
 ) -> Result<()> {
-    let value = |wanted| changes.iter().find(|(name, _)| *name == wanted).and_then(|it| it.1);
-    let layout = value(LAYOUT).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
-    let roots: Option<&[u8; 64]> = value(ROOTS).and_then(|bytes| bytes.try_into().ok());
-    let (Some(layout), Some(roots)) = (layout, roots) else { return Ok(()) };
-    match container.set_layout(layout, roots).await {
+    let value = |wanted: &str| changes.iter().find(|(name, _)| *name == wanted).and_then(|it| it.1);
+    let Some((kind, roots)) = layout(value) else { return Ok(()) };
+    match container.set_layout(kind, &roots).await {
         Err(error) if refuses(error.kind()) => Ok(()),
         outcome => outcome,
     }

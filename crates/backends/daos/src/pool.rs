@@ -36,6 +36,9 @@ impl Pool for Daos {
             assigns_uuids: true,
             proves_by_value: true,
             half_range: true,
+            any_akeys: false,
+            fitting_classes: true,
+            short_lexical_keys: true,
             domains: self.0.domains,
             ..Capabilities::all(self.0.targets)
         }
@@ -109,10 +112,14 @@ async fn create(pool: &Arc<Shared>, new: &NewContainer<'_>) -> Result<ContainerI
         return Err(Error::new(ErrorKind::NotSupported, message));
     }
     check_shown(new.label)?;
+    let value = |wanted: &str| {
+        new.metadata.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value)
+    };
     let wanted = binding::NewContainer {
         label: new.label.map(str::to_owned),
         checksum: checksum_number(new.checksum),
         first_oid: new.first_oid,
+        layout: metadata::layout(value),
     };
     let uuid = pool.connection.create(&wanted).await?;
     match describe(pool, uuid, new).await {

@@ -3,6 +3,7 @@
 use super::or_empty;
 use super::proof::{Digest, Read};
 use super::read::Reader;
+use super::rules::is_foreign;
 use esker_backend::check::check_keys;
 use esker_types::limits::DAOS_LISTING_BYTES_MAX;
 use esker_types::ops::{Edge, KeyFound, KeyQuery};
@@ -24,6 +25,7 @@ impl Reader<'_> {
             return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));
         }
         match query.akey {
+            Some(akey) if is_foreign(self.oid, akey) => Ok(None),
             Some(akey) if is_usual(&query) && self.oid.dkey_kind() == KeyKind::Integer => {
                 self.find_end(akey, query.edge).await
             }

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn only_old_snapshots_of_listings_were_left() {
         let now = Epoch::now();
-        let earlier = |time: Duration| Epoch(now.0 - time.as_nanos() as u64);
+        let earlier = |time: Duration| Epoch::at(now.unix_time() - time);
         let named = |name: &str, epoch| SnapshotInfo { epoch, name: name.to_owned() };
         assert!(is_left(&named(LISTING, earlier(2 * LEFT)), now));
         assert!(!is_left(&named(LISTING, earlier(LEFT / 2)), now));

@@ -4,11 +4,13 @@ use super::RECORDS_END;
 use super::container::Opened;
 use super::fetch::{are_apart, contended};
 use super::proof::{Holds, holds};
+use super::read::Reader;
+use super::rules::{self, FLAT_AKEY};
 use esker_backend::check::check_write;
 use esker_daos_binding::{AkeyUpdate, Content, Object, Tx};
 use esker_types::limits::DAOS_TRIES_MAX;
-use esker_types::ops::{Change, Cond, Update, Value, Write, WriteOp};
-use esker_types::{Epoch, Error, ErrorKind, Extent, Result};
+use esker_types::ops::{Change, Cond, Update, Value, View, Write, WriteOp};
+use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 
 /// Applies changes.
 pub(super) struct Writer<'a> {
@@ -23,8 +25,9 @@ impl Writer<'_> {
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
         change.writes.iter().try_for_each(check_write)?;
+        change.writes.iter().try_for_each(rules::check)?;
         match change.writes {
-            [write] if change.tokens.is_none() => {
+            [write] if change.tokens.is_none() && !is_checked_here(&write.op) => {
                 self.apply(None, write).await?;
                 Ok(Epoch::now())
             }
@@ -64,21 +67,49 @@ impl Writer<'_> {
         tx.commit().await.map(Some)
     }
 
+    async fn expect_exists(&self, object: &Object, oid: ObjectId, tx: Option<&Tx>) -> Result<()> {
+        let (opened, object, tx) = (self.opened, object.clone(), tx.cloned());
+        let reader = Reader { opened, object, oid, tx, view: View::Latest, tokens: None };
+        match reader.exists().await? {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::NotFound, "the object does not exist")),
+        }
+    }
+
     async fn apply(&self, tx: Option<&Tx>, write: &Write<'_>) -> Result<()> {
         let object = self.opened.container.object(write.oid, true)?;
         match write.op {
             WriteOp::Update { dkey, cond, updates } => {
                 update(&object, tx, dkey, cond, updates).await
             }
-            WriteOp::PunchObject { cond } => object.punch(tx, cond.bits()).await,
+            WriteOp::PunchObject { cond } => {
+                if is_checked_here(&write.op) {
+                    self.expect_exists(&object, write.oid, tx).await?;
+                }
+                object.punch(tx, cond.bits()).await
+            }
             WriteOp::PunchDkey { dkey, cond } => object.punch_dkey(tx, dkey, cond.bits()).await,
             WriteOp::PunchAkeys { akeys: [], .. } => Ok(()),
+            WriteOp::PunchAkeys { dkey, akeys, cond } if rules::is_flat(write.oid) => {
+                match (akeys.contains(&FLAT_AKEY), cond.has(Cond::PUNCH)) {
+                    (_, true) if akeys.iter().any(|akey| *akey != FLAT_AKEY) => {
+                        Err(Error::new(ErrorKind::NotFound, "an akey does not exist"))
+                    }
+                    (true, _) => object.punch_dkey(tx, dkey, cond.bits()).await,
+                    (false, _) => Ok(()),
+                }
+            }
             WriteOp::PunchAkeys { dkey, akeys, cond } => {
                 let akeys = akeys.iter().map(|akey| akey.to_vec()).collect();
                 object.punch_akeys(tx, dkey, akeys, cond.bits()).await
             }
         }
     }
+}
+
+/// True for a change whose condition DAOS does not check: the punch of an object that is not there succeeds.
+fn is_checked_here(op: &WriteOp<'_>) -> bool {
+    matches!(op, WriteOp::PunchObject { cond } if cond.has(Cond::PUNCH))
 }
 
 async fn update(

@@ -78,9 +78,7 @@ pub(super) fn sorted(
 /// time.
 pub(super) fn epoch_of(info: &Metadata) -> Epoch {
     let since = info.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let origin = std::time::Duration::from_secs(esker_types::epoch::ORIGIN_UNIX_SECONDS);
-    let nanos = since.unwrap_or_default().saturating_sub(origin).as_nanos();
-    Epoch(u64::try_from(nanos).unwrap_or(u64::MAX).max(1))
+    Epoch::at(since.unwrap_or_default()).max(Epoch(1))
 }
 
 /// One key with one akey and possibly an extent, as the answer to a query.

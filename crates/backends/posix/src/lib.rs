@@ -144,6 +144,8 @@ impl Pool for Posix {
             assigns_uuids: false,
             proves_by_value: false,
             half_range: false,
+            fitting_classes: false,
+            short_lexical_keys: false,
             targets: TARGETS,
             domains: 1,
         }

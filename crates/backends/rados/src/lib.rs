@@ -145,6 +145,8 @@ impl Pool for Rados {
             assigns_uuids: false,
             proves_by_value: false,
             half_range: false,
+            fitting_classes: false,
+            short_lexical_keys: false,
             targets: TARGETS,
             domains: TARGETS,
         }

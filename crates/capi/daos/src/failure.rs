@@ -70,7 +70,14 @@ fn remedy(code: c_int, kind: ErrorKind) -> Option<&'static str> {
         }
         ErrorKind::NoPermission => Some(
             "the access control list does not allow it, or the handle is read-only: `daos pool get-acl` and \
-             `daos container get-acl` show who may do what",
+             `daos container get-acl` show who may do what (or one update had several akeys of a Key-Value or an Array)",
+        ),
+        ErrorKind::Invalid => Some(
+            "DAOS refuses an argument: an object class that does not fit the pool, an akey of a Key-Value or an Array, \
+             or a name that it does not know",
+        ),
+        ErrorKind::KeyTooBig => Some(
+            "DAOS sorts keys of at most 100 bytes: use shorter ones, or an object with hashed keys",
         ),
         ErrorKind::NotFound => Some("there is no such pool, container or key"),
         ErrorKind::Exists => Some("it exists already"),
@@ -100,5 +107,7 @@ mod tests {
         assert_eq!((kind(-2025), kind(-2047)), (ErrorKind::TxRestart, ErrorKind::Io));
         assert!(error(-2034, "connecting").message().contains("daos_agent"));
         assert!(error(-1001, "opening").message().contains("get-acl"));
+        assert!(error(-1003, "opening").message().contains("class"));
+        assert!(error(-2012, "writing").message().contains("hashed keys"));
     }
 }

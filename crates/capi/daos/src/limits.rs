@@ -9,8 +9,12 @@ pub const BYTES_MAX: usize = 128 << 20;
 /// Seconds after which an operation times out, unless the URL says otherwise.
 pub const TIMEOUT_SECONDS: u32 = 60;
 
-/// Keys, records or ids that one call of a listing returns.
+/// Keys or ids that one call of a listing returns.
 pub(crate) const PAGE: usize = 512;
+
+/// Extents that one call of a listing returns. DAOS takes no more where there is no buffer for keys
+/// (`KDS_BULK_LIMIT` in `src/object/cli_shard.c`).
+pub(crate) const EXTENTS_PAGE: usize = 128;
 
 /// Bytes of keys that one call of a listing returns, unless a single key is longer.
 pub(crate) const PAGE_BYTES: usize = 64 << 10;

@@ -5,7 +5,7 @@ use crate::layout::{
     RawAnchor, RawEpochs, RawHandle, RawIov, RawKeyDescription, RawOid, RawRecx, RawSgl,
 };
 use crate::library::{Ev, Functions};
-use crate::limits::{PAGE, PAGE_BYTES};
+use crate::limits::{EXTENTS_PAGE, PAGE, PAGE_BYTES};
 use crate::object::Object;
 use crate::transaction::{Tx, handle_of};
 use crate::{failure, library};
@@ -223,9 +223,9 @@ impl Object {
             iovs: [RawIov::of(&keys[0]), RawIov::of(&keys[1])],
             keys,
             size: 0,
-            count: PAGE as u32,
-            recxs: vec![RawRecx::default(); PAGE],
-            epochs: vec![RawEpochs::default(); PAGE],
+            count: EXTENTS_PAGE as u32,
+            recxs: vec![RawRecx::default(); EXTENTS_PAGE],
+            epochs: vec![RawEpochs::default(); EXTENTS_PAGE],
             anchor,
             _keep: (self.clone(), tx.cloned()),
         };

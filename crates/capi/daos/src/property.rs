@@ -20,6 +20,8 @@ pub struct NewContainer {
     pub checksum: u64,
     /// The first number for object ids; 0 for DAOS's own.
     pub first_oid: u64,
+    /// Type of the layout and roots of the file system that it will hold.
+    pub layout: Option<(u64, [u8; ROOTS_BYTES])>,
 }
 
 /// A list of properties to set. It owns what its entries refer to.
@@ -41,6 +43,9 @@ impl Setting {
         if new.first_oid > 0 {
             setting.add(ALLOCATED, RawValue { number: new.first_oid });
         }
+        if let Some((kind, roots)) = &new.layout {
+            setting.add_layout(*kind, roots);
+        }
         Ok(setting)
     }
 
@@ -59,12 +64,17 @@ impl Setting {
     /// The type of the layout and the roots of a file system.
     pub(crate) fn layout(kind: u64, roots: &[u8; ROOTS_BYTES]) -> Self {
         let head = RawProperties { count: 0, reserved: 0, entries: ptr::null_mut() };
-        let words = roots.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
-        let mut setting = Self { head, entries: Vec::new(), _text: None, roots: words.collect() };
-        let text = setting.roots.as_mut_ptr().cast();
-        setting.add(LAYOUT_TYPE, RawValue { number: kind });
-        setting.add(ROOTS, RawValue { text });
+        let mut setting = Self { head, entries: Vec::new(), _text: None, roots: Vec::new() };
+        setting.add_layout(kind, roots);
         setting
+    }
+
+    fn add_layout(&mut self, kind: u64, roots: &[u8; ROOTS_BYTES]) {
+        let words = roots.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
+        self.roots = words.collect();
+        let text = self.roots.as_mut_ptr().cast();
+        self.add(LAYOUT_TYPE, RawValue { number: kind });
+        self.add(ROOTS, RawValue { text });
     }
 
     fn add(&mut self, kind: u32, value: RawValue) {

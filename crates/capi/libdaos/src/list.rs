@@ -2,7 +2,7 @@
 use crate::abi::{self, EpochRange, Event, Handle, Iov, KeyDesc, Ptr, Recx, Sgl};
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry};
-use crate::{convert, edge, object};
+use crate::{convert, edge, object, strict};
 use esker::types::KeyBatch;
 use esker::types::ops::{AkeyRef, Anchor, ListLimit, Sink, StoredExtent};
 use esker::{Access, Object};
@@ -81,6 +81,7 @@ pub extern "C" fn daos_obj_list_akey(
 impl KeyPage {
     async fn fill(self, entry: &Entry, level: Level<'_>, access: Access<'_>) -> Result<()> {
         let (object, positions) = object::listed(entry)?;
+        strict::check_listing(object.oid(), level, access)?;
         let mut at = read_anchor(self.anchor, positions)?;
         let entries = self.nr.get()? as usize;
         self.kds.needed()?;
@@ -164,6 +165,7 @@ impl RecordPage {
         let (object, positions) = object::listed(entry)?;
         let entries = self.nr.get()? as usize;
         self.recxs.needed()?;
+        strict::check_records(entries)?;
         if entries == 0 {
             return Err(Code::INVAL);
         }

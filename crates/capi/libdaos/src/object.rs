@@ -7,7 +7,7 @@ use crate::code::{Code, Result};
 use crate::convert::{Data, Extents};
 use crate::handles::{Entry, Opened, kind};
 use crate::list::StoredPositions;
-use crate::{convert, edge, handles, memory};
+use crate::{convert, edge, handles, memory, strict};
 use esker::types::limits::AKEYS_PER_OP_MAX;
 use esker::types::ops::{Cond, Edge, Fetch, KeyFound, KeyQuery, Sink, Update, Value};
 use esker::types::{Extent, KeyKind, ObjectClass, ObjectType};
@@ -70,6 +70,7 @@ pub extern "C" fn daos_obj_open(
     edge::done(ev, || {
         let container = handles::container(coh)?;
         oh.needed()?;
+        strict::check_class(&container.container, oid.into())?;
         let object = container.container.object(oid.into());
         let object = if convert::is_read_only(mode) { object.read_only() } else { object };
         oh.set(handles::open(Entry::Object(Opened::new(object)))?);
@@ -187,11 +188,14 @@ async fn update(
     let cond = convert::cond(flags, Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE));
     if count == 1 {
         let part = UpdatePart::new(iods, sgls, 0)?;
+        strict::check_update(object, dkey, &[part.akey], access).await?;
         return Ok(object.update(dkey, cond, &[part.update(flags)], access).await?);
     }
     let parts = (0..count).map(|index| UpdatePart::new(iods, sgls, index));
     let parts = parts.collect::<Result<Vec<_>>>()?;
     let updates: Vec<_> = parts.iter().map(|part| part.update(flags)).collect();
+    let akeys: Vec<_> = parts.iter().map(|part| part.akey).collect();
+    strict::check_update(object, dkey, &akeys, access).await?;
     Ok(object.update(dkey, cond, &updates, access).await?)
 }
 
@@ -200,7 +204,8 @@ async fn update(
 pub extern "C" fn daos_obj_punch(oh: Handle, th: Handle, flags: u64, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
-        Ok(async move { Ok(object.punch(convert::cond(flags, Cond::PUNCH), via.access()).await?) })
+        let cond = convert::cond(flags, Cond::PUNCH);
+        Ok(async move { strict::punch(&object, cond, via.access()).await })
     })
 }
 
@@ -241,6 +246,7 @@ pub extern "C" fn daos_obj_punch_akeys(
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
         Ok(async move {
             let dkey = convert::key(dkey)?;
+            strict::check_akey_punch(object.oid())?;
             let akeys = akeys.list(check_count(nr)?)?;
             let akeys = akeys.iter().map(convert::key_in).collect::<Result<Vec<_>>>()?;
             let cond = convert::cond(flags, Cond::PUNCH);

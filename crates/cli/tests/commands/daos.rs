@@ -31,6 +31,7 @@ impl Standin {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.site.command(arguments);
         command.env("ESKER_LIBDAOS", &self.library).env("ESKER_LIBDAOS_OWN", "allow");
+        command.env("ESKER_DAOS_STRICT", "1");
         command
     }
 
@@ -87,7 +88,14 @@ fn a_pool_of_daos_is_used_like_others() {
 #[test]
 fn a_copy_that_is_killed_goes_on() {
     let Some(standin) = Standin::new("256M") else { return };
-    standin.site.ok(&["pool", "create", "tank", "--size", "256M", "--targets", "3"]);
+    standin.site.ok(&["pool", "create", "wide", "--size", "64M", "--targets", "3"]);
+    standin.ok(&["cont", "create", "wide/run1", "--type", "posix"]);
+    let file = standin.site.file("file", &noise(10));
+    standin.ok(&["fs", "import", &file, "wide/run1:/file"]);
+    let said = standin.fails(&["cont", "copy", "wide/run1", "daos:standin/wide"]);
+    assert!(said.contains("class S3") && said.contains("2 targets"), "{said}");
+    assert!(!standin.ok(&["cont", "list", POOL]).contains("wide"));
+    standin.site.ok(&["pool", "create", "tank", "--size", "256M", "--targets", "2"]);
     standin.ok(&["cont", "create", "tank/run1", "--type", "posix"]);
     for number in 0..FILES {
         let file = standin.site.file("file", &noise(3_000_000 + number));
@@ -107,6 +115,8 @@ fn a_copy_that_is_killed_goes_on() {
         standin.ok(&["cont", "copy", from, &to]);
         assert!(standin.content(&to) == original, "{from} to {to}");
     }
+    let mounted = standin.ok(&["fs", "ls", "standin/run1:/"]);
+    assert_eq!(mounted.lines().count(), FILES, "DAOS's own tools find the file system");
 }
 
 #[test]

@@ -117,6 +117,12 @@ impl Survey<'_> {
 
     fn check_class(&self) -> Result<()> {
         let class = self.object.oid().class();
+        let (targets, domains) = (self.able.targets, self.able.domains);
+        if self.able.fitting_classes && class.fit(targets, domains) != Ok(class) {
+            return Err(self.refuse(&format!(
+                "is of class {class}, and the target has {targets} targets: copy to a larger pool"
+            )));
+        }
         match class.redundancy().map(|redundancy| redundancy.group_size()) {
             Some(size) if size > self.able.domains.max(1) => Err(self.refuse(&format!(
                 "is of class {class}, and the target has {} fault domains",

@@ -1,6 +1,7 @@
 //! The progress of a copy, as recorded in a property of the target (docs/format.md, "Copies in progress").
 use super::{Options, UNFINISHED, access, open_alone};
 use crate::access::Access;
+use crate::attributes::FILES_LAYOUT;
 use crate::container::Container;
 use crate::pool::Pool;
 use esker_backend::NewContainer;
@@ -59,13 +60,26 @@ pub(super) fn begin(
         let state = CopyState::resume(&to, from, options)?;
         return Ok((to, state));
     }
+    let layout = layout_of_files(from)?;
+    let layout: Vec<_> = layout.iter().map(|(name, value)| (*name, value.as_slice())).collect();
     let new = NewContainer::named(&unfinished)
         .with_checksum(from.info().checksum)
-        .with_first_oid(from.next_oid().wait()?);
+        .with_first_oid(from.next_oid().wait()?)
+        .with_metadata(&layout);
     pool.create_container(&new).wait()?;
     let to = pool.open_container(&unfinished, OpenMode::Exclusive).wait()?;
     let state = CopyState::begin(&to, from, options)?;
     Ok((to, state))
+}
+
+/// The metadata by which a container holds a file system. DAOS takes it only when it creates the container.
+fn layout_of_files(from: &Container) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let properties = [("prop:layout_type", FILES_LAYOUT), ("prop:roots", "roots")];
+    let mut found = Vec::new();
+    for (metadata, property) in properties {
+        found.extend(from.properties().get(property).wait()?.map(|value| (metadata, value)));
+    }
+    Ok(found)
 }
 
 /// The target already has its final label, but the steps after labelling were not reached; otherwise it is an

@@ -24,8 +24,55 @@ pub(crate) const VERSION: &str = "prop:fields_layout";
 /// Property with the text of the schema.
 pub(crate) const SCHEMA: &str = "prop:fields_schema";
 
-/// Version of this layout.
-pub(crate) const LAYOUT_VERSION: u32 = 1;
+/// Version of the layout of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// The objects with the names of fields have the type of a Key-Value, with many akeys under a dkey. DAOS stores such
+    /// objects with one.
+    One,
+    /// They have hashed dkeys and akeys.
+    Two,
+}
+
+impl Version {
+    /// That of new stores.
+    pub(crate) const NEW: Self = Self::Two;
+
+    /// The version that a property names, if this release knows it.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        [Self::One, Self::Two].into_iter().find(|version| version.text() == text)
+    }
+
+    /// What the property has.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::One => "1",
+            Self::Two => "2",
+        }
+    }
+
+    fn otype(self) -> ObjectType {
+        match self {
+            Self::One => ObjectType::KvHashed,
+            Self::Two => ObjectType::MultiHashed,
+        }
+    }
+
+    /// The object that knows all databases.
+    pub(crate) fn catalogue(self, container: &Container) -> Result<Object> {
+        on_one_target(container, self.otype(), CATALOGUE, 0)
+    }
+
+    /// Id of the index with a number.
+    pub(crate) fn index_oid(self, container: &Container, number: u64) -> Result<ObjectId> {
+        Ok(on_one_target(container, self.otype(), INDEX, number)?.oid())
+    }
+
+    /// The marker on which the writer of a batch of fields, named by the first, keeps a lease while it lives.
+    pub(crate) fn marker(self, container: &Container, first: u64) -> Result<Object> {
+        on_one_target(container, self.otype(), MARKER, first)
+    }
+}
 
 /// First byte of a dkey of an index: the kind of its akeys.
 const CURRENT: u8 = b'i';
@@ -54,30 +101,14 @@ pub(crate) const NUMBERS: u64 = 256;
 /// Bytes of a chunk of a field. A field up to this length lies on one target and is written by one commit.
 pub(crate) const CHUNK: u64 = 4 << 20;
 
-/// The object that knows all databases.
-pub(crate) fn catalogue(container: &Container) -> Result<Object> {
-    on_one_target(container, CATALOGUE, 0)
-}
-
-/// Id of the index with a number.
-pub(crate) fn index_oid(container: &Container, number: u64) -> Result<ObjectId> {
-    Ok(on_one_target(container, INDEX, number)?.oid())
-}
-
-/// The marker on which the writer of a batch of fields, named by the first, keeps a lease while it lives.
-pub(crate) fn marker(container: &Container, first: u64) -> Result<Object> {
-    on_one_target(container, MARKER, first)
-}
-
 /// The Key-Value by which those who make an empty container a store agree on its schema. Other containers have none.
 pub(crate) fn beginning(container: &Container) -> Result<Kv> {
-    container.kv(on_one_target(container, BEGINNING, 0)?.oid())
+    container.kv(on_one_target(container, ObjectType::KvHashed, BEGINNING, 0)?.oid())
 }
 
 /// One target, so that a flush to one database is one commit.
-fn on_one_target(container: &Container, hi: u64, lo: u64) -> Result<Object> {
-    let class = Some(ObjectClass::S1);
-    let oid = container.generate_oid(hi, lo, ObjectType::KvHashed, class, 0)?;
+fn on_one_target(container: &Container, otype: ObjectType, hi: u64, lo: u64) -> Result<Object> {
+    let oid = container.generate_oid(hi, lo, otype, Some(ObjectClass::S1), 0)?;
     Ok(container.object(oid))
 }
 

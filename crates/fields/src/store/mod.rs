@@ -39,6 +39,7 @@ use esker::{Access, Container, Kv, Object, Pool, Transaction, Wait};
 use esker_types::info::OpenMode;
 use esker_types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker_types::{Error, ErrorKind, KeyBatch, ObjectId, Result};
+use layout::Version;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -55,6 +56,7 @@ pub struct FieldStore(Arc<Inner>);
 struct Inner {
     container: Container,
     schema: Schema,
+    version: Version,
     catalogue: Object,
     /// Known databases. An index is never reused for another database.
     known: Mutex<HashMap<String, ObjectId>>,
@@ -70,13 +72,15 @@ impl FieldStore {
     /// transactions, [`ErrorKind::Invalid`] if fields would be lost under the schema.
     pub fn create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
         check_new(pool, schema)?;
-        let version = layout::LAYOUT_VERSION.to_string();
-        let metadata: [(&str, &[u8]); 2] =
-            [(layout::VERSION, version.as_bytes()), (layout::SCHEMA, schema.text().as_bytes())];
+        let version = Version::NEW;
+        let metadata: [(&str, &[u8]); 2] = [
+            (layout::VERSION, version.text().as_bytes()),
+            (layout::SCHEMA, schema.text().as_bytes()),
+        ];
         let new = NewContainer::named(label).with_metadata(&metadata);
         pool.create_container(&new).wait()?;
         let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
-        Self::of(container, schema.clone())
+        Self::of(container, version, schema.clone())
     }
 
     /// Opens a store.
@@ -92,13 +96,13 @@ impl FieldStore {
             let text = value.and_then(|value| String::from_utf8(value).ok());
             text.ok_or_else(|| no_fields(label))
         };
-        if about(layout::VERSION)? != layout::LAYOUT_VERSION.to_string() {
+        let version = Version::of(&about(layout::VERSION)?).ok_or_else(|| {
             let text = format!("container {label} holds fields of a later release: use that");
-            return Err(Error::new(ErrorKind::Incompatible, text));
-        }
+            Error::new(ErrorKind::Incompatible, text)
+        })?;
         let text = about(layout::SCHEMA)?;
         let schema = Schema::of_store(&text, &format!("schema of container {label}"))?;
-        Self::of(container, schema)
+        Self::of(container, version, schema)
     }
 
     /// Opens a store, or creates it with `schema`, also in a container that holds nothing yet. Safe to call concurrently: one
@@ -141,18 +145,18 @@ impl FieldStore {
             }
         }
         let Some(text) = begun()? else { return Ok(None) };
-        let version = layout::LAYOUT_VERSION.to_string();
-        let values = [(layout::VERSION, version.as_bytes()), (layout::SCHEMA, &text)];
+        let version = Version::NEW.text().as_bytes();
+        let values = [(layout::VERSION, version), (layout::SCHEMA, &text)];
         let name = |name: &'static str| name.trim_start_matches(layout::PROPERTY);
         let changes = values.map(|(property, value)| (name(property), Some(value)));
         container.properties().change(&changes).wait()?;
         Self::open(pool, label, OpenMode::ReadWrite).map(Some)
     }
 
-    fn of(container: Container, schema: Schema) -> Result<Self> {
-        let catalogue = layout::catalogue(&container)?;
+    fn of(container: Container, version: Version, schema: Schema) -> Result<Self> {
+        let catalogue = version.catalogue(&container)?;
         let (known, names) = (Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { container, schema, catalogue, known, names })))
+        Ok(Self(Arc::new(Inner { container, schema, version, catalogue, known, names })))
     }
 
     /// What its keys must look like.
@@ -171,6 +175,11 @@ impl FieldStore {
         &self.0.catalogue
     }
 
+    /// The marker of the batch of fields that begins with `first`.
+    fn marker(&self, first: u64) -> Result<Object> {
+        self.0.version.marker(&self.0.container, first)
+    }
+
     /// The index of a database, if it has one.
     fn index_of(&self, database: &str) -> Result<Option<Object>> {
         let known = self.known().get(database).copied();
@@ -187,7 +196,7 @@ impl FieldStore {
             return Ok(index);
         }
         let number = self.0.container.allocate_oids(1).wait()?;
-        let oid = layout::index_oid(&self.0.container, number)?.to_bytes();
+        let oid = self.0.version.index_oid(&self.0.container, number)?.to_bytes();
         let insert = [Update { cond: Cond::AKEY_INSERT, ..put(database.as_bytes(), &oid) }];
         let catalogue = self.catalogue();
         match catalogue.update(layout::DATABASES, Cond::NONE, &insert, Access::Latest).wait() {

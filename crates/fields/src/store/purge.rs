@@ -107,7 +107,7 @@ impl FieldStore {
             let count = super::fetch(self.catalogue(), layout::WRITERS, &akey)?;
             let Some(count) = count else { continue };
             let batch = Batch::of(akey, &count).ok_or_else(damaged)?;
-            if !is_held(&layout::marker(self.container(), batch.first)?)? {
+            if !is_held(&self.marker(batch.first)?)? {
                 dead.push(batch);
             }
         }

@@ -132,10 +132,9 @@ impl FieldWriter {
 
     /// Reserves a batch of numbers and enters it in the catalogue, so that its leftovers can be found.
     fn take_numbers(&self, older: Option<Numbers>) -> Result<Numbers> {
-        let container = self.store.container();
-        let first = container.allocate_oids(NUMBERS).wait()?;
+        let first = self.store.container().allocate_oids(NUMBERS).wait()?;
         let mut held = older.map_or_else(Vec::new, |numbers| numbers.held);
-        held.push(layout::marker(container, first)?.lease().wait()?);
+        held.push(self.store.marker(first)?.lease().wait()?);
         let (akey, count) = (first.to_be_bytes(), NUMBERS.to_le_bytes());
         let catalogue = self.store.catalogue();
         catalogue
@@ -315,6 +314,31 @@ mod tests {
         writer.flush().unwrap();
         assert_eq!(masked(&store), times - 1);
         assert_eq!(store.field(&key()).unwrap().read().unwrap(), (times - 1).to_le_bytes());
+    }
+
+    /// Earlier releases gave the objects with the names of fields the type of a Key-Value.
+    #[test]
+    fn a_store_of_version_one_is_read_and_extended() {
+        use esker_types::ObjectType::{KvHashed, MultiHashed};
+        let schema = Schema::default_mars().unwrap();
+        let pool = Pool::connect("memory:fields-versions", OpenMode::ReadWrite).unwrap();
+        let metadata: [(&str, &[u8]); 2] =
+            [(layout::VERSION, b"1"), (layout::SCHEMA, schema.text().as_bytes())];
+        let old = esker::backend::NewContainer::named("old").with_metadata(&metadata);
+        pool.create_container(&old).wait().unwrap();
+        FieldStore::create(&pool, "new", &schema).unwrap();
+        for (label, otype) in [("old", KvHashed), ("new", MultiHashed)] {
+            let open = || FieldStore::open(&pool, label, OpenMode::ReadWrite).unwrap();
+            let (written, store) = (open(), open());
+            let mut writer = written.writer();
+            writer.archive(&key(), b"field").unwrap();
+            writer.flush().unwrap();
+            assert_eq!(store.field(&key()).unwrap().read().unwrap(), b"field");
+            let database = store.schema().split(&key()).unwrap().database;
+            let index = store.index_of(database.as_str()).unwrap().unwrap();
+            assert_eq!(index.oid().object_type(), Some(otype));
+            assert_eq!(store.catalogue().oid().object_type(), Some(otype));
+        }
     }
 
     /// Stores that earlier releases made with such schemas can be read but not extended.

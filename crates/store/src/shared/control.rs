@@ -480,8 +480,8 @@ impl Control {
     }
 }
 
-/// Latest epoch that the clock of a control file can have: in the year 2167. The highest bit marks prepared commits.
-const EPOCH_MAX: u64 = 1 << 62;
+/// Latest epoch that the clock of a control file can have: in April 2039. The highest bit marks prepared commits.
+const EPOCH_MAX: u64 = (1 << 63) - 1;
 
 /// Hands out each epoch once, in ascending order.
 struct Epochs<'c>(&'c AtomicU64);
@@ -515,8 +515,8 @@ mod tests {
 
     #[test]
     fn a_damaged_clock_starts_again_from_now() {
-        let now = Epoch(1 << 57);
-        for damaged in [u64::MAX, 1 << 63, EPOCH_MAX + 1, 0] {
+        let now = Epoch(1 << 61);
+        for damaged in [u64::MAX, EPOCH_MAX + 1, 0] {
             let word = AtomicU64::new(damaged);
             let epochs = [0; 3].map(|_| Epochs(&word).next(now));
             assert_eq!(epochs, [now, Epoch(now.0 + 1), Epoch(now.0 + 2)], "{damaged:x}");

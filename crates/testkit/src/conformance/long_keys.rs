@@ -6,7 +6,7 @@ use super::store::{
     Store, akeys, checks, dkeys, get, get_with, put, put_with, refused, run, single,
 };
 use esker::{Access, Object, Wait};
-use esker_types::limits::{KEY_MAX, KEY_PAIR_MAX, KEY_WHOLE_MAX};
+use esker_types::limits::{DAOS_LEXICAL_KEY_MAX, KEY_MAX, KEY_PAIR_MAX, KEY_WHOLE_MAX};
 use esker_types::ops::{AkeyRef, Anchor, Cond, KeyQuery, ListLimit, Update};
 use esker_types::{ErrorKind, Extent, ObjectClass, ObjectType, Result};
 
@@ -118,6 +118,13 @@ fn long_keys_are_listed_whole(store: &Store) -> Result<()> {
 fn first_bytes_sort_long_keys(store: &Store) -> Result<()> {
     let oid = store.oid_of_class(ObjectType::MultiLexical, ObjectClass::S1)?;
     let object = store.container.object(oid);
+    if store.pool.capabilities().short_lexical_keys {
+        let longest = &key(5000)[..DAOS_LEXICAL_KEY_MAX];
+        put(&object, longest, longest, b"v")?;
+        refused(put(&object, &key(2000), b"a", b"v"), ErrorKind::KeyTooBig);
+        refused(put(&object, b"d", &key(2000), b"v"), ErrorKind::KeyTooBig);
+        return object.punch(Cond::PUNCH, Access::Latest).wait();
+    }
     let keys: [&[u8]; 5] =
         [b"a", &[b"a", &key(5000)[..]].concat(), b"b", &[b"b", &key(3000)[..]].concat(), b"c"];
     for one in keys.iter().rev() {

@@ -73,11 +73,11 @@ fn classes_have_names() {
 #[test]
 fn epochs_convert_to_times() {
     let mut time = Timespec { tv_sec: 0, tv_nsec: 0 };
-    assert_eq!(daos_hlc2timespec(1 << 30, at(&mut time)), 0);
-    assert_eq!((time.tv_sec, time.tv_nsec), (1_609_459_201, 73_741_824));
+    assert_eq!(daos_hlc2timespec(1 << 61, at(&mut time)), 0);
+    assert_eq!((time.tv_sec, time.tv_nsec), (1_753_574_388, 75_855_872));
     let mut seconds = 0;
-    assert_eq!(daos_hlc2timestamp(1 << 30, at(&mut seconds)), 0);
-    assert_eq!(seconds, 1_609_459_201);
+    assert_eq!(daos_hlc2timestamp(1 << 61, at(&mut seconds)), 0);
+    assert_eq!(seconds, 1_753_574_388);
     assert_eq!(daos_hlc2timespec(0, Ptr::null()), INVAL);
     assert_eq!(daos_hlc2timestamp(0, Ptr::null()), INVAL);
     assert_eq!(daos_hlc2timespec(u64::MAX, at(&mut time)), 0);

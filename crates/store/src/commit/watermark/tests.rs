@@ -187,7 +187,7 @@ fn decisions_of_earlier_releases_are_counted_and_swept() {
     pool.sweep(&old).unwrap();
     assert_eq!(count(&pool), 1);
     let clock = pool.decisions(0).unwrap().clock;
-    assert!(clock.0 < 1 << 62, "the watermark has not passed all clocks");
+    assert!(clock.0 < 1 << 63, "the watermark has not passed all clocks");
     abandon(&pool, &container, started(clock, 2)).unwrap();
     expect_sound(&scratch);
 }

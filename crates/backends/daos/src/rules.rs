@@ -1,0 +1,102 @@
+//! Rules of DAOS that other backends do not have: what it refuses is refused here, by name, before it is asked
+//! (docs/internals/daos.md lists the rules with their places in DAOS).
+use esker_types::limits::DAOS_LEXICAL_KEY_MAX;
+use esker_types::ops::{Write, WriteOp};
+use esker_types::{Error, ErrorKind, ObjectId, ObjectType, Result};
+
+/// The only akey of a flat object.
+pub(super) const FLAT_AKEY: &[u8] = b"0";
+
+/// True for an object that DAOS stores flat: a dkey has one akey, the name of which is not stored.
+pub(super) fn is_flat(oid: ObjectId) -> bool {
+    oid.object_type().is_some_and(|otype| otype.is_kv() || otype.is_array())
+}
+
+/// True for an akey that cannot exist.
+pub(super) fn is_foreign(oid: ObjectId, akey: &[u8]) -> bool {
+    is_flat(oid) && akey != FLAT_AKEY
+}
+
+/// Checks a change.
+///
+/// # Errors
+/// `NotSupported` for an akey that a flat object cannot hold, `KeyTooBig` for a long key of a lexical type.
+pub(super) fn check(write: &Write<'_>) -> Result<()> {
+    let WriteOp::Update { dkey, updates, .. } = write.op else { return Ok(()) };
+    let akeys = || updates.iter().map(|update| update.akey);
+    if akeys().any(|akey| is_foreign(write.oid, akey)) {
+        return Err(foreign(write.oid));
+    }
+    let (sorts_dkeys, sorts_akeys) = lexical(write.oid);
+    let longest_akey = akeys().map(<[u8]>::len).filter(|_| sorts_akeys).max().unwrap_or(0);
+    match longest_akey.max(if sorts_dkeys { dkey.len() } else { 0 }) {
+        0..=DAOS_LEXICAL_KEY_MAX => Ok(()),
+        len => Err(too_long(len)),
+    }
+}
+
+/// Whether the dkeys of an object are sorted by their bytes, and its akeys.
+fn lexical(oid: ObjectId) -> (bool, bool) {
+    match oid.object_type() {
+        Some(ObjectType::MultiLexical) => (true, true),
+        Some(ObjectType::DkeyLexical | ObjectType::KvLexical) => (true, false),
+        Some(ObjectType::AkeyLexical) => (false, true),
+        _ => (false, false),
+    }
+}
+
+#[cold]
+fn foreign(oid: ObjectId) -> Error {
+    let message = format!(
+        "DAOS stores one akey (\"0\") under a dkey of object {oid}, since it has the type of a Key-Value or an Array: \
+         use an object of another type, such as MULTI_HASHED"
+    );
+    Error::new(ErrorKind::NotSupported, message)
+}
+
+#[cold]
+fn too_long(len: usize) -> Error {
+    let message = format!(
+        "a key of {len} bytes: DAOS sorts keys of at most {DAOS_LEXICAL_KEY_MAX} bytes (DAOS_LEXICAL_KEY_MAX); use an \
+         object with hashed keys"
+    );
+    Error::new(ErrorKind::KeyTooBig, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_types::ObjectClass;
+    use esker_types::ops::{Cond, Source, Update, Value};
+
+    fn outcome(otype: ObjectType, dkey: &[u8], akey: &[u8]) -> Result<()> {
+        let oid = ObjectId::generate(0, 1, otype, ObjectClass::S1);
+        let value = Value::Single(Source::One(b"v"));
+        let updates = [Update { akey, value, cond: Cond::NONE }];
+        check(&Write { oid, op: WriteOp::Update { dkey, cond: Cond::NONE, updates: &updates } })
+    }
+
+    #[test]
+    fn flat_objects_have_one_akey() {
+        use ObjectType::{Array, KvHashed, MultiHashed};
+        assert_eq!(outcome(KvHashed, b"d", b"0"), Ok(()));
+        assert_eq!(outcome(MultiHashed, b"d", b"a"), Ok(()));
+        for otype in [KvHashed, Array] {
+            let error = outcome(otype, &[0; 8], b"a").expect_err("a refusal");
+            assert_eq!(error.kind(), ErrorKind::NotSupported);
+        }
+    }
+
+    #[test]
+    fn long_keys_are_not_sorted() {
+        use ObjectType::{AkeyLexical, DkeyLexical, MultiHashed, MultiLexical};
+        let (long, longest) = ([b'k'; 101], [b'k'; 100]);
+        let refused = [(MultiLexical, true, true), (DkeyLexical, true, false)];
+        let others = [(AkeyLexical, false, true), (MultiHashed, false, false)];
+        for (otype, dkey, akey) in refused.into_iter().chain(others) {
+            assert_eq!(outcome(otype, &long, b"a").is_err(), dkey, "{otype:?}");
+            assert_eq!(outcome(otype, b"d", &long).is_err(), akey, "{otype:?}");
+            assert_eq!(outcome(otype, &longest, &longest), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Rules of DAOS that Esker does not have, for tests. If the environment has `ESKER_DAOS_STRICT=1`, this library refuses
+//! what DAOS refuses, so that it can stand in for DAOS's own behind a `daos:` pool. docs/internals/daos.md has each rule
+//! with its place in DAOS.
+use crate::code::{Code, Result};
+use crate::list::Level;
+use esker::types::limits::DAOS_LEXICAL_KEY_MAX;
+use esker::types::ops::{Anchor, Cond, ListLimit};
+use esker::types::{ErrorKind, ObjectId, ObjectType};
+use esker::{Access, Container, Object};
+use std::sync::OnceLock;
+
+/// Entries of a listing without a buffer for keys.
+const ENTRIES_MAX: usize = 128;
+
+fn is_on() -> bool {
+    static ON: OnceLock<bool> = OnceLock::new();
+    *ON.get_or_init(|| std::env::var_os("ESKER_DAOS_STRICT").is_some_and(|value| value == "1"))
+}
+
+/// Fails with `code` if a rule is broken.
+fn rule(holds: impl FnOnce() -> bool, code: Code) -> Result<()> {
+    if is_on() && !holds() { Err(code) } else { Ok(()) }
+}
+
+/// An object's class must fit the pool.
+pub(crate) fn check_class(container: &Container, oid: ObjectId) -> Result<()> {
+    let able = container.capabilities();
+    let fits = || oid.class().fit(able.targets, able.domains) == Ok(oid.class());
+    rule(fits, Code::INVAL)
+}
+
+/// A listing of records has room for few.
+pub(crate) fn check_records(entries: usize) -> Result<()> {
+    rule(|| entries <= ENTRIES_MAX, Code::INVAL)
+}
+
+/// The akeys of a flat object are not listed in a transaction: DAOS's engine ends when it commits.
+pub(crate) fn check_listing(oid: ObjectId, level: Level<'_>, access: Access<'_>) -> Result<()> {
+    let is_harmful = || is_flat(oid) && matches!((level, access), (Level::Akeys(_), Access::Tx(_)));
+    rule(|| !is_harmful(), Code::INVAL)
+}
+
+/// A flat object has no akeys to punch.
+pub(crate) fn check_akey_punch(oid: ObjectId) -> Result<()> {
+    rule(|| !is_flat(oid), Code::INVAL)
+}
+
+/// Keys that are sorted are short, and a flat object has one akey under a dkey. DAOS puts a second one in the place of the
+/// first, which nobody should rely on, so it is refused.
+pub(crate) async fn check_update(
+    object: &Object,
+    dkey: &[u8],
+    akeys: &[&[u8]],
+    access: Access<'_>,
+) -> Result<()> {
+    if !is_on() {
+        return Ok(());
+    }
+    let (oid, longest) = (object.oid(), akeys.iter().map(|akey| akey.len()).max());
+    let (sorts_dkeys, sorts_akeys) = lexical(oid);
+    let is_long = |sorts: bool, len: usize| sorts && len > DAOS_LEXICAL_KEY_MAX;
+    if is_long(sorts_dkeys, dkey.len()) || is_long(sorts_akeys, longest.unwrap_or(0)) {
+        return Err(Code::KEY2BIG);
+    }
+    match akeys {
+        [akey] if is_flat(oid) => check_only(object, dkey, akey, access).await,
+        [_, _, ..] if is_flat(oid) => Err(Code::NO_PERM),
+        _ => Ok(()),
+    }
+}
+
+async fn check_only(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_>) -> Result<()> {
+    let latest = if let Access::Tx(_) = access { Access::Latest } else { access };
+    let limit = ListLimit::entries(2);
+    let found = object.list_akeys(dkey, &mut Anchor::Start, limit, latest).await?;
+    if found.iter().all(|other| other == akey) { Ok(()) } else { Err(Code::INVAL) }
+}
+
+/// Punches an object. One that does not exist is punched whatever the condition.
+pub(crate) async fn punch(object: &Object, cond: Cond, access: Access<'_>) -> Result<()> {
+    match object.punch(cond, access).await {
+        Err(error) if is_on() && error.kind() == ErrorKind::NotFound => Ok(()),
+        outcome => Ok(outcome?),
+    }
+}
+
+fn is_flat(oid: ObjectId) -> bool {
+    oid.object_type().is_some_and(|otype| otype.is_kv() || otype.is_array())
+}
+
+/// Whether the dkeys of an object are sorted by their bytes, and its akeys.
+fn lexical(oid: ObjectId) -> (bool, bool) {
+    match oid.object_type() {
+        Some(ObjectType::MultiLexical) => (true, true),
+        Some(ObjectType::DkeyLexical | ObjectType::KvLexical) => (true, false),
+        Some(ObjectType::AkeyLexical) => (false, true),
+        _ => (false, false),
+    }
+}

@@ -1,0 +1,108 @@
+//! What the library refuses if it is told to have DAOS's rules. One test, since the whole process is told.
+#![allow(unsafe_code, missing_docs)]
+#[allow(dead_code)]
+#[path = "functions/common.rs"]
+mod common;
+
+use common::*;
+use daos::abi::{EpochRange, Handle, IOD_SINGLE, Iod, KeyDesc, ObjId, Ptr, Recx};
+use daos::list::{daos_obj_list_akey, daos_obj_list_recx};
+use daos::object::*;
+use daos::tx::{daos_tx_close, daos_tx_open};
+use std::ffi::c_int;
+
+/// `DAOS_OT_MULTI_LEXICAL` and `DAOS_COND_PUNCH`.
+const MULTI_LEXICAL: u32 = 7;
+const COND_PUNCH: u64 = 1;
+
+fn opened(store: &Store, otype: u32) -> Handle {
+    let mut oh = NONE;
+    let opened = daos_obj_open(store.coh, store.oid(otype, SX), OBJ_RW, at(&mut oh), WAIT);
+    assert_eq!(opened, 0);
+    oh
+}
+
+fn put(oh: Handle, dkey: &[u8], akeys: &[&[u8]]) -> c_int {
+    let iod = |akey: &&[u8]| Iod {
+        name: iov(akey),
+        kind: IOD_SINGLE,
+        size: 1,
+        flags: 0,
+        nr: 1,
+        recxs: Ptr::null(),
+    };
+    let mut iods: Vec<_> = akeys.iter().map(iod).collect();
+    let mut iovs = vec![iov(b"v"); akeys.len()];
+    let mut sgls: Vec<_> = iovs.chunks_mut(1).map(sgl).collect();
+    let (mut dkey, nr) = (iov(dkey), akeys.len() as u32);
+    daos_obj_update(oh, NONE, 0, at(&mut dkey), nr, list(&mut iods), list(&mut sgls), WAIT)
+}
+
+fn list_records(oh: Handle, room: usize) -> c_int {
+    let (mut dkey, mut akey, mut anchor) = (iov(b"d"), iov(b"records"), start());
+    let (mut size, mut nr) = (0, room as u32);
+    let mut found = vec![Recx::default(); room];
+    let mut eprs = vec![EpochRange::default(); room];
+    let (keys, counts) = ((at(&mut dkey), at(&mut akey)), (at(&mut size), at(&mut nr)));
+    let (found, eprs) = (list(&mut found), list(&mut eprs));
+    daos_obj_list_recx(
+        oh,
+        NONE,
+        keys.0,
+        keys.1,
+        counts.0,
+        counts.1,
+        found,
+        eprs,
+        at(&mut anchor),
+        1,
+        WAIT,
+    )
+}
+
+fn list_akeys(oh: Handle, th: Handle) -> c_int {
+    let (mut dkey, mut anchor, mut nr, mut buffer) = (iov(b"d"), start(), 4, [0; 64]);
+    let (mut kds, mut iovs) = ([KeyDesc::default(); 4], [iov_room(&mut buffer)]);
+    let (mut sgl, kds) = (sgl(&mut iovs), list(&mut kds));
+    let (dkey, nr, anchor) = (at(&mut dkey), at(&mut nr), at(&mut anchor));
+    daos_obj_list_akey(oh, th, dkey, nr, kds, at(&mut sgl), anchor, WAIT)
+}
+
+#[test]
+fn what_daos_refuses_is_refused() {
+    // SAFETY: no other thread of this process reads its environment yet.
+    unsafe { std::env::set_var("ESKER_DAOS_STRICT", "1") };
+    let store = Store::new();
+    let (many, flat) = (opened(&store, MULTI_HASHED), opened(&store, KV_HASHED));
+
+    assert_eq!((list_records(many, 128), list_records(many, 129)), (0, INVAL));
+
+    assert_eq!(put(many, b"d", &[b"a", b"b"]), 0);
+    assert_eq!(put(flat, b"d", &[b"a", b"b"]), NO_PERM);
+    assert_eq!(put(flat, b"d", &[b"a"]), 0);
+    assert_eq!(put(flat, b"d", &[b"a"]), 0);
+    assert_eq!(put(flat, b"d", &[b"b"]), INVAL);
+    let (mut dkey, mut akey) = (iov(b"d"), iov(b"a"));
+    let mut punch = |oh| daos_obj_punch_akeys(oh, NONE, 0, at(&mut dkey), 1, at(&mut akey), WAIT);
+    assert_eq!((punch(many), punch(flat)), (0, INVAL));
+
+    let mut th = NONE;
+    assert_eq!(daos_tx_open(store.coh, at(&mut th), 0, WAIT), 0);
+    assert_eq!((list_akeys(flat, NONE), list_akeys(flat, th)), (0, INVAL));
+    assert_eq!(list_akeys(many, th), 0);
+    assert_eq!(daos_tx_close(th, WAIT), 0);
+
+    let sorted = opened(&store, MULTI_LEXICAL);
+    let (longest, long) = ([b'k'; 100], [b'k'; 101]);
+    assert_eq!(put(sorted, &longest, &[&longest]), 0);
+    assert_eq!((put(sorted, &long, &[b"a"]), put(sorted, b"d", &[&long])), (KEY2BIG, KEY2BIG));
+    assert_eq!(put(many, &long, &[&long]), 0);
+
+    let absent = opened(&store, MULTI_HASHED);
+    assert_eq!(daos_obj_punch(absent, NONE, COND_PUNCH, WAIT), 0);
+
+    let mut oh = NONE;
+    let oid = store.oid(MULTI_HASHED, SX);
+    let wide = ObjId { hi: oid.hi | 0xfff0 << 32, ..oid };
+    assert_eq!(daos_obj_open(store.coh, wide, OBJ_RW, at(&mut oh), WAIT), INVAL);
+}
