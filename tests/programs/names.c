@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 static void
 renamed_files(void)
@@ -278,12 +279,42 @@ refused(void)
 	FAILS(EINVAL, ftruncate(fd, -1));
 }
 
+/** mknod makes regular files, for which tar uses it. */
+static void
+made_by_mknod(void)
+{
+	struct stat info;
+	int         dir;
+
+	umask(022);
+	OK(mknod("typeless", 0666, 0));
+	OK(mknod("regular", S_IFREG | 0660, 0));
+	OK(stat("typeless", &info));
+	CHECK(info.st_mode == (S_IFREG | 0644) && info.st_size == 0);
+	OK(stat("regular", &info));
+	GIVES(S_IFREG | 0640, info.st_mode);
+	FAILS(EEXIST, mknod("regular", S_IFREG | 0600, 0));
+	FAILS(EEXIST, mknod("regular", S_IFCHR | 0600, 0));
+	FAILS(ENOENT, mknod("none/file", S_IFREG | 0600, 0));
+	FAILS(ENOENT, mknod("file/", S_IFREG | 0600, 0));
+	FAILS(EPERM, mknod("directory", S_IFDIR | 0700, 0));
+	FAILS(EINVAL, mknod("link", S_IFLNK | 0700, 0));
+	OK(mkdir("dir", 0755));
+	CHECK((dir = open("dir", O_RDONLY)) >= 0);
+	OK(mknodat(dir, "at", S_IFREG | 0600, 0));
+	OK(syscall(SYS_mknodat, dir, "by number", S_IFREG | 0600, 0));
+	OK(access("dir/at", W_OK) | access("dir/by number", W_OK));
+	put("regular", "text");
+	holds("regular", "text");
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(renamed_files), TEST(renamed_directories), TEST(rename_flags), TEST(symbolic_links),
 		TEST(hard_links), TEST(working_directories), TEST(relative_to_descriptors), TEST(refused),
+		TEST(made_by_mknod),
 	};
 
 	return RUN(argc, argv, tests);

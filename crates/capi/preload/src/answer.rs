@@ -56,6 +56,15 @@ impl Returned for isize {
     const FAILED: Self = -1;
 }
 
+impl Returned for u32 {
+    const FAILED: Self = Self::MAX;
+}
+
+/// Functions that cannot say that they failed.
+impl Returned for () {
+    const FAILED: Self = ();
+}
+
 impl<T> Returned for *mut T {
     const FAILED: Self = std::ptr::null_mut();
 }

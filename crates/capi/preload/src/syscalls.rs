@@ -1,6 +1,7 @@
 //! `syscall`: calls by number that programs make directly.
 use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{In, Out, Text, export};
+use crate::serve::interrupts;
 use crate::{descriptors, internal, maps, paths, report, threads};
 use libc::c_long;
 use std::ffi::{c_int, c_uint};
@@ -38,6 +39,7 @@ mod named {
         ) -> c_int;
         pub(super) safe fn unlinkat(dir: c_int, path: Text, flags: c_int) -> c_int;
         pub(super) safe fn mkdirat(dir: c_int, path: Text, mode: u32) -> c_int;
+        pub(super) safe fn mknodat(dir: c_int, path: Text, mode: u32, device: u64) -> c_int;
         pub(super) safe fn faccessat(dir: c_int, path: Text, mode: c_int, flags: c_int) -> c_int;
         pub(super) safe fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
         pub(super) safe fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
@@ -75,6 +77,7 @@ fn by_name(number: c_long, a: [usize; 6]) -> Option<c_long> {
         libc::SYS_renameat2 => named::renameat2(int(0), text(1), int(2), text(3), uint(4)).into(),
         libc::SYS_unlinkat => named::unlinkat(int(0), text(1), int(2)).into(),
         libc::SYS_mkdirat => named::mkdirat(int(0), text(1), uint(2)).into(),
+        libc::SYS_mknodat => named::mknodat(int(0), text(1), uint(2), a[3] as u64).into(),
         libc::SYS_faccessat => named::faccessat(int(0), text(1), int(2), 0).into(),
         libc::SYS_faccessat2 => named::faccessat(int(0), text(1), int(2), int(3)).into(),
         libc::SYS_dup3 => named::dup3(int(0), int(1), int(2)).into(),
@@ -89,12 +92,13 @@ fn by_name(number: c_long, a: [usize; 6]) -> Option<c_long> {
 }
 
 /// Calls whose first argument is a directory and whose second a path.
-const WITH_PATH: [c_long; 8] = [
+const WITH_PATH: [c_long; 9] = [
     libc::SYS_openat,
     libc::SYS_statx,
     libc::SYS_renameat2,
     libc::SYS_unlinkat,
     libc::SYS_mkdirat,
+    libc::SYS_mknodat,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
     libc::SYS_newfstatat,
@@ -142,10 +146,14 @@ fn refuse_ring() -> Answer<c_long> {
 }
 
 export! {
+    @inside_too
     fn syscall(
         number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
     ) -> c_long | next {
         let with = [a, b, c, d, e, f];
+        if threads::is_inside() {
+            return if is_ours(number, with) { interrupts() } else { next(number, a, b, c, d, e, f) };
+        }
         if number == libc::SYS_io_uring_setup {
             return to_c(threads::inside(refuse_ring));
         }
