@@ -220,6 +220,10 @@ impl<T> In<T> {
         Self(values.as_ptr())
     }
 
+    pub(crate) fn address(self) -> usize {
+        self.0 as usize
+    }
+
     /// The values that begin here; none for a null pointer.
     pub(crate) fn values<'a>(self, count: usize) -> &'a [T] {
         match self.0.is_null() {

@@ -2,7 +2,7 @@
 use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{In, Out, Text, export};
 use crate::serve::interrupts;
-use crate::{descriptors, internal, maps, paths, report, threads};
+use crate::{descriptors, internal, libaio, maps, paths, report, threads};
 use libc::c_long;
 use std::ffi::{c_int, c_uint};
 
@@ -145,6 +145,22 @@ fn refuse_ring() -> Answer<c_long> {
     refuse(libc::ENOSYS)
 }
 
+/// Functions of liburing that make a ring, by system calls of their own. They return a negative errno.
+macro_rules! rings {
+    ($($name:ident($($argument:ident),*))*) => { export! { $(
+        fn $name($($argument: usize),*) -> c_int | _next {
+            -threads::inside(refuse_ring).map_or_else(|error| error.errno(), |_| 0)
+        }
+    )* } };
+}
+
+rings! {
+    io_uring_setup(_entries, _parameters)
+    io_uring_queue_init(_entries, _ring, _flags)
+    io_uring_queue_init_params(_entries, _ring, _parameters)
+    io_uring_queue_init_mem(_entries, _ring, _parameters, _memory, _size)
+}
+
 export! {
     @inside_too
     fn syscall(
@@ -160,6 +176,7 @@ export! {
         let real = |number, [a, b, c, d, e, f]: [usize; 6]| next(number, a, b, c, d, e, f);
         let answer = if is_ours(number, with) { by_name(number, with) } else { None };
         let answer = answer.or_else(|| maps::by_number(number, with, real));
+        let answer = answer.or_else(|| libaio::by_number(number, with, real));
         answer.unwrap_or_else(|| real(number, with))
     }
 }
