@@ -4,7 +4,8 @@ use crate::edge::{In, Out, Text, export};
 use crate::open;
 use crate::open::new_entry;
 use crate::paths::{self, Last, MountPath};
-use crate::serve::{at, serve, settle};
+use crate::serve::{at, on, serve, settle};
+use crate::{cwd, descriptors};
 use dfs::{Follow, Kind, Node, RenameMode};
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -305,6 +306,13 @@ export! {
     }
 }
 
+/// A handle is never given: it would have to lead to the file without its path.
+fn no_handle(path: &MountPath<'_>, flags: c_int) -> Answer<c_int> {
+    let links = if flags & libc::AT_SYMLINK_FOLLOW != 0 { Follow::All } else { Follow::AllButLast };
+    path.node(links)?;
+    refuse(libc::EOPNOTSUPP)
+}
+
 export! {
     fn inotify_add_watch(fd: c_int, path: Text, mask: u32) -> c_int | next {
         at(HERE, path, |_| refuse(libc::ENOSPC), |_, path| next(fd, path, mask))
@@ -313,7 +321,19 @@ export! {
     fn name_to_handle_at(
         dir: c_int, path: Text, handle: *mut c_void, mount: *mut c_int, flags: c_int,
     ) -> c_int | next {
-        at(dir, path, |_| refuse(libc::EOPNOTSUPP), |dir, path| next(dir, path, handle, mount, flags))
+        let named = if path.is_empty() { Some(dir) } else { open::descriptor(path) };
+        let theirs = |dir, path| next(dir, path, handle, mount, flags);
+        match named.filter(|fd| descriptors::is_ours(*fd)) {
+            Some(fd) => on(fd, |_| refuse(libc::EOPNOTSUPP), || theirs(dir, path)),
+            None => at(dir, path, |path| no_handle(&path, flags), theirs),
+        }
+    }
+
+    fn open_by_handle_at(fd: c_int, handle: *mut c_void, flags: c_int) -> c_int | next {
+        match fd == HERE && cwd::is_ours() {
+            true => fail(libc::ESTALE),
+            false => on(fd, |_| refuse(libc::ESTALE), || next(fd, handle, flags)),
+        }
     }
 
     fn chroot(path: Text) -> c_int | next {
