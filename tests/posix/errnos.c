@@ -14,8 +14,11 @@
 #include <dirent.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <time.h>
 
@@ -460,6 +463,34 @@ what_a_file_system_may_lack(void)
 		close(fd);
 }
 
+/** True on a mount by FUSE, if the kernel lets it refuse handles (Linux 6.9). */
+static int
+can_refuse_handles(void)
+{
+	struct statfs  space;
+	struct utsname system;
+	int            major = 0, minor = 0;
+
+	if (statfs(".", &space) || space.f_type != FUSE_SUPER_MAGIC || uname(&system))
+		return 0;
+	return sscanf(system.release, "%d.%d", &major, &minor) == 2 && major * 1000 + minor >= 6009;
+}
+
+/** A mount finds files by their paths only, so it gives no handles. */
+static void
+handles_of_files(void)
+{
+	struct {
+		struct file_handle handle;
+		char               bytes[MAX_HANDLE_SZ];
+	} any = {.handle.handle_bytes = MAX_HANDLE_SZ};
+	int mount;
+
+	FAILS(ENOENT, name_to_handle_at(AT_FDCWD, "none", &any.handle, &mount, 0));
+	if (can_refuse_handles())
+		FAILS(EOPNOTSUPP, name_to_handle_at(AT_FDCWD, "file", &any.handle, &mount, 0));
+}
+
 static void
 modes_and_owners(void)
 {
@@ -740,6 +771,7 @@ main(int argc, char **argv)
 	    descriptors,
 	    attributes,
 	    what_a_file_system_may_lack,
+	    handles_of_files,
 	    modes_and_owners,
 	    removed_files_live_on,
 	    set_ids_go_with_a_write,

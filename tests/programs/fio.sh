@@ -18,6 +18,23 @@ test_read_and_write() { verified sync; }
 test_vectors() { verified vsync; }
 test_position_vectors() { verified pvsync; }
 test_position_vectors_with_flags() { verified pvsync2; }
+test_asynchronous_of_the_c_library() { verified posixaio --iodepth=8; }
+
+test_asynchronous_of_the_kernel() {
+    fio --enghelp | grep -q libaio || return 0
+    verified libaio --iodepth=8
+}
+
+test_mapped() { verified mmap; }
+test_spliced() { verified splice; }
+
+# Rings are refused under esker run. Elsewhere, they verify.
+test_rings() {
+    if ! verified io_uring --iodepth=8 >"$outside/ring" 2>&1; then
+        grep -E 'err=(38|1)/|support io_uring' "$outside/ring"
+    fi
+}
+
 test_threads() { verified psync --thread; }
 test_preallocated() { verified psync --fallocate=posix --fsync=16; }
 

@@ -3,7 +3,10 @@
 #include "check.h"
 
 #include <limits.h>
+#include <sys/ipc.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <wordexp.h>
 
 static void
 renamed_files(void)
@@ -278,12 +281,172 @@ refused(void)
 	FAILS(EINVAL, ftruncate(fd, -1));
 }
 
+/** mknod makes regular files, for which tar uses it. */
+static void
+made_by_mknod(void)
+{
+	struct stat info;
+	int         dir;
+
+	umask(022);
+	OK(mknod("typeless", 0666, 0));
+	OK(mknod("regular", S_IFREG | 0660, 0));
+	OK(stat("typeless", &info));
+	CHECK(info.st_mode == (S_IFREG | 0644) && info.st_size == 0);
+	OK(stat("regular", &info));
+	GIVES(S_IFREG | 0640, info.st_mode);
+	FAILS(EEXIST, mknod("regular", S_IFREG | 0600, 0));
+	FAILS(EEXIST, mknod("regular", S_IFCHR | 0600, 0));
+	FAILS(ENOENT, mknod("none/file", S_IFREG | 0600, 0));
+	FAILS(ENOENT, mknod("file/", S_IFREG | 0600, 0));
+	FAILS(EPERM, mknod("directory", S_IFDIR | 0700, 0));
+	FAILS(EINVAL, mknod("link", S_IFLNK | 0700, 0));
+	OK(mkdir("dir", 0755));
+	CHECK((dir = open("dir", O_RDONLY)) >= 0);
+	OK(mknodat(dir, "at", S_IFREG | 0600, 0));
+	OK(syscall(SYS_mknodat, dir, "by number", S_IFREG | 0600, 0));
+	OK(access("dir/at", W_OK) | access("dir/by number", W_OK));
+	put("regular", "text");
+	holds("regular", "text");
+}
+
+struct any_handle {
+	struct file_handle handle;
+	char               bytes[MAX_HANDLE_SZ];
+};
+
+/** A handle is refused, or opens the file (which only the superuser may do). */
+static void
+handle_of(int dir, const char *path, int flags)
+{
+	struct any_handle any = {.handle.handle_bytes = MAX_HANDLE_SZ};
+	char              text[8] = "";
+	int               mount, fd;
+
+	if (name_to_handle_at(dir, path, &any.handle, &mount, flags) != 0) {
+		GIVES(EOPNOTSUPP, errno);
+		FAILS(EOPNOTSUPP, syscall(SYS_name_to_handle_at, dir, path, &any.handle, &mount, flags));
+		return;
+	}
+	fd = open_by_handle_at(dir, &any.handle, O_RDONLY);
+	if (fd < 0) {
+		GIVES(EPERM, errno);
+		return;
+	}
+	GIVES(4, read(fd, text, sizeof(text)));
+	CHECK(strcmp(text, "text") == 0);
+	OK(close(fd));
+}
+
+static void
+handles(void)
+{
+	struct any_handle any = {.handle.handle_bytes = 8};
+	char              path[64];
+	int               fd, dir, mount;
+
+	put("file", "text");
+	CHECK((fd = open("file", O_RDONLY)) >= 0 && (dir = open(".", O_RDONLY)) >= 0);
+	handle_of(dir, "file", 0);
+	handle_of(AT_FDCWD, "file", 0);
+	handle_of(fd, "", AT_EMPTY_PATH);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	handle_of(dir, path, AT_SYMLINK_FOLLOW);
+	FAILS(ENOENT, name_to_handle_at(dir, "none", &any.handle, &mount, 0));
+	any.handle.handle_type = 12345;
+	CHECK(open_by_handle_at(fd, &any.handle, O_RDONLY) == -1 && (errno == ESTALE || errno == EPERM));
+	CHECK(open_by_handle_at(AT_FDCWD, &any.handle, O_RDONLY) == -1 && (errno == ESTALE || errno == EPERM));
+}
+
+/** Keys and names that the C library makes of paths. */
+static void
+keys_and_temporary_names(void)
+{
+	struct stat info;
+	char        here[4096], *name;
+
+	put("file", "text");
+	OK(stat("file", &info));
+	GIVES((key_t)((info.st_ino & 0xffff) | (info.st_dev & 0xff) << 16 | 0x41 << 24), ftok("file", 0x141));
+	FAILS(ENOENT, ftok("none", 1));
+	OK(setenv("TMPDIR", "/none", 1));
+	OK(mkdir("dir", 0755));
+	CHECK(getcwd(here, sizeof(here)) != NULL);
+	CHECK((name = tempnam("dir", "prefix")) != NULL);
+	CHECK(strncmp(name, "dir/prefi", 9) == 0 && strlen(name) == 15);
+	FAILS(ENOENT, access(name, F_OK));
+	free(name);
+	CHECK((name = tempnam("none", NULL)) != NULL && strncmp(name, "/tmp/", 5) == 0);
+	free(name);
+	OK(setenv("TMPDIR", here, 1));
+	CHECK((name = tempnam("dir", NULL)) != NULL);
+	CHECK(strncmp(name, here, strlen(here)) == 0 && strncmp(name + strlen(here), "/file", 5) == 0);
+	put(name, "text");
+	free(name);
+	CHECK((name = tempnam("/none", "a")) != NULL && strncmp(name, here, strlen(here)) == 0);
+	free(name);
+}
+
+/** Words joined by bars. */
+static const char *
+words_of(const char *text, int flags)
+{
+	static char     joined[8192];
+	static wordexp_t words;
+
+	joined[0] = 0;
+	words.we_offs = 2;
+	GIVES(0, wordexp(text, &words, flags));
+	for (size_t i = 0; i < words.we_wordc; i++)
+		strcat(strcat(joined, words.we_wordv[i + (flags & WRDE_DOOFFS ? 2 : 0)]), "|");
+	return joined;
+}
+
+#define WORDS(expected, text) CHECK(strcmp(words_of(text, 0), expected) == 0)
+
+static void
+word_expansion(void)
+{
+	char      here[4096], text[8192], whole[16384];
+	wordexp_t words = {0};
+
+	put("one.a", ""), put("two.a", ""), put("a b.c", ""), put("star*.d", ""), put("starx.d", "");
+	CHECK(getcwd(here, sizeof(here)) != NULL);
+	WORDS("one.a|two.a|", "*.a");
+	WORDS("one.a|x|two.a|", "o?e.a x [t]*.a");
+	WORDS("*.a|*.a|*.a|", "'*.a' \"*.a\" \\*.a");
+	WORDS("*.none|", "*.none");
+	WORDS("a b.c|", "'a '*.c");
+	WORDS("star*.d|starx.d|", "star*.d");
+	WORDS("it's|one.a|", "\"it's\" one*");
+	WORDS("3|one.a|two.a|", "$((1+2)) $(echo one.a) tw*");
+	OK(setenv("PATTERN", "*.a", 1) | setenv("WHERE", here, 1) | setenv("SPACED", "x y", 1));
+	WORDS("*.a|x|y|one.a|", "$PATTERN $SPACED one*");
+	WORDS("x y|*.a|two.a|", "\"$SPACED\" '*.a' tw?.a");
+	WORDS("one.a|*|", "$(echo one.a '*')");
+	snprintf(whole, sizeof(whole), "%s/one.a|%s/two.a|", here, here);
+	WORDS(whole, "$WHERE/*.a");
+	WORDS(whole, "\"$WHERE\"/*.a");
+	snprintf(text, sizeof(text), "%s/*.a", here);
+	WORDS(whole, text);
+	CHECK(strcmp(words_of("*.a", WRDE_DOOFFS), "one.a|two.a|") == 0);
+	OK(wordexp("one*", &words, 0));
+	OK(wordexp("two* x", &words, WRDE_APPEND));
+	CHECK(words.we_wordc == 3 && strcmp(words.we_wordv[1], "two.a") == 0);
+	wordfree(&words);
+	GIVES(WRDE_BADCHAR, wordexp("; *.a", &words, 0));
+	GIVES(WRDE_CMDSUB, wordexp("$(echo *.a)", &words, WRDE_NOCMD));
+	GIVES(WRDE_SYNTAX, wordexp("'*.a", &words, 0));
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(renamed_files), TEST(renamed_directories), TEST(rename_flags), TEST(symbolic_links),
 		TEST(hard_links), TEST(working_directories), TEST(relative_to_descriptors), TEST(refused),
+		TEST(made_by_mknod), TEST(handles), TEST(keys_and_temporary_names),
+		TEST(word_expansion),
 	};
 
 	return RUN(argc, argv, tests);

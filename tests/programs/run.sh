@@ -47,7 +47,7 @@ build_and_run() {
     for build in "${!builds[@]}"; do
         read -r -a flags <<<"${builds[$build]}"
         "${CC:-cc}" -std=gnu11 -g -Wall -Wextra -Werror -D_GNU_SOURCE "${flags[@]}" -o "$logs/$name-$build" \
-            "$here/$name.c" -lpthread || return 1
+            "$here/$name.c" -lpthread -lrt -ldl || return 1
         echo "=== $build"
         in_place "$name" "$logs/$name-$build" || return $?
     done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A program into which no library can be loaded writes with relative paths: successful writes must be in the
-# directory.
+# Programs into which no library can be loaded write with relative paths, and read what they inherit: successful writes
+# must be in the directory, and successful reads give the content.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 need cc
@@ -11,6 +11,17 @@ cc -static -x c -o "$writer" - 2>/dev/null <<'END' || { echo "static programs ca
 int main(int argc, char **argv) {
     int fd = argc > 1 ? open(argv[1], O_WRONLY | O_CREAT, 0644) : -1;
     return fd < 0 || write(fd, "text\n", 5) != 5 || close(fd) != 0;
+}
+END
+
+reader=$elsewhere/reader
+cc -static -x c -o "$reader" - <<'END'
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+    char text[64];
+    ssize_t length = read(0, text, sizeof(text));
+    return length < 0 || fwrite(text, 1, (size_t)length, stdout) != (size_t)length;
 }
 END
 
@@ -38,5 +49,11 @@ test_started_there() {
 }
 
 test_started_by_another() { wrote file env "$writer" file; }
+
+# A read that the library does not reach fails, or gives the content: it does not end at once.
+test_inherited() {
+    echo text >file
+    if "$reader" <file >"$outside/read"; then holds "$outside/read" text; fi
+}
 
 run_tests

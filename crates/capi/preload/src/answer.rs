@@ -17,6 +17,14 @@ pub(crate) enum Fail {
 }
 
 impl Fail {
+    /// The errno for calls that do not continue outside.
+    pub(crate) fn errno(&self) -> c_int {
+        match self {
+            Self::Errno(errno) => *errno,
+            Self::Outside(_) => libc::ENOENT,
+        }
+    }
+
     /// True if something does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Errno(libc::ENOENT))
@@ -56,6 +64,15 @@ impl Returned for isize {
     const FAILED: Self = -1;
 }
 
+impl Returned for u32 {
+    const FAILED: Self = Self::MAX;
+}
+
+/// Functions that cannot say that they failed.
+impl Returned for () {
+    const FAILED: Self = ();
+}
+
 impl<T> Returned for *mut T {
     const FAILED: Self = std::ptr::null_mut();
 }
@@ -68,8 +85,7 @@ impl<T> Returned for *const T {
 pub(crate) fn to_c<T: Returned>(answer: Answer<T>) -> T {
     match answer {
         Ok(value) => value,
-        Err(Fail::Errno(errno)) => fail(errno),
-        Err(Fail::Outside(_)) => fail(libc::ENOENT),
+        Err(error) => fail(error.errno()),
     }
 }
 

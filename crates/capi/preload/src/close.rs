@@ -1,7 +1,7 @@
 //! Closing and duplicating descriptors.
 use crate::answer::{Answer, fail, refuse, to_c};
 use crate::edge::export;
-use crate::serve::serve;
+use crate::serve::{interrupts, serve};
 use crate::{descriptors, internal, locks, maps, raw, report, threads};
 use std::ffi::{c_int, c_uint};
 
@@ -24,11 +24,27 @@ pub(crate) fn forget_if_gone(fd: c_int) {
     }
 }
 
-fn close_ours(fd: c_int) -> c_int {
+/// Closes a descriptor of ours.
+pub(crate) fn close_ours(fd: c_int) -> c_int {
+    if threads::is_inside() {
+        return interrupts();
+    }
     report::served();
     forget(fd);
     raw::close(fd);
     0
+}
+
+fn close_any(fd: c_int, theirs: impl FnOnce() -> c_int) -> c_int {
+    match (descriptors::is_ours(fd), threads::is_inside()) {
+        (true, _) => close_ours(fd),
+        (false, true) => {
+            internal::forget(fd);
+            theirs()
+        }
+        (false, false) if internal::has(fd) => fail(libc::EBADF),
+        (false, false) => theirs(),
+    }
 }
 
 /// Makes `to` the same open file as `from`; the kernel answers the call.
@@ -71,30 +87,11 @@ fn close_between(first: c_uint, last: c_uint, flags: c_uint) -> Answer<c_int> {
 export! {
     @inside_too
     fn close(fd: c_int) -> c_int | next {
-        if threads::is_inside() {
-            internal::forget(fd);
-            return next(fd);
-        }
-        match () {
-            () if descriptors::is_ours(fd) => close_ours(fd),
-            () if internal::has(fd) => fail(libc::EBADF),
-            () => next(fd),
-        }
+        close_any(fd, || next(fd))
     }
-}
 
-export! {
-    @inside_too
     fn __close(fd: c_int) -> c_int | next {
-        if threads::is_inside() {
-            internal::forget(fd);
-            return next(fd);
-        }
-        match () {
-            () if descriptors::is_ours(fd) => close_ours(fd),
-            () if internal::has(fd) => fail(libc::EBADF),
-            () => next(fd),
-        }
+        close_any(fd, || next(fd))
     }
 }
 

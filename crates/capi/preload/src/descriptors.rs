@@ -4,9 +4,9 @@
 //! the open file and whose offset is the offset of the open file. So fork and exec share the offset as POSIX requires,
 //! and from then on the kernel has the authoritative state; the table here is a cache. Until then all descriptors are
 //! duplicates of one nameless file, which costs much less than a file for each. System calls that bypass this library
-//! see an empty sealed file: they cannot change anything, and writes fail.
+//! see a sealed file that is open for writing only: reads and writes fail.
 use crate::answer::{Answer, Fail, refuse};
-use crate::identity::{Identity, nameless};
+use crate::identity::{self, Identity, nameless};
 use crate::limits::DESCRIPTORS_MAX;
 use crate::open_file::OpenFile;
 use crate::{internal, locks, raw, stdio};
@@ -70,6 +70,23 @@ fn make_stand_in() -> Answer<c_int> {
     let made = internal::keep(nameless()?);
     STAND_IN.store(made, Ordering::Release);
     Ok(made)
+}
+
+/// An empty file that can be read, which the C library accepts for a stream of any mode.
+///
+/// # Errors
+/// `EMFILE`, `ENFILE`, `ENOMEM` from the kernel.
+pub(crate) fn readable() -> Answer<c_int> {
+    static KNOWN: AtomicI32 = AtomicI32::new(-1);
+    match KNOWN.load(Ordering::Acquire) {
+        // Two threads may make one each. The file is empty, so which of them is used does not matter.
+        -1 => {
+            let made = internal::keep(identity::readable()?);
+            KNOWN.store(made, Ordering::Release);
+            Ok(made)
+        }
+        known => Ok(known),
+    }
 }
 
 /// Gives each open file that only this process knows a file of the kernel, which others can share. Runs before others can

@@ -3,7 +3,7 @@ use crate::answer::{Answer, Returned, refuse, to_c};
 use crate::edge::{Out, Text, export};
 use crate::open::open_path;
 use crate::paths::MountPath;
-use crate::serve::{at, on, serve};
+use crate::serve::{NamesFile, at, on, serve};
 use crate::{close, descriptors, raw, threads};
 use dfs::{DirStream, Kind, Node};
 use std::ffi::{c_char, c_int, c_long, c_void};
@@ -102,6 +102,12 @@ struct Dir(*mut c_void);
 
 impl Returned for Dir {
     const FAILED: Self = Self(std::ptr::null_mut());
+}
+
+impl NamesFile for Dir {
+    fn is_ours(&self) -> bool {
+        Self::is_ours(*self)
+    }
 }
 
 impl Dir {

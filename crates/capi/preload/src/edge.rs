@@ -5,7 +5,9 @@
 use std::ffi::{CStr, c_char};
 
 /// Defines exported functions. `next` in `| next` names the intercepted function. Calls from inside this library
-/// always go to that one, unless `@inside_too` leaves the decision to the function.
+/// always go to that one, unless `@inside_too` leaves the decision to the function. The store never names files of the
+/// mount point in such calls: those that do come from a signal handler, which interrupted a call on files, and fail.
+/// `names_ours` says by which names the arguments for descriptors and paths are known.
 macro_rules! export {
     (@inside_too $(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty
         | $next:ident $body:block)*) => {$(
@@ -32,10 +34,29 @@ macro_rules! export {
         | $next:ident $body:block)*) => {$(
         $crate::edge::export! { @one ($name) ($($arg: $kind),*) ($result) ($next) {
             if $crate::threads::is_inside() {
-                return $next($($arg),*);
+                return match $crate::edge::names_ours!($($arg $arg)*) {
+                    true => $crate::serve::interrupts(),
+                    false => $next($($arg),*),
+                };
             }
         } $body }
     )*};
+}
+
+/// True if one of the arguments names a file of the mount point. Each is passed twice: for its name, and for its value.
+macro_rules! names_ours {
+    () => { false };
+    (fd $it:ident $($rest:tt)*) => { $crate::edge::names_ours!(@ $it $($rest)*) };
+    (dir $it:ident $($rest:tt)*) => { $crate::edge::names_ours!(@ $it $($rest)*) };
+    (new_dir $it:ident $($rest:tt)*) => { $crate::edge::names_ours!(@ $it $($rest)*) };
+    (from $it:ident $($rest:tt)*) => { $crate::edge::names_ours!(@ $it $($rest)*) };
+    (to $it:ident $($rest:tt)*) => { $crate::edge::names_ours!(@ $it $($rest)*) };
+    (path $it:ident $($rest:tt)*) => { $crate::edge::names_ours!(@ $it $($rest)*) };
+    (new_path $it:ident $($rest:tt)*) => { $crate::edge::names_ours!(@ $it $($rest)*) };
+    (@ $it:ident $($rest:tt)*) => {
+        $crate::serve::NamesFile::is_ours(&$it) || $crate::edge::names_ours!($($rest)*)
+    };
+    ($other:ident $it:ident $($rest:tt)*) => { $crate::edge::names_ours!($($rest)*) };
 }
 
 /// Declares intercepted functions as plain functions, for calls that this library makes itself.
@@ -52,7 +73,7 @@ macro_rules! real {
     )*};
 }
 
-pub(crate) use {export, real};
+pub(crate) use {export, names_ours, real};
 
 /// A name that ends with a zero byte, as the linker knows it.
 pub(crate) const fn name(text: &'static str) -> &'static CStr {
@@ -197,6 +218,10 @@ impl<T> In<T> {
     /// For a call of the C library during the life of `values`.
     pub(crate) fn of(values: &[T]) -> Self {
         Self(values.as_ptr())
+    }
+
+    pub(crate) fn address(self) -> usize {
+        self.0 as usize
     }
 
     /// The values that begin here; none for a null pointer.

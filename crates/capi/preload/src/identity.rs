@@ -75,6 +75,14 @@ impl fmt::Write for Name {
 /// # Errors
 /// Those of `memfd_create`.
 pub(crate) fn nameless() -> Answer<c_int> {
+    readable().map(reopened)
+}
+
+/// As [`nameless`], but it can be read, and is empty.
+///
+/// # Errors
+/// Those of `memfd_create`.
+pub(crate) fn readable() -> Answer<c_int> {
     sealed(&Name::of(format_args!("{PREFIX}")), b"")
 }
 
@@ -88,15 +96,19 @@ fn sealed(name: &Name, content: &[u8]) -> Answer<c_int> {
     Ok(fd)
 }
 
-/// Opens an anonymous file by its path. Linux moves the offset of what `memfd_create` opened without a lock (6.18:
+/// Opens an anonymous file by its path, for writing only. Calls that bypass this library then fail: reads because of the
+/// mode, writes because of the seals. Also, Linux moves the offset of what `memfd_create` opened without a lock (6.18:
 /// `file_seek_cur_needs_f_lock`), so two processes could read the same bytes.
 fn reopened(fd: c_int) -> c_int {
-    let path = Name::of(format_args!("/proc/self/fd/{fd}"));
-    let open = |path: &CStr| raw::open(path, libc::O_RDWR | libc::O_CLOEXEC, 0);
-    path.text().and_then(open).map_or(fd, |opened| {
+    open_again(fd, libc::O_WRONLY).map_or(fd, |opened| {
         raw::close(fd);
         opened
     })
+}
+
+fn open_again(fd: c_int, access: c_int) -> Answer<c_int> {
+    let path = Name::of(format_args!("/proc/self/fd/{fd}"));
+    raw::open(path.text()?, access | libc::O_CLOEXEC, 0)
 }
 
 impl Identity {
@@ -136,7 +148,8 @@ fn text(bytes: &[u8]) -> Option<&str> {
 }
 
 fn content(fd: c_int) -> Option<Box<[u8]>> {
-    let mut room = [0; PATH_MAX];
-    let length = raw::read_at(fd, &mut room, 0).ok()?;
-    Some(room[..length].into())
+    let (mut room, readable) = ([0; PATH_MAX], open_again(fd, libc::O_RDONLY).ok()?);
+    let length = raw::read_at(readable, &mut room, 0);
+    raw::close(readable);
+    length.ok().map(|length| room[..length].into())
 }

@@ -6,7 +6,8 @@ use crate::open_file::OpenFile;
 use crate::serve::on;
 use std::ffi::c_int;
 
-type Vector = In<libc::iovec>;
+/// Parts of a transfer.
+pub(crate) type Vector = In<libc::iovec>;
 
 fn read_all(file: &OpenFile, fd: c_int, buffer: Out<u8>, length: usize) -> Answer<isize> {
     file.read(fd, buffer.values(length.min(TRANSFER_MAX)))
@@ -68,7 +69,7 @@ fn check_flags(flags: c_int) -> Answer<()> {
     if flags & !KNOWN == 0 { Ok(()) } else { refuse(libc::EOPNOTSUPP) }
 }
 
-fn read_vector2(
+pub(crate) fn read_vector2(
     (file, fd): (&OpenFile, c_int),
     vector: Vector,
     count: c_int,
@@ -82,7 +83,7 @@ fn read_vector2(
     }
 }
 
-fn write_vector2(
+pub(crate) fn write_vector2(
     (file, fd): (&OpenFile, c_int),
     vector: Vector,
     count: c_int,

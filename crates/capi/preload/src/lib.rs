@@ -7,6 +7,7 @@
 //! one group each. docs/semantics.md lists the functions that are served, and docs/decisions/0017-interception.md gives
 //! the reasons.
 #![allow(unsafe_code)]
+mod aio;
 mod answer;
 mod attributes;
 mod close;
@@ -26,6 +27,7 @@ mod io;
 mod keeper;
 mod kept_locks;
 mod left_open;
+mod libaio;
 mod libraries;
 mod limits;
 mod locks;
@@ -44,6 +46,7 @@ mod raw;
 mod report;
 mod search;
 mod serve;
+mod sockets;
 mod space;
 mod spawn;
 mod stat;
@@ -54,4 +57,5 @@ mod threads;
 mod transfer;
 mod unreached;
 mod walk;
+mod words;
 mod xattrs;

@@ -341,6 +341,9 @@ fn record(start: usize, request: MapRequest, file: Arc<OpenFile>, pages: Arc<Pag
 
 /// Maps a file or memory; `real` maps memory, and files outside.
 fn map_any(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> *mut c_void {
+    if threads::is_inside() && !request.is_ours() {
+        return real(request);
+    }
     if request.flags & libc::MAP_FIXED != 0 && has_any() {
         let _ = threads::inside(|| unmapped(request.address, request.length));
     }
@@ -444,6 +447,7 @@ fn protect(start: usize, length: usize, kind: c_int, real: impl FnOnce() -> isiz
 }
 
 export! {
+    @inside_too
     fn mmap(address: usize, length: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64)
         -> *mut c_void
     | next {
@@ -457,7 +461,9 @@ export! {
         let request = MapRequest { address, length, protection, flags, fd, offset };
         map_any(request, |request| request.call(next))
     }
+}
 
+export! {
     fn munmap(address: usize, length: usize) -> c_int | next {
         unmap(address, length, || next(address, length) as isize) as c_int
     }

@@ -1,6 +1,6 @@
 //! The file system at the mount point, opened on first use.
 use crate::answer::{Answer, refuse};
-use crate::{config, internal, raw, report, threads};
+use crate::{config, internal, paths, raw, report, threads};
 use arc_swap::ArcSwapOption;
 use dfs::{Dfs, MountOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +25,18 @@ pub(crate) fn get() -> Answer<Arc<Dfs>> {
 /// The file system, if it is open.
 pub(crate) fn if_open() -> Option<Arc<Dfs>> {
     MOUNTED.load_full()
+}
+
+/// True if paths below the mount point may be those of the store itself, which then sees the directories of the system
+/// there. Asked about such a path while inside: before the file system is open, it is one of the pool's.
+pub(crate) fn is_above_store() -> bool {
+    static FOUND: AtomicBool = AtomicBool::new(false);
+    if MOUNTED.load().is_none() {
+        FOUND.store(true, Ordering::Relaxed);
+    }
+    let config = config::get();
+    let is_below = |dir: &Vec<u8>| paths::below_mount(dir).is_some();
+    FOUND.load(Ordering::Relaxed) || [&config.run_dir, &config.locks].into_iter().any(is_below)
 }
 
 #[cold]

@@ -1,14 +1,16 @@
 //! Creating, renaming and removing entries.
 use crate::answer::{Answer, Fail, fail, refuse};
-use crate::edge::{Out, Text, export};
+use crate::edge::{In, Out, Text, export};
 use crate::open;
 use crate::open::new_entry;
 use crate::paths::{self, Last, MountPath};
-use crate::serve::{at, serve, settle};
+use crate::serve::{at, on, serve, settle};
+use crate::{cwd, descriptors};
 use dfs::{Follow, Kind, Node, RenameMode};
 use std::ffi::{c_int, c_uint, c_void};
 
 const HERE: c_int = libc::AT_FDCWD;
+const PIPE: u32 = libc::S_IFIFO;
 
 fn make_directory(path: &MountPath<'_>, mode: u32) -> Answer<c_int> {
     let last = path.last()?;
@@ -178,10 +180,21 @@ fn no_link(from: Find<'_>, to: Find<'_>) -> Answer<c_int> {
     refuse(libc::EPERM)
 }
 
-/// Devices, sockets and pipes are not supported.
-fn no_special_file(path: &MountPath<'_>) -> Answer<c_int> {
-    check_free(&path.last()?)?;
-    refuse(libc::EPERM)
+/// Makes an empty regular file. Devices, sockets and pipes are not supported.
+fn make_node(path: &MountPath<'_>, mode: u32) -> Answer<c_int> {
+    let kind = mode & libc::S_IFMT;
+    match kind {
+        0 | libc::S_IFREG | libc::S_IFIFO | libc::S_IFSOCK | libc::S_IFCHR | libc::S_IFBLK => {}
+        libc::S_IFDIR => return refuse(libc::EPERM),
+        _ => return refuse(libc::EINVAL),
+    }
+    let last = path.last()?;
+    check_free(&last)?;
+    if !matches!(kind, 0 | libc::S_IFREG) {
+        return refuse(libc::EPERM);
+    }
+    last.dir.create(&last.name, &new_entry(&last.dir, mode, true))?;
+    Ok(0)
 }
 
 export! {
@@ -268,20 +281,36 @@ export! {
     }
 
     fn mkfifo(path: Text, mode: u32) -> c_int | next {
-        at(HERE, path, |path| no_special_file(&path), |_, path| next(path, mode))
+        at(HERE, path, |path| make_node(&path, PIPE | mode), |_, path| next(path, mode))
     }
 
     fn mkfifoat(dir: c_int, path: Text, mode: u32) -> c_int | next {
-        at(dir, path, |path| no_special_file(&path), |dir, path| next(dir, path, mode))
+        at(dir, path, |path| make_node(&path, PIPE | mode), |dir, path| next(dir, path, mode))
     }
 
     fn mknod(path: Text, mode: u32, device: u64) -> c_int | next {
-        at(HERE, path, |path| no_special_file(&path), |_, path| next(path, mode, device))
+        at(HERE, path, |path| make_node(&path, mode), |_, path| next(path, mode, device))
     }
 
     fn mknodat(dir: c_int, path: Text, mode: u32, device: u64) -> c_int | next {
-        at(dir, path, |path| no_special_file(&path), |dir, path| next(dir, path, mode, device))
+        at(dir, path, |path| make_node(&path, mode), |dir, path| next(dir, path, mode, device))
     }
+
+    fn __xmknod(version: c_int, path: Text, mode: u32, device: In<u64>) -> c_int | next {
+        at(HERE, path, |path| make_node(&path, mode), |_, path| next(version, path, mode, device))
+    }
+
+    fn __xmknodat(version: c_int, dir: c_int, path: Text, mode: u32, device: In<u64>) -> c_int | next {
+        let theirs = |dir, path| next(version, dir, path, mode, device);
+        at(dir, path, |path| make_node(&path, mode), theirs)
+    }
+}
+
+/// A handle is never given: it would have to lead to the file without its path.
+fn no_handle(path: &MountPath<'_>, flags: c_int) -> Answer<c_int> {
+    let links = if flags & libc::AT_SYMLINK_FOLLOW != 0 { Follow::All } else { Follow::AllButLast };
+    path.node(links)?;
+    refuse(libc::EOPNOTSUPP)
 }
 
 export! {
@@ -292,7 +321,19 @@ export! {
     fn name_to_handle_at(
         dir: c_int, path: Text, handle: *mut c_void, mount: *mut c_int, flags: c_int,
     ) -> c_int | next {
-        at(dir, path, |_| refuse(libc::EOPNOTSUPP), |dir, path| next(dir, path, handle, mount, flags))
+        let named = if path.is_empty() { Some(dir) } else { open::descriptor(path) };
+        let theirs = |dir, path| next(dir, path, handle, mount, flags);
+        match named.filter(|fd| descriptors::is_ours(*fd)) {
+            Some(fd) => on(fd, |_| refuse(libc::EOPNOTSUPP), || theirs(dir, path)),
+            None => at(dir, path, |path| no_handle(&path, flags), theirs),
+        }
+    }
+
+    fn open_by_handle_at(fd: c_int, handle: *mut c_void, flags: c_int) -> c_int | next {
+        match fd == HERE && cwd::is_ours() {
+            true => fail(libc::ESTALE),
+            false => on(fd, |_| refuse(libc::ESTALE), || next(fd, handle, flags)),
+        }
     }
 
     fn chroot(path: Text) -> c_int | next {

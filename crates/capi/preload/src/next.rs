@@ -41,12 +41,15 @@ impl Next {
 
 /// Functions that the C library has in several versions, with the version that programs use. Before glibc 2.36,
 /// `dlsym` returns the oldest one: its `realpath` refuses to allocate the result.
-const NEWER: [(&CStr, &CStr); 5] = [
+const NEWER: [(&CStr, &CStr); 8] = [
     (c"realpath", c"GLIBC_2.3"),
     (c"posix_spawn", c"GLIBC_2.15"),
     (c"posix_spawnp", c"GLIBC_2.15"),
     (c"glob", c"GLIBC_2.27"),
     (c"glob64", c"GLIBC_2.27"),
+    (c"lio_listio", c"GLIBC_2.4"),
+    (c"lio_listio64", c"GLIBC_2.4"),
+    (c"io_getevents", c"LIBAIO_0.4"),
 ];
 
 /// The next symbol of this name after ours.

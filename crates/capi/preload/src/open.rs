@@ -3,7 +3,7 @@ use crate::answer::{Answer, Fail, refuse, to_c};
 use crate::edge::{Text, export};
 use crate::open_file::OpenFile;
 use crate::paths::{MountPath, shown};
-use crate::serve::{at, serve};
+use crate::serve::{NamesFile, at, interrupts, serve};
 use crate::threads::is_inside;
 use crate::{descriptors, internal, raw};
 use dfs::{Create, Follow, Kind, Node, find_and};
@@ -80,6 +80,9 @@ fn answer(
     theirs: impl Fn(c_int, Text) -> c_int,
 ) -> c_int {
     if is_inside() {
+        if dir.is_ours() || path.is_ours() {
+            return interrupts();
+        }
         return internal::keep(theirs(dir, path));
     }
     if let Some(fd) = descriptor(path) {

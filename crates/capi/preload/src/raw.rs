@@ -70,6 +70,42 @@ pub(crate) fn lock_whole(fd: c_int, operation: c_int) -> Answer<c_int> {
     numbers(libc::SYS_flock, fd as usize, operation as usize, 0).map(|value| value as c_int)
 }
 
+/// Sends a signal with a value to this process, as `sigqueue` does, with another cause.
+///
+/// # Errors
+/// `EINVAL` for a number that is not a signal's, `EAGAIN` if too many signals are queued.
+pub(crate) fn queue_signal(signal: c_int, cause: c_int, value: usize) -> Answer<()> {
+    /// `siginfo_t` of the kernel.
+    #[repr(C)]
+    struct Info {
+        numbers: [c_int; 4],
+        sender: (c_int, u32),
+        value: usize,
+        padding: [usize; 12],
+    }
+    let (pid, (user, _)) = (pid(), real_user());
+    let numbers = [signal, 0, cause, 0];
+    let info = Info { numbers, sender: (pid, user), value, padding: [0; 12] };
+    let with = [pid as usize, signal as usize, &raw const info as usize, 0, 0, 0];
+    // SAFETY: the information has the size and form that the kernel reads.
+    checked(unsafe { call(libc::SYS_rt_sigqueueinfo, with) }).map(drop)
+}
+
+/// Submits one asynchronous request at this address.
+///
+/// # Safety
+/// The address must be that of an `iocb`, whose buffer is valid until the request is complete.
+pub(crate) unsafe fn submit(context: usize, request: usize) -> Answer<()> {
+    let list = [request];
+    // SAFETY: the list has one pointer; the caller guarantees the rest.
+    match checked(unsafe {
+        call(libc::SYS_io_submit, [context, 1, list.as_ptr() as usize, 0, 0, 0])
+    })? {
+        1 => Ok(()),
+        _ => Err(Fail::Errno(libc::EAGAIN)),
+    }
+}
+
 pub(crate) fn pid() -> c_int {
     numbers(libc::SYS_getpid, 0, 0, 0).map_or(0, |pid| pid as c_int)
 }

@@ -1,9 +1,9 @@
 //! Decides for every call whether the store or the C library answers it.
-use crate::answer::{Answer, Fail, Returned, fail, to_c};
+use crate::answer::{Answer, Fail, Returned, fail, refuse, to_c};
 use crate::edge::Text;
 use crate::open_file::OpenFile;
 use crate::paths::{self, MountPath};
-use crate::{descriptors, internal, process, report, threads};
+use crate::{descriptors, internal, mounted, process, report, threads};
 use std::ffi::{CString, c_int};
 
 /// Answers a call on a descriptor: `ours` for a file of the mount point, else `theirs`.
@@ -47,8 +47,40 @@ pub(crate) fn settle<T: Returned>(answer: Answer<T>, theirs: impl FnOnce(c_int, 
     }
 }
 
+/// An argument that may name a file of the mount point.
+pub(crate) trait NamesFile {
+    /// True if it names one.
+    fn is_ours(&self) -> bool;
+}
+
+impl NamesFile for c_int {
+    fn is_ours(&self) -> bool {
+        descriptors::is_ours(*self)
+    }
+}
+
+/// Absolute paths only: the store opens its own files by paths that are relative to its own directories.
+impl NamesFile for Text {
+    fn is_ours(&self) -> bool {
+        let path = self.bytes().unwrap_or_default();
+        path.starts_with(b"/") && paths::is_ours(libc::AT_FDCWD, path) && !mounted::is_above_store()
+    }
+}
+
+/// The errno of calls that a signal handler makes while it interrupts another one: they would wait for that one.
+const INTERRUPTS: c_int = libc::EDEADLK;
+
+/// Fails a call of a signal handler that interrupted a call on files of the mount point.
+#[cold]
+pub(crate) fn interrupts<T: Returned>() -> T {
+    fail(INTERRUPTS)
+}
+
 /// Runs a call that the store answers.
 pub(crate) fn serve<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
+    if threads::is_inside() {
+        return refuse(INTERRUPTS);
+    }
     report::served();
     process::used();
     let answer = threads::inside(work);

@@ -174,6 +174,18 @@ export! {
     }
 }
 
+/// The key of a file for System V IPC, as the C library makes it of what `stat` says.
+fn key_of(attr: &Attr, id: c_int) -> c_int {
+    let (number, device) = (attr.number() as u32 & 0xffff, device() as u32 & 0xff);
+    ((id as u32 & 0xff) << 24 | device << 16 | number) as c_int
+}
+
+export! {
+    fn ftok(path: Text, id: c_int) -> c_int | next {
+        at(HERE, path, |path| Ok(key_of(&path.attr(Follow::All)?, id)), |_, path| next(path, id))
+    }
+}
+
 /// Checks the permissions that `access` asks for.
 fn check_access(attr: &Attr, mode: c_int, user: (u32, u32)) -> Answer<c_int> {
     let groups = [&[user.1][..], &groups()].concat();

@@ -1,11 +1,10 @@
 //! Streams of the C library. It reads and writes them by internal calls that cannot be intercepted, but it makes these
 //! calls through a table of functions for each kind of stream. When a program opens its first file of the mount point,
 //! this library replaces five entries of the tables for files.
-use crate::answer::{Answer, Returned, refuse, to_c};
+use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{In, Out, Text, export, real};
 use crate::next::data;
 use crate::serve::{on, serve, settle};
-use crate::threads::is_inside;
 use crate::{close, descriptors, open, paths, raw, report, stat};
 use libc::FILE;
 use std::ffi::{CString, c_int, c_void};
@@ -20,6 +19,8 @@ const CLOSE: usize = 17;
 const STAT: usize = 18;
 const ENTRIES: usize = 21;
 
+/// Position of the descriptor in a stream (glibc: `_fileno`).
+const NUMBER: usize = 112;
 /// Position of the offset in a stream; the offset is -1 if unknown (glibc: `_offset`).
 const OFFSET: usize = 144;
 /// A write or read failed (glibc: `_IO_ERR_SEEN`).
@@ -103,7 +104,7 @@ macro_rules! before {
 }
 
 fn is_ours(stream: *mut FILE) -> Option<c_int> {
-    (!is_inside()).then(|| number(stream)).filter(|fd| descriptors::is_ours(*fd))
+    Some(number(stream)).filter(|fd| descriptors::is_ours(*fd))
 }
 
 extern "C" fn slot_read(stream: *mut FILE, buffer: Out<u8>, length: isize) -> isize {
@@ -146,11 +147,7 @@ extern "C" fn slot_seek(stream: *mut FILE, offset: i64, whence: c_int) -> i64 {
 
 extern "C" fn slot_close(stream: *mut FILE) -> c_int {
     match is_ours(stream) {
-        Some(fd) => {
-            close::forget(fd);
-            raw::close(fd);
-            0
-        }
+        Some(fd) => close::close_ours(fd),
         None => before!(CLOSE: fn(*mut FILE) -> c_int)(stream),
     }
 }
@@ -200,28 +197,46 @@ fn open_stream(path: Text, mode: Text, theirs: impl Fn(Text) -> *mut FILE) -> *m
     }
     let opened = serve(|| open_descriptor(named, bytes, mode.bytes().unwrap_or_default()));
     match opened {
-        Ok(fd) => stream_of(fd, mode),
+        Ok(fd) => {
+            let stream = stream_of(fd, mode);
+            if stream.is_null() {
+                close::close_ours(fd);
+            }
+            stream
+        }
         Err(error) => settle(Err(error), |_, path| theirs(path)),
     }
 }
 
 fn open_descriptor(named: Option<c_int>, path: &[u8], mode: &[u8]) -> Answer<c_int> {
     let flags = flags(mode)?;
-    match named {
-        Some(fd) => open::reopen(fd, flags),
-        None => open::open_path(&paths::MountPath::new(libc::AT_FDCWD, path)?, flags, MODE),
-    }
+    let fd = match named {
+        Some(fd) => open::reopen(fd, flags)?,
+        None => open::open_path(&paths::MountPath::new(libc::AT_FDCWD, path)?, flags, MODE)?,
+    };
+    go_to_end(fd, flags)?;
+    Ok(fd)
 }
 
-/// Opens a stream without the letters for mapping and creating the file, which the C library must not see.
+/// Streams that only append begin at the end, as in the C library.
+fn go_to_end(fd: c_int, flags: c_int) -> Answer<()> {
+    if flags & (libc::O_APPEND | libc::O_ACCMODE) == libc::O_APPEND | libc::O_WRONLY {
+        descriptors::get(fd)?.seek(fd, 0, libc::SEEK_END)?;
+    }
+    Ok(())
+}
+
+/// Opens a stream without the letters for mapping and creating the file, which the C library must not see. It also asks
+/// the kernel whether the file can be read, so it makes the stream of another one.
 fn stream_of(fd: c_int, mode: Text) -> *mut FILE {
     let kept = mode.bytes().unwrap_or_default().iter().filter(|byte| !b"mx".contains(byte));
     let mode = CString::new(kept.copied().collect::<Vec<_>>()).unwrap_or_default();
     replace_entries();
-    let stream = c::fdopen(fd, Text::of(&mode));
-    if stream.is_null() {
-        close::forget(fd);
-        raw::close(fd);
+    let other = serve(descriptors::readable);
+    let stream: *mut FILE = to_c(other.map(|other| c::fdopen(other, Text::of(&mode))));
+    if !stream.is_null() {
+        // SAFETY: the stream is new. Its descriptor has been at this offset since the first version of the C library.
+        unsafe { *stream.byte_add(NUMBER).cast::<c_int>() = fd };
     }
     stream
 }
@@ -273,31 +288,27 @@ fn exchange_descriptor(fd: c_int, stream: *mut FILE, old: c_int) -> *mut FILE {
 }
 
 /// Checks that the mode of `fdopen` fits the descriptor, and makes it append if requested.
-fn adopt(fd: c_int, mode: Text) -> Answer<c_int> {
+fn adopt(fd: c_int, mode: Text) -> Answer<()> {
     let (file, wanted) = (descriptors::get(fd)?, flags(mode.bytes().unwrap_or_default())?);
     let (access, wanted_access) =
         (file.identity().flags & libc::O_ACCMODE, wanted & libc::O_ACCMODE);
     if access != libc::O_RDWR && access != wanted_access {
         return refuse(libc::EINVAL);
     }
-    if wanted & libc::O_APPEND != 0 {
+    if wanted & libc::O_APPEND != 0 && !file.position.appends(fd) {
         file.position.set_flags(fd, file.position.flags(fd)? | libc::O_APPEND)?;
+        go_to_end(fd, wanted)?;
     }
-    Ok(0)
+    Ok(())
 }
 
 fn adopt_stream(fd: c_int, mode: Text, theirs: impl FnOnce() -> *mut FILE) -> *mut FILE {
-    let adopted: c_int = on(fd, |_| adopt(fd, mode), || 0);
-    if adopted != 0 {
-        return Returned::FAILED;
-    }
-    replace_entries_for(fd);
-    theirs()
-}
-
-fn replace_entries_for(fd: c_int) {
-    if descriptors::is_ours(fd) {
-        replace_entries();
+    match descriptors::is_ours(fd) {
+        true => match serve(|| adopt(fd, mode)) {
+            Ok(()) => stream_of(fd, mode),
+            Err(error) => to_c(Err(error)),
+        },
+        false => on(fd, |_| refuse(libc::EBADF), theirs),
     }
 }
 

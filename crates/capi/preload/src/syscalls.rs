@@ -1,7 +1,8 @@
 //! `syscall`: calls by number that programs make directly.
 use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{In, Out, Text, export};
-use crate::{descriptors, internal, maps, paths, report, threads};
+use crate::serve::interrupts;
+use crate::{descriptors, internal, libaio, maps, open, paths, report, threads};
 use libc::c_long;
 use std::ffi::{c_int, c_uint};
 
@@ -38,6 +39,17 @@ mod named {
         ) -> c_int;
         pub(super) safe fn unlinkat(dir: c_int, path: Text, flags: c_int) -> c_int;
         pub(super) safe fn mkdirat(dir: c_int, path: Text, mode: u32) -> c_int;
+        pub(super) safe fn mknodat(dir: c_int, path: Text, mode: u32, device: u64) -> c_int;
+        pub(super) safe fn name_to_handle_at(
+            dir: c_int,
+            path: Text,
+            handle: Out<u8>,
+            mount: Out<c_int>,
+            flags: c_int,
+        ) -> c_int;
+        pub(super) safe fn open_by_handle_at(fd: c_int, handle: Out<u8>, flags: c_int) -> c_int;
+        pub(super) safe fn bind(fd: c_int, address: In<u8>, length: c_uint) -> c_int;
+        pub(super) safe fn connect(fd: c_int, address: In<u8>, length: c_uint) -> c_int;
         pub(super) safe fn faccessat(dir: c_int, path: Text, mode: c_int, flags: c_int) -> c_int;
         pub(super) safe fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
         pub(super) safe fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
@@ -75,6 +87,15 @@ fn by_name(number: c_long, a: [usize; 6]) -> Option<c_long> {
         libc::SYS_renameat2 => named::renameat2(int(0), text(1), int(2), text(3), uint(4)).into(),
         libc::SYS_unlinkat => named::unlinkat(int(0), text(1), int(2)).into(),
         libc::SYS_mkdirat => named::mkdirat(int(0), text(1), uint(2)).into(),
+        libc::SYS_mknodat => named::mknodat(int(0), text(1), uint(2), a[3] as u64).into(),
+        libc::SYS_name_to_handle_at => {
+            named::name_to_handle_at(int(0), text(1), Out::at(a[2]), Out::at(a[3]), int(4)).into()
+        }
+        libc::SYS_open_by_handle_at => {
+            named::open_by_handle_at(int(0), Out::at(a[1]), int(2)).into()
+        }
+        libc::SYS_bind => named::bind(int(0), In::at(a[1]), uint(2)).into(),
+        libc::SYS_connect => named::connect(int(0), In::at(a[1]), uint(2)).into(),
         libc::SYS_faccessat => named::faccessat(int(0), text(1), int(2), 0).into(),
         libc::SYS_faccessat2 => named::faccessat(int(0), text(1), int(2), int(3)).into(),
         libc::SYS_dup3 => named::dup3(int(0), int(1), int(2)).into(),
@@ -89,19 +110,21 @@ fn by_name(number: c_long, a: [usize; 6]) -> Option<c_long> {
 }
 
 /// Calls whose first argument is a directory and whose second a path.
-const WITH_PATH: [c_long; 8] = [
+const WITH_PATH: [c_long; 10] = [
     libc::SYS_openat,
     libc::SYS_statx,
     libc::SYS_renameat2,
     libc::SYS_unlinkat,
     libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_name_to_handle_at,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
     libc::SYS_newfstatat,
 ];
 
 /// Calls whose first argument is a descriptor.
-const WITH_DESCRIPTOR: [c_long; 12] = [
+const WITH_DESCRIPTOR: [c_long; 13] = [
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_pread64,
@@ -114,6 +137,7 @@ const WITH_DESCRIPTOR: [c_long; 12] = [
     libc::SYS_getdents64,
     libc::SYS_dup3,
     libc::SYS_fallocate,
+    libc::SYS_open_by_handle_at,
 ];
 
 fn is_ours(number: c_long, a: [usize; 6]) -> bool {
@@ -122,13 +146,16 @@ fn is_ours(number: c_long, a: [usize; 6]) -> bool {
         descriptors::is_ours(fd) || internal::has(fd)
     };
     match number {
-        libc::SYS_close_range => true,
+        libc::SYS_close_range | libc::SYS_bind | libc::SYS_connect => true,
         libc::SYS_copy_file_range => is_known(a[0]) || is_known(a[2]),
         libc::SYS_sendfile => is_known(a[0]) || is_known(a[1]),
         _ if WITH_DESCRIPTOR.contains(&number) => is_known(a[0]),
         _ if WITH_PATH.contains(&number) => {
-            let path = Text::at(a[1]).bytes().unwrap_or_default();
-            paths::is_ours(a[0] as c_int, path) || (path.is_empty() && is_known(a[0]))
+            let (text, dir) = (Text::at(a[1]), a[0]);
+            let path = text.bytes().unwrap_or_default();
+            let names_descriptor =
+                (path.is_empty() && is_known(dir)) || open::descriptor(text).is_some();
+            names_descriptor || paths::is_ours(dir as c_int, path)
         }
         _ => false,
     }
@@ -141,17 +168,38 @@ fn refuse_ring() -> Answer<c_long> {
     refuse(libc::ENOSYS)
 }
 
+/// Functions of liburing that make a ring, by system calls of their own. They return a negative errno.
+macro_rules! rings {
+    ($($name:ident($($argument:ident),*))*) => { export! { $(
+        fn $name($($argument: usize),*) -> c_int | _next {
+            -threads::inside(refuse_ring).map_or_else(|error| error.errno(), |_| 0)
+        }
+    )* } };
+}
+
+rings! {
+    io_uring_setup(_entries, _parameters)
+    io_uring_queue_init(_entries, _ring, _flags)
+    io_uring_queue_init_params(_entries, _ring, _parameters)
+    io_uring_queue_init_mem(_entries, _ring, _parameters, _memory, _size)
+}
+
 export! {
+    @inside_too
     fn syscall(
         number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
     ) -> c_long | next {
         let with = [a, b, c, d, e, f];
+        if threads::is_inside() {
+            return if is_ours(number, with) { interrupts() } else { next(number, a, b, c, d, e, f) };
+        }
         if number == libc::SYS_io_uring_setup {
             return to_c(threads::inside(refuse_ring));
         }
         let real = |number, [a, b, c, d, e, f]: [usize; 6]| next(number, a, b, c, d, e, f);
         let answer = if is_ours(number, with) { by_name(number, with) } else { None };
         let answer = answer.or_else(|| maps::by_number(number, with, real));
+        let answer = answer.or_else(|| libaio::by_number(number, with, real));
         answer.unwrap_or_else(|| real(number, with))
     }
 }

@@ -3,8 +3,10 @@ use crate::answer::{Answer, Fail, refuse, to_c};
 use crate::edge::{Out, Text, export};
 use crate::open::{new_entry, open_path};
 use crate::paths::{self, MountPath};
+use crate::raw;
 use crate::serve::serve;
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Letters at the end of a template that are replaced.
 const LETTERS: usize = 6;
@@ -111,6 +113,44 @@ export! {
         }
         let found = serve(|| fill(template, 0, find_free));
         to_c(found.map(|()| template.pointer().cast()))
+    }
+}
+
+/// Most bytes of a prefix in the names that `tempnam` makes.
+const PREFIX_MAX: usize = 5;
+
+/// A free name in the directory that `tempnam` chooses, if that is ours: the first one of `TMPDIR` and the caller's that exists.
+fn temporary_name(dir: Text, prefix: Text) -> Option<Answer<*mut c_char>> {
+    let variable = std::env::var_os("TMPDIR").and_then(|dir| CString::new(dir.into_vec()).ok());
+    let variable = variable.as_deref().filter(|_| !is_privileged()).map(CStr::to_bytes);
+    let chosen = variable.into_iter().chain(dir.bytes()).find(|dir| is_directory(dir))?;
+    if !paths::is_ours(libc::AT_FDCWD, chosen) {
+        return None;
+    }
+    let prefix = prefix.bytes().filter(|prefix| !prefix.is_empty()).unwrap_or(b"file");
+    let prefix = &prefix[..prefix.len().min(PREFIX_MAX)];
+    let mut template =
+        [chosen.strip_suffix(b"/").unwrap_or(chosen), b"/", prefix, b"XXXXXX\0"].concat();
+    let found = serve(|| fill(Out::of_slice(&mut template), 0, find_free));
+    // SAFETY: the template ends with a zero byte. The caller frees the copy.
+    Some(found.map(|()| unsafe { libc::strdup(template.as_ptr().cast()) }))
+}
+
+fn is_directory(path: &[u8]) -> bool {
+    std::fs::metadata(OsStr::from_bytes(path)).is_ok_and(|found| found.is_dir())
+}
+
+/// True for a set-user-id program, in which the C library does not obey `TMPDIR`.
+fn is_privileged() -> bool {
+    raw::user() != raw::real_user()
+}
+
+export! {
+    fn tempnam(dir: Text, prefix: Text) -> *mut c_char | next {
+        match temporary_name(dir, prefix) {
+            Some(answer) => to_c(answer),
+            None => next(dir, prefix),
+        }
     }
 }
 
