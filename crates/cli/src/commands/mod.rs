@@ -17,6 +17,7 @@ mod object;
 mod paper;
 mod pool;
 mod pool_check;
+mod pool_destroy;
 mod pool_nodes;
 mod pool_over_nodes;
 mod pool_parts;
