@@ -77,7 +77,7 @@ pub use esker_posix::{Posix, PosixCheck, PosixPool, PosixUrl};
 pub use esker_rados::{Rados, RadosUrl};
 pub use esker_store::{LOCKS, PRESENCE, group_id, lock_file, record_clean_exit, will_record_exit};
 pub use esker_types as types;
-pub use esker_types::{ArrayAttributes, check_label};
+pub use esker_types::{ArrayAttributes, check_label, check_pool_label};
 pub use kv::Kv;
 pub use lease::Lease;
 pub use object::Object;

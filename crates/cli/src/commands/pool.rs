@@ -13,7 +13,7 @@ use crate::shapes;
 use clap::{Args, Subcommand, ValueEnum};
 use esker::types::info::{Durability, Medium, OpenMode, PoolInfo, Space};
 use esker::types::{Error, ErrorKind, Result, Uuid};
-use esker::{DaosUrl, Pool, PosixPool, PosixUrl, Rados, RadosUrl, Wait, check_label, names};
+use esker::{DaosUrl, Pool, PosixPool, PosixUrl, Rados, RadosUrl, Wait, check_pool_label, names};
 use esker_bench::units::Bytes;
 use esker_store::{HugePages, PoolSpec, Superblock};
 use serde_json::json;
@@ -57,7 +57,7 @@ pub(crate) enum PoolCommand {
   esker pool create posix:/lustre/project/fields
   esker pool create rados:data?namespace=project")]
 pub(crate) struct Create {
-    /// Label of the pool: 1 to 127 letters, digits and ":._-". A posix: or rados: URL creates another kind
+    /// Label of the pool: 1 to 127 letters, digits and "._-". A posix: or rados: URL creates another kind
     #[arg(value_name = "NAME", required_unless_present = "label")]
     name: Option<String>,
     /// The label, as an option
@@ -192,7 +192,7 @@ impl Create {
         if let Some(url) = RadosUrl::parse(self.label())? {
             return self.create_rados(&url);
         }
-        check_name(self.label())?;
+        check_pool_label(self.label())?;
         if self.nodes.is_wanted() {
             let part = self.part()?;
             return self.nodes.create(part);
@@ -275,7 +275,6 @@ impl Create {
             let message = "a pool over nodes is for its owner only: leave out --group";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
-        check_label(&spec.label)?;
         Ok(PartSpec {
             label: spec.label,
             directory: self.directory.absolute()?,
@@ -325,24 +324,6 @@ impl Create {
             ..PoolSpec::new(self.label(), size.0)
         })
     }
-}
-
-/// Refuses labels that would be taken for URLs: the pool could not be opened by them.
-fn check_name(label: &str) -> Result<()> {
-    let Some((scheme, rest)) = label.split_once(':') else { return Ok(()) };
-    let message = match scheme {
-        "memory" => "a process makes a memory: pool when it opens it: choose a label without a colon for a pool that \
-                     processes share"
-            .to_owned(),
-        "esker" | "nodes" => {
-            format!("{label:?} is a URL: give the label of the pool, and its directory with --dir")
-        }
-        _ => format!(
-            "{label:?} begins with {scheme:?}:, as URLs do: choose a label without a colon, such as {:?}",
-            format!("{scheme}-{rest}")
-        ),
-    };
-    Err(Error::new(ErrorKind::Invalid, message))
 }
 
 /// Targets of each node of a pool over nodes, unless told otherwise: nodes may differ in their cores.
