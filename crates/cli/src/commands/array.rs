@@ -205,7 +205,7 @@ impl Get {
         let cells = array.size(access).wait()?;
         let mut sink = files::Sink::create(&self.output)?;
         let mut buffer = vec![0; piece_bytes(cell)];
-        let (bar, mut at) = (Bar::bytes("reading"), 0);
+        let (bar, mut at) = (sink.bar("reading"), 0);
         while at < cells {
             let piece = (buffer.len() as u64 / cell).min(cells - at);
             let piece_buffer = &mut buffer[..(piece * cell) as usize];

@@ -52,7 +52,7 @@ pub(crate) struct Put {
 
 /// Print the value of a key
 ///
-/// The bytes are printed as they are; a newline follows on a terminal.
+/// The bytes are printed as they are. On a terminal, a newline follows, and a value that is not text is refused.
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker kv get tank/run1 index t2m
@@ -101,10 +101,10 @@ pub(crate) struct Remove {
 }
 
 impl KvCommand {
-    pub(crate) fn run(self) -> Result<Answer> {
+    pub(crate) fn run(self, json: bool) -> Result<Answer> {
         match self {
             Self::Put(put) => put.run(),
-            Self::Get(get) => get.run(),
+            Self::Get(get) => get.run(json),
             Self::List(list) => list.run(),
             Self::Rm(remove) => remove.run(),
         }
@@ -158,7 +158,7 @@ fn is_empty(kv: &Kv, access: Access<'_>) -> bool {
 }
 
 impl Get {
-    fn run(self) -> Result<Answer> {
+    fn run(self, json: bool) -> Result<Answer> {
         let (container, oid, access) = self.kv.open_at(&self.snapshot, ObjectType::KvHashed)?;
         let kv = container.kv(oid)?;
         let value = kv.get(self.key.as_bytes(), access).wait()?;
@@ -170,7 +170,10 @@ impl Get {
             "size_bytes": value.len(),
             "value": shapes::bytes(&value),
         });
-        if std::io::stdout().is_terminal() {
+        if !json && std::io::stdout().is_terminal() {
+            if files::is_binary(&value) {
+                return Err(files::binary());
+            }
             value.push(b'\n');
         }
         Ok(Answer::bytes(response, value))

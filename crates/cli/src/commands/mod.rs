@@ -83,7 +83,7 @@ impl Command {
         match self {
             Self::Pool(group) => group.command.run(),
             Self::Cont(group) => group.command.run(),
-            Self::Kv(group) => group.command.run(),
+            Self::Kv(group) => group.command.run(json),
             Self::Array(group) => group.command.run(json),
             Self::Fs(group) => group.command.run(json),
             Self::Fields(group) => group.command.run(json),

@@ -124,6 +124,25 @@ fn a_file_that_does_not_fit_leaves_no_half_of_it() {
     assert!(said.contains("\"a\" is incomplete"), "{said}");
 }
 
+/// Bytes that are no text go to files and pipes, not to terminals.
+#[test]
+fn binary_data_is_not_written_to_a_terminal() {
+    let site = Site::with_container();
+    let (text, binary) =
+        (site.file("text", "gr\u{fc}n\n".as_bytes()), site.file("binary", &[0; 100]));
+    for (name, file) in [("text", &text), ("binary", &binary)] {
+        site.ok(&["array", "put", "tank", "run1", name, file]);
+        site.ok(&["kv", "put", "tank", "run1", "values", name, &format!("@{file}")]);
+    }
+    for get in [&["array", "get", "tank", "run1"][..], &["kv", "get", "tank", "run1", "values"]] {
+        let (done, said) = site.on_terminal(&[get, &["text"]].concat(), "");
+        assert!(done && said.starts_with("gr\u{fc}n"), "{get:?}: {said}");
+        let (done, said) = site.on_terminal(&[get, &["binary"]].concat(), "");
+        assert!(!done && said.contains("binary data") && !said.contains('\0'), "{get:?}: {said}");
+    }
+    assert_eq!(site.run(&["array", "get", "tank", "run1", "binary"]).stdout, [0; 100]);
+}
+
 #[test]
 fn an_array_says_what_it_is() {
     let site = Site::with_container();

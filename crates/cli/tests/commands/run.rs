@@ -253,7 +253,7 @@ fn who_may_use_the_pool_may_lock_and_nobody_else() {
     assert_eq!(lock_permissions(&site, "team"), "2770\n660\n");
     remove_locks(&site, "team");
     assert_eq!(lock_permissions(&site, "team"), "2770\n660\n", "a pool of the first release");
-    site.ok(&["pool", "destroy", "team"]);
+    site.ok(&["pool", "destroy", "team", "--recursive"]);
 }
 
 /// The pool has its folder, in which nothing can be made there.
