@@ -15,13 +15,14 @@ use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
 use esker::types::ops::Anchor;
 use esker::types::{Checksum, Error, ErrorKind, Result};
-use esker::{Access, Pool, Wait};
+use esker::{Access, Pool, Wait, is_name_catalog};
 use serde_json::json;
 
 /// Create, inspect, copy and destroy containers, and manage their snapshots and properties
 #[derive(Subcommand)]
 pub(crate) enum ContCommand {
     Create(Create),
+    #[command(visible_alias = "ls")]
     List(List),
     Query(Query),
     Destroy(Destroy),
@@ -221,8 +222,8 @@ impl Destroy {
     fn has_objects(&self, pool: &Pool) -> Result<bool> {
         let container =
             pool.open_container(&self.container.container, OpenMode::ReadOnly).wait()?;
-        let found = container.list_objects(&mut Anchor::Start, 1, Access::Latest).wait()?;
+        let found = container.list_objects(&mut Anchor::Start, 2, Access::Latest).wait()?;
         container.close().wait()?;
-        Ok(!found.is_empty())
+        Ok(found.into_iter().any(|oid| !is_name_catalog(oid)))
     }
 }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 #[derive(Subcommand)]
 pub(crate) enum PoolCommand {
     Create(Box<Create>),
+    #[command(visible_alias = "ls")]
     List(List),
     Query(Query),
     Destroy(Destroy),
