@@ -1,11 +1,12 @@
 //! Files that appear under their names only when they are complete.
 use esker_types::{Error, Result};
-use rustix::fs::{self, AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open, stat};
 use rustix::io::Errno;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -40,8 +41,8 @@ impl Draft {
     /// Begins the file `path`, empty, with `mode` less the umask unless it exists. A symbolic link is not followed.
     ///
     /// # Errors
-    /// Errors of the file system; [`Errno::LOOP`] for a symbolic link.
-    pub fn begin(path: &Path, mode: u32) -> rustix::io::Result<Self> {
+    /// Errors of the file system; `ELOOP` for a symbolic link.
+    pub fn begin(path: &Path, mode: u32) -> io::Result<Self> {
         let there = existing(path)?;
         match Self::replacing(path, mode, there.as_ref()) {
             Err(_) if there.is_some() => Self::in_place(path),
@@ -49,46 +50,44 @@ impl Draft {
         }
     }
 
-    fn replacing(path: &Path, mode: u32, there: Option<&Stat>) -> rustix::io::Result<Self> {
-        if there.is_some_and(|there| there.st_nlink > 1) {
-            return Err(Errno::MLINK);
+    fn replacing(path: &Path, mode: u32, there: Option<&Metadata>) -> io::Result<Self> {
+        if there.is_some_and(|there| there.nlink() > 1) {
+            return Err(Errno::MLINK.into());
         }
-        let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let mode = Mode::from_raw_mode(mode);
-        let (file, state) = match nameless(directory.unwrap_or(Path::new(".")), mode) {
-            Ok(file) => (file, State::Nameless),
+        let (file, state) = match nameless(directory_of(path), mode) {
+            Ok(file) => (file.into(), State::Nameless),
             Err(_) => {
-                let name = temporary_of(path);
-                let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-                (fs::open(&name, flags, mode)?, State::Temporary(name))
+                let (name, mut options) = (temporary_of(path), OpenOptions::new());
+                let file =
+                    options.read(true).write(true).create_new(true).mode(mode).open(&name)?;
+                (file, State::Temporary(name))
             }
         };
-        let draft = Self { file: file.into(), path: path.to_owned(), state };
+        let draft = Self { file, path: path.to_owned(), state };
         there.map_or(Ok(()), |there| draft.take_over(there))?;
         Ok(draft)
     }
 
     /// Takes over the owner and the mode of the file that it replaces.
-    fn take_over(&self, there: &Stat) -> rustix::io::Result<()> {
-        let own = fs::fstat(&self.file)?;
-        if (own.st_uid, own.st_gid) != (there.st_uid, there.st_gid) {
-            let (uid, gid) = (Uid::from_raw(there.st_uid), Gid::from_raw(there.st_gid));
-            fs::fchown(&self.file, Some(uid), Some(gid))?;
+    fn take_over(&self, there: &Metadata) -> io::Result<()> {
+        let own = self.file.metadata()?;
+        if (own.uid(), own.gid()) != (there.uid(), there.gid()) {
+            fchown(&self.file, Some(there.uid()), Some(there.gid()))?;
         }
-        fs::fchmod(&self.file, Mode::from_raw_mode(there.st_mode & 0o7777))
+        self.file.set_permissions(Permissions::from_mode(there.mode() & 0o7777))
     }
 
-    fn in_place(path: &Path) -> rustix::io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = fs::open(path, flags, Mode::empty())?.into();
-        Ok(Self { file, path: path.to_owned(), state: State::InPlace })
+    fn in_place(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).truncate(true).custom_flags(libc::O_NOFOLLOW);
+        Ok(Self { file: options.open(path)?, path: path.to_owned(), state: State::InPlace })
     }
 
     /// Gives the file its name.
     ///
     /// # Errors
     /// Errors of the file system; an existing file of this name is then unchanged.
-    pub fn publish(mut self) -> rustix::io::Result<()> {
+    pub fn publish(mut self) -> io::Result<()> {
         if let State::Nameless = self.state {
             match name_it(&self.file, &self.path) {
                 Err(Errno::EXIST) => {
@@ -96,7 +95,7 @@ impl Draft {
                     name_it(&self.file, &name)?;
                     self.state = State::Temporary(name);
                 }
-                named => return named,
+                named => return Ok(named?),
             }
         }
         if let State::Temporary(name) = &self.state {
@@ -110,33 +109,42 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if let State::Temporary(name) = &self.state {
-            let _ = fs::unlink(name);
+            let _ = fs::remove_file(name);
         }
     }
 }
 
 /// The regular file of this name.
-fn existing(path: &Path) -> rustix::io::Result<Option<Stat>> {
-    match fs::lstat(path) {
-        Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok(Some(stat)),
-            FileType::Symlink => Err(Errno::LOOP),
-            FileType::Directory => Err(Errno::ISDIR),
-            _ => Err(Errno::EXIST),
-        },
-        Err(Errno::NOENT) => Ok(None),
-        Err(cause) => Err(cause),
+fn existing(path: &Path) -> io::Result<Option<Metadata>> {
+    match path.symlink_metadata() {
+        Ok(there) if there.is_file() => Ok(Some(there)),
+        Ok(there) if there.is_symlink() => Err(Errno::LOOP.into()),
+        Ok(there) if there.is_dir() => Err(Errno::ISDIR.into()),
+        Ok(_) => Err(Errno::EXIST.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A file without a name, which [`name_it`] can give one.
-fn nameless(directory: &Path, mode: Mode) -> rustix::io::Result<OwnedFd> {
-    let file = fs::open(directory, OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC, mode)?;
-    fs::stat(link_to(&file)).map(|_| file)
+fn nameless(directory: &Path, mode: u32) -> io::Result<OwnedFd> {
+    // Under `esker run`, the directory may be one of the store, which the kernel does not know.
+    let (seen, known) = (directory.metadata()?, stat(directory)?);
+    if (seen.dev(), seen.ino()) != (known.st_dev, known.st_ino) {
+        return Err(Errno::OPNOTSUPP.into());
+    }
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let file = open(directory, flags, Mode::from_raw_mode(mode))?;
+    stat(link_to(&file))?;
+    Ok(file)
 }
 
 fn name_it(file: &impl AsRawFd, path: &Path) -> rustix::io::Result<()> {
-    fs::linkat(CWD, link_to(file), CWD, path, AtFlags::SYMLINK_FOLLOW)
+    linkat(CWD, link_to(file), CWD, path, AtFlags::SYMLINK_FOLLOW)
 }
 
 fn link_to(file: &impl AsRawFd) -> PathBuf {
@@ -174,7 +182,7 @@ impl WholeFile {
         Self::begin(path).map_err(|error| failed(path, &error))
     }
 
-    fn begin(path: &Path) -> std::io::Result<Self> {
+    fn begin(path: &Path) -> io::Result<Self> {
         let (path, draft) = (path.to_owned(), draft_of(path)?);
         let file = match &draft {
             Some(draft) => draft.file.try_clone()?,
@@ -199,7 +207,7 @@ impl WholeFile {
         self.named().map_err(|error| failed(&self.path, &error))
     }
 
-    fn named(&mut self) -> std::io::Result<()> {
+    fn named(&mut self) -> io::Result<()> {
         self.file.flush()?;
         match self.draft.take() {
             Some(draft) => {
@@ -212,11 +220,11 @@ impl WholeFile {
 }
 
 impl Write for WholeFile {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
 }
@@ -240,7 +248,7 @@ pub fn check(path: &Path) -> Result<()> {
 }
 
 /// The draft of a file, or `None` for what is written directly. The file must be writable if it exists.
-fn draft_of(path: &Path) -> std::io::Result<Option<Draft>> {
+fn draft_of(path: &Path) -> io::Result<Option<Draft>> {
     let Some(path) = target_of(path)? else { return Ok(None) };
     match path.metadata() {
         Ok(there) if there.is_file() => drop(File::options().write(true).open(&path)?),
@@ -251,11 +259,10 @@ fn draft_of(path: &Path) -> std::io::Result<Option<Draft>> {
 }
 
 /// Where the symbolic links of a path lead; `None` if one is a descriptor, which refers to an open file and not to a name.
-fn target_of(path: &Path) -> std::io::Result<Option<PathBuf>> {
+fn target_of(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
-        let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let directory = directory.unwrap_or(Path::new(".")).canonicalize()?;
+        let directory = directory_of(&path).canonicalize()?;
         match path.read_link() {
             _ if directory.starts_with("/proc") => return Ok(None),
             Ok(target) => path = directory.join(target),
@@ -265,14 +272,14 @@ fn target_of(path: &Path) -> std::io::Result<Option<PathBuf>> {
     Err(Errno::LOOP.into())
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> Error {
+fn failed(path: &Path, error: &io::Error) -> Error {
     Error::io(format!("writing {}", path.display()), error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+    use std::os::unix::fs::{FileTypeExt, symlink};
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("esker-{name}-{}", std::process::id()));
@@ -365,7 +372,8 @@ mod tests {
         drop(Draft { file, path: path.clone(), state: State::Temporary(name) });
         assert_eq!((std::fs::read(&path).unwrap(), names(&folder)), (b"second".to_vec(), 1));
         symlink("a", folder.join("link")).unwrap();
-        assert_eq!(Draft::begin(&folder.join("link"), 0o600).unwrap_err(), Errno::LOOP);
+        let refused = Draft::begin(&folder.join("link"), 0o600).unwrap_err();
+        assert_eq!(Errno::from_io_error(&refused), Some(Errno::LOOP));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

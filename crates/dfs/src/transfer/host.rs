@@ -165,7 +165,8 @@ impl Tree for Host {
 
     fn create(&self, dir: &Arc<Path>, name: &[u8], meta: &Meta) -> Result<(Arc<Path>, HostFile)> {
         let path = within(dir, name);
-        let begin = || Draft::begin(&path, meta.mode & 0o777 | 0o600);
+        let begin =
+            || Draft::begin(&path, meta.mode & 0o777 | 0o600).map_err(|error| errno(&error));
         let begun = match begin() {
             // Neither its owner nor its mode prevents replacing it.
             Err(Errno::ACCESS | Errno::TXTBSY) => fs::unlink(&*path).and_then(|()| begin()),
@@ -192,7 +193,9 @@ impl Tree for Host {
                 .map_err(|cause| failed("setting mode and time of", node, cause))?;
         }
         match file.opened {
-            Opened::New(draft) => draft.publish().map_err(|cause| failed("naming", node, cause)),
+            Opened::New(draft) => {
+                draft.publish().map_err(|error| failed("naming", node, errno(&error)))
+            }
             Opened::Old(_) => Ok(()),
         }
     }
@@ -230,6 +233,10 @@ impl Tree for Host {
             .and_then(|()| fs::utimensat(CWD, &**node, &times(meta.mtime), still))
             .map_err(|cause| failed("setting mode and time of", node, cause))
     }
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 fn within(dir: &Path, name: &[u8]) -> Arc<Path> {
