@@ -58,7 +58,7 @@ ESKER_NODE=localhost.1 $python examples/python/ensemble.py archive job/ensemble 
 wait $!
 ESKER_NODE=localhost.2 $python examples/python/ensemble.py draw job/ensemble build/demo/ensemble.png
 "$esker" pool query job
-"$esker" pool destroy job
+"$esker" pool destroy --recursive job
 
 say "archiving the fields of ${#files[@]} files by the keys of their GRIB messages"
 "$esker" fields archive "${files[@]}" || say "the messages reported above could not be archived; all others were"

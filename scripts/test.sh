@@ -102,7 +102,7 @@ programs_over_nodes() {
         "$ESKER" cont create "nodes:$dir/programs.map/fs" --type posix >/dev/null &&
         run_programs "nodes:$dir/programs.map/fs" inherit locks shell exec stdio transfers dirs names coreutils libraries
     status=$?
-    "$ESKER" pool destroy "nodes:$dir/programs.map" || status=$?
+    "$ESKER" pool destroy --recursive "nodes:$dir/programs.map" || status=$?
     rm -rf "$dir"
     return $status
 }

@@ -168,14 +168,15 @@ impl Container {
         Ok(Array::new(slf, call(slf.py(), made)?, this.view.clone()))
     }
 
-    /// Ids of all its objects, in the latest state or its snapshot.
+    /// Ids of all its objects, in the latest state or its snapshot, without the catalog of names of `esker object list`.
     fn objects(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         call(py, || {
             let (mut anchor, mut ids) = (Anchor::Start, Vec::new());
             while !anchor.is_end() {
                 let access = self.view.access();
                 let some = self.container.list_objects(&mut anchor, LIST_BATCH, access).wait()?;
-                ids.extend(some.iter().map(ToString::to_string));
+                let some = some.iter().filter(|oid| !esker::is_name_catalog(**oid));
+                ids.extend(some.map(ToString::to_string));
             }
             Ok(ids)
         })

@@ -64,7 +64,7 @@ run() {
     posix) equal_files ;;
     esac
     "$ESKER" pool check tank
-    "$ESKER" pool destroy tank >/dev/null
+    "$ESKER" pool destroy --recursive tank >/dev/null
 }
 
 head -c 1048576 /dev/urandom >"$work/field"

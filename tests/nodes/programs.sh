@@ -128,7 +128,7 @@ field_io() {
         field_io_tool "$built/write" 0 "$built/field" 1 $fields 1 $fields 0 0 0 WRITER 0 &&
         field_io_tool "$built/read" 1 "$built/unused" $fields 1 $fields 0 0 0 WRITER 1 0 &&
         prints "$((4 * fields)) Arrays are equal" on h3 env LD_LIBRARY_PATH="$ESKER_LIB" "$built/equal" fields "$built/field" &&
-        esker_on h1 pool destroy fields
+        esker_on h1 pool destroy --recursive fields
 }
 
 # at_hand PROGRAM: it is on the PATH, and was built with MPICH.

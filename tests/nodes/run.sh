@@ -207,13 +207,13 @@ copies() {
         prints 7 esker_on h1 kv get own/values many "key 7" &&
         esker_on h1 cont copy own/values tank/again &&
         prints 7 esker_on h3 kv get tank/again many "key 7" &&
-        esker_on h1 pool destroy own
+        esker_on h1 pool destroy --recursive own
 }
 
 # destroyed POOL: the only one that there is.
 destroyed() {
     local host
-    esker_on h4 pool destroy "$1" || return
+    esker_on h4 pool destroy --recursive "$1" || return
     for host in h1 h2 h3; do
         # It ends soon after its reply.
         for _ in $(seq 500); do

@@ -45,6 +45,5 @@ pub mod tensors;
 pub mod traces;
 pub mod tx;
 pub mod units;
-pub mod whole;
 pub mod worker;
 pub mod zarr;

@@ -5,7 +5,8 @@
 //! order, so that each exchange has a number. Files of earlier benchmarks do no harm: each rank announces itself with a
 //! random word and joins the session whose roster contains it.
 use crate::clock::{monotonic_ns, unix_ns};
-use crate::{interrupt, whole};
+use crate::interrupt;
+use esker_os::whole;
 use esker_types::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 //! The file is CSV: comment lines that begin with `# `, one line of column names ([`COLUMNS`]), and one line per event.
 //! It is written under a temporary name and renamed when it is complete.
 use crate::metrics::{Io, Phase};
-use crate::whole::WholeFile;
+use esker_os::whole::WholeFile;
 use esker_types::Result;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;

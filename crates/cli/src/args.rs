@@ -174,6 +174,16 @@ pub(crate) struct SnapshotArg {
     pub(crate) snapshot: Option<String>,
 }
 
+/// An object in a container, of any type.
+#[derive(Args)]
+pub(crate) struct AnyObjectArg {
+    #[command(flatten)]
+    pub(crate) container: ContainerArg,
+    /// Object: a name, or an object ID HI.LO (decimal, or hexadecimal with 0x)
+    #[arg(value_name = "OBJECT")]
+    pub(crate) object: String,
+}
+
 /// A Key-Value or Array in a container.
 #[derive(Args)]
 pub(crate) struct ObjectArg {

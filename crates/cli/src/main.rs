@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod confirm;
 mod doctor;
 mod engine;
 mod nodes;

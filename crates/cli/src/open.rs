@@ -2,7 +2,7 @@
 use crate::args::{ContainerArg, ObjectArg, PoolArg, SnapshotArg};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, ObjectId, ObjectType, Result};
-use esker::{Access, Container, Pool, PosixPool, Wait, names};
+use esker::{Access, Container, LAYOUTS, Pool, PosixPool, Wait, names};
 use std::borrow::Cow;
 
 impl PoolArg {
@@ -57,6 +57,16 @@ impl ObjectArg {
         let access = snapshot.access(&container)?;
         let oid = self.find(&container, otype, access)?;
         Ok((container, oid, access))
+    }
+
+    /// Records the name of a new object, so that listings show it. Containers of files, fields and tensors have names of
+    /// their own, and stay as they are.
+    pub(crate) fn record(&self, container: &Container) -> Result<()> {
+        let held = container.properties().list().wait()?;
+        match LAYOUTS.iter().any(|layout| held.iter().any(|name| name == layout)) {
+            true => Ok(()),
+            false => container.record_name(&self.object).wait(),
+        }
     }
 
     /// The error that there is no such object; `noun` says what it should be.

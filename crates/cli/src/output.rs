@@ -4,6 +4,7 @@ use esker::types::{Error, ErrorKind, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,12 +69,12 @@ pub(crate) fn show(outcome: Result<Answer>, json: bool) -> ExitCode {
         (false, None) => Ok(()),
     };
     if let (false, Some(error)) = (json, &error) {
-        eprintln!("esker: {error}");
+        say(error);
     }
     match (printed, error) {
         (Ok(()), None) => ExitCode::SUCCESS,
         (Err(cause), _) => {
-            eprintln!("esker: writing to standard output: {cause}");
+            say(format_args!("writing to standard output: {cause}"));
             ExitCode::FAILURE
         }
         _ => ExitCode::FAILURE,
@@ -101,6 +102,11 @@ fn kind_name(kind: ErrorKind) -> String {
         name.push(letter.to_ascii_lowercase());
     }
     name
+}
+
+/// Prints a line on standard error. If that is closed, there is nobody to tell, and the command goes on.
+pub(crate) fn say(message: impl Display) {
+    let _ = writeln!(std::io::stderr(), "esker: {message}");
 }
 
 /// Writes to standard output. A reader that closes its end early, such as `head`, is no failure.
@@ -174,6 +180,11 @@ impl Bar {
     /// A bar over anything else that is counted.
     pub(crate) fn steps(what: &'static str) -> Self {
         Self::new(what, "{msg} {bar:40} {pos}/{len}")
+    }
+
+    /// A bar that is not shown.
+    pub(crate) fn hidden() -> Self {
+        Self(ProgressBar::hidden())
     }
 
     /// A spinner with a message.

@@ -1,4 +1,5 @@
-//! Names of Key-Values, Arrays (an object id or a user-defined name) and snapshots.
+//! Names of Key-Values, Arrays (an object id or a user-defined name) and snapshots. A name is not empty, and has no
+//! zero byte.
 //!
 //! A name refers to the object whose 96 user bits are the first twelve bytes of its SHA-256: the first four are in
 //! `hi`, with the highest bit set so that they do not collide with numbers reserved for other objects, the other
@@ -17,6 +18,9 @@ use sha2::{Digest, Sha256};
 
 const NAMED: u64 = 1 << 31;
 
+/// Name of the catalog of names, which no user can give.
+pub(crate) const CATALOG: &str = "\0names";
+
 /// Classes of a name that are searched at a time.
 const SEARCHES_MAX: usize = 16;
 
@@ -25,8 +29,18 @@ impl Container {
     /// are completed with `otype` and `class` (one adapted to the pool if it is `None`). Nothing is read or written.
     ///
     /// # Errors
-    /// As [`Container::generate_oid`].
+    /// [`ErrorKind::Invalid`] for an empty name or one with a zero byte, and as [`Container::generate_oid`].
     pub fn named_oid(
+        &self,
+        name: &str,
+        otype: ObjectType,
+        class: Option<ObjectClass>,
+    ) -> Result<ObjectId> {
+        check_name(name)?;
+        self.oid_of(name, otype, class)
+    }
+
+    fn oid_of(
         &self,
         name: &str,
         otype: ObjectType,
@@ -46,7 +60,7 @@ impl Container {
     /// searched, and nothing is recorded as read.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if several objects have this name, and as [`Container::generate_oid`]; errors
+    /// [`ErrorKind::Invalid`] if several objects have this name, and as [`Container::named_oid`]; errors
     /// of the backend.
     pub async fn find_named(
         &self,
@@ -55,8 +69,20 @@ impl Container {
         class: Option<ObjectClass>,
         access: Access<'_>,
     ) -> Result<ObjectId> {
+        check_name(name)?;
         let access = if let Access::Tx(_) = access { Access::Latest } else { access };
-        let usual = self.named_oid(name, otype, class)?;
+        self.find_with_any_class(name, otype, class, access).await
+    }
+
+    /// As [`Container::find_named`], for any name.
+    pub(crate) async fn find_with_any_class(
+        &self,
+        name: &str,
+        otype: ObjectType,
+        class: Option<ObjectClass>,
+        access: Access<'_>,
+    ) -> Result<ObjectId> {
+        let usual = self.oid_of(name, otype, class)?;
         let is_whole = ObjectId::parse(name) == Some(usual);
         if class.is_some() || is_whole || self.has_keys(usual, access).await? {
             return Ok(usual);
@@ -83,7 +109,7 @@ impl Container {
     }
 
     /// True if the object has a key.
-    async fn has_keys(&self, oid: ObjectId, access: Access<'_>) -> Result<bool> {
+    pub(crate) async fn has_keys(&self, oid: ObjectId, access: Access<'_>) -> Result<bool> {
         let (object, mut first) = (self.object(oid), Anchor::Start);
         let found = object.list_dkeys(&mut first, ListLimit::entries(1), access).await?;
         Ok(!found.is_empty())
@@ -119,7 +145,20 @@ impl Container {
     }
 }
 
-fn user_bits(name: &str) -> ObjectId {
+/// Refuses names that stand for no object.
+fn check_name(name: &str) -> Result<()> {
+    match name.is_empty() || name.contains('\0') {
+        true => Err(Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "{name:?} is not a name of an object: give a text without zero bytes, or an object ID HI.LO"
+            ),
+        )),
+        false => Ok(()),
+    }
+}
+
+pub(crate) fn user_bits(name: &str) -> ObjectId {
     let digest = Sha256::digest(name);
     let number = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
     ObjectId { hi: number(&digest[..4]) | NAMED, lo: number(&digest[4..12]) }

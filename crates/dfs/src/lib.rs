@@ -71,7 +71,7 @@ pub use file::{File, Open, Version};
 pub use inode::{INODE_BYTES, Inode, KIND_MASK, Kind, MODE_MASK, Time};
 pub use list::{DirEntry, DirStream};
 pub use mount::{Dfs, FsSpace, MountOptions};
-pub use node::Node;
+pub use node::{IDENTITY_ATTRIBUTE, Node};
 pub use path::{Follow, Parent, Resolved, find_and};
 pub use publish::{Check, Existing, Publish, Xattrs};
 pub use reach::Unreached;

@@ -13,6 +13,9 @@ use esker::{Access, Lease, Object, Wait};
 use esker_os::ForkLock;
 use std::sync::Arc;
 
+/// Extended attribute of every entry of a mount that says what the entry is: [`Node::identity`].
+pub const IDENTITY_ATTRIBUTE: &str = "esker.identity";
+
 /// A file, directory or symbolic link: the location of its entry, and its inode at the lookup (DAOS: `dfs_obj_t`).
 /// Clones share it. After a move or removal a node still names its object, but no longer finds its entry.
 #[derive(Clone)]
@@ -102,6 +105,14 @@ impl Node {
     #[must_use]
     pub fn oid(&self) -> ObjectId {
         self.0.inode.oid
+    }
+
+    /// What it is, by whatever path it is reached: the UUID of the container and the object ID. `None` in a snapshot, which
+    /// is not what the container has now.
+    #[must_use]
+    pub fn identity(&self) -> Option<String> {
+        let uuid = self.fs().container().info().uuid;
+        matches!(self.fs().view(), Access::Latest).then(|| format!("{uuid}/{}", self.oid()))
     }
 
     /// The directory it was found in; `None` for the root.

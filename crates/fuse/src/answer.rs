@@ -1,6 +1,7 @@
 //! Answers to the kernel, and how errors become them.
 use esker::types::{Error, ErrorKind};
 use fuser::Errno;
+use std::io::Write;
 
 /// The result of a request from the kernel.
 pub(crate) type Answer<T> = std::result::Result<T, Refusal>;
@@ -20,7 +21,7 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         use ErrorKind::{Checksum, Corrupt, Incompatible, Io};
         if matches!(error.kind(), Checksum | Corrupt | Incompatible | Io) {
-            eprintln!("esker: {error}");
+            let _ = writeln!(std::io::stderr(), "esker: {error}");
         }
         Self(Errno::from_i32(error.errno()))
     }

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
+use std::io::Write;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -170,7 +171,8 @@ fn listen() -> std::io::Result<Signals> {
 fn end(dir: &Path) {
     let left = detach(dir, When::Unused).or_else(|error| match error.kind() {
         ErrorKind::Busy => {
-            eprintln!(
+            let _ = writeln!(
+                std::io::stderr(),
                 "esker: {} is detached, and stays for programs that have files open there",
                 dir.display()
             );
@@ -179,6 +181,6 @@ fn end(dir: &Path) {
         _ => Err(error),
     });
     if let Err(error) = left {
-        eprintln!("esker: {error}");
+        let _ = writeln!(std::io::stderr(), "esker: {error}");
     }
 }

@@ -3,7 +3,7 @@ use crate::answer::{Answer, of_number};
 use crate::inodes::ROOT;
 use crate::served::Served;
 use crate::unmount::SERVER_ATTRIBUTE;
-use dfs::XattrMode;
+use dfs::{IDENTITY_ATTRIBUTE, XattrMode};
 use fuser::Errno;
 
 /// Prefixes of the names that are stored. The kernel asks for others itself (access control lists), and caches the
@@ -18,6 +18,10 @@ impl Served {
     pub(crate) fn attribute(&self, number: u64, name: &[u8]) -> Answer<Vec<u8>> {
         if number == ROOT && name == SERVER_ATTRIBUTE.as_bytes() {
             return Ok(std::process::id().to_string().into_bytes());
+        }
+        if name == IDENTITY_ATTRIBUTE.as_bytes() {
+            let identity = self.inode(number)?.node().identity().ok_or(Errno::ENODATA)?;
+            return Ok(identity.into_bytes());
         }
         check_name(name)?;
         of_number(self.inode(number)?.node().get_xattr(name))

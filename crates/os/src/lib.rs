@@ -12,6 +12,7 @@ mod later;
 mod memory;
 mod signals;
 mod watch;
+pub mod whole;
 
 pub use descriptors::{ClosedInChildren, close_directly, keep_from_programs};
 pub use files::{is_read_only, open_plain, space_of};

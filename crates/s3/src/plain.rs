@@ -14,7 +14,7 @@ use bytes::Bytes;
 use dfs::Time;
 use esker::types::ops::{Anchor, ListLimit, Sink};
 use esker::types::{Epoch, ErrorKind, Extent, ObjectId, ObjectType, Result};
-use esker::{Access, Array, Container, Kv, Wait};
+use esker::{Access, Array, Container, Kv, Wait, is_name_catalog};
 use s3s::S3ErrorCode;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,9 +52,11 @@ impl<'a> Named<'a> {
     }
 }
 
-/// What the keys of an object begin with: all of the key of an Array. `None` for an object that has none.
+/// What the keys of an object begin with: all of the key of an Array. `None` for an object that has none, as the catalog of
+/// names.
 fn beginning(oid: ObjectId) -> Option<String> {
     match oid.object_type()? {
+        _ if is_name_catalog(oid) => None,
         ObjectType::Array => Some(oid.to_string()),
         otype if otype.is_kv() => Some(format!("{oid}/")),
         _ => None,

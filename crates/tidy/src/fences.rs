@@ -1,5 +1,5 @@
-//! Where `unsafe` is allowed. The compiler denies it by default (`unsafe_code` in the workspace's lints), and clippy
-//! requires a reason for each block; this rule limits the files that may allow it.
+//! Where `unsafe` is allowed, and macros that print. The compiler denies unsafe code by default (`unsafe_code` in the
+//! workspace's lints), and clippy requires a reason for each block; a rule limits the files that may allow it.
 use crate::rust::{self, Source};
 use crate::{Finding, Tree};
 
@@ -19,6 +19,12 @@ const UNSAFE_PATHS: [&str; 11] = [
     "python/src/buffer.rs",
 ];
 
+/// Macros that panic if nobody reads what they print.
+const PRINTING: [&str; 4] = ["print", "println", "eprint", "eprintln"];
+
+/// Code that may use them: it is run by cargo only.
+const PRINTING_PATHS: [&str; 3] = ["crates/testing/", "crates/tidy/", "build.rs"];
+
 /// Lint levels that allow code.
 const LENIENT_LEVELS: [&str; 3] = ["allow", "expect", "warn"];
 
@@ -27,6 +33,21 @@ pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     let (sources, _) = rust::sources(tree);
     let fenced = sources.iter().filter(|source| !may_be_unsafe(&source.file.path));
     fenced.flat_map(openings).collect()
+}
+
+/// Product code that prints by a macro, which panics if standard output or standard error is closed.
+pub fn printing(tree: &Tree) -> Vec<Finding> {
+    let (sources, _) = rust::sources(tree);
+    let may_print = |path: &str| PRINTING_PATHS.iter().any(|allowed| path.contains(allowed));
+    let others = sources.iter().filter(|source| !may_print(&source.file.path));
+    others.flat_map(printed).collect()
+}
+
+fn printed(source: &Source<'_>) -> Vec<Finding> {
+    let pairs = source.tokens.windows(2).filter(|pair| !source.is_test(pair[0].line));
+    let calls = pairs.filter(|pair| PRINTING.contains(&&*pair[0].text) && pair[1].text == "!");
+    let message = "panics if nobody reads it: use writeln! and ignore its result";
+    calls.map(|pair| source.file.finding(pair[0].line, message)).collect()
 }
 
 fn may_be_unsafe(path: &str) -> bool {
@@ -65,6 +86,14 @@ mod tests {
         assert_eq!(lines("crates/store/src/io/map.rs", text), NONE);
         assert_eq!(lines("crates/store/tests/fork.rs", text), NONE);
         assert_eq!(lines("crates/capi/libdaos/src/kv.rs", text), NONE);
+    }
+
+    #[test]
+    fn macros_that_print_are_for_tests() {
+        let text = "fn a() {\n    eprintln!(\"a\");\n    print(1);\n}\n#[cfg(test)]\nmod tests {\n    fn b() { println!() }\n}";
+        let found = |path| printing(&Tree::of_texts(&[(path, text)])).len();
+        assert_eq!((found("crates/cli/src/a.rs"), found("crates/cli/build.rs")), (1, 0));
+        assert_eq!((found("crates/cli/tests/a.rs"), found("examples/rust/src/main.rs")), (0, 0));
     }
 
     #[test]

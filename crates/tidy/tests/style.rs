@@ -36,6 +36,11 @@ fn unsafe_code_is_limited_to_listed_files() {
 }
 
 #[test]
+fn product_code_prints_without_panics() {
+    demand(fences::printing);
+}
+
+#[test]
 fn tests_wait_for_events() {
     demand(test_rules::sleeping);
 }

@@ -2,8 +2,9 @@
 use crate::limits::LABEL_MAX;
 use crate::{Error, ErrorKind, Result, Uuid};
 
-/// Checks a label: 1 to [`LABEL_MAX`] letters, digits and `:._-`, not starting with `.` (a label may become the
-/// name of a hidden file otherwise), and not in the form of a UUID.
+/// Checks the label of a container: 1 to [`LABEL_MAX`] letters, digits and `:._-`, not starting with `.` (a label may
+/// become the name of a hidden file otherwise), not ending with `:` (`POOL/CONT:` is the root directory of `CONT`), and
+/// not in the form of a UUID.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`].
@@ -12,6 +13,7 @@ pub fn check_label(label: &str) -> Result<()> {
     let valid = (1..=LABEL_MAX).contains(&label.len())
         && label.bytes().all(allowed)
         && !label.starts_with('.')
+        && !label.ends_with(':')
         && Uuid::parse(label).is_none();
     if valid {
         return Ok(());
@@ -20,7 +22,50 @@ pub fn check_label(label: &str) -> Result<()> {
         ErrorKind::Invalid,
         format!(
             "{label:?} is not a label: a label has 1 to {LABEL_MAX} letters, digits and \":._-\", does not start with \
-\".\", and does not look like a UUID"
+             \".\" or end with \":\", and does not look like a UUID"
         ),
     ))
+}
+
+/// Checks the label of a pool: as [`check_label`], and without a colon. A name with a colon is a URL, so that no
+/// command would find the pool by its label.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`].
+pub fn check_pool_label(label: &str) -> Result<()> {
+    let Some((scheme, rest)) = label.split_once(':') else { return check_label(label) };
+    let message = match scheme {
+        "memory" => "a process creates a memory: pool when it opens it: choose a label without a colon for a pool that \
+                     processes share"
+            .to_owned(),
+        "esker" | "nodes" | "posix" => {
+            format!("{label:?} is a URL: give the label of the pool, and its directory apart (--dir)")
+        }
+        _ => format!(
+            "{label:?} begins with {scheme:?}:, as URLs do: choose a label without a colon, such as {:?}",
+            format!("{scheme}-{rest}")
+        ),
+    };
+    Err(Error::new(ErrorKind::Invalid, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_that_look_like_urls_are_refused() {
+        for label in ["memory:x", "esker:x", "posix:/x", "rados:x", "a:b", ":", "a:"] {
+            let error = check_pool_label(label).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{label}");
+            assert!(
+                error.message().contains("colon") || error.message().contains("URL"),
+                "{error}"
+            );
+        }
+        check_pool_label("tank-1.old_2").unwrap();
+        assert_eq!(check_pool_label("").unwrap_err().kind(), ErrorKind::Invalid);
+        check_label("a:b").unwrap();
+        assert_eq!(check_label("a:").unwrap_err().kind(), ErrorKind::Invalid);
+    }
 }

@@ -26,7 +26,7 @@ pub use hash::{StableHash, StableHasher};
 pub use key::{
     KeyBatch, KeyBuffer, KeyKind, check_key_length, decode_key, encode_key, encoded_len, key_to_u64,
 };
-pub use label::check_label;
+pub use label::{check_label, check_pool_label};
 pub use oclass::{ClassError, ObjectClass, Redundancy};
 pub use oid::{ObjectId, ObjectType};
 pub use uuid::Uuid;

@@ -6,6 +6,7 @@ use esker_fields::grib::{self, EcCodes, Identify, Labelled, Learned, Message, Me
 use esker_fields::{FieldStore, FieldWriter, Key};
 use pyo3::prelude::*;
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -41,12 +42,17 @@ pub(crate) fn finish_fields() {
         let label = &archiver.store.container().info().label;
         match archiver.finish() {
             Ok((0, _)) => {}
-            Ok(lost) => eprintln!("esker: field store {label}: {}", unflushed(lost)),
+            Ok(lost) => say(&format!("field store {label}: {}", unflushed(lost))),
             Err(error) => {
-                eprintln!("esker: field store {label} could not be flushed at the end: {error}")
+                say(&format!("field store {label} could not be flushed at the end: {error}"))
             }
         }
     }
+}
+
+/// Prints a line on standard error, unless it is closed.
+fn say(message: &str) {
+    let _ = writeln!(std::io::stderr(), "esker: {message}");
 }
 
 /// The message about fields that are lost.

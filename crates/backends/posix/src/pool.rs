@@ -84,7 +84,7 @@ impl PosixPool {
     /// errors of the file system.
     pub fn create(path: &Path, fsync: bool) -> Result<Self> {
         let label = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        esker_types::check_label(label)?;
+        esker_types::check_pool_label(label)?;
         fs::create_dir_all(path).map_err(|error| failed("making", path, &error))?;
         path.parent().into_iter().for_each(|parent| directory::finish_others(parent, POOL));
         if !files::names_in(path)?.is_empty() {
@@ -181,5 +181,13 @@ mod tests {
         for bad in ["posix:", "posix:/a?sync", "posix:?fsync=on"] {
             assert_eq!(PosixUrl::parse(bad).unwrap_err().kind(), ErrorKind::BadPath);
         }
+    }
+
+    #[test]
+    fn labels_with_a_colon_are_refused() {
+        let path = std::env::temp_dir().join("memory:x");
+        let refused = PosixPool::create(&path, false).map(drop);
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+        assert!(!path.exists());
     }
 }

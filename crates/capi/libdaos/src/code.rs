@@ -1,6 +1,7 @@
 //! Results as C sees them: 0 or a negated code of `daos_errno.h`.
 use esker::types::{Error, ErrorKind};
 use std::ffi::c_int;
+use std::io::Write;
 use std::sync::OnceLock;
 
 /// A negative error code.
@@ -68,8 +69,14 @@ impl From<ErrorKind> for Code {
 /// Prints the reason for a failure if the user asked for it.
 pub(crate) fn log(error: &Error) {
     if is_logging() {
-        eprintln!("libdaos: {error}");
+        // A program that has closed its standard error reads the code only.
+        let _ = writeln!(std::io::stderr(), "libdaos: {error}");
     }
+}
+
+/// Prints a line on standard output, unless it is closed.
+pub(crate) fn print(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Whether `ESKER_LOG` is set. Codes carry no reason, so the library prints it on request.

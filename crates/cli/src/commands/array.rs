@@ -1,6 +1,7 @@
 //! `esker array`: files as Arrays.
 use super::files;
-use crate::args::{NAMING, ObjectArg, SnapshotArg};
+use super::object::list;
+use crate::args::{ContainerArg, NAMING, ObjectArg, SnapshotArg};
 use crate::output::{Answer, Bar};
 use crate::shapes;
 use clap::{Args, Subcommand};
@@ -15,12 +16,15 @@ use std::path::{Path, PathBuf};
 /// Bytes that are copied at a time, approximately.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// Store files as Array objects, read them back, and show their sizes
+/// Store files as Array objects, read them back, list and remove them, and show their sizes
 #[derive(Subcommand)]
 pub(crate) enum ArrayCommand {
     Put(Put),
     Get(Get),
     Stat(Stat),
+    #[command(visible_alias = "ls")]
+    List(List),
+    Rm(Remove),
 }
 
 /// Store a file as an Array
@@ -79,12 +83,38 @@ pub(crate) struct Stat {
     snapshot: SnapshotArg,
 }
 
+/// List the Arrays of a container
+///
+/// An Array has a name in the listing if `esker array put` created it by name. `esker array stat` shows its size.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker array list tank/run1")]
+pub(crate) struct List {
+    #[command(flatten)]
+    container: ContainerArg,
+    #[command(flatten)]
+    snapshot: SnapshotArg,
+}
+
+/// Remove an Array
+#[derive(Args)]
+#[command(after_long_help = format!("Examples:
+  esker array rm tank/run1 field-1
+
+{NAMING}"))]
+pub(crate) struct Remove {
+    #[command(flatten)]
+    array: ObjectArg,
+}
+
 impl ArrayCommand {
     pub(crate) fn run(self, json: bool) -> Result<Answer> {
         match self {
             Self::Put(put) => put.run(),
             Self::Get(get) => get.run(json),
             Self::Stat(stat) => stat.run(),
+            Self::List(list) => list.run(),
+            Self::Rm(remove) => remove.run(),
         }
     }
 }
@@ -107,9 +137,12 @@ impl Put {
         let mut source = files::Source::open(&self.file)?;
         let (container, oid) = self.array.open(OpenMode::ReadWrite, ObjectType::Array)?;
         let (array, is_new) = self.open_or_create(&container, oid)?;
+        if is_new {
+            self.array.record(&container)?;
+        }
         let stored = store(&array, &mut source, is_new).map_err(|error| {
             // Half of a file must not read as a whole one.
-            let removed = is_new && array.destroy(Access::Latest).wait().is_ok();
+            let removed = is_new && self.array.remove(&container, &array).is_ok();
             if removed { error } else { self.incomplete(&error) }
         })?;
         let response = json!({"oid": oid.to_string(), "size_bytes": stored});
@@ -205,7 +238,7 @@ impl Get {
         let cells = array.size(access).wait()?;
         let mut sink = files::Sink::create(&self.output)?;
         let mut buffer = vec![0; piece_bytes(cell)];
-        let (bar, mut at) = (Bar::bytes("reading"), 0);
+        let (bar, mut at) = (sink.bar("reading"), 0);
         while at < cells {
             let piece = (buffer.len() as u64 / cell).min(cells - at);
             let piece_buffer = &mut buffer[..(piece * cell) as usize];
@@ -217,6 +250,31 @@ impl Get {
         }
         sink.finish()?;
         Ok(cells * cell)
+    }
+}
+
+impl List {
+    fn run(self) -> Result<Answer> {
+        let container = self.container.open(OpenMode::ReadOnly)?;
+        let access = self.snapshot.access(&container)?;
+        list(&container, access, |oid| oid.object_type().is_some_and(ObjectType::is_array))
+    }
+}
+
+impl ObjectArg {
+    /// Removes the Array and its name.
+    fn remove(&self, container: &Container, array: &Array) -> Result<()> {
+        array.destroy(Access::Latest).wait()?;
+        container.forget_name(&self.object).wait()
+    }
+}
+
+impl Remove {
+    fn run(self) -> Result<Answer> {
+        let (container, oid) = self.array.open(OpenMode::ReadWrite, ObjectType::Array)?;
+        let array = existing(&self.array, &container, oid, Access::Latest)?;
+        self.array.remove(&container, &array)?;
+        Ok(Answer::new(json!({"oid": oid.to_string()}), ""))
     }
 }
 

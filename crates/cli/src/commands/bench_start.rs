@@ -120,6 +120,7 @@ impl Start {
         let part = PartSpec {
             label,
             directory,
+            parents: true,
             nodes: 1,
             size_bytes: self.size.0,
             targets: 4,

@@ -6,20 +6,23 @@ use super::posix::Layout;
 use super::properties::{GetProp, SetProp};
 use super::snapshot::SnapshotCommand;
 use crate::args::{ContainerArg, PoolArg};
+use crate::confirm;
 use crate::output::{Answer, Table};
 use crate::shapes;
 use clap::{Args, Subcommand, ValueEnum};
 use dfs::Dfs;
-use esker::Wait;
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
+use esker::types::ops::Anchor;
 use esker::types::{Checksum, Error, ErrorKind, Result};
+use esker::{Access, Pool, Wait, is_name_catalog};
 use serde_json::json;
 
 /// Create, inspect, copy and destroy containers, and manage their snapshots and properties
 #[derive(Subcommand)]
 pub(crate) enum ContCommand {
     Create(Create),
+    #[command(visible_alias = "ls")]
     List(List),
     Query(Query),
     Destroy(Destroy),
@@ -99,13 +102,16 @@ pub(crate) struct Query {
 }
 
 /// Destroy a container and all its objects
+///
+/// On a terminal, the command asks before it destroys a container with objects, unless --force is given.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
-  esker cont destroy tank/run1")]
+  esker cont destroy tank/run1
+  esker cont destroy tank/run1 --force")]
 pub(crate) struct Destroy {
     #[command(flatten)]
     container: ContainerArg,
-    /// Destroy the container even if it is open
+    /// Destroy the container even if it is open, without a question
     #[arg(long, short)]
     force: bool,
 }
@@ -204,8 +210,20 @@ fn describe(info: &ContainerInfo, snapshots: usize) -> String {
 impl Destroy {
     fn run(self) -> Result<Answer> {
         let pool = self.container.pool.open_sound(OpenMode::ReadWrite)?;
+        if !self.force && confirm::is_possible() && self.has_objects(&pool)? {
+            let name = &self.container.container;
+            confirm::ask(&format!("container {name} has objects: destroy them all?"))?;
+        }
         pool.destroy_container(&self.container.container, self.force).wait()?;
         let name = self.container.container;
         Ok(Answer::new(json!({"container": name}), format!("destroyed container {name}")))
+    }
+
+    fn has_objects(&self, pool: &Pool) -> Result<bool> {
+        let container =
+            pool.open_container(&self.container.container, OpenMode::ReadOnly).wait()?;
+        let found = container.list_objects(&mut Anchor::Start, 2, Access::Latest).wait()?;
+        container.close().wait()?;
+        Ok(found.into_iter().any(|oid| !is_name_catalog(oid)))
     }
 }

@@ -1,7 +1,9 @@
 //! Reading and writing files, standard input and standard output.
+use crate::output::Bar;
 use esker::types::{Error, ErrorKind, Result};
+use esker_os::whole::WholeFile;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, StdoutLock, Write};
 use std::path::Path;
 
 /// The value that an argument gives: text, `@FILE`, `@@text`, or `-` for standard input.
@@ -73,38 +75,94 @@ impl Read for Source {
     }
 }
 
-/// A file or standard output, with its name for messages.
-pub(super) struct Sink {
+/// A file or standard output, with its name for messages. A file has its name only once it is finished.
+pub(crate) struct Sink {
     name: String,
-    inner: Box<dyn Write>,
+    inner: Inner,
+}
+
+enum Inner {
+    Standard(StdoutLock<'static>),
+    File(WholeFile),
 }
 
 impl Sink {
-    /// Creates or truncates a file to write; `-` is standard output.
-    pub(super) fn create(path: &Path) -> Result<Self> {
+    /// Creates or replaces a file to write; `-` is standard output.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
             let name = "standard output".to_owned();
-            return Ok(Self { name, inner: Box::new(std::io::stdout().lock()) });
+            return Ok(Self { name, inner: Inner::Standard(std::io::stdout().lock()) });
         }
-        let name = path.display().to_string();
-        let file = File::create(path);
-        let file = file.map_err(|error| Error::io(format!("creating {name}"), &error))?;
-        Ok(Self { name, inner: Box::new(file) })
+        let inner = Inner::File(WholeFile::create(path)?);
+        Ok(Self { name: path.display().to_string(), inner })
     }
 
-    /// Writes all of `bytes`.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.inner.write_all(bytes).map_err(|error| self.failed(&error))
+    /// Refuses a terminal: what will be written is no text.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if it is one.
+    pub(crate) fn refuse_terminal(&self) -> Result<()> {
+        if self.is_terminal() { Err(binary()) } else { Ok(()) }
     }
 
-    /// Flushes what is buffered.
-    pub(super) fn finish(mut self) -> Result<()> {
-        self.inner.flush().map_err(|error| self.failed(&error))
+    /// A bar over the bytes that are written, hidden if they go to a terminal themselves.
+    pub(crate) fn bar(&self, what: &'static str) -> Bar {
+        if self.is_terminal() { Bar::hidden() } else { Bar::bytes(what) }
+    }
+
+    fn is_terminal(&self) -> bool {
+        matches!(&self.inner, Inner::Standard(out) if out.is_terminal())
+    }
+
+    /// Writes all of `bytes`. On a terminal, they must be text.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.is_terminal() && is_binary(bytes) {
+            return Err(binary());
+        }
+        self.write_all(bytes).map_err(|error| self.failed(&error))
+    }
+
+    /// Flushes what is buffered, and gives a file its name.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        self.flush().map_err(|error| self.failed(&error))?;
+        match self.inner {
+            Inner::Standard(_) => Ok(()),
+            Inner::File(file) => file.finish(),
+        }
     }
 
     fn failed(&self, error: &std::io::Error) -> Error {
         Error::io(format!("writing {}", self.name), error)
     }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match &mut self.inner {
+            Inner::Standard(out) => out.write(bytes),
+            Inner::File(file) => Write::write(file, bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match &mut self.inner {
+            Inner::Standard(out) => out.flush(),
+            Inner::File(file) => file.flush(),
+        }
+    }
+}
+
+/// True for bytes that are no text: a zero among them, or not UTF-8. The last character may be cut off.
+pub(super) fn is_binary(bytes: &[u8]) -> bool {
+    let wrong = std::str::from_utf8(bytes).err();
+    bytes.contains(&0) || wrong.is_some_and(|error| error.error_len().is_some())
+}
+
+/// The error for binary data on a terminal.
+#[cold]
+pub(super) fn binary() -> Error {
+    let message = "this is binary data, which a terminal cannot show: name a file with -o, or redirect the output";
+    Error::new(ErrorKind::Invalid, message)
 }
 
 #[cfg(test)]
@@ -117,6 +175,16 @@ mod tests {
         assert_eq!(value("@@at").unwrap(), b"@at");
         assert_eq!(value("").unwrap(), b"");
         assert!(value("@/no/such/file").unwrap_err().message().contains("/no/such/file"));
+    }
+
+    #[test]
+    fn binary_data_is_told_from_text() {
+        for text in [&b""[..], b"a\tb\n", "\u{e4}\u{1f600}".as_bytes(), &"\u{e4}".as_bytes()[..1]] {
+            assert!(!is_binary(text), "{text:?}");
+        }
+        for binary in [&b"GRIB\0\0"[..], b"\x93NUMPY", b"a\xffb"] {
+            assert!(is_binary(binary), "{binary:?}");
+        }
     }
 
     #[test]

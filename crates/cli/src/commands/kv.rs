@@ -19,6 +19,7 @@ const KEYS_PER_CALL: usize = 4096;
 pub(crate) enum KvCommand {
     Put(Put),
     Get(Get),
+    #[command(visible_alias = "ls")]
     List(List),
     Rm(Remove),
 }
@@ -52,7 +53,7 @@ pub(crate) struct Put {
 
 /// Print the value of a key
 ///
-/// The bytes are printed as they are; a newline follows on a terminal.
+/// The bytes are printed as they are. On a terminal, a newline follows, and a value that is not text is refused.
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker kv get tank/run1 index t2m
@@ -70,6 +71,8 @@ pub(crate) struct Get {
 }
 
 /// List the keys of a Key-Value
+///
+/// `esker object list` lists the Key-Values of a container.
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker kv list tank/run1 index
@@ -101,10 +104,10 @@ pub(crate) struct Remove {
 }
 
 impl KvCommand {
-    pub(crate) fn run(self) -> Result<Answer> {
+    pub(crate) fn run(self, json: bool) -> Result<Answer> {
         match self {
             Self::Put(put) => put.run(),
-            Self::Get(get) => get.run(),
+            Self::Get(get) => get.run(json),
             Self::List(list) => list.run(),
             Self::Rm(remove) => remove.run(),
         }
@@ -120,7 +123,8 @@ fn open(kv: &ObjectArg) -> Result<(Container, Kv)> {
 impl Put {
     fn run(self) -> Result<Answer> {
         let value = files::value(&self.value)?;
-        let (_, kv) = open(&self.kv)?;
+        let (container, kv) = open(&self.kv)?;
+        let is_new = is_empty(&kv, Access::Latest);
         let cond = match (self.insert, self.update) {
             (true, _) => Kv::INSERT,
             (_, true) => Kv::UPDATE,
@@ -129,6 +133,9 @@ impl Put {
         let key = self.key.as_bytes();
         let put = kv.put(key, &value, cond, Access::Latest).wait();
         put.map_err(|error| explain(error, &self.key, &self.kv, &kv, Access::Latest))?;
+        if is_new {
+            self.kv.record(&container)?;
+        }
         let response =
             json!({"oid": kv.oid().to_string(), "key": self.key, "size_bytes": value.len()});
         Ok(Answer::new(response, ""))
@@ -158,7 +165,7 @@ fn is_empty(kv: &Kv, access: Access<'_>) -> bool {
 }
 
 impl Get {
-    fn run(self) -> Result<Answer> {
+    fn run(self, json: bool) -> Result<Answer> {
         let (container, oid, access) = self.kv.open_at(&self.snapshot, ObjectType::KvHashed)?;
         let kv = container.kv(oid)?;
         let value = kv.get(self.key.as_bytes(), access).wait()?;
@@ -170,7 +177,10 @@ impl Get {
             "size_bytes": value.len(),
             "value": shapes::bytes(&value),
         });
-        if std::io::stdout().is_terminal() {
+        if !json && std::io::stdout().is_terminal() {
+            if files::is_binary(&value) {
+                return Err(files::binary());
+            }
             value.push(b'\n');
         }
         Ok(Answer::bytes(response, value))
@@ -188,6 +198,9 @@ impl List {
             keys.extend(batch.iter().map(shapes::bytes));
             lines.extend(batch.iter().map(shapes::readable));
         }
+        if keys.is_empty() {
+            return Err(self.kv.missing("Key-Value"));
+        }
         let response = json!({"oid": kv.oid().to_string(), "keys": keys});
         Ok(Answer::new(response, lines.join("\n")))
     }
@@ -195,13 +208,17 @@ impl List {
 
 impl Remove {
     fn run(self) -> Result<Answer> {
-        let (_, kv) = open(&self.kv)?;
+        let (container, kv) = open(&self.kv)?;
         match &self.key {
             Some(key) => {
                 let removed = kv.remove(key.as_bytes(), Kv::REMOVE, Access::Latest).wait();
                 removed.map_err(|error| explain(error, key, &self.kv, &kv, Access::Latest))?;
             }
+            None if is_empty(&kv, Access::Latest) => return Err(self.kv.missing("Key-Value")),
             None => kv.destroy(Access::Latest).wait()?,
+        }
+        if is_empty(&kv, Access::Latest) {
+            container.forget_name(&self.kv.object).wait()?;
         }
         Ok(Answer::new(json!({"oid": kv.oid().to_string(), "key": self.key}), ""))
     }

@@ -17,6 +17,7 @@ mod object;
 mod paper;
 mod pool;
 mod pool_check;
+mod pool_destroy;
 mod pool_nodes;
 mod pool_over_nodes;
 mod pool_parts;
@@ -82,7 +83,7 @@ impl Command {
         match self {
             Self::Pool(group) => group.command.run(),
             Self::Cont(group) => group.command.run(),
-            Self::Kv(group) => group.command.run(),
+            Self::Kv(group) => group.command.run(json),
             Self::Array(group) => group.command.run(json),
             Self::Fs(group) => group.command.run(json),
             Self::Fields(group) => group.command.run(json),

@@ -1,7 +1,7 @@
 //! `esker mount` and `esker umount`: file systems in the kernel.
 use crate::args::JsonFlag;
 use crate::open;
-use crate::output::Answer;
+use crate::output::{Answer, say};
 use clap::{Args, ValueEnum};
 use dfs::{Dfs, MountOptions};
 use esker::types::info::OpenMode;
@@ -117,7 +117,7 @@ impl MountCommand {
             (false, true) => {
                 let mounted = format!("{} is mounted on {}", self.source, self.dir.display());
                 self.serve(|| {
-                    eprintln!("esker: {mounted}");
+                    say(&mounted);
                     Ok(())
                 })
             }

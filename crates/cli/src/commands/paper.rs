@@ -4,7 +4,7 @@ use crate::output::{Answer, with_spinner};
 use clap::Args;
 use esker::types::Result;
 use esker_bench::paper::PaperPlan;
-use esker_bench::whole;
+use esker_os::whole;
 use esker_plots::paper::{PaperStep, page};
 use esker_plots::results::Results;
 use serde_json::json;

@@ -1,19 +1,19 @@
 //! `esker pool`: pools of this machine, over nodes, of plain files and on Ceph.
 use super::attributes::AttributeCommand;
 use super::pool_check::{Check, Scrub};
+use super::pool_destroy::Destroy;
 use super::pool_nodes::OverNodes;
-use super::pool_over_nodes::{self, Asked};
+use super::pool_over_nodes::Asked;
 use super::pool_parts;
 use super::pool_salvage::Salvage;
 use crate::args::PoolArg;
-use crate::nodes::{NodesPool, PartSpec};
+use crate::nodes::{NodesPool, PartSpec, refuse_missing_parent};
 use crate::output::{Answer, Bar, Table};
 use crate::shapes;
 use clap::{Args, Subcommand, ValueEnum};
-use esker::names::Named;
 use esker::types::info::{Durability, Medium, OpenMode, PoolInfo, Space};
 use esker::types::{Error, ErrorKind, Result, Uuid};
-use esker::{DaosUrl, Pool, PosixPool, PosixUrl, Rados, RadosUrl, Wait, check_label, names};
+use esker::{DaosUrl, Pool, PosixPool, PosixUrl, Rados, RadosUrl, Wait, check_pool_label, names};
 use esker_bench::units::Bytes;
 use esker_store::{HugePages, PoolSpec, Superblock};
 use serde_json::json;
@@ -24,6 +24,7 @@ use std::sync::Arc;
 #[derive(Subcommand)]
 pub(crate) enum PoolCommand {
     Create(Box<Create>),
+    #[command(visible_alias = "ls")]
     List(List),
     Query(Query),
     Destroy(Destroy),
@@ -57,7 +58,7 @@ pub(crate) enum PoolCommand {
   esker pool create posix:/lustre/project/fields
   esker pool create rados:data?namespace=project")]
 pub(crate) struct Create {
-    /// Label of the pool: 1 to 127 letters, digits and ":._-". A posix: or rados: URL creates another kind
+    /// Label of the pool: 1 to 127 letters, digits and "._-". A posix: or rados: URL creates another kind
     #[arg(value_name = "NAME", required_unless_present = "label")]
     name: Option<String>,
     /// The label, as an option
@@ -105,9 +106,13 @@ pub(crate) struct Create {
 /// Where a pool of this machine is created.
 #[derive(Args)]
 pub(super) struct PoolDirectory {
-    /// Directory for the new pool [default: the first in ESKER_POOLS, or the user's data directory]
+    /// Directory for the new pool; it is made if only its last component is missing, see --parents
+    /// [default: the first in ESKER_POOLS, or the user's data directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Make all missing directories above the new pool
+    #[arg(long)]
+    parents: bool,
 }
 
 /// What an acknowledged update survives: `--durability`.
@@ -144,23 +149,6 @@ pub(crate) struct List {
 pub(crate) struct Query {
     #[command(flatten)]
     pool: PoolArg,
-}
-
-/// Destroy a pool and everything in it
-///
-/// A pool of this machine that a process uses is kept, unless --force is given; so is a pool over nodes that is in use,
-/// or of which a node does not answer. A posix: pool is destroyed even if it is in use, because its users cannot be
-/// seen.
-#[derive(Args)]
-#[command(after_long_help = "Examples:
-  esker pool destroy tank
-  esker pool destroy esker:/dev/shm/fast --force")]
-pub(crate) struct Destroy {
-    #[command(flatten)]
-    pool: PoolArg,
-    /// Destroy the pool even if processes use it or nodes do not answer
-    #[arg(long, short)]
-    force: bool,
 }
 
 /// Compact the data of a pool until no more space can be freed
@@ -205,7 +193,7 @@ impl Create {
         if let Some(url) = RadosUrl::parse(self.label())? {
             return self.create_rados(&url);
         }
-        check_name(self.label())?;
+        check_pool_label(self.label())?;
         if self.nodes.is_wanted() {
             let part = self.part()?;
             return self.nodes.create(part);
@@ -240,6 +228,9 @@ impl Create {
             let message = "a posix: pool reserves no space and takes no option but --fsync: leave out the others";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
+        url.path
+            .parent()
+            .map_or(Ok(()), |dir| refuse_missing_parent(dir, self.directory.parents))?;
         let fsync = self.fsync || url.fsync == Some(true);
         let pool = create_in(&url.path, || PosixPool::create(&url.path, fsync))?;
         let path = url.path.canonicalize().unwrap_or_else(|_| url.path.clone());
@@ -253,7 +244,7 @@ impl Create {
 
     /// Creates a pool in a pool of Ceph, which must exist.
     fn create_rados(&self, url: &RadosUrl) -> Result<Answer> {
-        if self.reserves() || self.fsync {
+        if self.reserves() || self.fsync || self.directory.parents {
             let message = "a rados: pool takes no option: Ceph determines its size and durability";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
@@ -285,10 +276,10 @@ impl Create {
             let message = "a pool over nodes is for its owner only: leave out --group";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
-        check_label(&spec.label)?;
         Ok(PartSpec {
             label: spec.label,
             directory: self.directory.absolute()?,
+            parents: self.directory.parents || self.directory.dir.is_none(),
             nodes: 1,
             size_bytes: spec.size_bytes,
             targets: spec.targets.unwrap_or(TARGETS),
@@ -336,24 +327,6 @@ impl Create {
     }
 }
 
-/// Refuses labels that would be taken for URLs: the pool could not be opened by them.
-fn check_name(label: &str) -> Result<()> {
-    let Some((scheme, rest)) = label.split_once(':') else { return Ok(()) };
-    let message = match scheme {
-        "memory" => "a process makes a memory: pool when it opens it: choose a label without a colon for a pool that \
-                     processes share"
-            .to_owned(),
-        "esker" | "nodes" => {
-            format!("{label:?} is a URL: give the label of the pool, and its directory with --dir")
-        }
-        _ => format!(
-            "{label:?} begins with {scheme:?}:, as URLs do: choose a label without a colon, such as {:?}",
-            format!("{scheme}-{rest}")
-        ),
-    };
-    Err(Error::new(ErrorKind::Invalid, message))
-}
-
 /// Targets of each node of a pool over nodes, unless told otherwise: nodes may differ in their cores.
 const TARGETS: u32 = 4;
 
@@ -376,6 +349,7 @@ impl PoolDirectory {
     /// Creates a pool, with a progress bar; returns its path as well.
     pub(super) fn create(&self, spec: &PoolSpec) -> Result<(PathBuf, Superblock)> {
         let directory = self.dir.clone().map_or_else(names::new_pool_directory, Ok)?;
+        self.dir.as_deref().map_or(Ok(()), |dir| refuse_missing_parent(dir, self.parents))?;
         let path = directory.join(&spec.label);
         let bar = Bar::bytes("reserving");
         let made = create_in(&path, || {
@@ -510,25 +484,6 @@ fn table(targets: &[Space]) -> String {
         table.row(std::iter::once(number.to_string()).chain(sizes));
     }
     format!("\n{}", table.text())
-}
-
-impl Destroy {
-    fn run(self) -> Result<Answer> {
-        if let Some(pool) = NodesPool::find(&self.pool.pool)? {
-            return pool_over_nodes::destroy(pool, self.force);
-        }
-        let url = match names::resolve(&self.pool.pool)? {
-            Named::Posix(url) => {
-                PosixPool::destroy(&url.path)?;
-                format!("posix:{}", url.path.display())
-            }
-            Named::Native(path) | Named::Nodes(path) => {
-                esker_store::Pool::destroy(&path, self.force)?;
-                format!("esker:{}", path.display())
-            }
-        };
-        Ok(Answer::new(json!({"url": url}), format!("destroyed pool {url}")))
-    }
 }
 
 impl Compact {

@@ -1,4 +1,5 @@
 //! `esker pool list`, `query` and `destroy` of pools over nodes.
+use super::pool_destroy::Guard;
 use crate::nodes::{NodesPool, launcher_log, talk};
 use crate::output::{Answer, Table};
 use crate::shapes;
@@ -187,9 +188,9 @@ fn node_response((number, node, answer): (usize, &Node, &Result<PoolInfo>)) -> V
     response
 }
 
-/// Destroys a pool over nodes. Unless forced, all of its nodes must answer, so that nothing is left of it, and nobody may
-/// use it.
-pub(super) fn destroy(pool: NodesPool, force: bool) -> Result<Answer> {
+/// Destroys a pool over nodes. Unless forced, all of its nodes must answer, so that nothing is left of it, nobody may
+/// use it, and `guard` decides about its containers.
+pub(super) fn destroy(pool: NodesPool, force: bool, guard: &Guard<'_>) -> Result<Answer> {
     let asked = Asked::ask(pool)?;
     if let Some(trouble) = asked.trouble().filter(|_| !force) {
         let message = format!(
@@ -201,6 +202,7 @@ pub(super) fn destroy(pool: NodesPool, force: bool) -> Result<Answer> {
     let pool = asked.pool;
     if !force {
         refuse_used(&pool, "end them, or use --force")?;
+        guard.check(|| talk(pool.map.containers())?)?;
     }
     let destroyed = talk(pool.map.shut_down(true))?;
     remove_map(&pool)?;

@@ -25,7 +25,7 @@ verified. Snapshots are not copied. A container whose label is lost gets the lab
 All losses are listed, and the exit status is 1 if there are any. The other records of an array survive; lost records \
 read as if they had never been written. In a file system, `esker fs check` finds the files whose names are lost.
 
-A salvage that is killed leaves NEW behind, with containers that have no label yet. Run `esker pool destroy NEW` and \
+A salvage that is killed leaves NEW behind, with containers that have no label yet. Run `esker pool destroy --recursive NEW` and \
 start again.
 
 Examples:
@@ -102,7 +102,7 @@ fn hint(new: &str, error: Error) -> Error {
 
 fn unfinished(new: &str, error: &Error, left: &Error) -> Error {
     let text = format!(
-        "{}; the incomplete pool {new} could not be removed ({}): run `esker pool destroy {new}`",
+        "{}; the incomplete pool {new} could not be removed ({}): run `esker pool destroy --recursive {new}`",
         error.message(),
         left.message()
     );

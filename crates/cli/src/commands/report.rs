@@ -3,7 +3,7 @@ use crate::output::Answer;
 use crate::shapes::count;
 use clap::Args;
 use esker::types::{Error, Result};
-use esker_bench::whole;
+use esker_os::whole;
 use esker_plots::Figure;
 use esker_plots::page::Page;
 use esker_plots::results::Results;

@@ -12,6 +12,7 @@ use serde_json::json;
 #[derive(Subcommand)]
 pub(crate) enum SnapshotCommand {
     Create(Create),
+    #[command(visible_alias = "ls")]
     List(List),
     Destroy(Destroy),
 }

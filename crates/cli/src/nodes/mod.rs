@@ -12,5 +12,5 @@ pub(crate) use contact::{Left, NodesPool, talk};
 pub(crate) use hosts::{of_job, parse_list, read_file};
 pub(crate) use launch::{FANOUT, Launch, Launcher, launcher_log};
 pub(crate) use model::{Outcome, Steps};
-pub(crate) use order::{EngineSpec, PartSpec};
+pub(crate) use order::{EngineSpec, PartSpec, refuse_missing_parent};
 pub(crate) use starter::run as start_nodes;

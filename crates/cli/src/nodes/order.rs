@@ -4,10 +4,10 @@ use esker::types::{Error, ErrorKind, Result, Uuid};
 use esker_nodes::Map;
 use esker_store::PoolSpec;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Version of these messages.
-pub(crate) const ORDER_VERSION: u32 = 1;
+pub(crate) const ORDER_VERSION: u32 = 2;
 
 /// A node that is to be started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,8 @@ pub(crate) struct PartSpec {
     pub(crate) label: String,
     /// Directory for the part on each node.
     pub(crate) directory: PathBuf,
+    /// Make all missing directories above the part.
+    pub(crate) parents: bool,
     pub(crate) nodes: u32,
     pub(crate) size_bytes: u64,
     pub(crate) targets: u32,
@@ -55,6 +57,25 @@ pub(crate) struct PartSpec {
     pub(crate) index_percent: Option<u32>,
     pub(crate) segment_bytes: Option<u64>,
     pub(crate) huge_pages: bool,
+}
+
+/// Refuses a directory of pools whose own parent is missing, unless `parents` is set: it may be mistyped.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] naming the directory that is missing.
+pub(crate) fn refuse_missing_parent(directory: &Path, parents: bool) -> Result<()> {
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match parent.filter(|parent| !parents && !parent.exists()) {
+        None => Ok(()),
+        Some(missing) => {
+            let message = format!(
+                "there is no directory {}: correct {}, or give --parents to make both",
+                missing.display(),
+                directory.display()
+            );
+            Err(Error::new(ErrorKind::NotFound, message))
+        }
+    }
 }
 
 impl PartSpec {

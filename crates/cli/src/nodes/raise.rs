@@ -1,5 +1,5 @@
 //! One node: creates its part and starts the engine that serves it.
-use super::order::{Order, Place};
+use super::order::{Order, Place, refuse_missing_parent};
 use crate::engine::{Address, Ready, log_beside};
 use esker::types::{Error, ErrorKind, Result};
 use esker_nodes::Map;
@@ -23,6 +23,7 @@ impl Raised {
         let (spec, number) = (&order.part, place.number);
         let part = spec.part(number);
         let log = log_beside(&part);
+        refuse_missing_parent(&spec.directory, spec.parents)?;
         refuse_existing(&part)?;
         esker_store::Pool::create(&spec.directory, &spec.spec(number), &mut |_, _| ())?;
         let started = start(order, place, &log, detach);

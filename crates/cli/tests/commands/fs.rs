@@ -336,12 +336,68 @@ fn an_export_that_is_killed_goes_on() {
     std::fs::write(from.join("large"), support::noise(60 << 20)).unwrap();
     site.ok(&["fs", "import", from.to_str().unwrap(), "tank/home:/x"]);
     let export = ["fs", "export", "tank/home:/x", to.to_str().unwrap()];
-    for megabytes in [0, 1, 15, 40] {
+    for delay_ms in [5, 20, 40, 60] {
         let mut process = site.command(&export).spawn().unwrap();
-        support::kill_at(&mut process, &to, megabytes << 20);
+        esker_testing::pause(delay_ms * 1000);
+        process.kill().unwrap();
+        process.wait().unwrap();
+        // A file has its name only once it is complete.
+        if let Ok(large) = std::fs::read(to.join("large")) {
+            assert!(large == support::noise(60 << 20), "{} bytes", large.len());
+        }
     }
     site.ok(&export);
     same_trees(&from, &to);
+}
+
+/// An existing file stays as it is until its replacement is complete; its mode, its owner and its other names stay.
+#[test]
+fn a_file_that_is_replaced_by_a_command_is_never_half() {
+    let site = Site::in_memory();
+    site.create_pool();
+    site.ok(&["cont", "create", "tank", "run1"]);
+    let (out, bytes) = (site.file("out", b"old"), support::noise(100_000));
+    std::fs::set_permissions(&out, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let file = site.file("input", &bytes);
+    site.ok(&["array", "put", "tank", "run1", "field", &file]);
+    site.ok(&["array", "get", "tank", "run1", "field", "-o", &out]);
+    assert!(std::fs::read(&out).unwrap() == bytes && mode(Path::new(&out)) == 0o640);
+    // The chunk is damaged, so that the command fails in the middle.
+    for target in ["target-0", "target-1"] {
+        let data = site.dir.join("tank").join(target).join("data");
+        let mut content = std::fs::read(&data).unwrap();
+        let places = content.windows(64).position(|found| found == &bytes[50_000..50_064]);
+        if let Some(at) = places {
+            content[at] ^= 1;
+            std::fs::write(&data, content).unwrap();
+        }
+    }
+    assert_eq!(site.fails(&["array", "get", "tank", "run1", "field", "-o", &out]).0, "checksum");
+    assert!(std::fs::read(&out).unwrap() == bytes);
+    let new = site.dir.join("new").display().to_string();
+    assert_eq!(site.fails(&["array", "get", "tank", "run1", "field", "-o", &new]).0, "checksum");
+    assert!(!Path::new(&new).exists());
+    assert_eq!(support::left(&site, &["tank", "out", "input"]).len(), 0);
+}
+
+/// Nobody reads what a command says: it goes on nevertheless.
+#[test]
+fn a_copy_goes_on_if_standard_error_is_closed() {
+    let site = site();
+    let from = site.dir.join("from");
+    std::fs::create_dir(&from).unwrap();
+    for number in 0..200 {
+        let pipe = from.join(format!("pipe {number}"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+        std::fs::write(from.join(format!("{number}")), "x").unwrap();
+    }
+    let program = site.command(&["fs", "import", from.to_str().unwrap(), "tank/home:/x"]);
+    let script = "\"$@\" 2>&1 | true; echo ${PIPESTATUS[0]}";
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", script, "bash"]).arg(program.get_program()).args(program.get_args());
+    let done = shell.env("ESKER_POOLS", &site.dir).output().unwrap();
+    assert_eq!(String::from_utf8(done.stdout).unwrap().trim(), "1", "not the status of a panic");
+    assert_eq!(site.ok(&["fs", "ls", "tank/home:/x"]).lines().count(), 200);
 }
 
 #[test]

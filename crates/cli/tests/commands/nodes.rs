@@ -161,7 +161,8 @@ fn a_pool_over_nodes_is_made_asked_and_removed() {
     let open = user.open_container("run1", OpenMode::ReadWrite).wait().unwrap();
     assert_eq!(site.fails(&["pool", "destroy", "tank"]).0, "busy");
     drop((open, user));
-    assert_eq!(site.json(&["pool", "destroy", "tank"])["url"], json!(url));
+    assert_eq!(site.fails(&["pool", "destroy", "tank"]).0, "not_empty");
+    assert_eq!(site.json(&["pool", "destroy", "tank", "--recursive"])["url"], json!(url));
     wait_for("the engines end", || nodes.engines().is_empty());
     assert_eq!(nodes.left(), [""; 0]);
 }
@@ -226,7 +227,7 @@ fn clients_reach_engines_over_the_fabric() {
     }
     let (listed, said) = by("no-such-provider", site, &["cont", "list", "tank"]);
     assert!(!listed && said.contains("FI_PROVIDER") && said.contains("node localhost"), "{said}");
-    site.ok(&["pool", "destroy", "tank"]);
+    site.ok(&["pool", "destroy", "tank", "--recursive"]);
     wait_for("the engines end", || nodes.engines().is_empty());
 }
 
@@ -358,6 +359,11 @@ fn an_engine_takes_its_secret_from_standard_input() {
 #[test]
 fn a_pool_that_cannot_be_made_leaves_nothing() {
     let nodes = Nodes::new();
+    let below = nodes.site.dir.join("a/b").display().to_string();
+    let local = ["--launcher", "local", "--nodes", "2", "--dir", &below];
+    let (_, message) = trouble(&nodes.site, &create(&local));
+    assert!(message.contains("--parents"), "{message}");
+    assert_eq!(nodes.left(), [""; 0]);
     let taken = nodes.site.dir.join("tank.1");
     std::fs::create_dir(&taken).unwrap();
     let (_, message) = trouble(&nodes.site, &create(&["--launcher", "local", "--nodes", "3"]));

@@ -53,7 +53,9 @@ fn conditions_and_missing_keys_fail() {
     assert_eq!(site.fails(&["kv", "rm", "tank", "run1", "index", "key"]).0, "not_found");
     site.ok(&put);
     site.ok(&["kv", "rm", "tank", "run1", "index", "--all"]);
-    assert_eq!(site.ok(&["kv", "list", "tank", "run1", "index"]), "");
+    let list = ["kv", "list", "tank", "run1", "index"];
+    assert_eq!(site.fails(&list), ("not_found".to_owned(), -1005));
+    assert_eq!(site.fails(&["kv", "rm", "tank", "run1", "index", "--all"]).0, "not_found");
 }
 
 #[test]
@@ -124,6 +126,25 @@ fn a_file_that_does_not_fit_leaves_no_half_of_it() {
     assert!(said.contains("\"a\" is incomplete"), "{said}");
 }
 
+/// Bytes that are no text go to files and pipes, not to terminals.
+#[test]
+fn binary_data_is_not_written_to_a_terminal() {
+    let site = Site::with_container();
+    let (text, binary) =
+        (site.file("text", "gr\u{fc}n\n".as_bytes()), site.file("binary", &[0; 100]));
+    for (name, file) in [("text", &text), ("binary", &binary)] {
+        site.ok(&["array", "put", "tank", "run1", name, file]);
+        site.ok(&["kv", "put", "tank", "run1", "values", name, &format!("@{file}")]);
+    }
+    for get in [&["array", "get", "tank", "run1"][..], &["kv", "get", "tank", "run1", "values"]] {
+        let (done, said) = site.on_terminal(&[get, &["text"]].concat(), "");
+        assert!(done && said.starts_with("gr\u{fc}n"), "{get:?}: {said}");
+        let (done, said) = site.on_terminal(&[get, &["binary"]].concat(), "");
+        assert!(!done && said.contains("binary data") && !said.contains('\0'), "{get:?}: {said}");
+    }
+    assert_eq!(site.run(&["array", "get", "tank", "run1", "binary"]).stdout, [0; 100]);
+}
+
 #[test]
 fn an_array_says_what_it_is() {
     let site = Site::with_container();
@@ -171,5 +192,95 @@ fn objects_are_listed_and_shown() {
     let shown = site.json(&["object", "query", "tank", "run1", kv.as_str().unwrap()]);
     assert_eq!((&shown["oid"], &shown["dkeys"]), (&kv, &json!(1)));
     assert_eq!(site.fails(&["object", "query", "tank", "run1", "1.2"]).0, "not_found");
-    assert_eq!(site.fails(&["object", "query", "tank", "run1", "index"]).0, "invalid");
+    assert_eq!(site.json(&["object", "query", "tank", "run1", "index"])["oid"], kv);
+    assert_eq!(site.fails(&["object", "query", "tank", "run1", "none"]).0, "not_found");
+}
+
+/// Names as a listing shows them, sorted.
+fn names(site: &Site, command: &[&str]) -> Vec<Option<String>> {
+    let listed = site.json(command);
+    let names = listed.as_array().unwrap().iter().map(|object| object["name"].as_str());
+    let mut names: Vec<_> = names.map(|name| name.map(str::to_owned)).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn objects_are_listed_and_removed_by_name() {
+    let site = Site::with_container();
+    let file = site.file("input", b"x");
+    let some = |name: &str| Some(name.to_owned());
+    for name in ["field-1", "field-2", "both", "0.7"] {
+        site.ok(&["array", "put", "tank", "run1", name, &file]);
+        site.ok(&["array", "put", "tank", "run1", name, &file]);
+    }
+    site.ok(&["kv", "put", "tank", "run1", "both", "key", "value", "--class", "S1"]);
+    let arrays = ["array", "ls", "tank", "run1"];
+    assert_eq!(names(&site, &arrays), [None, some("both"), some("field-1"), some("field-2")]);
+    assert_eq!(names(&site, &["object", "ls", "tank", "run1"]).len(), 5);
+    assert!(site.ok(&arrays).contains("field-2"));
+
+    site.ok(&["array", "rm", "tank", "run1", "field-1"]);
+    let rm = ["array", "rm", "tank", "run1", "field-1"];
+    assert_eq!(site.fails(&rm), ("not_found".to_owned(), -1005));
+    let message = site.message(&["object", "rm", "tank", "run1", "both"]);
+    assert!(message.contains("several objects") && message.contains("IDs"), "{message}");
+    site.ok(&["array", "rm", "tank", "run1", "both"]);
+    let objects = ["object", "list", "tank", "run1"];
+    assert_eq!(names(&site, &objects), [None, some("both"), some("field-2")]);
+    site.ok(&["object", "rm", "tank", "run1", "both"]);
+    site.ok(&["object", "rm", "tank", "run1", "0.7"]);
+    assert_eq!(names(&site, &objects), [some("field-2")]);
+    site.ok(&["array", "put", "tank", "run1", "field-1", &file]);
+    assert_eq!(names(&site, &objects), [some("field-1"), some("field-2")]);
+    site.ok(&["kv", "put", "tank", "run1", "index", "key", "value"]);
+    site.ok(&["kv", "rm", "tank", "run1", "index", "key"]);
+    assert_eq!(names(&site, &objects), [some("field-1"), some("field-2")]);
+}
+
+/// A copy has the names, and so has a snapshot, also of what was removed since.
+#[test]
+fn names_of_objects_are_copied_and_kept_in_snapshots() {
+    let site = Site::with_container();
+    let file = site.file("input", b"x");
+    site.ok(&["array", "put", "tank", "run1", "field", &file]);
+    site.ok(&["cont", "snapshot", "create", "tank", "run1", "before"]);
+    let files = format!("posix:{}/files", site.dir.display());
+    site.ok(&["pool", "create", &files]);
+    site.ok(&["cont", "copy", "tank/run1", &format!("{files}/run1")]);
+    site.ok(&["array", "rm", "tank", "run1", "field"]);
+    let field = [Some("field".to_owned())];
+    assert_eq!(names(&site, &["array", "list", &files, "run1"]), field);
+    assert_eq!(names(&site, &["array", "ls", "tank", "run1", "--snapshot", "before"]), field);
+    assert!(names(&site, &["object", "list", "tank", "run1"]).is_empty());
+    site.ok(&["array", "put", &files, "run1", "other", &file]);
+    assert_eq!(names(&site, &["array", "list", &files, "run1"]).len(), 2);
+}
+
+/// Containers of files have names of their own.
+#[test]
+fn no_names_are_recorded_in_containers_of_files() {
+    let site = Site::with_container();
+    site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
+    let before = names(&site, &["object", "list", "tank", "home"]).len();
+    site.ok(&["kv", "put", "tank", "home", "index", "key", "value"]);
+    let after = names(&site, &["object", "list", "tank", "home"]);
+    assert_eq!((after.len(), after.iter().flatten().count()), (before + 1, 0));
+    let others = site.json(&["fs", "check", "tank/home"])["leftovers"]["others"].clone();
+    assert_eq!(others, json!(1));
+}
+
+#[test]
+fn empty_names_are_refused() {
+    let site = Site::with_container();
+    let file = site.file("input", b"x");
+    for command in [
+        &["kv", "put", "tank", "run1", "", "key", "value"][..],
+        &["kv", "list", "tank", "run1", ""],
+        &["array", "put", "tank", "run1", "", &file],
+        &["object", "rm", "tank", "run1", ""],
+    ] {
+        assert_eq!(site.fails(command).0, "invalid", "{command:?}");
+    }
+    assert_eq!(site.json(&["object", "list", "tank", "run1"]), json!([]));
 }

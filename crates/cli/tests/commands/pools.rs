@@ -42,6 +42,63 @@ fn a_pool_in_another_directory_is_found_by_its_url() {
     assert_eq!(site.fails(&["pool", "query", "tank"]), ("not_found".to_owned(), -1005));
 }
 
+/// A mistyped directory is not made: only its last component may be missing.
+#[test]
+fn directories_above_a_pool_are_made_with_parents_only() {
+    let site = Site::new();
+    let dir = site.dir.join("mnt/nvme-tpyo").display().to_string();
+    let create = ["pool", "create", "tank", "--size", "32M", "--dir", &dir];
+    let message = site.message(&create);
+    assert!(message.contains("mnt:") && message.contains("--parents"), "{message}");
+    assert!(left(&site, &[]).is_empty());
+    site.ok(&[&create[..], &["--parents"]].concat());
+    let (below, other) = (format!("{dir}/one"), format!("posix:{dir}/two/files"));
+    site.ok(&["pool", "create", "tank", "--size", "32M", "--dir", &below]);
+    site.ok(&["pool", "create", &other]);
+    let deep = format!("posix:{dir}/three/four/files");
+    assert_eq!(site.fails(&["pool", "create", &deep]).0, "not_found");
+    site.ok(&["pool", "create", &deep, "--parents"]);
+}
+
+#[test]
+fn a_pool_with_containers_is_destroyed_with_recursive_only() {
+    let site = Site::with_container();
+    let message = site.message(&["pool", "destroy", "tank"]);
+    assert!(message.contains("(run1)") && message.contains("--recursive"), "{message}");
+    for label in ["a", "b", "c"] {
+        site.ok(&["cont", "create", "tank", label]);
+    }
+    let message = site.message(&["pool", "destroy", "tank"]);
+    assert!(message.contains("4 containers") && message.contains(", ...)"), "{message}");
+    site.ok(&["pool", "query", "tank"]);
+    site.ok(&["pool", "destroy", "tank", "--recursive"]);
+    assert_eq!(site.json(&["pool", "list"]), json!([]));
+}
+
+#[test]
+fn a_terminal_is_asked_before_something_is_destroyed() {
+    let site = Site::with_container();
+    let cont = ["cont", "destroy", "tank", "run1"];
+    let pool = ["pool", "destroy", "tank"];
+    site.ok(&["kv", "put", "tank", "run1", "index", "key", "value"]);
+    for command in [&cont[..], &pool[..]] {
+        for typed in ["n\n", "\n", "\u{4}"] {
+            let (done, said) = site.on_terminal(command, typed);
+            assert!(!done && said.contains("run1") && said.contains("[y/N]"), "{typed:?}: {said}");
+            assert!(said.contains("nothing was destroyed"), "{said}");
+        }
+    }
+    assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "key"]), "value");
+    let (done, said) = site.on_terminal(&cont, "y\n");
+    assert!(done && said.contains("destroyed container run1"), "{said}");
+    site.ok(&["cont", "create", "tank", "run1"]);
+    let (done, said) = site.on_terminal(&cont, "");
+    assert!(done && !said.contains("[y/N]"), "an empty container: {said}");
+    site.ok(&["cont", "create", "tank", "run1"]);
+    let (done, said) = site.on_terminal(&[&pool[..], &["--recursive"]].concat(), "");
+    assert!(done && !said.contains("[y/N]"), "{said}");
+}
+
 #[test]
 fn options_of_a_pool_reach_it() {
     let site = Site::new();
@@ -124,11 +181,10 @@ fn a_name_that_exists_is_said_to_exist() {
     }
     let before = left(&site, &[]);
     let below = format!("{dir}/a/b/c");
-    assert_eq!(
-        site.fails(&["pool", "create", "new", "--size", "1K", "--dir", &below]).0,
-        "invalid"
-    );
-    assert_eq!(site.fails(&["pool", "create", &format!("posix:{below}/no label")]).0, "invalid");
+    let tiny = ["pool", "create", "new", "--size", "1K", "--dir", &below, "--parents"];
+    assert_eq!(site.fails(&tiny).0, "invalid");
+    let wrong = ["pool", "create", &format!("posix:{below}/no label"), "--parents"];
+    assert_eq!(site.fails(&wrong).0, "invalid");
     assert_eq!(left(&site, &[]), before);
 }
 
@@ -342,7 +398,7 @@ const CREATE: [&str; 7] = ["pool", "create", "tank", "--targets", "2", "--size",
 /// The pool is whole, and nothing else is left beside it once it was destroyed.
 fn is_whole_and_alone(site: &Site, step: u32) {
     assert!(site.ok(&["pool", "check", "tank"]).contains("0 problems"), "step {step}");
-    site.ok(&["pool", "destroy", "tank"]);
+    site.ok(&["pool", "destroy", "tank", "--recursive"]);
     let left: Vec<_> = site.dir.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.is_empty(), "step {step}: {left:?}");
 }
@@ -368,14 +424,15 @@ fn a_creation_killed_at_any_step_is_in_nobodys_way() {
 fn a_destruction_killed_at_any_step_leaves_a_whole_pool_or_none() {
     let site = Site::in_memory();
     let prepare = || drop(site.ok(&CREATE));
-    let steps = killed_at_each_step(&site, &["pool", "destroy", "tank"], prepare, |step| {
-        let whole = site.ok(&["pool", "list"]).contains("tank");
-        assert_eq!(whole, step == 1, "the first step takes the name away");
-        if !whole {
-            site.ok(&CREATE);
-        }
-        is_whole_and_alone(&site, step);
-    });
+    let steps =
+        killed_at_each_step(&site, &["pool", "destroy", "tank", "--recursive"], prepare, |step| {
+            let whole = site.ok(&["pool", "list"]).contains("tank");
+            assert_eq!(whole, step == 1, "the first step takes the name away");
+            if !whole {
+                site.ok(&CREATE);
+            }
+            is_whole_and_alone(&site, step);
+        });
     assert!(steps > 10, "{steps} steps");
 }
 
@@ -401,7 +458,7 @@ fn a_refused_destruction_changes_nothing() {
     site.ok(&["kv", "put", "tank", "run1", "index", "key", "value"]);
     std::fs::set_permissions(&site.dir, std::fs::Permissions::from_mode(0o755)).unwrap();
     let destroy = |groups: &str| {
-        let program = site.command(&["pool", "destroy", "tank"]);
+        let program = site.command(&["pool", "destroy", "tank", "--recursive"]);
         let member = ["--reuid=65534", "--regid=65534", groups, "--"];
         let mut command = Command::new("setpriv");
         command.args(member).arg(program.get_program()).args(program.get_args());

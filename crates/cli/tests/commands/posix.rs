@@ -17,7 +17,8 @@ fn a_pool_of_files_is_made_used_and_removed() {
     site.ok(&["kv", "put", "files", "run1", "index", "../t2m", "2.1"]);
     assert_eq!(site.ok(&["kv", "get", "files", "run1", "index", "../t2m"]), "2.1");
     assert_eq!(site.json(&["pool", "check", &url])["problems"], json!([]));
-    assert_eq!(site.json(&["pool", "destroy", "files"]), json!({"url": url}));
+    assert_eq!(site.fails(&["pool", "destroy", "files"]).0, "not_empty");
+    assert_eq!(site.json(&["pool", "destroy", "--recursive", "files"]), json!({"url": url}));
     assert_eq!(site.json(&["pool", "list"]), json!([]));
 }
 
@@ -42,6 +43,8 @@ fn what_files_cannot_do_is_refused_with_a_reason() {
     let url = format!("posix:{}/files", site.dir.display());
     let kind = |arguments: &[&str]| site.fails(arguments).0;
     assert_eq!(kind(&["pool", "create", &url, "--size", "1G"]), "invalid");
+    let below = format!("posix:{}/a/b/files", site.dir.display());
+    assert_eq!(kind(&["pool", "create", &below]), "not_found");
     site.ok(&["pool", "create", &url]);
     assert_eq!(kind(&["pool", "create", &url]), "exists");
     site.ok(&["cont", "create", &url, "run1"]);

@@ -52,6 +52,20 @@ fn shell(site: &Site, script: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The tool itself is such a program: what it writes appears there as a whole, too.
+#[test]
+fn the_tool_writes_files_there() {
+    let site = site();
+    site.ok(&["pool", "create", "other", "--size", "32M", "--targets", "1"]);
+    site.ok(&["cont", "create", "other", "run1"]);
+    let file = site.file("input", b"content");
+    site.ok(&["array", "put", "other", "run1", "field", &file]);
+    let get = format!("{} array get other/run1 field -o", env!("CARGO_BIN_EXE_esker"));
+    let said = shell(&site, &format!("{get} /esker/a; {get} /esker/a; cat /esker/a; ls -A /esker"));
+    assert_eq!(said, "contenta\n");
+    assert!(!Path::new("/esker/a").exists(), "only programs that are run see it");
+}
+
 #[test]
 fn a_shell_writes_and_reads() {
     let site = site();
@@ -253,7 +267,7 @@ fn who_may_use_the_pool_may_lock_and_nobody_else() {
     assert_eq!(lock_permissions(&site, "team"), "2770\n660\n");
     remove_locks(&site, "team");
     assert_eq!(lock_permissions(&site, "team"), "2770\n660\n", "a pool of the first release");
-    site.ok(&["pool", "destroy", "team"]);
+    site.ok(&["pool", "destroy", "team", "--recursive"]);
 }
 
 /// The pool has its folder, in which nothing can be made there.

@@ -35,7 +35,7 @@ fn a_pool_on_a_file_system_for_reading_only_is_read() {
         for command in [
             "kv put tank run1 index key other",
             "cont create tank run2",
-            "pool destroy tank",
+            "pool destroy tank --recursive",
             "pool compact tank",
         ] {
             let (fine, said) = read_only(&site, command).unwrap();

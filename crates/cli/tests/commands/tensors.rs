@@ -41,6 +41,12 @@ fn files_of_numpy_come_back() {
     let scalar = npy(">f4", "False", "()", &[1, 2, 3, 4]);
     site.feed(&["tensor", "put", "tank/t", "-", "--name", "scalar"], &scalar);
     assert_eq!(get("scalar"), scalar);
+    for command in
+        [&["tensor", "get", "tank/t", "f"][..], &["tensor", "export", "tank/t", "f", "-"]]
+    {
+        let (done, said) = site.on_terminal(command, "");
+        assert!(!done && said.contains("binary data") && !said.contains("NUMPY"), "{said}");
+    }
 }
 
 #[test]

@@ -43,6 +43,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
                 add(&self.progress.bytes_passed, meta.size);
                 return Ok(());
             }
+            self.refuse_itself(&child.node, &there)?;
             if found.kind != Some(Kind::File) {
                 self.make_way(into, &child.name, &found)?;
             }
@@ -221,7 +222,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         if meta.names > 1 {
             add(&self.progress.more_names, 1);
         }
-        self.copy_xattrs(node, &made)?;
+        self.copy_xattrs(node, |name, value| self.to.set_file_xattr(&made, &target, name, value))?;
         self.to.finish(&made, target, self.options.keep.then_some(meta))
     }
 }

@@ -1,7 +1,8 @@
 //! The host's own file system as a side of a copy.
 use super::tree::{Child, Meta, Tree};
-use crate::{Kind, Time};
+use crate::{IDENTITY_ATTRIBUTE, Kind, Time};
 use esker::types::{Error, ErrorKind, Result};
+use esker_os::whole::Draft;
 use rustix::fs::{self, AtFlags, CWD, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 /// Bytes that the names of extended attributes, and the value of one, may have (Linux: `XATTR_LIST_MAX`,
 /// `XATTR_SIZE_MAX`).
 const XATTR_BYTES_MAX: usize = 64 << 10;
+/// Bytes that the identity of an entry may have: a UUID and an object ID.
+const IDENTITY_BYTES_MAX: usize = 128;
 /// Mode bits that another owner could misuse.
 const SET_ID: u32 = 0o6000;
 
@@ -25,8 +28,23 @@ pub struct Host;
 /// An open file of the host.
 #[derive(Debug)]
 pub struct HostFile {
-    file: File,
+    opened: Opened,
     path: Arc<Path>,
+}
+
+#[derive(Debug)]
+enum Opened {
+    Old(File),
+    New(Draft),
+}
+
+impl HostFile {
+    fn file(&self) -> &File {
+        match &self.opened {
+            Opened::Old(file) => file,
+            Opened::New(draft) => &draft.file,
+        }
+    }
 }
 
 impl Tree for Host {
@@ -40,6 +58,13 @@ impl Tree for Host {
     fn meta(&self, node: &Arc<Path>) -> Result<Meta> {
         let stat = fs::lstat(&**node).map_err(|cause| failed("looking at", node, cause))?;
         Ok(meta_of(&stat))
+    }
+
+    /// Known on mounts of Esker only.
+    fn identity(&self, node: &Arc<Path>) -> Option<String> {
+        let mut text = [0; IDENTITY_BYTES_MAX];
+        let len = fs::lgetxattr(&**node, IDENTITY_ATTRIBUTE, &mut text[..]).ok()?;
+        String::from_utf8(text[..len].to_vec()).ok()
     }
 
     fn entries(
@@ -92,13 +117,13 @@ impl Tree for Host {
     }
 
     fn open(&self, file: &Arc<Path>) -> Result<HostFile> {
-        open(file, OFlags::RDONLY, 0).map_err(|cause| failed("opening", file, cause))
+        open(file).map_err(|cause| failed("opening", file, cause))
     }
 
     fn read(&self, file: &HostFile, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
-            match file.file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            match file.file().read_at(&mut buffer[filled..], offset + filled as u64) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
@@ -109,7 +134,7 @@ impl Tree for Host {
     }
 
     fn data(&self, file: &HostFile, offset: u64) -> Result<Option<(u64, u64)>> {
-        let seek = |to| fs::seek(&file.file, to);
+        let seek = |to| fs::seek(file.file(), to);
         let start = match seek(SeekFrom::Data(offset)) {
             Err(Errno::NXIO) => return Ok(None),
             start => start,
@@ -140,35 +165,39 @@ impl Tree for Host {
 
     fn create(&self, dir: &Arc<Path>, name: &[u8], meta: &Meta) -> Result<(Arc<Path>, HostFile)> {
         let path = within(dir, name);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
-        let make = || open(&path, flags, meta.mode & 0o777 | 0o600);
-        let made = match make() {
-            // Its mode, or a program that runs it, prevents writing but not replacing it.
-            Err(Errno::ACCESS | Errno::TXTBSY) => fs::unlink(&*path).and_then(|()| make()),
-            made => made,
+        let begin =
+            || Draft::begin(&path, meta.mode & 0o777 | 0o600).map_err(|error| errno(&error));
+        let begun = match begin() {
+            // Neither its owner nor its mode prevents replacing it.
+            Err(Errno::ACCESS | Errno::TXTBSY) => fs::unlink(&*path).and_then(|()| begin()),
+            begun => begun,
         };
-        let file = made.map_err(|cause| failed("creating", &path, cause))?;
+        let draft = begun.map_err(|cause| failed("creating", &path, cause))?;
+        let file = HostFile { opened: Opened::New(draft), path: Arc::clone(&path) };
         Ok((path, file))
     }
 
     fn write(&self, file: &HostFile, offset: u64, data: &[u8]) -> Result<()> {
-        let written = file.file.write_all_at(data, offset);
+        let written = file.file().write_all_at(data, offset);
         written.map_err(|cause| Error::io(doing("writing", &file.path), &cause))
     }
 
     fn set_len(&self, file: &HostFile, size: u64) -> Result<()> {
-        let set = file.file.set_len(size);
+        let set = file.file().set_len(size);
         set.map_err(|cause| Error::io(doing("setting the length of", &file.path), &cause))
     }
 
     fn finish(&self, node: &Arc<Path>, file: HostFile, keep: Option<&Meta>) -> Result<()> {
-        let Some(meta) = keep else { return Ok(()) };
-        let file = &file.file;
-        let owned = fs::fchown(file, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)));
-        allowed_mode(owned, meta.mode)
-            .and_then(|mode| fs::fchmod(file, mode))
-            .and_then(|()| fs::futimens(file, &times(meta.mtime)))
-            .map_err(|cause| failed("setting mode and time of", node, cause))
+        if let Some(meta) = keep {
+            settle(file.file(), meta)
+                .map_err(|cause| failed("setting mode and time of", node, cause))?;
+        }
+        match file.opened {
+            Opened::New(draft) => {
+                draft.publish().map_err(|error| failed("naming", node, errno(&error)))
+            }
+            Opened::Old(_) => Ok(()),
+        }
     }
 
     fn remove(&self, dir: &Arc<Path>, name: &[u8]) -> Result<()> {
@@ -178,6 +207,17 @@ impl Tree for Host {
 
     fn set_xattr(&self, node: &Arc<Path>, name: &[u8], value: &[u8]) -> Result<()> {
         let set = fs::lsetxattr(&**node, name, value, fs::XattrFlags::empty());
+        set.map_err(|cause| failed("setting an extended attribute of", node, cause))
+    }
+
+    fn set_file_xattr(
+        &self,
+        node: &Arc<Path>,
+        file: &HostFile,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let set = fs::fsetxattr(file.file(), name, value, fs::XattrFlags::empty());
         set.map_err(|cause| failed("setting an extended attribute of", node, cause))
     }
 
@@ -195,14 +235,25 @@ impl Tree for Host {
     }
 }
 
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
 fn within(dir: &Path, name: &[u8]) -> Arc<Path> {
     dir.join(OsStr::from_bytes(name)).into()
 }
 
-fn open(path: &Arc<Path>, flags: OFlags, mode: u32) -> rustix::io::Result<HostFile> {
-    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = fs::open(&**path, flags, Mode::from_raw_mode(mode))?;
-    Ok(HostFile { file: fd.into(), path: Arc::clone(path) })
+fn open(path: &Arc<Path>) -> rustix::io::Result<HostFile> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = fs::open(&**path, flags, Mode::empty())?;
+    Ok(HostFile { opened: Opened::Old(fd.into()), path: Arc::clone(path) })
+}
+
+/// Sets owner, mode and, last, time.
+fn settle(file: &File, meta: &Meta) -> rustix::io::Result<()> {
+    let owned = fs::fchown(file, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)));
+    fs::fchmod(file, allowed_mode(owned, meta.mode)?)?;
+    fs::futimens(file, &times(meta.mtime))
 }
 
 /// The mode to set after the owner. Only root may change owners; for other users the copy stays theirs, and loses the

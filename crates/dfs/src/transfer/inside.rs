@@ -32,6 +32,10 @@ impl Tree for Inside {
         })
     }
 
+    fn identity(&self, node: &Node) -> Option<String> {
+        node.identity()
+    }
+
     fn entries(&self, dir: &Node, each: &mut dyn FnMut(Child<Node>) -> bool) -> Result<()> {
         let mut entries = dir.entries()?;
         while let Some(entry) = entries.read()? {

@@ -62,6 +62,10 @@ pub trait Tree: Sync {
     /// Errors of the file system, here and below.
     fn meta(&self, node: &Self::Node) -> Result<Meta>;
 
+    /// What a file or directory is, whichever way it is reached: the same text on both sides means that both are one.
+    /// `None` if the side cannot tell.
+    fn identity(&self, node: &Self::Node) -> Option<String>;
+
     /// Passes all entries of a directory to `each`, until it returns false.
     ///
     /// # Errors
@@ -126,7 +130,8 @@ pub trait Tree: Sync {
         meta: &Meta,
     ) -> Result<Self::Node>;
 
-    /// Creates an empty file, or truncates an existing one, and opens it for reading and writing.
+    /// Creates an empty file, or replaces an existing one, and opens it for reading and writing. It may have its name
+    /// only once it is finished.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -149,7 +154,7 @@ pub trait Tree: Sync {
     /// Errors of the file system.
     fn set_len(&self, file: &Self::File, size: u64) -> Result<()>;
 
-    /// Closes a file that was written. With `keep` it gets owner, mode and, last, time.
+    /// Closes a file that was written. With `keep` it gets owner, mode and, last, time; then its name, if it has none.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -166,6 +171,20 @@ pub trait Tree: Sync {
     /// # Errors
     /// Errors of the file system.
     fn set_xattr(&self, node: &Self::Node, name: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Sets an extended attribute of a file that [`Self::create`] opened.
+    ///
+    /// # Errors
+    /// Errors of the file system.
+    fn set_file_xattr(
+        &self,
+        node: &Self::Node,
+        _file: &Self::File,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        self.set_xattr(node, name, value)
+    }
 
     /// Sets owner, mode and time; a symbolic link is not followed.
     ///

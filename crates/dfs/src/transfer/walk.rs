@@ -33,8 +33,9 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         let meta = self.from.meta(source)?;
         let top = match target {
             Target::Into(dir) => {
+                self.refuse_itself(source, dir)?;
                 let finish = self.options.keep.then_some(meta);
-                self.copy_xattrs(source, dir)?;
+                self.copy_xattrs(source, |name, value| self.to.set_xattr(dir, name, value))?;
                 Arc::new(OpenDir { node: dir.clone(), finish, parent: None, is_new: false })
             }
             Target::Name(dir, name) => {
@@ -49,20 +50,33 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
                 self.enter(&Waiting { into, name, node })?
             }
         };
-        self.descend(source, top);
+        self.descend(source, &top);
+        self.leave(top);
         Ok(())
     }
 
-    fn descend(&self, source: &S::Node, top: Arc<OpenDir<D>>) {
+    fn descend(&self, source: &S::Node, top: &Arc<OpenDir<D>>) {
         let mut waiting = Vec::new();
-        self.list(source, top, &mut waiting);
+        self.list(source, Arc::clone(top), &mut waiting);
         while let Some(next) = waiting.pop() {
-            match self.enter(&next) {
+            // What is copied may contain a mount of where it is copied to, without an end.
+            let entered =
+                self.refuse_itself(&next.node, &top.node).and_then(|()| self.enter(&next));
+            match entered {
                 _ if self.progress.is_stopped() => {}
                 Ok(dir) => self.list(&next.node, dir, &mut waiting),
                 Err(error) => self.progress.fail(self.from.path(&next.node), error),
             }
             self.leave(next.into);
+        }
+    }
+
+    /// Refuses to copy a file or directory to itself.
+    pub(super) fn refuse_itself(&self, source: &S::Node, target: &D::Node) -> Result<()> {
+        let from = self.from.identity(source);
+        match from.is_some() && from == self.to.identity(target) {
+            true => Err(is_itself()),
+            false => Ok(()),
         }
     }
 
@@ -82,7 +96,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
             None => (self.to.mkdir(dir, name, &meta)?, true),
         };
         let finish = (is_new || self.options.keep).then_some(meta);
-        self.copy_xattrs(&waiting.node, &node)?;
+        self.copy_xattrs(&waiting.node, |name, value| self.to.set_xattr(&node, name, value))?;
         add(&self.progress.directories, 1);
         let parent = Some(Arc::clone(&waiting.into));
         Ok(Arc::new(OpenDir { node, finish, parent, is_new }))
@@ -131,6 +145,12 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
             }
         }
     }
+}
+
+#[cold]
+fn is_itself() -> Error {
+    let message = "this is where the copy goes, seen through a mount of the same container; choose another target";
+    Error::new(ErrorKind::Invalid, message)
 }
 
 #[cold]

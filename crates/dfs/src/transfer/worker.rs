@@ -74,7 +74,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
         let made = self.to.symlink(&into.node, &child.name, &target, &self.as_kept(meta))?;
         add(&self.progress.links, 1);
-        self.copy_xattrs(&child.node, &made)?;
+        self.copy_xattrs(&child.node, |name, value| self.to.set_xattr(&made, name, value))?;
         self.keep(&made, &meta)
     }
 
@@ -111,12 +111,17 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
-    pub(super) fn copy_xattrs(&self, from: &S::Node, to: &D::Node) -> Result<()> {
+    /// Copies the extended attributes of `from`, each by `set`.
+    pub(super) fn copy_xattrs(
+        &self,
+        from: &S::Node,
+        set: impl Fn(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
         if !self.options.keep {
             return Ok(());
         }
         for (name, value) in self.from.xattrs(from)? {
-            match self.to.set_xattr(to, &name, &value) {
+            match set(&name, &value) {
                 Err(error) if may_be_lost(&name, &error) => add(&self.progress.lost_xattrs, 1),
                 set => set?,
             }

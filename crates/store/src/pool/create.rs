@@ -16,7 +16,7 @@ use crate::shard::lending;
 use crate::shared::control;
 use esker_types::info::{Durability, Medium, Part};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
-use esker_types::{Error, ErrorKind, Result, Uuid, check_label};
+use esker_types::{Error, ErrorKind, Result, Uuid, check_pool_label};
 use std::fs;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -110,13 +110,13 @@ impl Pool {
     ///
     /// # Errors
     /// `Exists` if there is a pool of this label; `NoSpace` if the file system is too full;
-    /// `NotSupported` on a network file system; `Invalid` for a size that does not work.
+    /// `NotSupported` on a network file system; `Invalid` for a size or a label that does not work.
     pub fn create(
         directory: &Path,
         spec: &PoolSpec,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Superblock> {
-        check_label(&spec.label)?;
+        check_pool_label(&spec.label)?;
         fs::create_dir_all(directory)
             .map_err(|error| Error::io(format_args!("making {}", directory.display()), &error))?;
         let growing = can_grow(directory);
@@ -535,4 +535,19 @@ pub(super) fn can_grow(directory: &Path) -> bool {
     let page = PAGE as u64;
     let punched = sys::reserve(&file, 0, 2 * page).and_then(|()| sys::punch(&file, page, page));
     punched.is_ok() && sys::page_bytes() == page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_with_a_colon_are_refused() {
+        for label in ["memory:x", "esker:x", "a:b"] {
+            let spec = PoolSpec::new(label, 32 << 20);
+            let refused = Pool::create(&std::env::temp_dir(), &spec, &mut |_, _| ());
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid, "{label}");
+            assert!(!std::env::temp_dir().join(label).exists(), "{label}");
+        }
+    }
 }

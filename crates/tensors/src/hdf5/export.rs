@@ -1,8 +1,8 @@
 //! Writing tensors to files of HDF5.
 use super::{Image, Parts};
 use crate::store::Tensor;
+use esker_os::whole::{self, WholeFile};
 use esker_types::{Error, ErrorKind, Result};
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,9 @@ pub fn write_to(
 /// As [`write_to`]. A file that was there is left as it was if HDF5 has nothing for the tensor.
 pub fn write(tensor: &Tensor, path: &Path, progress: Progress<'_>) -> Result<()> {
     let (image, name) = (Image::new(tensor)?, path.display().to_string());
-    write_image(&image, &mut create(path)?, &name, progress)
+    let mut file = WholeFile::create(path)?;
+    write_image(&image, &mut file, &name, progress)?;
+    file.finish()
 }
 
 fn write_image(
@@ -65,11 +67,11 @@ pub fn write_virtual(tensor: &Tensor, path: &Path, progress: Progress<'_>) -> Re
     std::fs::create_dir_all(&directory).map_err(failed)?;
     let total = tensor.grid().bytes();
     for chunk in 0..parts.count() {
-        write_bytes(&directory.join(Parts::name(chunk)), &parts.chunk(chunk)?)?;
+        whole::write(&directory.join(Parts::name(chunk)), &parts.chunk(chunk)?)?;
         progress(total.min((chunk + 1) * tensor.grid().chunk_bytes()), total);
     }
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    write_bytes(path, &parts.index(&name)?)?;
+    whole::write(path, &parts.index(&name)?)?;
     Ok(parts.count())
 }
 
@@ -82,13 +84,4 @@ fn chunk_directory(path: &Path) -> Result<PathBuf> {
             Err(Error::new(ErrorKind::Invalid, text))
         }
     }
-}
-
-fn create(path: &Path) -> Result<File> {
-    File::create(path).map_err(|error| Error::io(format!("creating {}", path.display()), &error))
-}
-
-fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
-    let failed = |error| Error::io(format!("writing {}", path.display()), &error);
-    create(path)?.write_all(bytes).map_err(failed)
 }

@@ -93,7 +93,7 @@ fn one_of_concurrent_creators_succeeds(store: &Store) -> Result<()> {
 fn bad_labels_are_refused(store: &Store) -> Result<()> {
     let long = "l".repeat(LABEL_MAX + 1);
     let uuid = Uuid::default().to_string();
-    for label in ["", "a b", "a/b", "\u{e4}", ".", "..", ".hidden", &long, &uuid] {
+    for label in ["", "a b", "a/b", "\u{e4}", ".", "..", ".hidden", "a:", &long, &uuid] {
         refused(create(store, label), ErrorKind::Invalid);
         refused(check_label(label), ErrorKind::Invalid);
     }

@@ -4,7 +4,7 @@
 //! `types:flags:principal:permissions`.
 use super::principal::{self, Kind};
 use crate::abi::{Bytes, Ptr, Str};
-use crate::code::{Code, Result};
+use crate::code::{Code, Result, print};
 use crate::edge;
 use crate::edge::guard;
 use crate::memory;
@@ -183,8 +183,8 @@ pub extern "C" fn daos_ace_dump(ace: Bytes, tabs: u32) {
     guard((), || {
         let tabs = "\t".repeat(tabs.min(64) as usize);
         match Ace::read(ace) {
-            Ok(ace) => println!("{tabs}{}", described(&ace)),
-            Err(_) => println!("{tabs}Access Control Entry: none, or not valid"),
+            Ok(ace) => print(&format!("{tabs}{}", described(&ace))),
+            Err(_) => print(&format!("{tabs}Access Control Entry: none, or not valid")),
         }
     });
 }

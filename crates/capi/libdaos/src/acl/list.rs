@@ -2,7 +2,7 @@
 use super::ace::{self, ACE_BYTES, Ace, len_of, short, size};
 use super::principal::Kind;
 use crate::abi::{Bytes, Ptr, Str};
-use crate::code::{Code, Result};
+use crate::code::{self, Code, Result};
 use crate::edge;
 use crate::edge::guard;
 use crate::memory;
@@ -202,10 +202,10 @@ pub extern "C" fn daos_acl_remove_ace(acl: Ptr<Bytes>, kind: u32, name: Str) -> 
 pub extern "C" fn daos_acl_dump(acl: Bytes) {
     guard((), || match bytes_of(acl).and_then(unpack) {
         Ok(aces) => {
-            println!("Access Control List: {} entries", aces.len());
-            aces.iter().for_each(|ace| println!("\t{}", ace::described(ace)));
+            code::print(&format!("Access Control List: {} entries", aces.len()));
+            aces.iter().for_each(|ace| code::print(&format!("\t{}", ace::described(ace))));
         }
-        Err(_) => println!("Access Control List: none, or not valid"),
+        Err(_) => code::print("Access Control List: none, or not valid"),
     });
 }
 

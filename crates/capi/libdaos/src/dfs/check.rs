@@ -1,5 +1,6 @@
 //! Counting and checking a whole file system.
 use crate::abi::{Handle, Str};
+use crate::code::print;
 use crate::errno::{self, Errno, Result};
 use crate::handles;
 use ::dfs::{Dfs, Follow, Kind, MountOptions, Node};
@@ -60,12 +61,12 @@ pub extern "C" fn dfs_cont_scan(poh: Handle, cont: Str, _flags: u64, name: Str) 
         let fs = mounted(poh, cont)?;
         let path = if name.is_null() { b"/" } else { name.bytes()? };
         let count = Count::of(fs.resolve(&fs.root(), path, Follow::All)?)?;
-        println!("files: {}", count.files);
-        println!("directories: {}", count.directories);
-        println!("symlinks: {}", count.symlinks);
-        println!("bytes in files: {}", count.bytes);
-        println!("largest file in bytes: {}", count.largest);
-        println!("deepest directory: {}", count.deepest);
+        print(&format!("files: {}", count.files));
+        print(&format!("directories: {}", count.directories));
+        print(&format!("symlinks: {}", count.symlinks));
+        print(&format!("bytes in files: {}", count.bytes));
+        print(&format!("largest file in bytes: {}", count.largest));
+        print(&format!("deepest directory: {}", count.deepest));
         Ok(())
     })
 }

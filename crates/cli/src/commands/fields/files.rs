@@ -1,5 +1,5 @@
 //! Files to archive, and the result of archiving them.
-use crate::output::Answer;
+use crate::output::{Answer, say};
 use crate::shapes::count;
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
@@ -127,7 +127,7 @@ impl Archived {
         for error in outcome.troubles {
             self.troubles += 1;
             if self.troubles <= TROUBLES_SHOWN {
-                eprintln!("esker: {}: {error}", path.display());
+                say(format_args!("{}: {error}", path.display()));
             }
         }
     }

@@ -27,6 +27,7 @@ pub(crate) enum FieldsCommand {
     Archive(archive::Archive),
     Adopt(archive::Adopt),
     Retrieve(retrieve::Retrieve),
+    #[command(visible_alias = "ls")]
     List(look::List),
     Inspect(look::Inspect),
     Axes(look::Axes),

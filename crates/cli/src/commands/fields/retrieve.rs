@@ -1,5 +1,6 @@
 //! `esker fields retrieve`: reading fields by request.
 use super::select::{NAMING, RequestArg, StoreArg};
+use crate::commands::files::Sink;
 use crate::output::{Answer, Bar};
 use crate::shapes::count;
 use clap::Args;
@@ -8,8 +9,7 @@ use esker::types::{Error, ErrorKind, Result};
 use esker_bench::units::Bytes;
 use esker_fields::{Field, FieldStore};
 use serde_json::json;
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 /// Read fields in the order of the request
@@ -38,20 +38,17 @@ pub(crate) struct Retrieve {
 impl Retrieve {
     pub(super) fn run(self, json: bool) -> Result<Answer> {
         let to_standard = self.output.as_os_str() == "-";
-        if to_standard && (json || std::io::stdout().is_terminal()) {
-            let text = "fields are binary data: name a file with -o";
-            return Err(Error::new(ErrorKind::Invalid, text));
+        if json && to_standard {
+            let message = "standard output is for the JSON document: name a file with -o";
+            return Err(Error::new(ErrorKind::Invalid, message));
         }
         let store = self.store.open(OpenMode::ReadOnly)?;
         let (fields, missing) = self.find(&store)?;
         let total = fields.iter().map(Field::bytes).sum();
-        let written = match to_standard {
-            true => write(&fields, total, std::io::stdout().lock()),
-            false => File::create(&self.output)
-                .map_err(|error| self.failed(&error))
-                .and_then(|file| write(&fields, total, file)),
-        };
-        written?;
+        let mut sink = Sink::create(&self.output)?;
+        sink.refuse_terminal()?;
+        write(&fields, total, &mut sink)?;
+        sink.finish()?;
         let response = json!({"fields": fields.len(), "size_bytes": total, "missing": missing});
         let text = format!("{}, {}", count(fields.len(), "field"), Bytes(total));
         let trouble = (missing > 0).then(|| {
@@ -76,10 +73,6 @@ impl Retrieve {
             }
         }
         Ok((fields, missing))
-    }
-
-    fn failed(&self, error: &std::io::Error) -> Error {
-        Error::io(format_args!("creating {}", self.output.display()), error)
     }
 }
 

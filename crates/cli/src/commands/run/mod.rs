@@ -2,7 +2,7 @@
 mod locks;
 
 use crate::open;
-use crate::output::Answer;
+use crate::output::{Answer, say};
 use clap::Args;
 use dfs::{Dfs, MountOptions, NewDfs, Unreached};
 use esker::Pool;
@@ -87,7 +87,8 @@ impl Run {
             return Ok(Answer::ended(not_run(program, &cause)));
         }
         let status = wait(&mut command);
-        eprint!("{}", total(&std::fs::read_to_string(&report).unwrap_or_default()));
+        let counted = total(&std::fs::read_to_string(&report).unwrap_or_default());
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), counted.as_bytes());
         Ok(Answer::ended(match status {
             Ok(status) => code(status),
             Err(cause) => not_run(program, &cause),
@@ -252,7 +253,7 @@ fn code(status: ExitStatus) -> ExitCode {
 }
 
 fn not_run(program: &OsStr, cause: &std::io::Error) -> ExitCode {
-    eprintln!("esker: cannot execute {}: {cause}", program.display());
+    say(format_args!("cannot execute {}: {cause}", program.display()));
     match cause.kind() {
         std::io::ErrorKind::NotFound => ExitCode::from(127),
         _ => ExitCode::from(126),
@@ -268,7 +269,7 @@ fn warn_if_unreached(program: &OsStr, mount: &Path) {
     let Some(path) = find(program).filter(|path| !path.starts_with(mount)) else { return };
     if let Some(why) = Unreached::of(&path) {
         let (name, mount) = (path.display(), mount.display());
-        eprintln!("esker: warning: {name} {}: it does not see {mount}", why.cause());
+        say(format_args!("warning: {name} {}: it does not see {mount}", why.cause()));
     }
 }
 

@@ -1,7 +1,8 @@
 //! `esker tensor export` and `import`: files of HDF5.
 use super::open;
 use crate::args::{ContainerArg, SnapshotArg};
-use crate::output::{Answer, Bar};
+use crate::commands::files::Sink;
+use crate::output::{Answer, Bar, say};
 use clap::Args;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
@@ -52,8 +53,10 @@ impl Export {
         let chunks = match self.is_virtual {
             true => Some(hdf5::write_virtual(&tensor, &self.file, progress)?),
             false if is_stream => {
-                let to = &mut std::io::stdout().lock();
-                hdf5::write_to(&tensor, to, "standard output", progress).map(|()| None)?
+                let mut sink = Sink::create(&self.file)?;
+                sink.refuse_terminal()?;
+                hdf5::write_to(&tensor, &mut sink, "standard output", progress)?;
+                sink.finish().map(|()| None)?
             }
             false => hdf5::write(&tensor, &self.file, progress).map(|()| None)?,
         };
@@ -103,7 +106,7 @@ impl Import {
         let bar = Bar::bytes("storing");
         let uuid = source
             .store(&store, &new, self.name.as_deref(), &mut |done| bar.update(done, total))?;
-        source.remarks().iter().for_each(|remark| eprintln!("esker: {remark}"));
+        source.remarks().iter().for_each(say);
         let response = json!({
             "uuid": uuid.to_string(),
             "name": self.name,

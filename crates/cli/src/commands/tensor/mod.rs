@@ -26,6 +26,7 @@ pub(crate) enum TensorCommand {
     Get(transfer::Get),
     Export(hdf5::Export),
     Import(hdf5::Import),
+    #[command(visible_alias = "ls")]
     List(look::List),
     Show(look::Show),
     #[command(visible_alias = "mv")]

@@ -185,6 +185,7 @@ impl Get {
         };
         let header = header.to_bytes()?;
         let mut sink = files::Sink::create(&self.output)?;
+        sink.refuse_terminal()?;
         sink.write(&header)?;
         let bytes = copy(&tensor, slabs, &mut sink)?;
         sink.finish()?;
@@ -206,7 +207,7 @@ fn copy(tensor: &Tensor, mut slabs: Vec<Slab>, sink: &mut files::Sink) -> Result
         sink.write(&tensor.read_to_vec(&slabs)?)?;
         return Ok(total);
     };
-    let (bar, mut at) = (Bar::bytes("reading"), 0);
+    let (bar, mut at) = (sink.bar("reading"), 0);
     let row = total / whole.count;
     let step = rows(row, grid.chunks()[0]);
     let mut buffer = Vec::new();

@@ -31,6 +31,36 @@ fn files_hold_what_was_written() {
     assert_eq!(found.attr().unwrap().size, 0);
 }
 
+/// A copy of a mount into its own container, and out of the container into its own mount, ends.
+#[test]
+fn a_copy_of_a_mount_into_itself_ends() {
+    let Some(point) = MountPoint::mounted(&[]) else { return };
+    fs::create_dir(point.at("data")).unwrap();
+    fs::write(point.at("data/file"), "content").unwrap();
+    let to = format!("{}/home", point.pool());
+    let message = |arguments: &[&str]| {
+        let envelope = point.site.failure(arguments);
+        format!("{} {}", envelope["error"]["message"], envelope["response"]["failures"])
+    };
+    let said = message(&["fs", "import", point.dir(), &format!("{to}:/data/copy")]);
+    assert!(
+        said.contains("/data/copy: this is where") || said.contains("mount of the same"),
+        "{said}"
+    );
+    assert_eq!(fs::read_to_string(point.at("data/copy/data/file")).unwrap(), "content");
+    assert!(!point.at("data/copy/data/copy").exists());
+    let out = point.at("out").display().to_string();
+    let said = message(&["fs", "export", &format!("{to}:/"), &out]);
+    assert!(said.contains("mount of the same"), "{said}");
+    assert_eq!(fs::read_to_string(point.at("out/data/file")).unwrap(), "content");
+    let said = message(&["fs", "import", point.dir(), &format!("{to}:/")]);
+    assert!(said.contains("mount of the same"), "{said}");
+    let file = point.at("data/file").display().to_string();
+    let said = message(&["fs", "import", &file, &format!("{to}:/data/file"), "--again"]);
+    assert!(said.contains("mount of the same"), "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "content");
+}
+
 #[test]
 fn names_come_move_and_go() {
     let Some(point) = MountPoint::mounted(&[]) else { return };

@@ -11,6 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Runs a program on a terminal of its own.
+const TERMINAL: &str = "import os, pty, sys
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A directory of pools, gone with the test.
@@ -97,6 +101,17 @@ impl Site {
     /// The message of a command that fails.
     pub(crate) fn message(&self, arguments: &[&str]) -> String {
         self.failure(arguments)["error"]["message"].as_str().unwrap().to_owned()
+    }
+
+    /// What a command prints on a terminal, where `typed` is typed, and whether it succeeds.
+    pub(crate) fn on_terminal(&self, arguments: &[&str], typed: &str) -> (bool, String) {
+        let mut command = Command::new("python3");
+        command.args(["-c", TERMINAL, env!("CARGO_BIN_EXE_esker")]).args(arguments);
+        command.env("ESKER_POOLS", &self.dir).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        process.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+        let output = process.wait_with_output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Standard output of a command that succeeds, fed with `input`.

@@ -1,0 +1,131 @@
+//! `esker pool destroy`.
+use super::pool_over_nodes;
+use crate::args::PoolArg;
+use crate::confirm;
+use crate::nodes::NodesPool;
+use crate::output::Answer;
+use crate::shapes;
+use clap::Args;
+use esker::names::{self, Named};
+use esker::types::info::{ContainerInfo, OpenMode, Part};
+use esker::types::{Error, ErrorKind, Result};
+use esker::{PosixPool, Wait};
+use esker_store::Superblock;
+use serde_json::json;
+use std::path::Path;
+
+/// Labels of containers that a question or an error names.
+const NAMED_MAX: usize = 3;
+
+/// Destroy a pool and everything in it
+///
+/// A pool with containers is destroyed with --recursive only; on a terminal, the command asks. A pool of this machine
+/// that a process uses is kept, unless --force is given; so is a pool over nodes that is in use, or of which a node
+/// does not answer. A posix: pool is destroyed even if it is in use, because its users cannot be seen.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  esker pool destroy tank
+  esker pool destroy tank --recursive
+  esker pool destroy esker:/dev/shm/fast --force")]
+pub(crate) struct Destroy {
+    #[command(flatten)]
+    pool: PoolArg,
+    /// Destroy the containers of the pool too, without a question
+    #[arg(long, short)]
+    recursive: bool,
+    /// Destroy the pool with its containers even if processes use it or nodes do not answer
+    #[arg(long, short)]
+    force: bool,
+}
+
+/// Decides whether a pool may be destroyed with its containers.
+pub(super) struct Guard<'a> {
+    pool: &'a str,
+    is_recursive: bool,
+}
+
+impl Destroy {
+    pub(super) fn run(self) -> Result<Answer> {
+        let guard = Guard { pool: &self.pool.pool, is_recursive: self.recursive || self.force };
+        if let Some(pool) = NodesPool::find(&self.pool.pool)? {
+            return pool_over_nodes::destroy(pool, self.force, &guard);
+        }
+        let named = names::resolve(&self.pool.pool)?;
+        if !is_part(named.path()) {
+            guard.check(|| self.containers())?;
+        }
+        let url = match named {
+            Named::Posix(url) => {
+                PosixPool::destroy(&url.path)?;
+                format!("posix:{}", url.path.display())
+            }
+            Named::Native(path) | Named::Nodes(path) => {
+                esker_store::Pool::destroy(&path, self.force)?;
+                format!("esker:{}", path.display())
+            }
+        };
+        Ok(Answer::new(json!({"url": url}), format!("destroyed pool {url}")))
+    }
+
+    /// The containers of the pool, none if another process has it to itself: then it is in use.
+    fn containers(&self) -> Result<Vec<ContainerInfo>> {
+        let opened = self.pool.open_sound(OpenMode::ReadOnly);
+        match opened.and_then(|pool| pool.containers().wait()) {
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(Vec::new()),
+            found => found,
+        }
+    }
+}
+
+/// True for one node's part of a pool over nodes: the whole pool has the containers.
+fn is_part(path: &Path) -> bool {
+    Superblock::read(path).is_ok_and(|pool| pool.part != Part::WHOLE)
+}
+
+impl Guard<'_> {
+    /// Refuses a pool with containers, unless they are to be destroyed too. On a terminal, the user decides.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotEmpty`] if there are containers; [`ErrorKind::Canceled`] if the user refuses; those of `list`.
+    pub(super) fn check(&self, list: impl FnOnce() -> Result<Vec<ContainerInfo>>) -> Result<()> {
+        if self.is_recursive {
+            return Ok(());
+        }
+        let found = list().map_err(|error| self.unknown(error))?;
+        match found.len() {
+            0 => Ok(()),
+            _ if confirm::is_possible() => {
+                confirm::ask(&format!("{}: destroy them all?", self.describe(&found)))
+            }
+            _ => {
+                let message = format!(
+                    "{}: destroy it with --recursive to destroy them too",
+                    self.describe(&found)
+                );
+                Err(Error::new(ErrorKind::NotEmpty, message))
+            }
+        }
+    }
+
+    fn describe(&self, found: &[ContainerInfo]) -> String {
+        let mut names: Vec<_> = found.iter().take(NAMED_MAX).map(shapes::name).collect();
+        if found.len() > NAMED_MAX {
+            names.push("...".to_owned());
+        }
+        let count = shapes::count(found.len() as u32, "container");
+        format!("pool {} has {count} ({})", self.pool, names.join(", "))
+    }
+
+    #[cold]
+    fn unknown(&self, error: Error) -> Error {
+        if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NoPermission) {
+            return error;
+        }
+        let message = format!(
+            "{}; whether pool {} has containers is unknown: --recursive destroys it without looking",
+            error.message(),
+            self.pool
+        );
+        Error::new(error.kind(), message)
+    }
+}

@@ -1,0 +1,379 @@
+//! Files that appear under their names only when they are complete.
+use esker_types::{Error, Result};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open, stat};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Most bytes of a file's name that its temporary name contains: names have at most 255 (Linux: `NAME_MAX`).
+const SHOWN_MAX: usize = 200;
+/// Most symbolic links on the way to a file (Linux: `MAXSYMLINKS`).
+const LINKS_MAX: usize = 40;
+
+/// A file that has no name, or a temporary one in the same directory, until [`Draft::publish`] gives it its own. If it
+/// is dropped before, it is removed. A killed process leaves nothing, except a hidden file on file systems without
+/// `O_TMPFILE`.
+///
+/// An existing file stays as it is until then; its mode and owner become those of the new one. It is written in place
+/// if it cannot be replaced by an equal one: if it has several names or another owner, or if its directory cannot be
+/// written.
+#[derive(Debug)]
+pub struct Draft {
+    /// The file, open for reading and writing.
+    pub file: File,
+    path: PathBuf,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    InPlace,
+    Nameless,
+    Temporary(PathBuf),
+}
+
+impl Draft {
+    /// Begins the file `path`, empty, with `mode` less the umask unless it exists. A symbolic link is not followed.
+    ///
+    /// # Errors
+    /// Errors of the file system; `ELOOP` for a symbolic link.
+    pub fn begin(path: &Path, mode: u32) -> io::Result<Self> {
+        let there = existing(path)?;
+        match Self::replacing(path, mode, there.as_ref()) {
+            Err(_) if there.is_some() => Self::in_place(path),
+            begun => begun,
+        }
+    }
+
+    fn replacing(path: &Path, mode: u32, there: Option<&Metadata>) -> io::Result<Self> {
+        if there.is_some_and(|there| there.nlink() > 1) {
+            return Err(Errno::MLINK.into());
+        }
+        let (file, state) = match nameless(directory_of(path), mode) {
+            Ok(file) => (file.into(), State::Nameless),
+            Err(_) => {
+                let (name, mut options) = (temporary_of(path), OpenOptions::new());
+                let file =
+                    options.read(true).write(true).create_new(true).mode(mode).open(&name)?;
+                (file, State::Temporary(name))
+            }
+        };
+        let draft = Self { file, path: path.to_owned(), state };
+        there.map_or(Ok(()), |there| draft.take_over(there))?;
+        Ok(draft)
+    }
+
+    /// Takes over the owner and the mode of the file that it replaces.
+    fn take_over(&self, there: &Metadata) -> io::Result<()> {
+        let own = self.file.metadata()?;
+        if (own.uid(), own.gid()) != (there.uid(), there.gid()) {
+            fchown(&self.file, Some(there.uid()), Some(there.gid()))?;
+        }
+        self.file.set_permissions(Permissions::from_mode(there.mode() & 0o7777))
+    }
+
+    fn in_place(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).truncate(true).custom_flags(libc::O_NOFOLLOW);
+        Ok(Self { file: options.open(path)?, path: path.to_owned(), state: State::InPlace })
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// Errors of the file system; an existing file of this name is then unchanged.
+    pub fn publish(mut self) -> io::Result<()> {
+        if let State::Nameless = self.state {
+            match name_it(&self.file, &self.path) {
+                Err(Errno::EXIST) => {
+                    let name = temporary_of(&self.path);
+                    name_it(&self.file, &name)?;
+                    self.state = State::Temporary(name);
+                }
+                named => return Ok(named?),
+            }
+        }
+        if let State::Temporary(name) = &self.state {
+            fs::rename(name, &self.path)?;
+            self.state = State::InPlace;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let State::Temporary(name) = &self.state {
+            let _ = fs::remove_file(name);
+        }
+    }
+}
+
+/// The regular file of this name.
+fn existing(path: &Path) -> io::Result<Option<Metadata>> {
+    match path.symlink_metadata() {
+        Ok(there) if there.is_file() => Ok(Some(there)),
+        Ok(there) if there.is_symlink() => Err(Errno::LOOP.into()),
+        Ok(there) if there.is_dir() => Err(Errno::ISDIR.into()),
+        Ok(_) => Err(Errno::EXIST.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A file without a name, which [`name_it`] can give one.
+fn nameless(directory: &Path, mode: u32) -> io::Result<OwnedFd> {
+    // Under `esker run`, the directory may be one of the store, which the kernel does not know.
+    let (seen, known) = (directory.metadata()?, stat(directory)?);
+    if (seen.dev(), seen.ino()) != (known.st_dev, known.st_ino) {
+        return Err(Errno::OPNOTSUPP.into());
+    }
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let file = open(directory, flags, Mode::from_raw_mode(mode))?;
+    stat(link_to(&file))?;
+    Ok(file)
+}
+
+fn name_it(file: &impl AsRawFd, path: &Path) -> rustix::io::Result<()> {
+    linkat(CWD, link_to(file), CWD, path, AtFlags::SYMLINK_FOLLOW)
+}
+
+fn link_to(file: &impl AsRawFd) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+/// An unused name in the same directory, so that renaming is atomic.
+fn temporary_of(path: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let shown = String::from_utf8_lossy(&name[..name.len().min(SHOWN_MAX)]);
+    let mut unused = OsString::from(".");
+    unused.push(shown.chars().take(SHOWN_MAX / 4).collect::<String>());
+    unused.push(format!(".{}.{count}.part", std::process::id()));
+    path.with_file_name(unused)
+}
+
+/// A file that is written under a temporary name; [`WholeFile::finish`] gives it its final name. If it is dropped
+/// before, it is removed. See [`Draft`] for files that exist. A pipe or device, and what `/proc` and `/dev/fd` show of a
+/// descriptor, are written directly.
+pub struct WholeFile {
+    path: PathBuf,
+    file: BufWriter<File>,
+    draft: Option<Draft>,
+}
+
+impl WholeFile {
+    /// Creates the file `path`, following symbolic links. An existing file of that name is kept until the new one is
+    /// complete.
+    ///
+    /// # Errors
+    /// If the directory does not exist, or if it or an existing file cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        Self::begin(path).map_err(|error| failed(path, &error))
+    }
+
+    fn begin(path: &Path) -> io::Result<Self> {
+        let (path, draft) = (path.to_owned(), draft_of(path)?);
+        let file = match &draft {
+            Some(draft) => draft.file.try_clone()?,
+            None => File::options().write(true).truncate(true).open(&path)?,
+        };
+        Ok(Self { path, file: BufWriter::new(file), draft })
+    }
+
+    /// Adds bytes.
+    ///
+    /// # Errors
+    /// If the medium is full or fails.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| failed(&self.path, &error))
+    }
+
+    /// Syncs the data and gives the file its name.
+    ///
+    /// # Errors
+    /// If the medium is full or fails; an existing file of this name is then unchanged.
+    pub fn finish(mut self) -> Result<()> {
+        self.named().map_err(|error| failed(&self.path, &error))
+    }
+
+    fn named(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        match self.draft.take() {
+            Some(draft) => {
+                draft.file.sync_data()?;
+                Ok(draft.publish()?)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Writes a file.
+///
+/// # Errors
+/// As [`WholeFile::create`] and [`WholeFile::finish`].
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = WholeFile::create(path)?;
+    file.write(bytes)?;
+    file.finish()
+}
+
+/// Checks that a file of this name can be written.
+///
+/// # Errors
+/// As [`WholeFile::create`].
+pub fn check(path: &Path) -> Result<()> {
+    WholeFile::create(path).map(drop)
+}
+
+/// The draft of a file, or `None` for what is written directly. The file must be writable if it exists.
+fn draft_of(path: &Path) -> io::Result<Option<Draft>> {
+    let Some(path) = target_of(path)? else { return Ok(None) };
+    match path.metadata() {
+        Ok(there) if there.is_file() => drop(File::options().write(true).open(&path)?),
+        Ok(_) => return Ok(None),
+        Err(_) => {}
+    }
+    Ok(Some(Draft::begin(&path, 0o666)?))
+}
+
+/// Where the symbolic links of a path lead; `None` if one is a descriptor, which refers to an open file and not to a name.
+fn target_of(path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let directory = directory_of(&path).canonicalize()?;
+        match path.read_link() {
+            _ if directory.starts_with("/proc") => return Ok(None),
+            Ok(target) => path = directory.join(target),
+            Err(_) => return Ok(Some(path)),
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::io(format!("writing {}", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{FileTypeExt, symlink};
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("esker-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn names(folder: &Path) -> usize {
+        std::fs::read_dir(folder).unwrap().count()
+    }
+
+    #[test]
+    fn what_is_not_finished_was_never_there() {
+        let folder = folder("whole-dropped");
+        let path = folder.join("a");
+        write(&path, b"old").unwrap();
+        let mut file = WholeFile::create(&path).unwrap();
+        file.write(b"new").unwrap();
+        drop(file);
+        assert_eq!((std::fs::read(&path).unwrap(), names(&folder)), (b"old".to_vec(), 1));
+        write(&path, b"new").unwrap();
+        assert_eq!((std::fs::read(&path).unwrap(), names(&folder)), (b"new".to_vec(), 1));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn devices_stay_what_they_are_and_a_full_one_is_named() {
+        write(Path::new("/dev/null"), b"gone").unwrap();
+        assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        let error = write(Path::new("/dev/full"), b"no room").unwrap_err();
+        assert_eq!(error.kind(), esker_types::ErrorKind::NoSpace);
+        assert!(error.message().contains("/dev/full"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let error = write(Path::new("/no/such/file"), b"").unwrap_err();
+        assert!(error.message().contains("writing /no/such/file"), "{error}");
+    }
+
+    #[test]
+    fn mode_links_and_several_names_of_an_existing_file_stay() {
+        let folder = folder("whole-kept");
+        let (path, link) = (folder.join("a"), folder.join("link"));
+        std::fs::write(&path, b"old").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o604)).unwrap();
+        symlink("a", &link).unwrap();
+        write(&link, b"through the link").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"through the link");
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o604);
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        let inode = path.metadata().unwrap().ino();
+        std::fs::hard_link(&path, folder.join("b")).unwrap();
+        write(&path, b"both").unwrap();
+        assert_eq!(std::fs::read(folder.join("b")).unwrap(), b"both");
+        assert_eq!(path.metadata().unwrap().ino(), inode);
+        symlink("new", folder.join("dangling")).unwrap();
+        write(&folder.join("dangling"), b"made").unwrap();
+        assert_eq!(std::fs::read(folder.join("new")).unwrap(), b"made");
+        assert_eq!(names(&folder), 5);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// What a shell opened for a command is written there, not replaced.
+    #[test]
+    fn a_descriptor_is_written_in_place() {
+        let folder = folder("whole-descriptor");
+        let path = folder.join("a");
+        let file = File::create(&path).unwrap();
+        let inode = path.metadata().unwrap().ino();
+        write(&link_to(&file), b"bytes").unwrap();
+        write(Path::new(&format!("/dev/fd/{}", file.as_raw_fd())), b"other").unwrap();
+        assert_eq!((std::fs::read(&path).unwrap(), names(&folder)), (b"other".to_vec(), 1));
+        assert_eq!(path.metadata().unwrap().ino(), inode);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_draft_without_a_name_of_its_own_gets_a_temporary_one() {
+        let folder = folder("whole-draft");
+        let path = folder.join("n".repeat(255));
+        for text in ["first", "second"] {
+            let draft = Draft::begin(&path, 0o640).unwrap();
+            (&draft.file).write_all(text.as_bytes()).unwrap();
+            draft.publish().unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+        let name = temporary_of(&path);
+        let file = File::create(&name).unwrap();
+        drop(Draft { file, path: path.clone(), state: State::Temporary(name) });
+        assert_eq!((std::fs::read(&path).unwrap(), names(&folder)), (b"second".to_vec(), 1));
+        symlink("a", folder.join("link")).unwrap();
+        let refused = Draft::begin(&folder.join("link"), 0o600).unwrap_err();
+        assert_eq!(Errno::from_io_error(&refused), Some(Errno::LOOP));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
