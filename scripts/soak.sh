@@ -76,7 +76,7 @@ daos() {
 }
 
 posix() {
-    scripts/posix.sh
+    ESKER_POSIX_CALLS=${ESKER_POSIX_CALLS:-5000} scripts/posix.sh
 }
 
 # The same on a pool over hosts, for longer than in `make test`.

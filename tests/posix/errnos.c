@@ -745,6 +745,99 @@ times_follow_changes(void)
 }
 
 static void
+descriptors_allow_what_they_were_opened_for(void)
+{
+	struct timespec omit[2] = {{0, UTIME_OMIT}, {0, UTIME_OMIT}};
+	struct stat     st;
+	int             fd = make("trunc", O_TRUNC, 0644), cut, dir;
+	char            byte = 1;
+
+	WORKS(write(fd, "0123456789", 10));
+	WORKS(cut = open("trunc", O_RDONLY | O_TRUNC));
+	HOLDS(stat_of("trunc").st_size == 0);
+	FAILS(EBADF, write(cut, &byte, 1));
+	FAILS(EBADF, pwrite(cut, &byte, 1, 0));
+	FAILS(EBADF, pwrite(cut, &byte, 1, 0x7fffffffffffffff));
+	FAILS(EINVAL, ftruncate(cut, 5));
+	WORKS(close(cut));
+	FAILS(EINVAL, pread(fd, &byte, 1, 0x7fffffffffffffff));
+	FAILS(ENOTDIR, mkdirat(fd, "../inside", 0755));
+	FAILS(ENOTDIR, openat(fd, "../file", O_RDONLY));
+	WORKS(pwrite(fd, "0123456789", 10, 0));
+	off_t from = 2, to = 20;
+	HOLDS(copy_file_range(fd, &from, fd, &to, 100, 0) == 8);
+	WORKS(lseek(fd, 5, SEEK_SET));
+	FAILS(EINVAL, copy_file_range(fd, NULL, fd, NULL, 3, 0));
+	WORKS(close(fd));
+	WORKS(fd = open("trunc", O_RDWR | O_PATH | O_TRUNC));
+	HOLDS(stat_of("trunc").st_size == 28);
+	FAILS(EBADF, fchmod(fd, 0600));
+	FAILS(EBADF, fchown(fd, -1, -1));
+	FAILS(EBADF, futimens(fd, NULL));
+	WORKS(futimens(fd, omit));
+	FAILS(EBADF, ftruncate(fd, 0));
+	FAILS(EBADF, fallocate(fd, 0, -1, 0));
+	FAILS(EBADF, lseek(fd, 0, SEEK_SET));
+	FAILS(EBADF, fsync(fd));
+	FAILS(EBADF, fcntl(fd, F_SETFL, O_APPEND));
+	HOLDS((fcntl(fd, F_GETFL) & (O_ACCMODE | O_PATH)) == O_PATH);
+	WORKS(close(fd));
+	WORKS(unlink("trunc"));
+	WORKS(mkdir("here", 0711));
+	WORKS(dir = open(".", O_RDONLY | O_DIRECTORY));
+	WORKS(chdir("here"));
+	WORKS(fstatat(AT_FDCWD, "", &st, AT_EMPTY_PATH));
+	HOLDS((st.st_mode & 07777) == 0711);
+	WORKS(rmdir("../here"));
+	FAILS(ENOENT, getcwd(path4096, 4096) ? 0 : -1);
+	FAILS(ENOENT, realpath("..", NULL) ? 0 : -1);
+	WORKS(fchdir(dir));
+	WORKS(close(dir));
+}
+
+/** Paths that leave the file system, and come back. */
+static void
+paths_that_lead_out(void)
+{
+	char        here[2048], there[4096], deep[4096];
+	struct stat st;
+
+	CHECK(getcwd(here, sizeof(here)));
+	snprintf(there, sizeof(there), "../../../../../../../../../..%s/file", here);
+	snprintf(deep, sizeof(deep), "//..%s/dirlink/../file", here);
+	WORKS(stat(there, &st));
+	WORKS(symlink(there, "around"));
+	WORKS(stat("around", &st));
+	HOLDS(st.st_ino == stat_of("file").st_ino);
+	WORKS(symlink("../../../../../../../../../../dev/null", "out"));
+	WORKS(stat("out", &st));
+	HOLDS(S_ISCHR(st.st_mode));
+	FAILS(ENOTDIR, stat("out/", &st));
+	FAILS(ENOTDIR, stat("out/../x", &st));
+	/* `..` behind a link is not a matter of text. */
+	WORKS(mkdir("full/sub/deep", 0755));
+	WORKS(symlink("full/sub/deep", "deeplink"));
+	snprintf(deep, sizeof(deep), "//..%s/deeplink/../../file", here);
+	WORKS(stat(deep, &st));
+	HOLDS(st.st_ino == stat_of("full/file").st_ino);
+	FAILS(ENOENT, rename("none/x", "/dev/none"));
+	FAILS(ENOENT, rename("file", "/dev/none/none"));
+	FAILS(EBADF, renameat(-1, "x", AT_FDCWD, "y"));
+	FAILS(EXDEV, rename("file", "/proc/none"));
+	WORKS(symlink("/tmp", "outside"));
+	snprintf(there, sizeof(there), "outside/errnos-%d", (int)getpid());
+	snprintf(deep, sizeof(deep), "outside/errnos-%d-moved", (int)getpid());
+	WORKS(mkdir(there, 0755));
+	WORKS(rename(there, deep));
+	WORKS(rmdir(deep));
+	WORKS(unlink("outside"));
+	WORKS(unlink("deeplink"));
+	WORKS(rmdir("full/sub/deep"));
+	WORKS(unlink("around"));
+	WORKS(unlink("out"));
+}
+
+static void
 tear_down(void)
 {
 	static const char *const names[] = {"file", "link", "dirlink", "dangling", "loop", "full/file"};
@@ -780,6 +873,8 @@ main(int argc, char **argv)
 	    names_move_with_what_they_name,
 	    listings_tell_what_stat_tells,
 	    times_follow_changes,
+	    descriptors_allow_what_they_were_opened_for,
+	    paths_that_lead_out,
 	};
 	char dir[4096];
 

@@ -7,7 +7,8 @@
 #
 # environment: ESKER, the command; CC, the C compiler; ESKER_POSIX_ROUNDS, how often fsx goes round, 3
 #              without; ESKER_SEED, where all that is random begins, 1 without; ESKER_REFERENCE, the test `reference` of crates/dfs as cargo built it: where it is
-#              named, random sequences of operations are compared with a directory in memory too
+#              named, random sequences of operations are compared with a directory in memory too;
+#              ESKER_POSIX_CALLS, how many sequences `calls` makes, 300 without
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 : "${ESKER:?names the command}"
@@ -46,10 +47,33 @@ on() {
         ESKER_REFERENCE_WRAP="$*" "$ESKER_REFERENCE" the_directory_of_the_environment
 }
 
+# Arguments of `sh -c`: runs a command on the files of a new pool.
+# shellcheck disable=SC2016 # the shell of the command expands it
+in_new_pool='export ESKER_POOLS=/dev/shm
+/build/esker pool create pool --size 256M >/dev/null && /build/esker cont create pool tree --type posix >/dev/null &&
+    exec /build/esker run pool/tree -- "$@"'
+
+# calls NAME DIR [OPTION...] -- [COMMAND...]: compares random calls in a directory with those in a plain one, where they
+# can do no harm.
+calls() {
+    local name=$1 dir=$2
+    shift 2
+    "$here/confined.sh" true >/dev/null 2>&1 || { skip "$name: calls: namespaces are not allowed" && return; }
+    check "$name: calls" "$here/confined.sh" --show "$work/programs" /programs "$@" \
+        /programs/calls "$dir" "$seed" "${ESKER_POSIX_CALLS:-300}"
+}
+
 way() {
     case $1 in
-        memory) mkdir "$work/plain" && on memory "$work/plain" && check "memory: pages" "$work/pages" "$work/plain" ;;
-        run) WITHOUT=set_ids on run /esker "$ESKER" run "esker:$work/pool/tree" -- ;;
+        memory)
+            mkdir "$work/plain" && on memory "$work/plain"
+            check "memory: pages" "$work/pages" "$work/plain"
+            calls memory /other --
+            ;;
+        run)
+            WITHOUT=set_ids on run /esker "$ESKER" run "esker:$work/pool/tree" --
+            calls run /esker --show "$(dirname "$ESKER")" /build -- sh -c "$in_new_pool" sh
+            ;;
         container) WITHOUT=set_ids on container /esker "$ESKER" run "$ESKER_POSIX_CONTAINER" -- ;;
         mount)
             [ -w /dev/fuse ] || { skip "mount: /dev/fuse is missing" && return; }
@@ -59,13 +83,16 @@ way() {
             mkdir "$mount" && check "mount" "$ESKER" mount "esker:$work/pool/tree" "$mount" "${others[@]}" || return
             on mount "$mount"
             check "mount: pages" "$work/pages" "$mount"
+            mkdir -m 755 "$mount/calls"
+            calls mount /mount --lend "$mount/calls" /mount --
             ;;
         *) echo "no such way: $1" >&2 && exit 2 ;;
     esac
 }
 
-for program in errnos fsx pages; do
-    "${CC:-cc}" -std=gnu11 -O1 -g -Wall -Wextra -Werror -pthread -o "$work/$program" "$here/$program.c" || exit 1
+mkdir "$work/programs"
+for program in errnos fsx pages programs/calls; do
+    "${CC:-cc}" -std=gnu11 -O1 -g -Wall -Wextra -Werror -pthread -o "$work/$program" "$here/${program##*/}.c" || exit 1
 done
 "$ESKER" pool create pool --dir "$work" --size 512M >/dev/null || exit 1
 "$ESKER" cont create "esker:$work/pool" tree --type posix >/dev/null || exit 1

@@ -64,7 +64,8 @@ pub fn new_pool_directory() -> Result<PathBuf> {
 fn candidates() -> impl Iterator<Item = PathBuf> {
     let entries = pool_directories().into_iter().filter_map(|path| path.read_dir().ok()).flatten();
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    paths.filter(|path| !esker_os::directory::is_unfinished(path))
+    let is_trusted = |path: &PathBuf| esker_os::resolve_links(path).is_ok();
+    paths.filter(|path| !esker_os::directory::is_unfinished(path)).filter(is_trusted)
 }
 
 /// All native pools in the pool directories, sorted by path. Entries that are not pools or are not readable are
@@ -297,13 +298,27 @@ fn refuse_part(path: &Path, part: Part) -> Result<()> {
     Err(Error::new(ErrorKind::BadPath, message))
 }
 
+/// The map of a pool over nodes, and its path without symbolic links.
+///
+/// # Errors
+/// Those of [`esker_os::resolve_links`] and of reading a map.
+#[cfg(feature = "nodes")]
+pub fn read_map(path: &Path) -> Result<(PathBuf, Map)> {
+    let path = match esker_os::resolve_links(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => path.to_owned(),
+        resolved => resolved?,
+    };
+    let map = Map::read(&path)?;
+    Ok((path, map))
+}
+
 #[cfg(feature = "nodes")]
 fn open_nodes(path: &Path, mode: OpenMode) -> Result<Nodes> {
     if mode == OpenMode::Exclusive {
         let message = "a pool over nodes cannot be opened exclusively: its engines have it open";
         return Err(Error::new(ErrorKind::NotSupported, message));
     }
-    let map = Map::read(path)?;
+    let (path, map) = read_map(path)?;
     let here = env::var(NODE_VARIABLE).ok();
     let mut own: Vec<(u32, Arc<dyn Pool>)> = Vec::new();
     for (number, node) in map.nodes.iter().enumerate() {
@@ -312,7 +327,6 @@ fn open_nodes(path: &Path, mode: OpenMode) -> Result<Nodes> {
             own.push((number as u32, Arc::new(Native::open(&node.directory, mode)?)));
         }
     }
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     Nodes::open(&map, &path, own)
 }
 

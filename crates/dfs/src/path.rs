@@ -95,7 +95,8 @@ impl Dfs {
         walk.look_ahead();
         while let Some(name) = walk.parts.pop() {
             let last = walk.parts.is_empty() && !must_be_directory;
-            if let Some(outside) = walk.step(&name, !last || follow == Follow::All)? {
+            if let Some(mut outside) = walk.step(&name, !last || follow == Follow::All)? {
+                outside.extend(must_be_directory.then_some(b'/'));
                 return Ok(Resolved::Outside(outside));
             }
         }
@@ -125,6 +126,7 @@ impl Dfs {
     /// As [`Dfs::resolve_parent`].
     pub fn resolve_parent_step(&self, base: &Node, path: &[u8]) -> Result<Parent> {
         let (above, name) = split_last(path)?;
+        let must_be_directory = path.ends_with(b"/");
         match self.resolve_step(base, above, Follow::All)? {
             Resolved::Node(dir) => {
                 dir.directory()?;
@@ -133,6 +135,7 @@ impl Dfs {
             Resolved::Outside(mut path) => {
                 path.push(b'/');
                 path.extend_from_slice(name);
+                path.extend(must_be_directory.then_some(b'/'));
                 Ok(Parent::Outside(path))
             }
         }
@@ -227,7 +230,13 @@ impl<'a> Walk<'a> {
         self.node.directory()?;
         match name {
             b"." => {}
-            b".." => self.know(self.node.parent().unwrap_or(&self.node).clone()),
+            b".." => match (self.node.parent().cloned(), self.fs.mount_point()) {
+                (None, Some(mount_point)) => {
+                    let end = mount_point.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+                    return Ok(self.go_outside(&mount_point[..end]));
+                }
+                (parent, _) => self.know(parent.unwrap_or_else(|| self.node.clone())),
+            },
             _ => {
                 let found = self.find(name)?;
                 if found.kind() == Kind::Symlink && follow {
@@ -269,29 +278,36 @@ impl<'a> Walk<'a> {
             self.push(&target);
             return Ok(None);
         }
-        match self.below_mount_point(&target) {
-            Some(inside) => {
-                self.know(self.fs.root());
-                self.push(&inside);
-                Ok(None)
+        if self.fs.mount_point().is_none() {
+            // Then `/` is the root of the file system.
+            self.know(self.fs.root());
+            self.push(&target);
+            return Ok(None);
+        }
+        Ok(self.go_outside(&target))
+    }
+
+    /// Continues at an absolute path of the system, from where the names may lead back to the mount point. Returns the
+    /// path with the remaining names if they do not.
+    fn go_outside(&mut self, path: &[u8]) -> Option<Vec<u8>> {
+        self.push(path);
+        let is_name = |part: &&[u8]| !part.is_empty();
+        let mount_point = self.fs.mount_point().unwrap_or_default();
+        let wanted: Vec<_> = mount_point.split(|byte| *byte == b'/').filter(is_name).collect();
+        let mut place: Vec<&[u8]> = Vec::new();
+        for (left, part) in self.parts.iter().enumerate().rev() {
+            match part.as_slice() {
+                b"." => {}
+                b".." => drop(place.pop()),
+                part => place.push(part),
             }
-            None => Ok(Some(self.outside(target))),
+            if place == wanted {
+                self.parts.truncate(left);
+                self.know(self.fs.root());
+                return None;
+            }
         }
-    }
-
-    /// The rest of an absolute target inside the file system. Without a known mount point, `/` is its root.
-    fn below_mount_point(&self, target: &[u8]) -> Option<Vec<u8>> {
-        let Some(mount_point) = self.fs.mount_point() else { return Some(target.to_vec()) };
-        let rest = target.strip_prefix(mount_point)?;
-        (rest.is_empty() || rest.starts_with(b"/")).then(|| rest.to_vec())
-    }
-
-    fn outside(&self, mut target: Vec<u8>) -> Vec<u8> {
-        for part in self.parts.iter().rev() {
-            target.push(b'/');
-            target.extend_from_slice(part);
-        }
-        target
+        Some(self.parts.iter().rev().flat_map(|part| [b"/", part.as_slice()].concat()).collect())
     }
 }
 

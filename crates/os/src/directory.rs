@@ -1,11 +1,13 @@
 //! Atomic creation and removal of directories. A directory that is being created or removed has a hidden name, so a
 //! killed process leaves nothing that looks complete; the next process that works in the same parent directory cleans
 //! up.
-use crate::random_uuid;
+use crate::{random_uuid, resolve_links};
 use esker_types::{Error, ErrorKind, Result};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::{Access, AtFlags, CWD, Dir, Mode, OFlags, accessat, openat, unlinkat};
+use rustix::io::Errno;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -38,13 +40,13 @@ pub fn refuse_unless_writable(directory: &Path) -> Result<()> {
     }
 }
 
-/// Removes a directory with its content: first its name, then its content, the marker last.
+/// Removes a directory with its content: first its name, then its content, the marker last. No link in it is followed.
 ///
 /// # Errors
-/// If its name cannot be removed, nothing has changed. If some of its content cannot be removed, the directory is
-/// gone from its path and the message names what is left.
+/// If its name cannot be removed, nothing has changed: so for a link of another user on the way ([`resolve_links`]). If
+/// some of its content cannot be removed, the directory is gone from its path and the message names what is left.
 pub fn remove(path: &Path, kind: Kind) -> Result<()> {
-    let path = &path.canonicalize().map_err(|error| failed("looking at", path, &error))?;
+    let path = &resolve_links(path)?;
     let parent = path.parent().unwrap_or(path);
     refuse_unless_writable(path)?;
     let going = hidden(parent, GOING)?;
@@ -82,31 +84,39 @@ pub fn is_unfinished(path: &Path) -> bool {
 
 /// Removes a directory that another process may be removing as well.
 fn remove_all(directory: &Path, marker: &str) -> io::Result<()> {
-    none_if_gone(remove_content(directory, marker))?;
-    none_if_gone(fs::remove_file(directory.join(marker)))?;
-    none_if_gone(fs::remove_dir(directory))
+    none_if_gone(remove_content(CWD, directory, Some(marker)))?;
+    none_if_gone(unlinkat(CWD, directory.join(marker), AtFlags::empty()))?;
+    none_if_gone(unlinkat(CWD, directory, AtFlags::REMOVEDIR))?;
+    Ok(())
 }
 
-fn remove_content(directory: &Path, marker: &str) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
+/// Removes what is in a directory, except `kept`. If another user has put a link in its place, nothing is removed.
+fn remove_content<P: rustix::path::Arg>(
+    at: impl AsFd,
+    path: P,
+    kept: Option<&str>,
+) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = openat(at, path, flags, Mode::empty())?;
+    for entry in Dir::read_from(&directory)? {
         let entry = entry?;
-        if entry.file_name() == marker {
+        let name = entry.file_name();
+        let is_kept = [Some("."), Some(".."), kept].contains(&name.to_str().ok());
+        if is_kept {
             continue;
         }
-        none_if_gone(match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(entry.path()),
-            false => fs::remove_file(entry.path()),
+        none_if_gone(match unlinkat(&directory, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => remove_content(&directory, name, None)
+                .and_then(|()| unlinkat(&directory, name, AtFlags::REMOVEDIR)),
+            removed => removed,
         })?;
     }
     Ok(())
 }
 
 /// For files and directories that another process may have removed.
-fn none_if_gone(removed: io::Result<()>) -> io::Result<()> {
-    removed.or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound => Ok(()),
-        _ => Err(error),
-    })
+fn none_if_gone(removed: rustix::io::Result<()>) -> rustix::io::Result<()> {
+    removed.or_else(|error| if error == Errno::NOENT { Ok(()) } else { Err(error) })
 }
 
 /// Removes, as far as possible, what killed processes of this user left in `parent` while they created or removed
@@ -147,6 +157,25 @@ mod tests {
         for name in ["marker", "one", "inner/two"] {
             fs::write(path.join(name), name).unwrap();
         }
+    }
+
+    #[test]
+    fn links_in_a_removed_directory_are_not_followed() {
+        let parent = std::env::temp_dir().join(format!("esker-os-{}", random_uuid().unwrap()));
+        let (doomed, other) = (parent.join("doomed"), parent.join("other"));
+        make(&doomed);
+        make(&other);
+        for place in ["out", "inner/out"] {
+            std::os::unix::fs::symlink(&other, doomed.join(place)).unwrap();
+        }
+        remove(&doomed, KIND).unwrap();
+        assert_eq!(fs::read_dir(&parent).unwrap().count(), 1);
+        assert!(other.join("inner/two").exists());
+        // As if another user had exchanged the directory for a link after its name was looked at.
+        std::os::unix::fs::symlink(&other, parent.join("link")).unwrap();
+        assert!(remove_all(&parent.join("link"), KIND.marker).is_err());
+        assert!(other.join("marker").exists());
+        fs::remove_dir_all(&parent).unwrap();
     }
 
     /// Whoever removes a directory also finishes what others are removing beside it, such as nodes that share a directory.

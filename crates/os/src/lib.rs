@@ -9,6 +9,7 @@ pub mod executor;
 mod files;
 mod fork;
 mod later;
+mod links;
 mod memory;
 mod signals;
 mod watch;
@@ -18,6 +19,7 @@ pub use descriptors::{ClosedInChildren, close_directly, keep_from_programs};
 pub use files::{is_read_only, open_plain, space_of};
 pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbed};
 pub use later::{LATER, later};
+pub use links::resolve_links;
 pub use memory::{HUGE_PAGE, keep_freed, lacks_huge_pages, want_huge_pages};
 pub use signals::without_signals;
 

@@ -62,9 +62,7 @@ impl Pool {
     /// repairing check has found it sound.
     pub fn check(path: &Path, repair: bool, progress: Progress<'_>) -> Result<CheckReport> {
         Superblock::read(path)?;
-        let path = path.canonicalize().map_err(|error| {
-            esker_types::Error::io(format_args!("looking at {}", path.display()), &error)
-        })?;
+        let path = esker_os::resolve_links(path)?;
         let problems = crate::index::pages::check_all(&Folder::open(&path)?, false)?.pages;
         let mut report = CheckReport { problems, ..CheckReport::default() };
         if !report.problems.is_empty() {

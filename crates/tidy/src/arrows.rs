@@ -8,7 +8,7 @@ const ARROWS: [(&str, &[&str]); 36] = [
     ("esker-types", &[]),
     ("esker-testing", &[]),
     ("esker-metrics", &[]),
-    ("esker-os", &["esker-types"]),
+    ("esker-os", &["esker-testing", "esker-types"]),
     ("esker-eccodes", &["esker-testing", "esker-types"]),
     ("esker-daos-binding", &["esker-os", "esker-types"]),
     ("esker-librados", &["esker-os", "esker-types"]),

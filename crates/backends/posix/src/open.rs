@@ -1,6 +1,6 @@
 //! Opening a pool, and operations on the whole pool.
 use super::container::{Container, PoolDirectory, random_uuid};
-use super::files::{self, Files, failed};
+use super::files::{self, Files};
 use super::form::form;
 use super::lock::{ThreadLocks, time_of};
 use super::meta::Meta;
@@ -11,7 +11,6 @@ use esker_types::info::{ContainerInfo, Durability, Medium, OpenMode, PoolInfo, S
 use esker_types::ops::{Anchor, ListLimit};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,8 +46,7 @@ impl Posix {
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
         pool.fsync = url.fsync.unwrap_or(pool.fsync);
-        let root = url.path.canonicalize();
-        let root: PathBuf = root.map_err(|error| failed("opening", &url.path, &error))?;
+        let root = esker_os::resolve_links(&url.path)?;
         let files = Files::new(&root.join(TMP), &random_uuid()?.to_string(), pool.fsync);
         let directory = PoolDirectory { root, files, thread_locks: ThreadLocks::new() };
         if mode != OpenMode::ReadOnly {

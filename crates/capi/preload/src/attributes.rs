@@ -6,6 +6,7 @@ use crate::open;
 use crate::open_file::OpenFile;
 use crate::paths::{self, MountPath};
 use crate::serve::{at, on};
+use crate::stat::or_here;
 use dfs::{Follow, Node, SetAttr, Time};
 use std::ffi::{c_int, c_long};
 
@@ -70,6 +71,14 @@ fn set_times(to: &impl Target, wanted: In<libc::timespec>) -> Answer<c_int> {
     times(wanted)?.map_or(Ok(0), |change| to.set(&change))
 }
 
+/// If neither time is set, Linux does not even check the descriptor.
+fn set_open_times(file: &OpenFile, wanted: In<libc::timespec>) -> Answer<c_int> {
+    match times(wanted) {
+        Ok(None) => Ok(0),
+        _ => set_times(file.open()?, wanted),
+    }
+}
+
 /// Microseconds as nanoseconds; `None` for the current time.
 fn of_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> {
     let [access, change] = times.values(2) else { return Ok(None) };
@@ -109,6 +118,7 @@ fn truncate_path(path: &MountPath<'_>, length: i64) -> Answer<c_int> {
 
 fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
     let length = size(length)?;
+    let file = file.open()?;
     let to_invalid = |_| crate::answer::Fail::Errno(libc::EINVAL);
     let cut = |content: &dfs::File| Ok(content.set_len(length).map(|()| 0)?);
     file.file(|content| maps::cut(file.oid(), length, || cut(content))).map_err(|error| match error
@@ -120,6 +130,7 @@ fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
 
 /// POSIX: `posix_fallocate`; Linux: `fallocate`.
 fn allocate(file: &OpenFile, mode: c_int, offset: i64, length: i64) -> Answer<c_int> {
+    file.open()?;
     if offset < 0 || length <= 0 {
         return refuse(libc::EINVAL);
     }
@@ -202,7 +213,7 @@ export! {
     }
 
     fn fchmod(fd: c_int, bits: u32) -> c_int | next {
-        on(fd, |file| file.set(&mode(bits)), || next(fd, bits))
+        on(fd, |file| file.open()?.set(&mode(bits)), || next(fd, bits))
     }
 
     fn fchmodat(dir: c_int, path: Text, bits: u32, flags: c_int) -> c_int | next {
@@ -226,10 +237,11 @@ export! {
     }
 
     fn fchown(fd: c_int, user: u32, group: u32) -> c_int | next {
-        on(fd, |file| file.set(&owner(user, group)), || next(fd, user, group))
+        on(fd, |file| file.open()?.set(&owner(user, group)), || next(fd, user, group))
     }
 
     fn fchownat(dir: c_int, path: Text, user: u32, group: u32, flags: c_int) -> c_int | next {
+        let path = or_here(dir, path, flags);
         if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
             let ours = |file: &OpenFile| file.set(&owner(user, group));
             return on(dir, ours, || next(dir, path, user, group, flags));
@@ -239,8 +251,13 @@ export! {
     }
 
     fn utimensat(dir: c_int, path: Text, times: In<libc::timespec>, flags: c_int) -> c_int | next {
+        let path = or_here(dir, path, flags);
         if path.is_empty() {
-            let ours = |file: &OpenFile| set_times(file, times);
+            let ours = |file: &OpenFile| match path.is_null() {
+                true => set_open_times(file, times),
+                false if flags & libc::AT_EMPTY_PATH == 0 => refuse(libc::ENOENT),
+                false => set_times(file, times),
+            };
             return on(dir, ours, || next(dir, path, times, flags));
         }
         let is_ours = path.bytes().is_some_and(|path| paths::is_ours(dir, path));
@@ -252,7 +269,7 @@ export! {
     }
 
     fn futimens(fd: c_int, times: In<libc::timespec>) -> c_int | next {
-        on(fd, |file| set_times(file, times), || next(fd, times))
+        on(fd, |file| set_open_times(file, times), || next(fd, times))
     }
 
     fn utimes(path: Text, times: In<libc::timeval>) -> c_int | next {
@@ -266,7 +283,7 @@ export! {
     }
 
     fn futimes(fd: c_int, times: In<libc::timeval>) -> c_int | next {
-        on(fd, |file| set_micros(file, times), || next(fd, times))
+        on(fd, |file| set_micros(file.open()?, times), || next(fd, times))
     }
 
     fn futimesat(dir: c_int, path: Text, times: In<libc::timeval>) -> c_int | next {

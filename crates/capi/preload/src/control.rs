@@ -27,8 +27,9 @@ fn plain_control(fd: c_int, file: &OpenFile, command: c_int, argument: usize) ->
             descriptors::put(new, descriptors::get(fd)?);
             Ok(new)
         }
+        libc::F_GETFL if file.open().is_err() => Ok(file.identity().flags & !libc::O_ACCMODE),
         libc::F_GETFL => Ok(file.position.flags(fd)? | file.identity().flags | LARGE_FILE),
-        libc::F_SETFL => file.position.set_flags(fd, argument as c_int).map(|()| 0),
+        libc::F_SETFL => file.open()?.position.set_flags(fd, argument as c_int).map(|()| 0),
         libc::F_GETFD | libc::F_SETFD | libc::F_GETOWN | libc::F_SETOWN => {
             raw::control(fd, command, argument)
         }

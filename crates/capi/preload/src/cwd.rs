@@ -153,9 +153,15 @@ pub(crate) fn copy_out(path: &[u8], buffer: Out<u8>, size: usize) -> Answer<*mut
     }
 }
 
+/// Fails with `ENOENT` if it is in the mount point and was removed: then it has no path.
+pub(crate) fn check() -> Answer<()> {
+    if is_ours() { Ok(node()?.refresh().map(drop)?) } else { Ok(()) }
+}
+
 fn current(buffer: Out<u8>, size: usize) -> *mut c_char {
     crate::answer::to_c(serve::serve(|| {
         let Some(path) = path() else { return refuse(libc::ENOENT) };
+        check()?;
         copy_out(&path, buffer, size)
     }))
 }

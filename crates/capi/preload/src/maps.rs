@@ -252,7 +252,7 @@ impl MapRequest {
     }
 
     fn check(&self, file: &OpenFile) -> Answer<()> {
-        let access = file.identity().flags & libc::O_ACCMODE;
+        let access = file.open()?.identity().flags & libc::O_ACCMODE;
         if access == libc::O_WRONLY || (self.is_written() && access != libc::O_RDWR) {
             return refuse(libc::EACCES);
         }

@@ -1,13 +1,15 @@
 //! Creating, renaming and removing entries.
-use crate::answer::{Answer, Fail, fail, refuse};
+use crate::answer::{Answer, Fail, fail, refuse, to_c};
 use crate::edge::{In, Out, Text, export};
+use crate::limits::PATH_MAX;
 use crate::open;
 use crate::open::new_entry;
 use crate::paths::{self, Last, MountPath};
-use crate::serve::{at, on, serve, settle};
+use crate::raw;
+use crate::serve::{at, on, serve};
 use crate::{cwd, descriptors};
 use dfs::{Follow, Kind, Node, RenameMode};
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{CString, c_int, c_uint, c_void};
 
 const HERE: c_int = libc::AT_FDCWD;
 const PIPE: u32 = libc::S_IFIFO;
@@ -74,6 +76,11 @@ fn make_link(path: &MountPath<'_>, target: Text) -> Answer<c_int> {
     Ok(0)
 }
 
+/// Linux refuses such a target for any path.
+fn is_no_target(target: Text) -> bool {
+    target.bytes().is_none_or(|target| target.is_empty() || target.len() >= PATH_MAX)
+}
+
 /// The name is free, and has no trailing slash.
 fn check_free(last: &Last) -> Answer<()> {
     match last.is_special() || last.find()?.is_some() {
@@ -105,22 +112,18 @@ fn read_link_at(
     theirs: impl Fn(c_int, Text) -> isize,
 ) -> isize {
     match open::descriptor(path) {
-        Some(fd) => crate::answer::to_c(serve(|| copy_out(&open::target(fd)?, buffer, size))),
+        Some(fd) => to_c(serve(|| copy_out(&open::target(fd)?, buffer, size))),
         None => at(dir, path, |path| read_link(&path, buffer, size), theirs),
     }
 }
 
-/// Finds the last part of a path on request: if both paths are wrong, the error of the first one counts.
-type Find<'a> = &'a dyn Fn() -> Answer<Last>;
-
-fn move_entry(from: Find<'_>, to: Find<'_>, flags: c_uint) -> Answer<c_int> {
+fn move_entry(from: &Last, to: &Last, flags: c_uint) -> Answer<c_int> {
     let mode = match flags {
         0 => RenameMode::Replace,
         libc::RENAME_NOREPLACE => RenameMode::NoReplace,
         libc::RENAME_EXCHANGE => RenameMode::Exchange,
         _ => return refuse(libc::EINVAL),
     };
-    let (from, to) = (from()?, to()?);
     if from.is_special() {
         return refuse(libc::EBUSY);
     }
@@ -128,7 +131,7 @@ fn move_entry(from: Find<'_>, to: Find<'_>, flags: c_uint) -> Answer<c_int> {
         return refuse(if mode == RenameMode::NoReplace { libc::EEXIST } else { libc::EBUSY });
     }
     if from.slash || to.slash {
-        check_slashes(&from, &to, mode)?;
+        check_slashes(from, to, mode)?;
     }
     from.dir.rename(&from.name, &to.dir, &to.name, mode)?;
     Ok(0)
@@ -149,34 +152,69 @@ fn check_slashes(from: &Last, to: &Last, mode: RenameMode) -> Answer<()> {
     if must_be_directory && !is_directory(&source) { refuse(libc::ENOTDIR) } else { Ok(()) }
 }
 
-/// Answers a call on two paths. If one is in the mount point and one outside, it fails as between two file systems.
-/// systems.
+/// Where one of two paths leads.
+enum End {
+    Ours(Last),
+    Theirs(c_int, CString),
+}
+
+impl End {
+    fn find(dir: c_int, path: &[u8]) -> Answer<Self> {
+        if !paths::is_ours(dir, path) {
+            return Self::outside(dir, path);
+        }
+        match MountPath::new(dir, path).and_then(|path| path.last()) {
+            Err(Fail::Outside(host)) => Self::outside(HERE, &host),
+            last => last.map(Self::Ours),
+        }
+    }
+
+    /// A path of the system. Fails as the kernel does if its directory does not exist.
+    fn outside(dir: c_int, path: &[u8]) -> Answer<Self> {
+        let text = |bytes: &[u8]| CString::new(bytes).or_else(|_| refuse(libc::EINVAL));
+        let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
+        let start = path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        match path {
+            [] => return refuse(libc::ENOENT),
+            _ if path.len() >= PATH_MAX => return refuse(libc::ENAMETOOLONG),
+            [b'/', ..] => raw::find(dir, &text(&[&path[..start], b"/."].concat())?)?,
+            _ => raw::find(dir, &text(&[&path[..start], b"."].concat())?)?,
+        }
+        Ok(Self::Theirs(dir, text(path)?))
+    }
+}
+
+/// Answers a call on two paths. If one leads into the mount point and one to the rest of the system, it fails as between
+/// two file systems. If both paths are wrong, the error of the first one counts.
 fn both(
     (dir, path): (c_int, Text),
     (new_dir, new_path): (c_int, Text),
-    ours: impl FnOnce(Find<'_>, Find<'_>) -> Answer<c_int>,
-    theirs: impl FnOnce() -> c_int,
+    ours: impl FnOnce(&Last, &Last) -> Answer<c_int>,
+    theirs: impl FnOnce(c_int, Text, c_int, Text) -> c_int,
 ) -> c_int {
-    let (Some(old), Some(new)) = (path.bytes(), new_path.bytes()) else { return theirs() };
-    let (from, to) = (|| MountPath::new(dir, old)?.last(), || MountPath::new(new_dir, new)?.last());
-    match (paths::is_ours(dir, old), paths::is_ours(new_dir, new)) {
-        (false, false) => theirs(),
-        (true, true) => settle(serve(|| ours(&from, &to)), |_, _| fail(libc::EXDEV)),
-        (true, false) if new.is_empty() => {
-            settle(serve(|| from().and_then(|_| refuse(libc::ENOENT))), |_, _| fail(libc::ENOENT))
-        }
-        _ if old.is_empty() => fail(libc::ENOENT),
-        _ => fail(libc::EXDEV),
+    let paths = path.bytes().zip(new_path.bytes());
+    let is_ours = |(old, new)| paths::is_ours(dir, old) || paths::is_ours(new_dir, new);
+    let Some((old, new)) = paths.filter(|paths| is_ours(*paths)) else {
+        return theirs(dir, path, new_dir, new_path);
+    };
+    let served = serve(|| match (End::find(dir, old)?, End::find(new_dir, new)?) {
+        (End::Ours(from), End::Ours(to)) => ours(&from, &to).map(Ok),
+        (End::Theirs(dir, old), End::Theirs(new_dir, new)) => Ok(Err((dir, old, new_dir, new))),
+        _ => refuse(libc::EXDEV),
+    });
+    match served {
+        Ok(Err((dir, old, new_dir, new))) => theirs(dir, Text::of(&old), new_dir, Text::of(&new)),
+        Ok(Ok(done)) => done,
+        Err(error) => to_c(Err(error)),
     }
 }
 
 /// Hard links are not supported; the errors are those of `link(2)` for such file systems.
-fn no_link(from: Find<'_>, to: Find<'_>) -> Answer<c_int> {
-    let from = from()?;
+fn no_link(from: &Last, to: &Last) -> Answer<c_int> {
     if !from.is_special() && from.find()?.is_none() {
         return refuse(libc::ENOENT);
     }
-    check_free(&to()?)?;
+    check_free(to)?;
     refuse(libc::EPERM)
 }
 
@@ -223,14 +261,14 @@ export! {
     }
 
     fn symlink(target: Text, path: Text) -> c_int | next {
-        if target.is_empty() {
+        if is_no_target(target) {
             return next(target, path);
         }
         at(HERE, path, |path| make_link(&path, target), |_, path| next(target, path))
     }
 
     fn symlinkat(target: Text, dir: c_int, path: Text) -> c_int | next {
-        if target.is_empty() {
+        if is_no_target(target) {
             return next(target, dir, path);
         }
         at(dir, path, |path| make_link(&path, target), |dir, path| next(target, dir, path))
@@ -256,27 +294,27 @@ export! {
     }
 
     fn rename(path: Text, new_path: Text) -> c_int | next {
-        let ours = |from: Find<'_>, to: Find<'_>| move_entry(from, to, 0);
-        both((HERE, path), (HERE, new_path), ours, || next(path, new_path))
+        let theirs = |_, path, _, new_path| next(path, new_path);
+        both((HERE, path), (HERE, new_path), |from, to| move_entry(from, to, 0), theirs)
     }
 
     fn renameat(dir: c_int, path: Text, new_dir: c_int, new_path: Text) -> c_int | next {
-        let ours = |from: Find<'_>, to: Find<'_>| move_entry(from, to, 0);
-        both((dir, path), (new_dir, new_path), ours, || next(dir, path, new_dir, new_path))
+        let theirs = |dir, path, new_dir, new_path| next(dir, path, new_dir, new_path);
+        both((dir, path), (new_dir, new_path), |from, to| move_entry(from, to, 0), theirs)
     }
 
     fn renameat2(dir: c_int, path: Text, new_dir: c_int, new_path: Text, flags: c_uint) -> c_int
     | next {
-        let ours = |from: Find<'_>, to: Find<'_>| move_entry(from, to, flags);
-        both((dir, path), (new_dir, new_path), ours, || next(dir, path, new_dir, new_path, flags))
+        let theirs = |dir, path, new_dir, new_path| next(dir, path, new_dir, new_path, flags);
+        both((dir, path), (new_dir, new_path), |from, to| move_entry(from, to, flags), theirs)
     }
 
     fn link(path: Text, new_path: Text) -> c_int | next {
-        both((HERE, path), (HERE, new_path), no_link, || next(path, new_path))
+        both((HERE, path), (HERE, new_path), no_link, |_, path, _, new_path| next(path, new_path))
     }
 
     fn linkat(dir: c_int, path: Text, new_dir: c_int, new_path: Text, flags: c_int) -> c_int | next {
-        let theirs = || next(dir, path, new_dir, new_path, flags);
+        let theirs = |dir, path, new_dir, new_path| next(dir, path, new_dir, new_path, flags);
         both((dir, path), (new_dir, new_path), no_link, theirs)
     }
 

@@ -5,7 +5,7 @@ use crate::limits::TRANSFER_MAX;
 use crate::position::Position;
 use crate::{left_open, locks, maps, mounted, threads};
 use arc_swap::ArcSwapOption;
-use dfs::{Attr, File, Follow, Kind, Node, Open, SetAttr};
+use dfs::{Attr, File, Follow, Kind, Node, Open, SetAttr, Time};
 use esker::types::ObjectId;
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -38,10 +38,14 @@ impl Content {
             return Ok(Self::Node(node));
         }
         let access = flags & libc::O_ACCMODE;
-        let write = access != libc::O_RDONLY;
+        let (read, write) = (access != libc::O_WRONLY, access != libc::O_RDONLY);
         let truncate = flags & libc::O_TRUNC != 0;
-        let open = Open { read: access != libc::O_WRONLY, write: write || truncate, truncate };
-        Ok(Self::File(node.open(open)?))
+        if truncate && !write {
+            // Linux truncates the file, though it cannot be written to then.
+            let now = Some(Time::now());
+            node.set_attr(&SetAttr { size: Some(0), mtime: now, ..SetAttr::default() })?;
+        }
+        Ok(Self::File(node.open(Open { read, write, truncate: truncate && write })?))
     }
 
     fn node(&self) -> Node {
@@ -57,9 +61,9 @@ impl OpenFile {
         let kind = if node.kind() == Kind::Directory { libc::O_DIRECTORY } else { 0 };
         let kept = flags & (libc::O_ACCMODE | libc::O_PATH);
         let identity = Identity { path: node.path().into(), oid: node.oid(), flags: kept | kind };
-        let content = match flags & libc::O_TRUNC {
-            0 => Content::open(node, flags)?,
-            _ => maps::cut(node.oid(), 0, || Content::open(node, flags))?,
+        let content = match flags & (libc::O_TRUNC | libc::O_PATH) {
+            libc::O_TRUNC => maps::cut(node.oid(), 0, || Content::open(node, flags))?,
+            _ => Content::open(node, flags)?,
         };
         Ok(Self::with(identity, Position::start(flags), Some(content)))
     }
@@ -120,6 +124,14 @@ impl OpenFile {
     /// True for a directory that was not opened with `O_PATH`.
     fn lists(&self) -> bool {
         self.identity.flags & (libc::O_DIRECTORY | libc::O_PATH) == libc::O_DIRECTORY
+    }
+
+    /// This file, for calls that `O_PATH` does not allow.
+    ///
+    /// # Errors
+    /// `EBADF` if it was opened with `O_PATH`.
+    pub(crate) fn open(&self) -> Answer<&Self> {
+        if self.identity.flags & libc::O_PATH == 0 { Ok(self) } else { refuse(libc::EBADF) }
     }
 
     fn content(&self) -> Answer<Arc<Content>> {
@@ -206,7 +218,7 @@ impl OpenFile {
 
     /// Stores pending changes (POSIX: `fsync`).
     pub(crate) fn sync(&self) -> Answer<c_int> {
-        match &*self.content()? {
+        match &*self.open()?.content()? {
             Content::File(file) => {
                 maps::write_back_of(self.identity.oid);
                 file.sync()?;
@@ -228,6 +240,7 @@ impl OpenFile {
     /// Reads at the offset of `fd`, which advances. The offset is advanced first, atomically, so that others who share it
     /// never read the same bytes.
     pub(crate) fn read(&self, fd: c_int, buffer: &mut [u8]) -> Answer<isize> {
+        self.refuse_mode(libc::O_WRONLY)?;
         let length = buffer.len().min(TRANSFER_MAX);
         self.file(|file| {
             self.moving(fd, length, |offset| Ok(file.read_at(offset, &mut buffer[..length])?))
@@ -236,6 +249,7 @@ impl OpenFile {
 
     /// As [`OpenFile::read`], into several buffers. Nothing can be read of a directory, as in Linux.
     pub(crate) fn read_vector(&self, fd: c_int, buffers: Vec<&mut [u8]>) -> Answer<isize> {
+        self.refuse_mode(libc::O_WRONLY)?;
         let length = buffers.iter().map(|buffer| buffer.len()).sum();
         if length == 0 && self.lists() {
             return Ok(0);
@@ -247,6 +261,7 @@ impl OpenFile {
 
     /// Writes at the offset of `fd`, or at the end of the file, and advances the offset.
     pub(crate) fn write(&self, fd: c_int, parts: &[&[u8]]) -> Answer<isize> {
+        self.refuse_mode(libc::O_RDONLY)?;
         let length: usize = parts.iter().map(|part| part.len()).sum();
         self.for_writing(|file| {
             if self.position.appends(fd) {
@@ -282,7 +297,7 @@ impl OpenFile {
         work: impl FnOnce(u64) -> Answer<usize>,
     ) -> Answer<isize> {
         let step = length as i64;
-        let end = self.position.seek(fd, step, libc::SEEK_CUR).or_else(|_| refuse(libc::EFBIG))?;
+        let end = self.position.seek(fd, step, libc::SEEK_CUR)?;
         let result = work((end - step) as u64);
         let done = result.as_ref().map_or(0, |done| *done);
         if done < length {
@@ -293,22 +308,49 @@ impl OpenFile {
 
     /// Writes at an offset; with `O_APPEND` at the end, as Linux does.
     pub(crate) fn write_at(&self, fd: c_int, parts: &[&[u8]], offset: i64) -> Answer<isize> {
-        let Ok(offset) = u64::try_from(offset) else { return refuse(libc::EINVAL) };
+        let offset = self.start(libc::O_RDONLY, offset, parts.iter().map(|part| part.len()))?;
         self.for_writing(|file| match self.position.appends(fd) {
             true => self.append_parts(file, parts).map(|(_, length)| length as isize),
             false => Ok(self.put(file, offset, parts)? as isize),
         })
     }
 
+    /// Fails with `EBADF` for a file opened in this mode, or with `O_PATH`.
+    fn refuse_mode(&self, mode: c_int) -> Answer<()> {
+        match self.open()?.identity.flags & libc::O_ACCMODE {
+            found if found == mode => refuse(libc::EBADF),
+            _ => Ok(()),
+        }
+    }
+
+    /// The offset of a call at a place in the file, which a file opened in the mode `other` does not allow.
+    ///
+    /// # Errors
+    /// `EINVAL` if it is negative, or lies so high that the last byte has no offset, as in Linux; `EBADF`.
+    fn start(
+        &self,
+        other: c_int,
+        offset: i64,
+        lengths: impl Iterator<Item = usize>,
+    ) -> Answer<u64> {
+        let Ok(start) = u64::try_from(offset) else { return refuse(libc::EINVAL) };
+        self.refuse_mode(other)?;
+        match offset.checked_add(lengths.sum::<usize>() as i64) {
+            Some(_) => Ok(start),
+            None => refuse(libc::EINVAL),
+        }
+    }
+
     /// Reads at an offset, into one buffer.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: i64) -> Answer<isize> {
-        let Ok(offset) = u64::try_from(offset) else { return refuse(libc::EINVAL) };
+        let offset = self.start(libc::O_WRONLY, offset, [buffer.len()].into_iter())?;
         self.file(|file| Ok(file.read_at(offset, buffer)? as isize))
     }
 
     /// As [`OpenFile::read_at`], into several buffers. Nothing can be read of a directory, as in Linux.
     pub(crate) fn read_vector_at(&self, buffers: Vec<&mut [u8]>, offset: i64) -> Answer<isize> {
-        let Ok(offset) = u64::try_from(offset) else { return refuse(libc::EINVAL) };
+        let offset =
+            self.start(libc::O_WRONLY, offset, buffers.iter().map(|buffer| buffer.len()))?;
         if self.lists() && buffers.iter().all(|buffer| buffer.is_empty()) {
             return Ok(0);
         }
@@ -317,13 +359,14 @@ impl OpenFile {
 
     /// Moves the offset of `fd` (POSIX: `lseek`).
     pub(crate) fn seek(&self, fd: c_int, offset: i64, whence: c_int) -> Answer<i64> {
+        self.open()?;
         if self.is_directory() || whence == libc::SEEK_SET || whence == libc::SEEK_CUR {
             return self.position.seek(fd, offset, whence);
         }
         let from = |offset: i64| u64::try_from(offset).or_else(|_| refuse(libc::ENXIO));
         let to = self.file(|file| match whence {
             libc::SEEK_END => {
-                (file.size()? as i64).checked_add(offset).map_or(refuse(libc::EOVERFLOW), Ok)
+                (file.size()? as i64).checked_add(offset).map_or(refuse(libc::EINVAL), Ok)
             }
             libc::SEEK_DATA => Ok(file.seek_data(from(offset)?)? as i64),
             libc::SEEK_HOLE => Ok(file.seek_hole(from(offset)?)? as i64),

@@ -2,7 +2,7 @@
 use crate::answer::{Answer, Fail, refuse};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::{config, cwd, descriptors, mounted, raw};
-use dfs::{Attr, Create, Dfs, Follow, Node, Parent, Resolved, find_and};
+use dfs::{Attr, Create, Dfs, Follow, Kind, Node, Parent, Resolved, find_and};
 use esker::types::ErrorKind;
 use std::borrow::Cow;
 use std::ffi::{CString, c_int};
@@ -14,18 +14,22 @@ use std::sync::Arc;
 pub(crate) fn is_ours(dir: c_int, path: &[u8]) -> bool {
     match path {
         [] => false,
-        [b'/', b'/' | b'.', ..] => below_mount(&plain(path)).is_some(),
-        [b'/', ..] => below_mount(path).is_some() || (has_detour(path) && leads_in(path)),
+        [b'/', b'/' | b'.', ..] => inside(path).is_some(),
+        [b'/', ..] => below_mount(path).is_some() || (has_detour(path) && inside(path).is_some()),
         _ if dir == libc::AT_FDCWD && cwd::is_ours() => true,
         _ if descriptors::is_ours(dir) => true,
         _ => may_lead_in(path) && from_above(dir, path).is_some(),
     }
 }
 
-/// True if a relative path begins with a name of the mount point's path, as when a program walks there from the root
-/// name by name.
+/// True if a relative path begins with `..`, or with a name of the mount point's path, as when a program walks there
+/// from the root name by name.
 fn may_lead_in(path: &[u8]) -> bool {
-    let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
+    let is_name = |part: &&[u8]| !matches!(*part, b"" | b".");
+    let first = path.split(|byte| *byte == b'/').find(is_name).unwrap_or_default();
+    if first == b".." {
+        return true;
+    }
     config::get().mount.split(|byte| *byte == b'/').any(|name| name == first && !name.is_empty())
 }
 
@@ -36,10 +40,13 @@ fn from_above(dir: c_int, path: &[u8]) -> Option<Vec<u8>> {
         libc::AT_FDCWD => CString::new("/proc/self/cwd"),
         _ => CString::new(format!("/proc/self/fd/{dir}")),
     };
+    if dir != libc::AT_FDCWD && raw::status(dir).ok()?.st_mode & libc::S_IFMT != libc::S_IFDIR {
+        return None;
+    }
     let mut room = [0; PATH_MAX];
     let base = raw::read_link(&link.ok()?, &mut room).ok()?;
-    let whole = plain(&[base, b"/", path].concat());
-    below_mount(&whole).is_some().then_some(whole)
+    let whole = [base, b"/", path].concat();
+    inside(&whole).is_some().then_some(whole)
 }
 
 /// The rest of a path after the mount point, if it begins with that.
@@ -54,9 +61,27 @@ fn has_detour(path: &[u8]) -> bool {
     path.windows(3).any(|part| part == b"/..")
 }
 
+/// The rest of an absolute path after the name by which it enters the mount point. Only above that are `.` and `..`
+/// resolved by the text alone: below it, there are links.
 #[cold]
-fn leads_in(path: &[u8]) -> bool {
-    below_mount(&plain(path)).is_some()
+fn inside(path: &[u8]) -> Option<&[u8]> {
+    let is_name = |part: &&[u8]| !part.is_empty();
+    let mount: Vec<&[u8]> =
+        config::get().mount.split(|byte| *byte == b'/').filter(is_name).collect();
+    let (mut parts, mut end) = (Vec::new(), 0);
+    for part in path.split(|byte| *byte == b'/') {
+        end += part.len();
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+        if parts == mount && !mount.is_empty() {
+            return Some(&path[end..]);
+        }
+        end += 1;
+    }
+    None
 }
 
 /// An absolute path without `.`, `..` and double slashes, by its text alone. A trailing slash stays.
@@ -121,12 +146,12 @@ impl<'a> MountPath<'a> {
         }
         let fs = mounted::get()?;
         let (base, path) = match path {
-            [b'/', ..] => (fs.root(), absolute(path)),
+            [b'/', ..] => (fs.root(), Cow::Borrowed(absolute(path))),
             _ if dir == libc::AT_FDCWD && cwd::is_ours() => (cwd::node()?, Cow::Borrowed(path)),
             _ if descriptors::is_ours(dir) => (descriptors::get(dir)?.node()?, Cow::Borrowed(path)),
             _ => {
                 let whole = from_above(dir, path).unwrap_or_default();
-                (fs.root(), Cow::Owned(absolute(&whole).into_owned()))
+                (fs.root(), Cow::Owned(absolute(&whole).to_vec()))
             }
         };
         Self { fs, base, path, climbed: false }.without_detours()
@@ -143,7 +168,10 @@ impl<'a> MountPath<'a> {
         for _ in 0..PATH_MAX {
             let Some((before, after)) = split_at_parent(&self.path) else { return Ok(self) };
             let (before, after) = (before.to_vec(), after.to_vec());
-            let dir = if before.is_empty() { self.base.clone() } else { self.go(&before)? };
+            let dir = if before.is_empty() { self.base.clone() } else { self.go(&before, &after)? };
+            if dir.kind() != Kind::Directory {
+                return refuse(libc::ENOTDIR);
+            }
             self.climbed = after.is_empty();
             let rest = if after.is_empty() { b".".to_vec() } else { after };
             let Some(above) = dir.parent() else { return self.out(&rest) };
@@ -152,23 +180,23 @@ impl<'a> MountPath<'a> {
         refuse(libc::ELOOP)
     }
 
-    fn go(&self, path: &[u8]) -> Answer<Node> {
+    /// The directory of the first part of a path. If that leads out, so does `..` with the rest.
+    fn go(&self, path: &[u8], rest: &[u8]) -> Answer<Node> {
         match self.fs.resolve_step(&self.base, path, Follow::All)? {
             Resolved::Node(node) => Ok(node),
-            Resolved::Outside(mut path) => {
-                path.extend_from_slice(b"/..");
-                Err(Fail::Outside(path))
-            }
+            Resolved::Outside(path) => Err(Fail::Outside([&path, &b"/../"[..], rest].concat())),
         }
     }
 
     /// Continues above the mount point, from where the path may lead back in.
     fn out(mut self, rest: &[u8]) -> Answer<Self> {
         let mount = &*config::get().mount;
-        let host = plain(&[mount, &b"/../"[..], rest].concat());
-        match below_mount(&host) {
+        let above =
+            mount.iter().rposition(|byte| *byte == b'/').map_or(&b""[..], |at| &mount[..at]);
+        let host = [above, b"/", rest].concat();
+        match inside(&host) {
             Some(_) => {
-                self.path = Cow::Owned(absolute(&host).into_owned());
+                self.path = Cow::Owned(absolute(&host).to_vec());
                 self.base = self.fs.root();
                 Ok(self)
             }
@@ -247,8 +275,8 @@ impl<'a> MountPath<'a> {
         }
         let target = link.read_link()?;
         match target.first() {
-            Some(b'/') => match below_mount(&target) {
-                Some(_) => MountPath::below(&self.fs.root(), absolute(&target).into_owned()),
+            Some(b'/') => match inside(&target) {
+                Some(_) => MountPath::below(&self.fs.root(), absolute(&target).to_vec()),
                 None => Err(Fail::Outside(target)),
             },
             _ => MountPath::below(link.parent().unwrap_or(&self.base), target),
@@ -257,16 +285,9 @@ impl<'a> MountPath<'a> {
 }
 
 /// A path of the host as one of the file system.
-fn absolute(path: &[u8]) -> Cow<'_, [u8]> {
-    match below_mount(path) {
-        Some([]) => Cow::Borrowed(b"/"),
-        Some(rest) => Cow::Borrowed(rest),
-        None => {
-            let plain = plain(path);
-            let rest = below_mount(&plain).filter(|rest| !rest.is_empty()).unwrap_or(b"/");
-            Cow::Owned(rest.to_vec())
-        }
-    }
+fn absolute(path: &[u8]) -> &[u8] {
+    let rest = below_mount(path).or_else(|| inside(path));
+    rest.filter(|rest| !rest.is_empty()).unwrap_or(b"/")
 }
 
 /// The parts before and after the first `..` of a path and its slashes.

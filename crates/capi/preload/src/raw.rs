@@ -184,6 +184,13 @@ pub(crate) fn open(path: &CStr, flags: c_int, mode: u32) -> Answer<c_int> {
     checked(unsafe { call(libc::SYS_openat, with) }).map(|fd| fd as c_int)
 }
 
+/// Finds what a path names, following links.
+pub(crate) fn find(dir: c_int, path: &CStr) -> Answer<()> {
+    let with = [dir as usize, path.as_ptr() as usize, libc::F_OK as usize, 0, 0, 0];
+    // SAFETY: the path ends with a zero byte.
+    checked(unsafe { call(libc::SYS_faccessat, with) }).map(drop)
+}
+
 pub(crate) fn make_directory(path: &CStr, mode: u32) -> Answer<()> {
     let at = libc::AT_FDCWD as usize;
     let with = [at, path.as_ptr() as usize, mode as usize, 0, 0, 0];

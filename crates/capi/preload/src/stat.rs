@@ -4,7 +4,7 @@ use crate::edge::{Out, Text, export};
 use crate::limits::BLOCK_SIZE;
 use crate::paths::MountPath;
 use crate::serve::{at, on};
-use crate::{config, descriptors, open};
+use crate::{config, cwd, descriptors, open};
 use dfs::{Attr, Follow, Time};
 use std::ffi::{c_int, c_uint};
 
@@ -72,6 +72,12 @@ fn follow(flags: c_int) -> Follow {
     if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All }
 }
 
+/// With `AT_EMPTY_PATH`, an empty path names the working directory too.
+pub(crate) fn or_here(dir: c_int, path: Text, flags: c_int) -> Text {
+    let is_here = dir == HERE && flags & libc::AT_EMPTY_PATH != 0 && cwd::is_ours();
+    if is_here && path.is_empty() { Text::of(c".") } else { path }
+}
+
 /// The descriptor that a path refers to: an empty one, or one such as `/dev/fd/3`.
 fn descriptor_of(dir: c_int, path: Text, flags: c_int) -> Option<c_int> {
     if path.bytes().is_none_or(<[u8]>::is_empty) {
@@ -87,6 +93,7 @@ fn stat_at(
     flags: c_int,
     theirs: impl Fn(c_int, Text) -> c_int,
 ) -> c_int {
+    let path = or_here(dir, path, flags);
     match descriptor_of(dir, path, flags) {
         Some(fd) => on(fd, |file| write_stat(&file.attr()?, out), || theirs(dir, path)),
         None => {
@@ -164,6 +171,7 @@ export! {
     fn statx(dir: c_int, path: Text, flags: c_int, mask: c_uint, out: Out<libc::statx>) -> c_int
     | next {
         let theirs = |dir, path| next(dir, path, flags, mask, out);
+        let path = or_here(dir, path, flags);
         match descriptor_of(dir, path, flags) {
             Some(fd) => on(fd, |file| statx_of(&file.attr()?, out), || theirs(dir, path)),
             None => {
@@ -214,6 +222,7 @@ fn access_at(
 ) -> c_int {
     let effective = flags & libc::AT_EACCESS != 0;
     let user = if effective { crate::raw::user() } else { crate::raw::real_user() };
+    let path = or_here(dir, path, flags);
     if let Some(fd) = descriptor_of(dir, path, flags) {
         return on(fd, |file| check_access(&file.attr()?, mode, user), || theirs(dir, path));
     }

@@ -164,7 +164,11 @@ fn resolve(path: Text, room: Out<u8>, theirs: impl Fn(Text) -> *mut c_char) -> *
         let size = if room.is_null() { 0 } else { crate::limits::PATH_MAX };
         crate::cwd::copy_out(&paths::shown(&node.path()), room, size)
     };
-    crate::serve::at(libc::AT_FDCWD, path, ours, |_, path| theirs(path))
+    let is_relative = path.bytes().is_some_and(|path| !path.is_empty() && path[0] != b'/');
+    match if is_relative { serve(crate::cwd::check) } else { Ok(()) } {
+        Ok(()) => crate::serve::at(libc::AT_FDCWD, path, ours, |_, path| theirs(path)),
+        Err(error) => to_c(Err(error)),
+    }
 }
 
 export! {

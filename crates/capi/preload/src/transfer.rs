@@ -3,6 +3,7 @@ use crate::answer::{Answer, Fail, refuse, to_c};
 use crate::descriptors;
 use crate::edge::{In, Out, export, real};
 use crate::limits::TRANSFER_MAX;
+use crate::raw;
 use crate::serve::{on, serve};
 use std::ffi::{c_int, c_uint};
 
@@ -37,6 +38,17 @@ impl End {
         descriptors::is_ours(self.fd)
     }
 
+    /// True for a directory.
+    ///
+    /// # Errors
+    /// `EBADF` if it is not open, or was opened with `O_PATH`.
+    fn is_directory(self) -> Answer<bool> {
+        match self.is_ours() {
+            true => Ok(descriptors::get(self.fd)?.open()?.is_directory()),
+            false => Ok(raw::status(self.fd)?.st_mode & libc::S_IFMT == libc::S_IFDIR),
+        }
+    }
+
     fn read(self, room: &mut [u8]) -> Answer<usize> {
         let result = match (self.is_ours(), self.offset.get()) {
             (true, None) => serve(|| descriptors::get(self.fd)?.read(self.fd, room))?,
@@ -59,6 +71,12 @@ impl End {
         checked(result).inspect(|done| self.move_on(*done as i64))
     }
 
+    /// The offset at which it goes on.
+    fn place(self) -> Answer<i64> {
+        let own = || descriptors::get(self.fd)?.position.seek(self.fd, 0, libc::SEEK_CUR);
+        self.offset.get().map_or_else(own, Ok)
+    }
+
     fn move_on(self, by: i64) {
         if let Some(at) = self.offset.get() {
             self.offset.set(at + by);
@@ -78,7 +96,7 @@ impl End {
             true => {
                 serve(|| descriptors::get(self.fd)?.position.seek(self.fd, -by, libc::SEEK_CUR))
             }
-            false => crate::raw::seek(self.fd, -by, libc::SEEK_CUR),
+            false => raw::seek(self.fd, -by, libc::SEEK_CUR),
         }
     }
 }
@@ -124,20 +142,29 @@ fn step(from: End, to: End, room: &mut [u8]) -> Answer<usize> {
     Ok(done)
 }
 
-fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<()> {
-    let target = descriptors::get(to.fd);
+/// Checks a range, and returns how many bytes of it to copy: within one file, not those that the copy appends.
+fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<usize> {
+    let are_directories = (from.is_directory()?, to.is_directory()?);
     if flags != 0 {
         return refuse(libc::EINVAL);
     }
-    if target.is_ok_and(|file| file.position.appends(to.fd)) {
+    if are_directories != (false, false) {
+        return refuse(libc::EISDIR);
+    }
+    let has_mode = |end: End, mode: c_int| {
+        descriptors::get(end.fd).is_ok_and(|file| file.identity().flags & libc::O_ACCMODE == mode)
+    };
+    let appends = descriptors::get(to.fd).is_ok_and(|file| file.position.appends(to.fd));
+    if appends || has_mode(from, libc::O_WRONLY) || has_mode(to, libc::O_RDONLY) {
         return refuse(libc::EBADF);
     }
-    match (from.offset.get(), to.offset.get()) {
-        (Some(a), Some(b)) if same(from.fd, to.fd) && a.abs_diff(b) < length as u64 => {
-            refuse(libc::EINVAL)
-        }
-        _ => Ok(()),
+    if same(from.fd, to.fd) {
+        let size = descriptors::get(from.fd)?.attr()?.size;
+        let (at, to) = (from.place()? as u64, to.place()? as u64);
+        let there = (length as u64).min(size.saturating_sub(at));
+        return if at.abs_diff(to) < there { refuse(libc::EINVAL) } else { Ok(there as usize) };
     }
+    Ok(length)
 }
 
 fn same(one: c_int, other: c_int) -> bool {
@@ -157,7 +184,7 @@ const PIPE: usize = 65_536;
 /// One end must be a pipe (Linux: `splice`).
 fn check_pipe(from: End, to: End) -> Answer<()> {
     let is_pipe = |end: End| {
-        let mode = crate::raw::status(end.fd).map_or(0, |status| status.st_mode);
+        let mode = raw::status(end.fd).map_or(0, |status| status.st_mode);
         !end.is_ours() && mode & libc::S_IFMT == libc::S_IFIFO && end.offset.is_null()
     };
     if is_pipe(from) || is_pipe(to) { Ok(()) } else { refuse(libc::EINVAL) }
@@ -191,7 +218,7 @@ export! {
         }
         let ends = (End { fd: from, offset: from_offset }, End { fd: to, offset: to_offset });
         let checked = serve(|| check_range(ends.0, ends.1, length, flags));
-        to_c(checked.and_then(|()| copy(ends.0, ends.1, length)))
+        to_c(checked.and_then(|length| copy(ends.0, ends.1, length)))
     }
 
     fn splice(

@@ -140,9 +140,7 @@ impl Service {
     /// # Errors
     /// `Busy` if another engine serves the part; those of opening it and of listening.
     pub(crate) fn run(self, ready: impl FnOnce(&Ready) -> Result<()>) -> Result<()> {
-        let part = self.part.canonicalize().map_err(|error| {
-            Error::io(format_args!("looking for the part {}", self.part.display()), &error)
-        })?;
+        let part = esker_os::resolve_links(&self.part)?;
         let superblock = Superblock::read(&part)?;
         let _claim = claim(&part)?;
         let (end, checking, upkeep) = (Notify::new(), Mutex::default(), Upkeep::default());

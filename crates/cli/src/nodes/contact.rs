@@ -26,8 +26,7 @@ impl NodesPool {
     }
 
     fn read(path: PathBuf) -> Result<Self> {
-        let path = path.canonicalize().unwrap_or(path);
-        let map = Map::read(&path)?;
+        let (path, map) = names::read_map(&path)?;
         Ok(Self { path, map })
     }
 

@@ -450,6 +450,43 @@ fn what_the_first_release_left_of_a_pool_is_in_nobodys_way() {
     assert!(site.dir.join("tank/mine").exists());
 }
 
+/// In a directory like `/tmp`, a link that another user made decides nothing.
+#[test]
+fn links_of_other_users_lead_to_no_pool() {
+    let victim = Site::in_memory();
+    let shared = Site::in_memory();
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return esker_testing::skip("this needs to be root: it makes links of another user");
+    }
+    victim.ok(&CREATE);
+    victim.ok(&["cont", "create", "tank", "run1"]);
+    std::fs::set_permissions(&shared.dir, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let link = shared.dir.join("tank");
+    std::os::unix::fs::symlink(victim.dir.join("tank"), &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).unwrap();
+    let url = format!("esker:{}", link.display());
+    let calls: [&[&str]; 7] = [
+        &["pool", "destroy", "tank", "--force"],
+        &["pool", "destroy", &url, "--force"],
+        &["pool", "query", "tank"],
+        &["pool", "check", "tank"],
+        &["pool", "compact", "tank"],
+        &["cont", "create", "tank", "run2"],
+        &["cont", "list", &url],
+    ];
+    for call in calls {
+        let said = shared.message(call);
+        assert!(said.contains("link of another user (uid 65534)"), "{call:?}: {said}");
+    }
+    assert!(!shared.ok(&["pool", "list"]).contains("tank"));
+    assert!(victim.ok(&["cont", "list", "tank"]).contains("run1"));
+    // A link of one's own, as sites make them for pools elsewhere.
+    std::os::unix::fs::lchown(&link, Some(0), Some(0)).unwrap();
+    assert!(shared.ok(&["cont", "list", "tank"]).contains("run1"));
+    shared.ok(&["pool", "destroy", "tank"]);
+    assert!(!victim.dir.join("tank").exists());
+}
+
 #[test]
 fn a_refused_destruction_changes_nothing() {
     let site = Site::in_memory();

@@ -6,6 +6,7 @@ use crate::io::lock;
 use crate::shard::open_pool::OpenPool;
 use crate::shared::control::{self, PROCESS_BYTES};
 use esker_os::directory::{self, Kind, refuse_unless_writable};
+use esker_os::resolve_links;
 use esker_types::{Error, ErrorKind, Result};
 use std::io;
 use std::path::Path;
@@ -18,6 +19,7 @@ impl Pool {
     /// `Busy` if a process has it open, unless `force`; `NoPermission`.
     pub fn destroy(path: &Path, force: bool) -> Result<()> {
         let superblock = Superblock::read(path)?;
+        let path = &resolve_links(path)?;
         if !force && in_use(&Folder::open(path)?, &superblock)? {
             let message = format!("{} is in use: end its users, or use force", path.display());
             return Err(Error::new(ErrorKind::Busy, message));

@@ -27,7 +27,7 @@ use crate::shard::open_pool::{Closed, OpenPool};
 use crate::shared::control::{self, Control};
 use crate::shared::double_open;
 use crate::shared::leases::Leases;
-use esker_os::{self as fork, ForkLock, PerProcess};
+use esker_os::{self as fork, ForkLock, PerProcess, resolve_links};
 use esker_types::limits::DECISIONS_MAX;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -92,9 +92,14 @@ pub fn record_clean_exit() {
 }
 
 #[cold]
-fn no_pool(path: &Path, cause: &std::io::Error) -> Error {
-    let error = Error::io(format_args!("there is no pool at {}", path.display()), cause);
-    let message = format!("{error}: `esker pool list` lists the pools in the known directories");
+fn no_pool(path: &Path, cause: Error) -> Error {
+    if cause.kind() == ErrorKind::NoPermission {
+        return cause;
+    }
+    let message = format!(
+        "there is no pool at {}: {cause}: `esker pool list` lists the pools in the known directories",
+        path.display()
+    );
     Error::new(ErrorKind::NotFound, message)
 }
 
@@ -105,7 +110,7 @@ impl Pool {
     /// `NotFound` if there is none; `Incompatible` for another format; `Corrupt` if the machine crashed while a pool
     /// was in use whose durability is `process`: run `esker pool check`.
     pub fn open(path: &Path) -> Result<Self> {
-        let path = path.canonicalize().map_err(|error| no_pool(path, &error))?;
+        let path = resolve_links(path).map_err(|error| no_pool(path, error))?;
         let state = OpenPool::shared(&path, Purpose::Use)?;
         Ok(Self { path, current: PerProcess::new(state) })
     }
