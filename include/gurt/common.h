@@ -146,6 +146,56 @@ d_hash_string_u32(const char *string, unsigned int len);
 uint64_t
 d_hash_murmur64(const unsigned char *key, unsigned int key_len, unsigned int seed);
 
+/** Set value unless the variable is missing: false for the number 0, true for all else. @return 0 or -DER_NONEXIST. */
+int
+d_getenv_bool(const char *name, bool *value);
+
+/** Set value to a variable of one character. @return 0, -DER_NONEXIST, or -DER_INVAL for other lengths. */
+int
+d_getenv_char(const char *name, char *value);
+
+/**
+ * Set value to a decimal number, -1 being the largest. @return 0, -DER_NONEXIST, or -DER_INVAL for
+ * what is no number or too large.
+ */
+int
+d_getenv_uint(const char *name, unsigned int *value);
+
+/** Older name of d_getenv_uint. */
+int
+d_getenv_int(const char *name, unsigned int *value);
+
+/** Like d_getenv_uint, of 32 bits. */
+int
+d_getenv_uint32_t(const char *name, uint32_t *value);
+
+/** Like d_getenv_uint, of 64 bits. */
+int
+d_getenv_uint64_t(const char *name, uint64_t *value);
+
+/**
+ * Copy a variable, with a NUL, into size bytes at value. @return 0, -DER_NONEXIST, or -DER_TRUNC if
+ * only its beginning fits.
+ */
+int
+d_getenv_str(char *value, size_t size, const char *name);
+
+/** Set value to a copy of a variable, or NULL. Free it with d_freeenv_str. @return 0, -DER_NONEXIST or -DER_NOMEM. */
+int
+d_agetenv_str(char **value, const char *name);
+
+/** Free what d_agetenv_str returned, and set value to NULL. */
+void
+d_freeenv_str(char **value);
+
+/** setenv(3). */
+int
+d_setenv(const char *name, const char *value, int overwrite);
+
+/** unsetenv(3). */
+int
+d_unsetenv(const char *name);
+
 /** A list of size ranks 0, 1, 2 and so on, or NULL. Free it with d_rank_list_free. */
 d_rank_list_t *
 d_rank_list_alloc(uint32_t size);

@@ -282,8 +282,17 @@ const struct symbol symbols[] = {
 	NAME(tse_task_set_priv),
 
 	/* helpers */
+	NAME(d_agetenv_str),
 	NAME(d_errdesc),
 	NAME(d_errstr),
+	NAME(d_freeenv_str),
+	NAME(d_getenv_bool),
+	NAME(d_getenv_char),
+	NAME(d_getenv_int),
+	NAME(d_getenv_str),
+	NAME(d_getenv_uint),
+	NAME(d_getenv_uint32_t),
+	NAME(d_getenv_uint64_t),
 	NAME(d_hash_murmur64),
 	NAME(d_hash_rec_addref),
 	NAME(d_hash_rec_decref),
@@ -307,6 +316,8 @@ const struct symbol symbols[] = {
 	NAME(d_rank_list_alloc),
 	NAME(d_rank_list_dup),
 	NAME(d_rank_list_free),
+	NAME(d_setenv),
+	NAME(d_unsetenv),
 
 #include "symbols_fs.h"
 };

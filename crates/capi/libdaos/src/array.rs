@@ -139,7 +139,14 @@ pub extern "C" fn daos_array_stat(
 pub extern "C" fn daos_array_set_size(oh: Handle, th: Handle, size: u64, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
-        Ok(async move { Ok(array.set_size(size, via.access()).await?) })
+        Ok(async move {
+            array.set_size(size, via.access()).await?;
+            let is_touched = array.oid().object_type() == Some(ObjectType::Array);
+            if size == 0 && !is_touched {
+                array.touch_stored(via.access()).await?;
+            }
+            Ok(())
+        })
     })
 }
 

@@ -2,6 +2,7 @@
 use crate::abi::{Bytes, Event, Handle, Ptr, Str};
 use crate::code::{Code, Result};
 use crate::container::Time;
+use crate::container::access::Rights;
 use crate::edge;
 use crate::handles::{self, Held, OpenContainer};
 use esker::Attributes;
@@ -27,14 +28,29 @@ struct OpenAttributes {
 }
 
 impl Owner {
-    fn attributes(self, handle: Handle) -> Result<OpenAttributes> {
+    /// Attributes to read.
+    fn readable(self, handle: Handle) -> Result<OpenAttributes> {
+        self.open(handle, Rights::require_read)
+    }
+
+    /// Attributes to change, for which the right to write is enough.
+    fn writable(self, handle: Handle) -> Result<OpenAttributes> {
+        self.open(handle, Rights::require_write)
+    }
+
+    fn open(
+        self,
+        handle: Handle,
+        require: impl FnOnce(Rights) -> Result<()>,
+    ) -> Result<OpenAttributes> {
         Ok(match self {
             Self::Pool => OpenAttributes {
                 attributes: handles::pool(handle)?.pool.attributes(),
                 container: None,
             },
             Self::Container => {
-                let open = handles::container(handle)?;
+                let open = handles::any_container(handle)?;
+                require(open.rights)?;
                 OpenAttributes { attributes: open.container.attributes(), container: Some(open) }
             }
         })
@@ -76,7 +92,7 @@ fn name<'a>(name: Str) -> Result<&'a str> {
 
 fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {
-        let open = owner.attributes(handle)?;
+        let open = owner.readable(handle)?;
         Ok(async move {
             let room = if buffer.is_null() { 0 } else { size.get()? };
             size.needed()?;
@@ -93,8 +109,9 @@ fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a [u8]>, room: u64) -> (Vec<u8>, u64) {
     let (mut list, mut len) = (Vec::new(), 0);
     for name in names {
-        len += name.len() as u64 + 1;
-        if len <= room {
+        let bytes = name.len() as u64 + 1;
+        len += bytes;
+        if list.len() as u64 + bytes <= room {
             list.extend_from_slice(name);
             list.push(0);
         }
@@ -112,7 +129,7 @@ fn get(
     ev: Ptr<Event>,
 ) -> c_int {
     edge::drive(ev, || {
-        let open = owner.attributes(handle)?;
+        let open = owner.readable(handle)?;
         Ok(async move {
             sizes.needed()?;
             for (index, name) in names(wanted, count(n)?)?.into_iter().enumerate() {
@@ -146,7 +163,7 @@ fn set(
     ev: Ptr<Event>,
 ) -> c_int {
     edge::drive(ev, || {
-        let open = owner.attributes(handle)?;
+        let open = owner.writable(handle)?;
         Ok(async move {
             let count = count(n)?;
             let (values, sizes) = (values.list(count)?, sizes.list(count)?);
@@ -163,7 +180,7 @@ fn set(
 
 fn remove(owner: Owner, handle: Handle, n: c_int, wanted: Ptr<Str>, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {
-        let open = owner.attributes(handle)?;
+        let open = owner.writable(handle)?;
         Ok(async move {
             let names = names(wanted, count(n)?)?;
             let changes: Vec<_> = names.into_iter().map(|name| (name, None)).collect();

@@ -236,7 +236,7 @@ pub(crate) async fn info_of(container: &Container) -> Result<ContInfo> {
         lsnapshot: snapshots.last().map_or(0, |snapshot| snapshot.epoch.0),
         nhandles: about.handles,
         nsnapshots: snapshots.len() as u32,
-        md_otime: Time::Opened.of(container, about.created).await?.0,
+        md_otime: Time::Opened.of(container, Epoch::default()).await?.0,
         md_mtime: Time::Changed.of(container, about.created).await?.0,
     })
 }
@@ -300,11 +300,11 @@ impl Time {
         }
     }
 
-    /// Reads the time; initially it is the time of creation.
-    pub(crate) async fn of(self, container: &Container, created: Epoch) -> Result<Epoch> {
+    /// Reads the time, which is `initial` until it is set.
+    pub(crate) async fn of(self, container: &Container, initial: Epoch) -> Result<Epoch> {
         let kept = container.properties().get(self.name()).await?;
         let kept = kept.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
-        Ok(kept.map_or(created, Epoch))
+        Ok(kept.map_or(initial, Epoch))
     }
 
     /// Sets the time to now, or just after its last value.

@@ -15,6 +15,7 @@ pub mod dfs;
 pub mod dfs_sys;
 pub mod duns;
 mod edge;
+pub mod env;
 mod errno;
 pub mod errors;
 pub mod event;

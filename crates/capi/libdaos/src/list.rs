@@ -100,11 +100,10 @@ impl KeyPage {
         Ok(())
     }
 
-    /// Reports that the first key does not fit.
+    /// Reports that the first key does not fit. The number of keys stays, so that the caller can call again with more room.
     #[cold]
     fn too_big(&self, keys: &KeyBatch) -> Code {
         self.kds.set(KeyDesc { key_len: keys.byte_len() as u64, val_type: 0 });
-        self.nr.set(0);
         Code::KEY2BIG
     }
 

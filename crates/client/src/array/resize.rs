@@ -45,14 +45,27 @@ impl Array {
     /// Rewrites the attributes of an array that stores them: if the array is empty, only they tell when it changed.
     async fn touch(&self, access: Access<'_>) -> Result<()> {
         match self.oid().object_type() {
-            Some(ObjectType::Array) => {
-                let stored = self.attributes().to_bytes();
-                let value = Value::Single(Source::One(&stored));
-                let updates = [Update { akey: AKEY, value, cond: Cond::NONE }];
-                self.object.update(&ATTRIBUTES_DKEY, Cond::NONE, &updates, access).await
-            }
+            Some(ObjectType::Array) => self.put_attributes(access).await,
             _ => Ok(()),
         }
+    }
+
+    /// Rewrites attributes that are stored with an array, whatever its type, so that its epoch moves.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub async fn touch_stored(&self, access: Access<'_>) -> Result<()> {
+        let mut stored = Fetch::single(AKEY, Sink::None);
+        let fetches = std::slice::from_mut(&mut stored);
+        self.object.fetch(&ATTRIBUTES_DKEY, Cond::NONE, fetches, access).await?;
+        if stored.reply.size == 0 { Ok(()) } else { self.put_attributes(access).await }
+    }
+
+    async fn put_attributes(&self, access: Access<'_>) -> Result<()> {
+        let stored = self.attributes().to_bytes();
+        let value = Value::Single(Source::One(&stored));
+        let updates = [Update { akey: AKEY, value, cond: Cond::NONE }];
+        self.object.update(&ATTRIBUTES_DKEY, Cond::NONE, &updates, access).await
     }
 
     fn punch_chunk<'a>(&self, dkey: &'a [u8]) -> Write<'a> {

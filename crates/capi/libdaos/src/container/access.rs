@@ -77,6 +77,11 @@ impl Rights {
         self.require(READ)
     }
 
+    /// Fails unless the user may change data.
+    pub(crate) fn require_write(self) -> Result<()> {
+        self.require(WRITE)
+    }
+
     /// Fails unless the user may read a property.
     pub(crate) fn require_get(self, property: &Property) -> Result<()> {
         self.require(match property.id {

@@ -95,14 +95,16 @@ fn creating_twice_is_refused_and_opening_returns_the_sizes() {
 #[test]
 fn emptying_an_array_is_a_change() {
     let store = Store::new();
-    let oh = create(&store, store.oid(ARRAY, S1), 1);
-    write(oh, &mut [cells(0, 25)], &[b'x'; 25]);
-    let mut stat = ArrayStbuf::default();
-    assert_eq!(daos_array_stat(oh, NONE, at(&mut stat), WAIT), 0);
-    let before = stat.max_epoch;
-    assert_eq!(daos_array_set_size(oh, NONE, 0, WAIT), 0);
-    assert_eq!(daos_array_stat(oh, NONE, at(&mut stat), WAIT), 0);
-    assert!(stat.size == 0 && stat.max_epoch > before);
+    for otype in [ARRAY, ARRAY_BYTE] {
+        let oh = create(&store, store.oid(otype, S1), 1);
+        write(oh, &mut [cells(0, 25)], &[b'x'; 25]);
+        let mut stat = ArrayStbuf::default();
+        assert_eq!(daos_array_stat(oh, NONE, at(&mut stat), WAIT), 0);
+        let before = stat.max_epoch;
+        assert_eq!(daos_array_set_size(oh, NONE, 0, WAIT), 0);
+        assert_eq!(daos_array_stat(oh, NONE, at(&mut stat), WAIT), 0);
+        assert!(stat.size == 0 && stat.max_epoch > before);
+    }
 }
 
 #[test]

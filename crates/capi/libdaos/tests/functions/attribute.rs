@@ -72,6 +72,9 @@ fn names_are_listed() {
         (size, buffer) = (4, [b'.'; 8]);
         assert_eq!((attributes.list(room(&mut buffer).cast(), &mut size), size), (0, 5));
         assert_eq!(&buffer, b"aa\0.....", "whole names only");
+        (size, buffer) = (2, [b'.'; 8]);
+        assert_eq!((attributes.list(room(&mut buffer).cast(), &mut size), size), (0, 5));
+        assert_eq!(&buffer, b"b\0......", "a shorter name behind a longer one");
         assert_eq!(attributes.del(&mut names[..1]), 0);
         size = 8;
         attributes.list(room(&mut buffer).cast(), &mut size);

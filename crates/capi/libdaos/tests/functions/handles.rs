@@ -126,6 +126,13 @@ fn global_handles_of_another_process_open_anew() {
 fn opening_and_changing_update_the_times() {
     let store = Store::new();
     let times = |info: &ContInfo| (info.md_otime, info.md_mtime);
+    let (mut coh, mut fresh, name) = (NONE, ContInfo::default(), text(c"fresh"));
+    let made = daos_cont_create_with_label(store.poh, name, Ptr::null(), Ptr::null(), WAIT);
+    assert_eq!(made, 0);
+    let (flags, about) = (RO | MDSTATS, at(&mut fresh));
+    assert_eq!(daos_cont_open2(store.poh, name, flags, at(&mut coh), about, WAIT), 0);
+    assert!(fresh.md_otime == 0 && fresh.md_mtime > 0, "nobody has opened it");
+    daos_cont_close(coh, WAIT);
     let (_, coh, before) = try_open(&store, RO | MDSTATS);
     assert_eq!(daos_cont_close(coh, WAIT), 0);
     let (_, coh, info) = try_open(&store, RO | MDSTATS);

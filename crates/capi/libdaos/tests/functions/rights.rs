@@ -92,16 +92,20 @@ fn put(coh: Handle) -> c_int {
 
 #[test]
 fn data_access_needs_permission() {
-    for (perms, put_gives, list_gives) in
-        [("rw", 0, 0), ("rT", NO_PERM, 0), ("tw", NO_PERM, NO_PERM), ("tT", NO_PERM, NO_PERM)]
-    {
+    let denied = NO_PERM;
+    for (perms, put_gives, set_gives, list_gives) in [
+        ("rw", 0, 0, 0),
+        ("rT", denied, denied, 0),
+        ("tw", denied, 0, denied),
+        ("tT", denied, denied, denied),
+    ] {
         let (_store, coh) = opened(perms, RW);
         assert_eq!(put(coh), put_gives, "{perms}");
         let snap = daos_cont_create_snap(coh, at(&mut 0), Ptr::null(), WAIT);
         assert_eq!(snap, put_gives, "{perms}");
         let (mut name, mut value, mut size) = (text(c"name"), bytes(b"v"), 1);
         let set = daos_cont_set_attr(coh, 1, at(&mut name), at(&mut value), at(&mut size), WAIT);
-        assert_eq!(set, put_gives, "{perms}");
+        assert_eq!(set, set_gives, "{perms}");
         let listed = daos_cont_list_attr(coh, Ptr::null(), at(&mut size), WAIT);
         assert_eq!(listed, list_gives, "{perms}");
         daos_cont_close(coh, WAIT);
