@@ -4,6 +4,7 @@
 
 use crate::call::call;
 use crate::errors;
+use esker::types::memory::zeros;
 use esker::types::{ErrorKind, Result};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
@@ -110,7 +111,11 @@ impl View {
     #[new]
     fn new(py: Python<'_>, buffer: Readable) -> PyResult<Self> {
         let bytes = buffer.bytes();
-        call(py, || Ok(Self(esker::View::of(bytes.to_vec()))))
+        call(py, || {
+            let mut copy = zeros(bytes.len())?;
+            copy.copy_from_slice(bytes);
+            Ok(Self(esker::View::of(copy)))
+        })
     }
 
     /// False if these are the stored bytes themselves, True if they are a copy.

@@ -795,6 +795,28 @@ descriptors_allow_what_they_were_opened_for(void)
 	WORKS(close(dir));
 }
 
+/** Appends through a file that was opened for something else, and whose pages the kernel has. */
+static void
+appending_can_begin_later(void)
+{
+	char page[4096] = "0123456789", bytes[16];
+	int  fd = make("later", O_TRUNC, 0644), other;
+
+	/* The end of the page, so that the next one is written without having been read. */
+	HOLDS(write(fd, page, sizeof(page)) == sizeof(page));
+	WORKS(close(fd));
+	WORKS(fd = open("later", O_RDWR));
+	/* A mount writes past the kernel's pages through this one. */
+	WORKS(other = open("later", O_WRONLY));
+	HOLDS(read(fd, bytes, 4) == 4);
+	WORKS(fcntl(fd, F_SETFL, O_APPEND));
+	HOLDS(write(fd, "abc", 3) == 3);
+	HOLDS(pread(fd, bytes, 16, sizeof(page)) == 3 && !memcmp(bytes, "abc", 3));
+	WORKS(close(other));
+	WORKS(close(fd));
+	WORKS(unlink("later"));
+}
+
 /** Paths that leave the file system, and come back. */
 static void
 paths_that_lead_out(void)
@@ -874,6 +896,7 @@ main(int argc, char **argv)
 	    listings_tell_what_stat_tells,
 	    times_follow_changes,
 	    descriptors_allow_what_they_were_opened_for,
+	    appending_can_begin_later,
 	    paths_that_lead_out,
 	};
 	char dir[4096];

@@ -3,6 +3,7 @@ use crate::access::Access;
 use crate::object::Object;
 use crate::view::View;
 use esker_types::limits::INLINE_MAX;
+use esker_types::memory::resize;
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Wanted, WriteOp,
 };
@@ -101,7 +102,10 @@ impl Kv {
         loop {
             match self.get_into(key, &mut value, access).await {
                 Ok(found) => return Ok(found.map(|len| shortened(value, len))),
-                Err(error) => value.resize(longer(&value, error)?, 0),
+                Err(error) => {
+                    let len = longer(&value, error)?;
+                    resize(&mut value, len)?;
+                }
             }
         }
     }

@@ -46,6 +46,10 @@ impl Written<'_> {
         let len = self.data.len() as u64;
         if has(self.flags, OFlags::APPEND) {
             let start = file.append(self.data)?;
+            if !self.passes {
+                // `O_APPEND` was set after the open. The kernel holds the pages of the write until it has the reply.
+                return Ok(None);
+            }
             return Ok(Passage::begin(inode, start..start + len).if_filled());
         }
         let passage = Passage::begin(inode, self.offset..self.offset + len);

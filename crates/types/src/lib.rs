@@ -12,6 +12,7 @@ pub mod info;
 mod key;
 mod label;
 pub mod limits;
+pub mod memory;
 mod oclass;
 mod oid;
 pub mod ops;

@@ -123,7 +123,7 @@ impl Array {
         if !may_copy {
             return Err(View::refused());
         }
-        let mut copy = vec![0; bytes];
+        let mut copy = esker_types::memory::zeros(bytes)?;
         self.read(&[range], Sink::One(&mut copy), access).await?;
         Ok(View::of(copy))
     }

@@ -125,7 +125,10 @@ impl Walk<'_> {
         };
         std::thread::scope(|scope| {
             let others = self.options.threads().min(parts.len());
-            (1..others).for_each(|_| drop(scope.spawn(work)));
+            (1..others).for_each(|_| {
+                // Without memory for another thread, this one does it all.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+            });
             work();
         });
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@
 use super::retrieve::Field;
 use super::together::bytes_of;
 use crate::limits::{AHEAD_BYTES, AHEAD_RUN_BYTES, AHEAD_RUNS};
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::{Error, ErrorKind, Result, memory};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Calls `visit` with each field and its bytes, in order, while another thread reads the next ones: at most
@@ -23,9 +23,13 @@ pub fn read_ahead(
     let (to_caller, read) = channel();
     let (used, back) = channel();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            Reader { back, spare: Vec::new(), runs: 0, bytes: 0 }.read(fields, to_caller)
-        });
+        let reader =
+            || Reader { back, spare: Vec::new(), runs: 0, bytes: 0 }.read(fields, to_caller);
+        let started = std::thread::Builder::new().spawn_scoped(scope, reader);
+        started.map_err(|error| {
+            let text = format!("there is no memory for a thread that reads fields: {error}");
+            Error::new(ErrorKind::NoMemory, text)
+        })?;
         use_all(fields, read, used, &mut visit)
     })
 }
@@ -72,7 +76,9 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     /// Reads into a buffer that was used before: fresh memory would cost as much as reading into it.
     fn read(fields: &'a [Field], mut bytes: Vec<u8>) -> Self {
-        bytes.resize(bytes_of(fields) as usize, 0);
+        if let Err(error) = memory::resize(&mut bytes, bytes_of(fields) as usize) {
+            return Self { fields, bytes: Vec::new(), error: Some(error) };
+        }
         let mut at = 0;
         for field in fields {
             let end = at + field.bytes() as usize;

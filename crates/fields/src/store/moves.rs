@@ -151,7 +151,9 @@ impl FieldStore {
         };
         std::thread::scope(|scope| {
             let workers = workers.clamp(1, WORKERS_MAX).min(listed.len());
-            let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+            let others: Vec<_> = (1..workers)
+                .filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
+                .collect();
             let mut result = work();
             for other in others {
                 result = result.and(other.join().unwrap_or_else(|_| Err(ErrorKind::Io.into())));

@@ -341,7 +341,7 @@ impl Field {
     /// # Errors
     /// [`ErrorKind::NotFound`] if it was wiped or purged since it was found; [`ErrorKind::Checksum`].
     pub fn read(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.place.bytes as usize];
+        let mut bytes = esker_types::memory::zeros(self.place.bytes as usize)?;
         self.read_at(0, &mut bytes)?;
         Ok(bytes)
     }

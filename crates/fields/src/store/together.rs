@@ -32,7 +32,8 @@ pub fn read_together(fields: &[Field], buffer: &mut [u8]) -> Result<()> {
     let work = Work::new(fields, buffer);
     std::thread::scope(|scope| {
         for _ in 0..others {
-            scope.spawn(|| work.take_part());
+            // Without memory for another thread, this one does it all.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || work.take_part());
         }
         work.take_part();
     });

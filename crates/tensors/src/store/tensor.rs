@@ -170,7 +170,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::read`].
     pub fn read_to_vec(&self, slabs: &[Slab]) -> Result<Vec<u8>> {
-        let mut buffer = vec![0; self.bytes_of(slabs)?];
+        let mut buffer = esker_types::memory::zeros(self.bytes_of(slabs)?)?;
         self.read(slabs, &mut buffer)?;
         Ok(buffer)
     }

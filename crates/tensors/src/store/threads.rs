@@ -32,7 +32,8 @@ pub(super) fn share<J: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 0..others {
-            scope.spawn(take_part);
+            // Without memory for another thread, this one does it all.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, take_part);
         }
         take_part();
     });
