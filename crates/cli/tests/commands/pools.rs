@@ -483,7 +483,7 @@ fn links_of_other_users_lead_to_no_pool() {
     // A link of one's own, as sites make them for pools elsewhere.
     std::os::unix::fs::lchown(&link, Some(0), Some(0)).unwrap();
     assert!(shared.ok(&["cont", "list", "tank"]).contains("run1"));
-    shared.ok(&["pool", "destroy", "tank"]);
+    shared.ok(&["pool", "destroy", "tank", "--recursive"]);
     assert!(!victim.dir.join("tank").exists());
 }
 
