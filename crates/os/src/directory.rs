@@ -1,10 +1,9 @@
 //! Atomic creation and removal of directories. A directory that is being created or removed has a hidden name, so a
 //! killed process leaves nothing that looks complete; the next process that works in the same parent directory cleans
 //! up.
-use crate::{random_uuid, resolve_links};
+use crate::{files::unlink_at, random_uuid, resolve_links};
 use esker_types::{Error, ErrorKind, Result};
-use rustix::fs::{Access, AtFlags, CWD, Dir, Mode, OFlags, accessat, openat, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::{Access, AtFlags, CWD, Dir, Mode, OFlags, accessat, openat};
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
@@ -85,9 +84,8 @@ pub fn is_unfinished(path: &Path) -> bool {
 /// Removes a directory that another process may be removing as well.
 fn remove_all(directory: &Path, marker: &str) -> io::Result<()> {
     none_if_gone(remove_content(CWD, directory, Some(marker)))?;
-    none_if_gone(unlinkat(CWD, directory.join(marker), AtFlags::empty()))?;
-    none_if_gone(unlinkat(CWD, directory, AtFlags::REMOVEDIR))?;
-    Ok(())
+    none_if_gone(fs::remove_file(directory.join(marker)))?;
+    none_if_gone(fs::remove_dir(directory))
 }
 
 /// Removes what is in a directory, except `kept`. If another user has put a link in its place, nothing is removed.
@@ -95,7 +93,7 @@ fn remove_content<P: rustix::path::Arg>(
     at: impl AsFd,
     path: P,
     kept: Option<&str>,
-) -> rustix::io::Result<()> {
+) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = openat(at, path, flags, Mode::empty())?;
     for entry in Dir::read_from(&directory)? {
@@ -105,9 +103,11 @@ fn remove_content<P: rustix::path::Arg>(
         if is_kept {
             continue;
         }
-        none_if_gone(match unlinkat(&directory, name, AtFlags::empty()) {
-            Err(Errno::ISDIR) => remove_content(&directory, name, None)
-                .and_then(|()| unlinkat(&directory, name, AtFlags::REMOVEDIR)),
+        none_if_gone(match unlink_at(directory.as_fd(), name, false) {
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                remove_content(&directory, name, None)
+                    .and_then(|()| unlink_at(directory.as_fd(), name, true))
+            }
             removed => removed,
         })?;
     }
@@ -115,8 +115,11 @@ fn remove_content<P: rustix::path::Arg>(
 }
 
 /// For files and directories that another process may have removed.
-fn none_if_gone(removed: rustix::io::Result<()>) -> rustix::io::Result<()> {
-    removed.or_else(|error| if error == Errno::NOENT { Ok(()) } else { Err(error) })
+fn none_if_gone(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })
 }
 
 /// Removes, as far as possible, what killed processes of this user left in `parent` while they created or removed

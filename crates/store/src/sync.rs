@@ -40,8 +40,16 @@ pub(crate) fn sleep(time: Duration) -> Result<()> {
             "others use what the operation needs, and this thread cannot wait for them: retry";
         return Err(Error::new(ErrorKind::Busy, message));
     }
+    #[cfg(test)]
+    SLEEPS.set(SLEEPS.get() + 1);
     std::thread::sleep(time);
     Ok(())
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has slept.
+    pub(crate) static SLEEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// Calls `look` until it finds something, or `None` after two seconds. It never sleeps on a lock, whose owner may

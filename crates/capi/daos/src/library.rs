@@ -14,11 +14,15 @@ pub const VARIABLE: &str = "ESKER_LIBDAOS";
 /// Environment variable that allows Esker's own library of this name, if it is `allow`. Meant for tests.
 pub const OWN_VARIABLE: &str = "ESKER_LIBDAOS_OWN";
 
+/// Environment variable that gives Esker's own library the rules of DAOS, if it is `1`. Meant for tests.
+const STRICT_VARIABLE: &str = "ESKER_DAOS_STRICT";
+
 /// Usual names of the library.
 const FILES: [&str; 2] = ["libdaos.so.2", "libdaos.so"];
 
-/// A function that only Esker's own library has.
+/// Functions that only Esker's own library has.
 const OWN_SYMBOL: &[u8] = b"esker_libdaos_version";
+const STRICT_SYMBOL: &[u8] = b"esker_libdaos_be_strict";
 
 /// Loads the library. Its symbols are visible to nobody else, so that those of another library of the process, Esker's
 /// own for example, stay apart.
@@ -35,6 +39,7 @@ pub(crate) fn load() -> Result<&'static Functions> {
             .map_or_else(|| open(OsStr::new(FILES[0])).map_err(|error| missing(&error)), Ok)?,
     };
     refuse_own(&library, named.as_ref())?;
+    make_strict(&library);
     let functions = Functions::of(&library).map_err(|error| missing(&error))?;
     // Never unloaded: the pointers live as long as the process.
     std::mem::forget(library);
@@ -49,6 +54,16 @@ fn open(file: &OsStr) -> std::result::Result<Library, libloading::Error> {
 fn is_own(library: &Library) -> bool {
     // SAFETY: the symbol is only looked up.
     unsafe { library.get::<*const c_void>(OWN_SYMBOL) }.is_ok()
+}
+
+/// Gives Esker's own library the rules of DAOS, if the environment says so.
+fn make_strict(library: &Library) {
+    if std::env::var_os(STRICT_VARIABLE).is_some_and(|value| value == "1") {
+        // SAFETY: the function of this name takes and returns nothing.
+        let found = unsafe { library.get::<unsafe extern "C" fn()>(STRICT_SYMBOL) };
+        // SAFETY: as above; it is called once, before all others.
+        found.iter().for_each(|be_strict| unsafe { be_strict() });
+    }
 }
 
 fn refuse_own(library: &Library, named: Option<&OsString>) -> Result<()> {

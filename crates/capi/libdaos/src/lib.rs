@@ -35,7 +35,7 @@ pub mod pool;
 pub mod property;
 pub mod ranks;
 pub mod snapshot;
-mod strict;
+pub mod strict;
 pub mod tse;
 pub mod tx;
 

@@ -1,20 +1,27 @@
-//! Rules of DAOS that Esker does not have, for tests. If the environment has `ESKER_DAOS_STRICT=1`, this library refuses
-//! what DAOS refuses, so that it can stand in for DAOS's own behind a `daos:` pool. docs/internals/daos.md has each rule
-//! with its place in DAOS.
+//! Rules of DAOS that Esker does not have, for tests. Once [`esker_libdaos_be_strict`] is called, as by a `daos:` pool if the
+//! environment has `ESKER_DAOS_STRICT=1`, this library refuses what DAOS refuses, so that it can stand in for DAOS's own.
+//! docs/internals/daos.md has each rule with its place in DAOS.
 use crate::code::{Code, Result};
 use crate::list::Level;
 use esker::types::limits::DAOS_LEXICAL_KEY_MAX;
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{ErrorKind, ObjectId, ObjectType};
 use esker::{Access, Container, Object};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Entries of a listing without a buffer for keys.
 const ENTRIES_MAX: usize = 128;
 
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Refuses what DAOS refuses, from now on.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_libdaos_be_strict() {
+    ON.store(true, Ordering::Relaxed);
+}
+
 fn is_on() -> bool {
-    static ON: OnceLock<bool> = OnceLock::new();
-    *ON.get_or_init(|| std::env::var_os("ESKER_DAOS_STRICT").is_some_and(|value| value == "1"))
+    ON.load(Ordering::Relaxed)
 }
 
 /// Fails with `code` if a rule is broken.

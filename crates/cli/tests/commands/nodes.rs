@@ -663,17 +663,17 @@ fn fields_that_were_lost_with_a_node_are_listed() {
     archive_fields(&nodes, (DAYS, STEPS));
     let check = ["fields", "check", "--store", "tank/fields"];
     assert_eq!(lost_fields(&site.json(&check)), [0, 0, DAYS * STEPS]);
-    nodes.lose(1);
+    nodes.lose(2);
 
     let (report, message) = trouble(site, &check);
-    assert!(message.contains("localhost.1") && message.contains("--new-part"), "{message}");
-    assert_eq!(report["lost_nodes"], json!(["localhost.1"]));
+    assert!(message.contains("localhost.2") && message.contains("--new-part"), "{message}");
+    assert_eq!(report["lost_nodes"], json!(["localhost.2"]));
     let [lost, databases, there] = lost_fields(&report);
     assert!(lost > 0 && databases > 0 && there > 0, "{report}");
     assert_eq!(lost + there, (DAYS - databases) * STEPS, "{report}");
 
     let map = nodes.map().display().to_string();
-    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "1", "--new-part"]);
+    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "2", "--new-part"]);
     assert_eq!(lost_fields(&trouble(site, &check).0), [lost, databases, there]);
     site.ok(&["pool", "check", "tank", "--repair"]);
     // The lists that were lost are empty now; the bytes that were are missing.
@@ -683,7 +683,7 @@ fn fields_that_were_lost_with_a_node_are_listed() {
     archive_fields(&nodes, (DAYS, STEPS));
     assert_eq!(lost_fields(&site.json(&[&check[..], &["--data"]].concat())), [0, 0, DAYS * STEPS]);
     // The list of databases lies there.
-    nodes.lose(2);
+    nodes.lose(1);
     let (report, message) = trouble(site, &check);
     assert!(report.is_null() && message.contains("list of databases"), "{report} {message}");
     engine.kill().unwrap();

@@ -101,16 +101,16 @@ impl AppendSlot<'_> {
         self.held.segment
     }
 
-    /// Claims another segment with at least `need` bytes of room. `keeping` says that the operation keeps further
-    /// segments busy. The caller must have left the one the slot had.
+    /// Claims another segment with at least `need` bytes of room. The operation keeps `kept` others busy. The caller must
+    /// have left the one the slot had.
     ///
     /// # Errors
     /// `NoSpace` if there is none, even after collection and compaction.
-    pub(crate) fn claim(&mut self, target: &Target, need: u64, keeping: bool) -> Result<()> {
+    pub(crate) fn claim(&mut self, target: &Target, need: u64, kept: usize) -> Result<()> {
         self.held.segment = None;
         self.busy = false;
         let segment = match self.may_collect {
-            true => claim_anywhere(target, need, keeping),
+            true => claim_anywhere(target, need, SpaceWait::new(kept > 0, kept)),
             false => target.table().take_for_compaction(need).ok_or_else(|| full(target, need)),
         };
         self.keep(segment?);
@@ -135,7 +135,7 @@ impl AppendSlot<'_> {
 
 /// Claims a segment to append to. Dead segments are freed first: their memory is in use already, whereas that of a
 /// segment never used may cost ten times as much to write.
-fn claim_anywhere(target: &Target, need: u64, keeping: bool) -> Result<u32> {
+fn claim_anywhere(target: &Target, need: u64, mut wait: SpaceWait) -> Result<u32> {
     if let Some(segment) = target.table().spare(need, Segments::abandoned) {
         return Ok(segment);
     }
@@ -148,7 +148,6 @@ fn claim_anywhere(target: &Target, need: u64, keeping: bool) -> Result<u32> {
             return Ok(segment);
         }
     }
-    let mut wait = SpaceWait::new(keeping);
     loop {
         target.collect()?;
         let found =
@@ -167,7 +166,7 @@ fn claim_anywhere(target: &Target, need: u64, keeping: bool) -> Result<u32> {
 pub(crate) fn claim_whole(target: &Target, urgent: bool) -> Result<u32> {
     let bytes = target.segment_bytes();
     match urgent {
-        true => claim_anywhere(target, bytes, true),
+        true => claim_anywhere(target, bytes, SpaceWait::new(true, 0)),
         false => target.table().take_free(RESERVE).ok_or_else(|| full(target, bytes)),
     }
 }
@@ -251,8 +250,10 @@ const ROUNDS_ALONE_MAX: u32 = 2;
 
 /// How long a claim has waited so far.
 struct SpaceWait {
-    /// The operation keeps segments busy for which others may be waiting.
+    /// The operation keeps something for which others may be waiting.
     keeping: bool,
+    /// Segments that the operation itself keeps busy.
+    kept: usize,
     rounds: u32,
     rounds_still: u32,
     rounds_alone: u32,
@@ -260,8 +261,8 @@ struct SpaceWait {
 }
 
 impl SpaceWait {
-    fn new(keeping: bool) -> Self {
-        Self { keeping, rounds: 0, rounds_still: 0, rounds_alone: 0, seen: 0 }
+    fn new(keeping: bool, kept: usize) -> Self {
+        Self { keeping, kept, rounds: 0, rounds_still: 0, rounds_alone: 0, seen: 0 }
     }
 
     /// Waits a moment; false if waiting longer will not give `need` bytes.
@@ -270,7 +271,7 @@ impl SpaceWait {
             return Ok(false);
         }
         pause()?;
-        if made == MadeRoom::None && !is_anybody_at_it(target) {
+        if made == MadeRoom::None && !is_anybody_at_it(target, self.kept) {
             self.rounds_alone += 1;
             return Ok(self.rounds_alone <= ROUNDS_ALONE_MAX);
         }
@@ -288,14 +289,15 @@ fn may_come(target: &Target, need: u64) -> Result<bool> {
 }
 
 /// True if a process writes to a segment, compacts or frees one, or reads a dead one: there may be space soon. Views
-/// do not count, since they may last for ever.
-fn is_anybody_at_it(target: &Target) -> bool {
+/// do not count, since they may last for ever, nor do the `kept` segments that the operation itself keeps busy.
+fn is_anybody_at_it(target: &Target, kept: usize) -> bool {
     let atomics = target.shared();
-    (0..target.segment_count()).any(|segment| match atomics.segment(segment).load() {
+    let comes_back = |&segment: &u32| match atomics.segment(segment).load() {
         SegmentState::Busy(_) => true,
         SegmentState::Dead => !target.is_viewed(segment),
         _ => false,
-    })
+    };
+    (0..target.segment_count()).filter(comes_back).count() > kept
 }
 
 /// A hash that changes when any process does something to segments or index, or ends a read.

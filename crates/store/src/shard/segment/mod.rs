@@ -144,7 +144,7 @@ impl<'t> Writer<'t> {
                 }
                 self.leave(current);
             }
-            self.slot.claim(self.target, need, !self.left.is_empty())?;
+            self.slot.claim(self.target, need, self.left.len())?;
         }
     }
 

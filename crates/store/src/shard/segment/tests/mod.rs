@@ -88,7 +88,7 @@ fn a_claim_waits_for_readers_of_the_past_while_all_is_dead() {
     let readers: Vec<_> = (0..12).map(one_more).collect();
     let_all_die(target);
     std::thread::scope(|scope| {
-        let claim = scope.spawn(|| target.append_slots.enter().claim(target, 1000, false));
+        let claim = scope.spawn(|| target.append_slots.enter().claim(target, 1000, 0));
         for reader in readers {
             pause(10_000);
             drop(reader);
@@ -115,12 +115,30 @@ fn compaction_without_room_waits_for_who_has_it() {
         .iter()
         .for_each(|&n| target.shared().segment(n).store(SegmentState::Busy(target.process())));
     std::thread::scope(|scope| {
-        let claim = scope.spawn(|| target.append_slots.enter().claim(target, 1000, false));
+        let claim = scope.spawn(|| target.append_slots.enter().claim(target, 1000, 0));
         pause(50_000);
         taken.iter().for_each(|&number| target.shared().segment(number).store(SegmentState::Free));
         claim.join().unwrap().unwrap();
     });
     put(&state, &container, 0, 8000).unwrap();
+}
+
+/// What is free lies at the ends of segments, so nobody can make room, and the operation waits for itself only.
+#[test]
+fn an_operation_does_not_wait_for_segments_that_it_keeps_itself() {
+    let pool = pool();
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    let count = (0..).find(|&number| put(&state, &container, number, 150_000).is_err()).unwrap();
+    assert!(count > 10 && target.free_data_bytes().unwrap() > 150_000, "free at the ends");
+    let mut writer = Writer::new(target);
+    append(target, &mut writer);
+    let (key, checksum) = (b"key".as_slice(), Checksum::Crc32c);
+    let source = Source::One(&[7; 150_000]);
+    let large = Append { key, count: 1, source, offset: 0, len: 150_000, checksum };
+    let before = crate::sync::SLEEPS.get();
+    assert_eq!(writer.append(&large).err().unwrap().kind(), ErrorKind::NoSpace);
+    assert!(crate::sync::SLEEPS.get() - before < 20, "it waited for itself");
 }
 
 /// Appends 5000 bytes; returns the segment they are in.
