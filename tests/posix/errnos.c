@@ -19,6 +19,7 @@
 #include <sys/uio.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
 
@@ -670,6 +671,41 @@ names_move_with_what_they_name(void)
 	WORKS(close(fd));
 }
 
+/** True if a file that is open is also found by its name; the child is another process. */
+static int
+finds(int fd, const char *name)
+{
+	struct stat st;
+	int         other;
+
+	if (fstat(fd, &st) || st.st_ino != stat_of(name).st_ino)
+		return 0;
+	other = open(name, O_RDONLY);
+	return other >= 0 && !close(other);
+}
+
+static void
+open_files_are_found_where_they_were_moved(void)
+{
+	int fd = open("moved", O_RDWR | O_CREAT, 0644), status = 0;
+
+	WORKS(mkdir("first", 0755));
+	WORKS(rename("moved", "first/moved"));
+	WORKS(rename("first", "second"));
+	if (!fork())
+		_exit(finds(fd, "second/moved"));
+	HOLDS(wait(&status) > 0 && status == 1 << 8);
+	WORKS(mkdir("third", 0755));
+	if (!fork())
+		_exit(rename("second/moved", "third/moved") || rename("third", "fourth"));
+	HOLDS(wait(&status) > 0 && status == 0);
+	HOLDS(finds(fd, "fourth/moved"));
+	WORKS(close(fd));
+	WORKS(unlink("fourth/moved"));
+	WORKS(rmdir("fourth"));
+	WORKS(rmdir("second"));
+}
+
 static void
 listings_tell_what_stat_tells(void)
 {
@@ -893,6 +929,7 @@ main(int argc, char **argv)
 	    set_ids_go_with_each_change,
 	    removed_directories_stay_empty,
 	    names_move_with_what_they_name,
+	    open_files_are_found_where_they_were_moved,
 	    listings_tell_what_stat_tells,
 	    times_follow_changes,
 	    descriptors_allow_what_they_were_opened_for,

@@ -10,7 +10,7 @@ use crate::limits::{LIST_BATCH, LOOKS_MAX};
 use crate::mount::{Dfs, Mounted};
 use crate::node::Node;
 use crate::path::Follow;
-use esker::types::ops::{Anchor, Cond, ListLimit};
+use esker::types::ops::{Anchor, Cond, ListLimit, Source, Update, Value};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Object, Wait};
 
@@ -20,6 +20,8 @@ const HI: u64 = 2;
 const GOING: &[u8] = b".going";
 /// Suffix of an entry that leads to the new path of a renamed file, as a symbolic link does.
 const MOVED: &[u8] = b".moved";
+/// Its akey for the new location, which stays right if directories above it move: the directory's object id, and the name.
+const LOCATION_AKEY: &[u8] = b"DFS_LOCATION";
 
 /// The object of the orphans.
 pub(crate) fn object(container: &Container) -> Result<Object> {
@@ -45,13 +47,21 @@ pub(crate) fn keep(
     Ok(true)
 }
 
-/// In the transaction that renames a file to `path`: leads its users to the new name.
-pub(crate) fn lead(fs: &Dfs, inode: &Inode, path: &[u8], access: Access<'_>) -> Result<()> {
+/// In the transaction that renames a file to `name` in `dir`: leads its users to the new name.
+pub(crate) fn lead(
+    fs: &Dfs,
+    inode: &Inode,
+    (dir, name): (&Node, &[u8]),
+    access: Access<'_>,
+) -> Result<()> {
     if inode.kind != Kind::File || !is_used(fs.mounted(), inode.oid)? {
         return Ok(());
     }
-    let (extent, bytes) = ([entry::INODE_EXTENT], inode.to_bytes());
-    let updates = [entry::inode_update(&extent, &bytes), entry::link_update(path)];
+    let (extent, bytes, path) = ([entry::INODE_EXTENT], inode.to_bytes(), dir.path_of(name));
+    let location = [&dir.oid().to_bytes(), name].concat();
+    let value = Value::Single(Source::One(&location));
+    let location = Update { akey: LOCATION_AKEY, value, cond: Cond::NONE };
+    let updates = [entry::inode_update(&extent, &bytes), entry::link_update(&path), location];
     object(fs.container())?.update(&moved(inode.oid), Cond::NONE, &updates, access).wait()
 }
 
@@ -177,6 +187,9 @@ pub(crate) fn find(
     if let Some(inode) = orphan.inode(fs.container(), access).wait()? {
         return Ok(Some((orphan, inode)));
     }
+    if let Some(found) = located_anew(fs, oid, access)? {
+        return Ok(Some(found));
+    }
     let Some(node) = named_anew(fs, oid)? else { return Ok(None) };
     let inode = node.inode_at(&node.place(), access)?;
     Ok(inode.map(|inode| (node.place(), inode)))
@@ -205,6 +218,22 @@ fn while_used<T>(
         std::thread::yield_now();
     }
     Ok(None)
+}
+
+/// A renamed file, by its new location.
+fn located_anew(
+    fs: &Dfs,
+    oid: ObjectId,
+    access: Access<'_>,
+) -> Result<Option<(EntryLocation, Inode)>> {
+    let orphans = object(fs.container())?;
+    let stored = entry::value(&orphans, &moved(oid), LOCATION_AKEY, access)?;
+    let Some((dir, name)) = stored.as_deref().and_then(|it| it.split_first_chunk()) else {
+        return Ok(None);
+    };
+    let place = EntryLocation { dir: ObjectId::from_bytes(*dir), name: name.into() };
+    let inode = place.inode(fs.container(), access).wait()?;
+    Ok(inode.filter(|inode| inode.oid == oid).map(|inode| (place, inode)))
 }
 
 /// A renamed file, by the new name.

@@ -152,7 +152,7 @@ impl Rename<'_> {
                 from.punch_dkey(self.name, Cond::NONE, access).wait()?;
                 to.punch_dkey(self.new_name, Cond::NONE, access).wait()?;
                 target.write(&from, self.name, access)?;
-                orphans::lead(fs, &target.inode, &self.from.path_of(self.name), access)?;
+                orphans::lead(fs, &target.inode, (self.from, self.name), access)?;
             }
             (_, target) => {
                 if let Some(target) = target {
@@ -164,7 +164,7 @@ impl Rename<'_> {
             }
         }
         source.write(&to, self.new_name, access)?;
-        orphans::lead(fs, &source.inode, &self.to.path_of(self.new_name), access)?;
+        orphans::lead(fs, &source.inode, (self.to, self.new_name), access)?;
         Ok(Some(moved))
     }
 
