@@ -35,6 +35,7 @@ cells.read(0, 100)
         "cells.view(0, 2**40)",
         "kv['large']",
         "esker.View(given)",
+        "container.transact(lambda tx: kv.at(tx).put(b'key', given))",
     ],
 )
 def test_bytes_beyond_the_limit_are_a_memory_error(native, call, limit):

@@ -2,7 +2,7 @@
 use crate::check::check_write;
 use esker_types::limits::{TX_BYTES_MAX, TX_OPS_MAX};
 use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
-use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
+use esker_types::{Error, ErrorKind, Extent, ObjectId, Result, memory};
 use std::fmt;
 
 /// Overhead in bytes that counts towards the limit for every write, akey and extent.
@@ -92,13 +92,14 @@ impl OwnedWrites {
     /// Appends copies of `writes`: all of them, or none if one is rejected.
     ///
     /// # Errors
-    /// [`ErrorKind::Overflow`] beyond [`TX_OPS_MAX`], [`ErrorKind::NoMemory`] beyond [`TX_BYTES_MAX`], and those of
-    /// [`check_write`].
+    /// [`ErrorKind::Overflow`] beyond [`TX_OPS_MAX`], [`ErrorKind::NoMemory`] beyond [`TX_BYTES_MAX`] or the limit of the
+    /// process, and those of [`check_write`].
     pub fn add(&mut self, writes: &[Write<'_>]) -> Result<()> {
         writes.iter().try_for_each(check_write)?;
         let bytes = writes.iter().map(cost).fold(self.bytes, usize::saturating_add);
         check_limits(self.writes.len() + writes.len(), bytes)?;
-        self.writes.extend(writes.iter().map(Owned::new));
+        let copies = writes.iter().map(Owned::new).collect::<Result<Vec<_>>>()?;
+        self.writes.extend(copies);
         self.bytes = bytes;
         Ok(())
     }
@@ -155,10 +156,10 @@ fn update_cost(update: &Update<'_>) -> usize {
 }
 
 impl Owned {
-    fn new(write: &Write<'_>) -> Self {
+    fn new(write: &Write<'_>) -> Result<Self> {
         let (cond, op) = match write.op {
             WriteOp::Update { dkey, cond, updates } => {
-                let updates = updates.iter().map(OwnedUpdate::new).collect();
+                let updates = updates.iter().map(OwnedUpdate::new).collect::<Result<_>>()?;
                 (cond, OwnedOp::Update { dkey: dkey.to_vec(), updates })
             }
             WriteOp::PunchObject { cond } => (cond, OwnedOp::PunchObject),
@@ -168,7 +169,7 @@ impl Owned {
                 (cond, OwnedOp::PunchAkeys { dkey: dkey.to_vec(), akeys })
             }
         };
-        Self { oid: write.oid, cond, op }
+        Ok(Self { oid: write.oid, cond, op })
     }
 
     fn parts(&self) -> Parts<'_> {
@@ -202,15 +203,15 @@ impl Owned {
 }
 
 impl OwnedUpdate {
-    fn new(update: &Update<'_>) -> Self {
+    fn new(update: &Update<'_>) -> Result<Self> {
         let value = match update.value {
-            Value::Single(data) => OwnedValue::Single(copy(data)),
+            Value::Single(data) => OwnedValue::Single(copy(data)?),
             Value::Array { record_size, extents, data } => {
-                OwnedValue::Array { record_size, extents: extents.to_vec(), data: copy(data) }
+                OwnedValue::Array { record_size, extents: extents.to_vec(), data: copy(data)? }
             }
             Value::PunchExtents(extents) => OwnedValue::PunchExtents(extents.to_vec()),
         };
-        Self { akey: update.akey.to_vec(), cond: update.cond, value }
+        Ok(Self { akey: update.akey.to_vec(), cond: update.cond, value })
     }
 
     fn update(&self) -> Update<'_> {
@@ -225,9 +226,9 @@ impl OwnedUpdate {
     }
 }
 
-fn copy(source: Source<'_>) -> Vec<u8> {
+fn copy(source: Source<'_>) -> Result<Vec<u8>> {
     let len = source.len();
-    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+    let mut bytes = memory::room(usize::try_from(len).unwrap_or(usize::MAX))?;
     source.visit(0, len, |piece| bytes.extend_from_slice(piece));
-    bytes
+    Ok(bytes)
 }

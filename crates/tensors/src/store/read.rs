@@ -4,7 +4,7 @@ use super::threads::share;
 use crate::strided::Sides;
 use esker::{Access, Array, Wait, side_by_side, task};
 use esker_types::ops::Sink;
-use esker_types::{Extent, Result};
+use esker_types::{Extent, Result, memory};
 use std::ops::Range;
 
 /// Bytes of a run from which it is read to its place directly.
@@ -45,7 +45,7 @@ fn read_band(
     while pieces.peek().is_some() {
         let (mut group, mut buffers) = (Vec::new(), 0);
         while group.len() < SIDE_BY_SIDE && buffers < BUFFERS {
-            let Some(load) = pieces.next() else { break };
+            let Some(load) = pieces.next().transpose()? else { break };
             buffers += load.buffer.len() as u64;
             group.push(load);
         }
@@ -68,7 +68,7 @@ struct Load {
 }
 
 impl Load {
-    fn of(piece: Piece) -> Self {
+    fn of(piece: Piece) -> Result<Self> {
         let merged = piece.sides.merged(true);
         if merged.run < LONG_RUN && merged.runs() > FEW_RUNS {
             return Self::through_buffer(piece);
@@ -79,17 +79,17 @@ impl Load {
             let place = place as usize;
             places.push(place..place + merged.run as usize);
         }
-        Self { extents, places, buffer: Vec::new(), sides: merged }
+        Ok(Self { extents, places, buffer: Vec::new(), sides: merged })
     }
 
     /// All bytes from the first to the last.
-    fn through_buffer(piece: Piece) -> Self {
+    fn through_buffer(piece: Piece) -> Result<Self> {
         let Piece { start, mut sides, .. } = piece;
         let first = sides.first[0].cast_unsigned();
         let bytes = hull(&sides);
         sides.first[0] = 0;
         let extents = vec![Extent::new(start + first, bytes)];
-        Self { extents, places: Vec::new(), buffer: vec![0; bytes as usize], sides }
+        Ok(Self { extents, places: Vec::new(), buffer: memory::zeros(bytes as usize)?, sides })
     }
 }
 

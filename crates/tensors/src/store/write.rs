@@ -5,7 +5,7 @@ use super::threads::share;
 use crate::strided::row_major;
 use esker::{Access, Array, Wait, side_by_side, task};
 use esker_types::ops::Source;
-use esker_types::{Extent, Result};
+use esker_types::{Extent, Result, memory};
 
 /// Extents of a chunk that are written at a time.
 const EXTENTS: usize = 8192;
@@ -22,7 +22,7 @@ fn write_band(array: &Array, selection: &Selection<'_>, band: &Band, bytes: &[u8
     while drafts.peek().is_some() {
         let (mut group, mut buffers) = (Vec::new(), 0);
         while group.len() < SIDE_BY_SIDE && buffers < BUFFERS {
-            let Some(draft) = drafts.next() else { break };
+            let Some(draft) = drafts.next().transpose()? else { break };
             buffers += draft.buffer.len() as u64;
             group.push(draft);
         }
@@ -41,7 +41,7 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    fn of(piece: Piece, bytes: &'a [u8]) -> Self {
+    fn of(piece: Piece, bytes: &'a [u8]) -> Result<Self> {
         let (own, both) = (piece.sides.merged(false), piece.sides.merged(true));
         if both.runs() > 1 && own.runs() > 1 && piece.whole {
             return Self::padded(piece, bytes);
@@ -53,22 +53,22 @@ impl<'a> Draft<'a> {
         if both.runs() == 1 || (both.run == own.run && both.run >= LONG_RUN) {
             let slice = |[_, at]: [i64; 2]| &bytes[at as usize..at as usize + both.run as usize];
             let slices = both.places().map(slice).collect();
-            return Self { extents, slices, buffer: Vec::new() };
+            return Ok(Self { extents, slices, buffer: Vec::new() });
         }
         let mut packed = piece.sides;
         packed.first[0] = 0;
         packed.strides[0] = row_major(&packed.counts, packed.run);
-        let mut buffer = vec![0; (packed.runs() * packed.run) as usize];
+        let mut buffer = memory::zeros((packed.runs() * packed.run) as usize)?;
         packed.gather(&mut buffer, bytes);
-        Self { extents, slices: Vec::new(), buffer }
+        Ok(Self { extents, slices: Vec::new(), buffer })
     }
 
     /// All of a chunk at an edge, with zeros between its rows: one extent is written and read faster than many.
-    fn padded(piece: Piece, bytes: &[u8]) -> Self {
+    fn padded(piece: Piece, bytes: &[u8]) -> Result<Self> {
         let length = hull(&piece.sides);
-        let mut buffer = vec![0; length as usize];
+        let mut buffer = memory::zeros(length as usize)?;
         piece.sides.gather(&mut buffer, bytes);
-        Self { extents: vec![Extent::new(piece.start, length)], slices: Vec::new(), buffer }
+        Ok(Self { extents: vec![Extent::new(piece.start, length)], slices: Vec::new(), buffer })
     }
 
     async fn write(&self, array: &Array) -> Result<()> {
