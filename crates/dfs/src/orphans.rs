@@ -382,7 +382,8 @@ mod tests {
     fn a_mount_forgets_where_files_were_moved_that_nobody_has_open() {
         let fs = mounted("forgotten-moves");
         let file = new_file(&fs);
-        fs.transact(|access| lead(&fs, file.node().inode(), (&fs.root(), b"file"), access)).unwrap();
+        fs.transact(|access| lead(&fs, file.node().inode(), (&fs.root(), b"file"), access))
+            .unwrap();
         sweep(&fs).unwrap();
         assert_eq!(left(&fs), [moved(file.node().oid())], "somebody has it open");
         let orphans = object(fs.container()).unwrap();

@@ -1,6 +1,8 @@
-//! Descriptors that other processes must not keep open. Of a socket in a forked child, for one, the peer would not notice that
-//! the parent has died.
+//! Descriptors: those that other processes must not keep open, since of a socket in a forked child, for one, the peer would not
+//! notice that the parent has died; and those of directories.
 #![allow(unsafe_code)]
+use std::ffi::CStr;
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -32,6 +34,24 @@ pub(crate) fn close_inherited() {
 pub unsafe fn close_directly(descriptor: RawFd) {
     // SAFETY: as the caller promises.
     unsafe { rustix::io::close(descriptor) };
+}
+
+/// Removes a name in an open directory: that of a directory itself, or another. It is the C library that does it, whose calls
+/// tests watch to kill a process at each.
+///
+/// # Errors
+/// Errors of the file system; `EISDIR` for a directory unless `is_directory` is set.
+pub(crate) fn unlink_at(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    is_directory: bool,
+) -> io::Result<()> {
+    let flags = if is_directory { libc::AT_REMOVEDIR } else { 0 };
+    // SAFETY: the descriptor is open, and the name ends with a zero byte.
+    match unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// As long as it exists, a child made by fork closes the socket first. Drop it before the socket is closed.

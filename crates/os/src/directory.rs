@@ -1,7 +1,7 @@
 //! Atomic creation and removal of directories. A directory that is being created or removed has a hidden name, so a
 //! killed process leaves nothing that looks complete; the next process that works in the same parent directory cleans
 //! up.
-use crate::{files::unlink_at, random_uuid, resolve_links};
+use crate::{descriptors::unlink_at, random_uuid, resolve_links};
 use esker_types::{Error, ErrorKind, Result};
 use rustix::fs::{Access, AtFlags, CWD, Dir, Mode, OFlags, accessat, openat};
 use std::fs;

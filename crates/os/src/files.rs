@@ -1,10 +1,8 @@
 //! Plain files and their file systems.
 use esker_types::{Error, Result};
 use rustix::fs::{OFlags, StatVfsMountFlags, fstatvfs};
-use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -16,25 +14,6 @@ pub fn open_plain(path: &Path, write: bool) -> io::Result<File> {
     // NONBLOCK: opening a pipe must not wait for its other end.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     File::options().read(true).write(write).custom_flags(flags.bits().cast_signed()).open(path)
-}
-
-/// Removes a name in an open directory: that of a directory itself, or another. It is the C library that does it, whose calls
-/// tests watch to kill a process at each.
-///
-/// # Errors
-/// Errors of the file system; `EISDIR` for a directory unless `is_directory` is set.
-#[allow(unsafe_code)]
-pub(crate) fn unlink_at(
-    directory: BorrowedFd<'_>,
-    name: &CStr,
-    is_directory: bool,
-) -> io::Result<()> {
-    let flags = if is_directory { libc::AT_REMOVEDIR } else { 0 };
-    // SAFETY: the descriptor is open, and the name ends with a zero byte.
-    match unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), flags) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 /// Free and total bytes of a directory's file system, as available to its user.
