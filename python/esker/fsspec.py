@@ -63,7 +63,8 @@ class EskerFileSystem(AbstractFileSystem):
             from .zarr import Store
 
             return ZarrFiles(Store(opened, read_only=self.read_only, at=self.snapshot))
-        return FileSystem(pool.container(container, at=self.snapshot), self.read_only)
+        at = opened if self.snapshot is None else opened.at(self.snapshot)
+        return FileSystem(at, self.read_only)
 
     def _place(self, path):
         """The file system of a path, and the path within it."""

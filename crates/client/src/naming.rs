@@ -21,7 +21,7 @@ const NAMED: u64 = 1 << 31;
 /// Name of the catalog of names, which no user can give.
 pub(crate) const CATALOG: &str = "\0names";
 
-/// Classes of a name that are searched at a time.
+/// IDs of a name that are searched at a time.
 const SEARCHES_MAX: usize = 16;
 
 impl Container {
@@ -87,20 +87,8 @@ impl Container {
         if class.is_some() || is_whole || self.has_keys(usual, access).await? {
             return Ok(usual);
         }
-        let able = self.capabilities();
-        let exists = |class: &ObjectClass| {
-            !able.fitting_classes || class.fit(able.targets, able.domains) == Ok(*class)
-        };
-        let others = ObjectClass::possible(able.targets, able.domains)
-            .filter(exists)
-            .map(|class| ObjectId::generate(usual.hi, usual.lo, otype, class))
-            .filter(|oid| *oid != usual);
-        let look =
-            |oid| task(async move { self.has_keys(oid, access).await.map(|has| (oid, has)) });
-        let looked = side_by_side(others.map(look).collect(), SEARCHES_MAX).await;
-        let looked = looked.into_iter().collect::<Result<Vec<_>>>()?;
-        let found: Vec<ObjectId> =
-            looked.into_iter().filter_map(|(oid, has)| has.then_some(oid)).collect();
+        let others = self.of_each_class(usual, otype).filter(|oid| *oid != usual);
+        let found = self.existing(others, access).await?;
         match found[..] {
             [] => Ok(usual),
             [only] => Ok(only),
@@ -108,8 +96,35 @@ impl Container {
         }
     }
 
+    /// The IDs with the user's bits of `oid`, this type, and each class that an object of the container may have.
+    pub(crate) fn of_each_class(
+        &self,
+        oid: ObjectId,
+        otype: ObjectType,
+    ) -> impl Iterator<Item = ObjectId> {
+        let able = self.capabilities();
+        let can_exist = move |class: &ObjectClass| {
+            !able.fitting_classes || class.fit(able.targets, able.domains) == Ok(*class)
+        };
+        let classes = ObjectClass::possible(able.targets, able.domains).filter(can_exist);
+        classes.map(move |class| ObjectId::generate(oid.hi, oid.lo, otype, class))
+    }
+
+    /// Those of the objects that have a key.
+    pub(crate) async fn existing(
+        &self,
+        oids: impl Iterator<Item = ObjectId>,
+        access: Access<'_>,
+    ) -> Result<Vec<ObjectId>> {
+        let look =
+            |oid| task(async move { self.has_keys(oid, access).await.map(|has| (oid, has)) });
+        let looked = side_by_side(oids.map(look).collect(), SEARCHES_MAX).await;
+        let looked = looked.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(looked.into_iter().filter_map(|(oid, has)| has.then_some(oid)).collect())
+    }
+
     /// True if the object has a key.
-    pub(crate) async fn has_keys(&self, oid: ObjectId, access: Access<'_>) -> Result<bool> {
+    async fn has_keys(&self, oid: ObjectId, access: Access<'_>) -> Result<bool> {
         let (object, mut first) = (self.object(oid), Anchor::Start);
         let found = object.list_dkeys(&mut first, ListLimit::entries(1), access).await?;
         Ok(!found.is_empty())

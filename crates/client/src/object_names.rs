@@ -6,16 +6,12 @@
 use crate::container::Container;
 use crate::naming::{CATALOG, user_bits};
 use crate::{Access, Kv};
-use esker_os::executor::{side_by_side, task};
 use esker_types::ops::{Anchor, Cond, ListLimit};
-use esker_types::{ObjectClass, ObjectId, ObjectType, Result};
+use esker_types::{ObjectId, ObjectType, Result};
 use std::collections::HashMap;
 
 /// Names that are listed at a time.
 const NAMES_PER_CALL: usize = 4096;
-
-/// IDs of a name that are searched at a time.
-const SEARCHES_MAX: usize = 16;
 
 /// Types of the objects that programs create.
 const TYPES: [ObjectType; 13] = [
@@ -108,22 +104,11 @@ impl Container {
     pub async fn objects_of(&self, name: &str, access: Access<'_>) -> Result<Vec<ObjectId>> {
         let usual = self.named_oid(name, ObjectType::KvHashed, None)?;
         let is_whole = ObjectId::parse(name) == Some(usual);
-        let able = self.capabilities();
-        let classes = || ObjectClass::possible(able.targets, able.domains);
-        let of_type = |otype| {
-            let ids =
-                classes().map(move |class| ObjectId::generate(usual.hi, usual.lo, otype, class));
-            ids.collect::<Vec<_>>()
-        };
         let all = match is_whole {
             true => vec![usual],
-            false => TYPES.into_iter().flat_map(of_type).collect(),
+            false => TYPES.into_iter().flat_map(|otype| self.of_each_class(usual, otype)).collect(),
         };
-        let look =
-            |oid| task(async move { self.has_keys(oid, access).await.map(|has| (oid, has)) });
-        let looked = side_by_side(all.into_iter().map(look).collect(), SEARCHES_MAX).await;
-        let looked = looked.into_iter().collect::<Result<Vec<_>>>()?;
-        Ok(looked.into_iter().filter_map(|(oid, has)| has.then_some(oid)).collect())
+        self.existing(all.into_iter(), access).await
     }
 
     async fn name_catalog(&self, access: Access<'_>) -> Result<Kv> {
@@ -137,8 +122,8 @@ mod tests {
     use super::*;
     use crate::{Pool, Wait};
     use esker_backend::NewContainer;
-    use esker_types::ErrorKind;
     use esker_types::info::OpenMode;
+    use esker_types::{ErrorKind, ObjectClass};
 
     fn container(pool: &str) -> Container {
         let pool = Pool::connect(pool, OpenMode::ReadWrite).unwrap();

@@ -271,7 +271,7 @@ impl ObjectClass {
             SHARDING_HIGH => share(256, 50),
             SHARDING_EXTREME => share(1024, 70),
             SHARDING_MAX => targets,
-            _ if otype.is_array() || otype.is_kv() => targets,
+            _ if otype.is_flat() => targets,
             _ => 1,
         };
         Self::S1.with_groups(groups)

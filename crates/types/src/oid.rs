@@ -193,6 +193,25 @@ impl ObjectType {
         matches!(self, Self::Array | Self::ArrayAttr | Self::ArrayByte)
     }
 
+    /// True for the types of Key-Values and Arrays, whose convention is one akey under a dkey. DAOS stores them flat, without
+    /// the name of the akey.
+    #[must_use]
+    pub fn is_flat(self) -> bool {
+        self.is_kv() || self.is_array()
+    }
+
+    /// True if dkeys are sorted by their bytes.
+    #[must_use]
+    pub fn has_lexical_dkeys(self) -> bool {
+        matches!(self, Self::MultiLexical | Self::DkeyLexical | Self::KvLexical)
+    }
+
+    /// True if akeys are sorted by their bytes.
+    #[must_use]
+    pub fn has_lexical_akeys(self) -> bool {
+        matches!(self, Self::MultiLexical | Self::AkeyLexical)
+    }
+
     /// True for the three Key-Value types.
     #[must_use]
     pub fn is_kv(self) -> bool {

@@ -9,7 +9,7 @@ pub(super) const FLAT_AKEY: &[u8] = b"0";
 
 /// True for an object that DAOS stores flat: a dkey has one akey, the name of which is not stored.
 pub(super) fn is_flat(oid: ObjectId) -> bool {
-    oid.object_type().is_some_and(|otype| otype.is_kv() || otype.is_array())
+    oid.object_type().is_some_and(ObjectType::is_flat)
 }
 
 /// True for an akey that cannot exist.
@@ -27,21 +27,13 @@ pub(super) fn check(write: &Write<'_>) -> Result<()> {
     if akeys().any(|akey| is_foreign(write.oid, akey)) {
         return Err(foreign(write.oid));
     }
-    let (sorts_dkeys, sorts_akeys) = lexical(write.oid);
+    let sorts = |is_so: fn(ObjectType) -> bool| write.oid.object_type().is_some_and(is_so);
+    let sorts_dkeys = sorts(ObjectType::has_lexical_dkeys);
+    let sorts_akeys = sorts(ObjectType::has_lexical_akeys);
     let longest_akey = akeys().map(<[u8]>::len).filter(|_| sorts_akeys).max().unwrap_or(0);
     match longest_akey.max(if sorts_dkeys { dkey.len() } else { 0 }) {
         0..=DAOS_LEXICAL_KEY_MAX => Ok(()),
         len => Err(too_long(len)),
-    }
-}
-
-/// Whether the dkeys of an object are sorted by their bytes, and its akeys.
-fn lexical(oid: ObjectId) -> (bool, bool) {
-    match oid.object_type() {
-        Some(ObjectType::MultiLexical) => (true, true),
-        Some(ObjectType::DkeyLexical | ObjectType::KvLexical) => (true, false),
-        Some(ObjectType::AkeyLexical) => (false, true),
-        _ => (false, false),
     }
 }
 

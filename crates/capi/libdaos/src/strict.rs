@@ -64,7 +64,9 @@ pub(crate) async fn check_update(
         return Ok(());
     }
     let (oid, longest) = (object.oid(), akeys.iter().map(|akey| akey.len()).max());
-    let (sorts_dkeys, sorts_akeys) = lexical(oid);
+    let sorts = |is_so: fn(ObjectType) -> bool| oid.object_type().is_some_and(is_so);
+    let sorts_dkeys = sorts(ObjectType::has_lexical_dkeys);
+    let sorts_akeys = sorts(ObjectType::has_lexical_akeys);
     let is_long = |sorts: bool, len: usize| sorts && len > DAOS_LEXICAL_KEY_MAX;
     if is_long(sorts_dkeys, dkey.len()) || is_long(sorts_akeys, longest.unwrap_or(0)) {
         return Err(Code::KEY2BIG);
@@ -92,15 +94,5 @@ pub(crate) async fn punch(object: &Object, cond: Cond, access: Access<'_>) -> Re
 }
 
 fn is_flat(oid: ObjectId) -> bool {
-    oid.object_type().is_some_and(|otype| otype.is_kv() || otype.is_array())
-}
-
-/// Whether the dkeys of an object are sorted by their bytes, and its akeys.
-fn lexical(oid: ObjectId) -> (bool, bool) {
-    match oid.object_type() {
-        Some(ObjectType::MultiLexical) => (true, true),
-        Some(ObjectType::DkeyLexical | ObjectType::KvLexical) => (true, false),
-        Some(ObjectType::AkeyLexical) => (false, true),
-        _ => (false, false),
-    }
+    oid.object_type().is_some_and(ObjectType::is_flat)
 }

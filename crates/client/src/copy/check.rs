@@ -99,7 +99,7 @@ impl Survey<'_> {
         self.check_class()?;
         let source = self.object.container().capabilities();
         let Some(otype) = self.object.oid().object_type() else { return Ok(()) };
-        let akeys = source.any_akeys && !self.able.any_akeys && (otype.is_kv() || otype.is_array());
+        let akeys = source.any_akeys && !self.able.any_akeys && otype.is_flat();
         let holes = source.holes && !self.able.holes && !self.zeros;
         // Readers of byte arrays get zeros for holes on any backend.
         let holes = holes && otype.is_array() && otype != ObjectType::ArrayByte;

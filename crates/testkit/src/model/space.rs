@@ -29,8 +29,7 @@ impl Space {
         let classes = [ObjectClass::S1, ObjectClass::SX];
         let fitted = classes.map(|class| class.fit(able.targets, able.domains));
         let classes: Vec<_> = fitted.into_iter().flatten().collect();
-        let convention = |otype: ObjectType| otype.is_kv() || otype.is_array();
-        let types = TYPES.iter().filter(|otype| able.any_akeys || !convention(**otype));
+        let types = TYPES.iter().filter(|otype| able.any_akeys || !otype.is_flat());
         let ids = types.zip(1..).flat_map(|(otype, number)| {
             classes.iter().map(move |class| ObjectId::generate(0, number, *otype, *class))
         });
