@@ -10,7 +10,7 @@ from zarr.core.buffer import default_buffer_prototype
 
 from .errors import Exists, IsDirectory, NotDirectory, NotFound, NotSupported
 
-# Of an open mode, what says how a value is opened.
+# The modes in which a value can be opened.
 _MODES = {"rb", "wb", "xb", "r", "w", "x"}
 
 

@@ -37,7 +37,7 @@ def forecast(sample, **keys):
         file.write(esker.make_grib(sample, {**labels, **keys}))
 """
 
-# What a page takes for granted, in Python: files of the reader.
+# Files that a page expects the reader to have, made by Python.
 GIVEN = {
     "python.md": FORECAST
     + """

@@ -68,7 +68,7 @@ def test_a_value_is_replaced_as_a_whole(url, mode):
         fs.open(f"{path}/t/zarr.json", mode)
 
 
-def test_what_the_keys_of_a_store_cannot_do_is_refused(url):
+def test_unsupported_calls_on_keys_are_refused(url):
     zarr.create_array(Store(url), name="t", data=numpy.arange(8))
     fs, path = fsspec.core.url_to_fs(url)
     for refused in (fs.modified, fs.rmdir, lambda path: fs.touch(f"{path}/zarr.json", truncate=False)):

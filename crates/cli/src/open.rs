@@ -59,8 +59,8 @@ impl ObjectArg {
         Ok((container, oid, access))
     }
 
-    /// Records the name of a new object, so that listings show it. Containers of files, fields and tensors have names of
-    /// their own, and stay as they are.
+    /// Records the name of a new object, so that listings show it. It records none in containers of files, fields and
+    /// tensors, which have their own names.
     pub(crate) fn record(&self, container: &Container) -> Result<()> {
         let held = container.properties().list().wait()?;
         match LAYOUTS.iter().any(|layout| held.iter().any(|name| name == layout)) {

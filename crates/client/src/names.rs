@@ -301,7 +301,7 @@ fn refuse_part(path: &Path, part: Part) -> Result<()> {
 /// The map of a pool over nodes, and its path without symbolic links.
 ///
 /// # Errors
-/// Those of [`esker_os::resolve_links`] and of reading a map.
+/// Errors of [`esker_os::resolve_links`], and of reading a map.
 #[cfg(feature = "nodes")]
 pub fn read_map(path: &Path) -> Result<(PathBuf, Map)> {
     let path = match esker_os::resolve_links(path) {

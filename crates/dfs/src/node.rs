@@ -107,8 +107,8 @@ impl Node {
         self.0.inode.oid
     }
 
-    /// What it is, by whatever path it is reached: the UUID of the container and the object ID. `None` in a snapshot, which
-    /// is not what the container has now.
+    /// The UUID of the container and the object ID, which are the same for every path to this file or directory. `None` in a
+    /// snapshot, whose files differ from the current ones.
     #[must_use]
     pub fn identity(&self) -> Option<String> {
         let uuid = self.fs().container().info().uuid;

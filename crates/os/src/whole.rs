@@ -258,7 +258,7 @@ fn draft_of(path: &Path) -> io::Result<Option<Draft>> {
     Ok(Some(Draft::begin(&path, 0o666)?))
 }
 
-/// Where the symbolic links of a path lead; `None` if one is a descriptor, which refers to an open file and not to a name.
+/// Follows the symbolic links of a path. `None` if one is in `/proc`: it refers to an open file, not to a name.
 fn target_of(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_was_never_there() {
+    fn unfinished_files_leave_no_trace() {
         let folder = folder("whole-dropped");
         let path = folder.join("a");
         write(&path, b"old").unwrap();

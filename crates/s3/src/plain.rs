@@ -52,8 +52,8 @@ impl<'a> Named<'a> {
     }
 }
 
-/// What the keys of an object begin with: all of the key of an Array. `None` for an object that has none, as the catalog of
-/// names.
+/// The prefix of the keys of an object; for an Array, its whole key. `None` for objects without keys, such as the catalog
+/// of names.
 fn beginning(oid: ObjectId) -> Option<String> {
     match oid.object_type()? {
         _ if is_name_catalog(oid) => None,

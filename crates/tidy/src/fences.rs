@@ -1,4 +1,4 @@
-//! Where `unsafe` is allowed, and macros that print. The compiler denies unsafe code by default (`unsafe_code` in the
+//! Rules that limit `unsafe` code, and macros that print, to some files. The compiler denies unsafe code by default (`unsafe_code` in the
 //! workspace's lints), and clippy requires a reason for each block; a rule limits the files that may allow it.
 use crate::rust::{self, Source};
 use crate::{Finding, Tree};

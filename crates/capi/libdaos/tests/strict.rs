@@ -1,4 +1,4 @@
-//! What the library refuses if it is told to have DAOS's rules. One test, since the whole process is told.
+//! The library refuses what DAOS refuses once it is told to. There is one test, because the switch is for the whole process.
 #![allow(unsafe_code, missing_docs)]
 #[allow(dead_code)]
 #[path = "functions/common.rs"]
@@ -69,7 +69,7 @@ fn list_akeys(oh: Handle, th: Handle) -> c_int {
 }
 
 #[test]
-fn what_daos_refuses_is_refused() {
+fn library_refuses_what_daos_refuses() {
     let store = Store::new();
     daos::strict::esker_libdaos_be_strict();
     let (many, flat) = (opened(&store, MULTI_HASHED), opened(&store, KV_HASHED));

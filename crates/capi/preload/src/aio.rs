@@ -19,9 +19,9 @@ struct Request {
     length: usize,
     notice: Notice,
     internal: [usize; 2],
-    /// What `aio_error` returns.
+    /// The return value of `aio_error`.
     error: AtomicI32,
-    /// What `aio_return` returns.
+    /// The return value of `aio_return`.
     result: isize,
     offset: i64,
 }

@@ -78,10 +78,10 @@ pub(crate) fn nameless() -> Answer<c_int> {
     readable().map(reopened)
 }
 
-/// As [`nameless`], but it can be read, and is empty.
+/// Creates a nameless file that is empty and can be read.
 ///
 /// # Errors
-/// Those of `memfd_create`.
+/// Errors of `memfd_create`.
 pub(crate) fn readable() -> Answer<c_int> {
     sealed(&Name::of(format_args!("{PREFIX}")), b"")
 }

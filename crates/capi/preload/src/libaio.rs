@@ -1,9 +1,10 @@
 //! Asynchronous I/O of the kernel: `io_submit` and `io_getevents`, as functions of libaio and by number.
 //!
-//! A request on a file of the mount point is done while it is submitted. So that waiting, event descriptors and the limit
-//! of a context work as the kernel defines them, the kernel gets a stand-in for it: a write to the anonymous file of the
-//! descriptor, which fails (`EPERM`). When its event is delivered, it gets the result and the address of the program's
-//! request. Programs that read the events in the memory of the context, without a call, see the failure.
+//! The library serves a request on a file of the mount point while the program submits it. It then submits another request
+//! to the kernel in its place, a write to the anonymous file of the descriptor, which fails (`EPERM`): waiting, event
+//! descriptors and the limit of a context stay the kernel's. When the program takes the event of that write, the library
+//! puts in the result and the address of the program's request. Programs that read events in the memory of the context,
+//! without a call, see the failure.
 use crate::answer::{Answer, fail, refuse};
 use crate::edge::{In, Out, export};
 use crate::serve::serve;
@@ -51,7 +52,7 @@ const WRITE_VECTOR: u16 = 8;
 /// Number of the call `io_pgetevents`.
 const WAIT_WITH_SIGNALS: c_long = if cfg!(target_arch = "aarch64") { 292 } else { 333 };
 
-/// What a stand-in tries to write.
+/// The byte that the request to the kernel tries to write.
 static FORBIDDEN: [u8; 1] = [0];
 
 /// The request has an event descriptor (Linux: `IOCB_FLAG_RESFD`).

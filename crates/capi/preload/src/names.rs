@@ -152,7 +152,7 @@ fn check_slashes(from: &Last, to: &Last, mode: RenameMode) -> Answer<()> {
     if must_be_directory && !is_directory(&source) { refuse(libc::ENOTDIR) } else { Ok(()) }
 }
 
-/// Where one of two paths leads.
+/// The place that one of two paths leads to: in the mount point, or outside.
 enum End {
     Ours(Last),
     Theirs(c_int, CString),

@@ -62,8 +62,8 @@ pub trait Tree: Sync {
     /// Errors of the file system, here and below.
     fn meta(&self, node: &Self::Node) -> Result<Meta>;
 
-    /// What a file or directory is, whichever way it is reached: the same text on both sides means that both are one.
-    /// `None` if the side cannot tell.
+    /// A text that identifies a file or directory. If both sides return the same text, both paths lead to the same one.
+    /// `None` if this side does not know.
     fn identity(&self, node: &Self::Node) -> Option<String>;
 
     /// Passes all entries of a directory to `each`, until it returns false.

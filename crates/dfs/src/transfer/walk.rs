@@ -59,7 +59,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         let mut waiting = Vec::new();
         self.list(source, Arc::clone(top), &mut waiting);
         while let Some(next) = waiting.pop() {
-            // What is copied may contain a mount of where it is copied to, without an end.
+            // The source may contain a mount of the destination: the copy would never end.
             let entered =
                 self.refuse_itself(&next.node, &top.node).and_then(|()| self.enter(&next));
             match entered {

@@ -43,7 +43,7 @@ impl Version {
         [Self::One, Self::Two].into_iter().find(|version| version.text() == text)
     }
 
-    /// What the property has.
+    /// The value of the property.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::One => "1",

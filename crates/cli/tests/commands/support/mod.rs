@@ -103,7 +103,7 @@ impl Site {
         self.failure(arguments)["error"]["message"].as_str().unwrap().to_owned()
     }
 
-    /// What a command prints on a terminal, where `typed` is typed, and whether it succeeds.
+    /// Runs a command on a terminal and types `typed`. Returns whether the command succeeds, and its output.
     pub(crate) fn on_terminal(&self, arguments: &[&str], typed: &str) -> (bool, String) {
         let mut command = Command::new("python3");
         command.args(["-c", TERMINAL, env!("CARGO_BIN_EXE_esker")]).args(arguments);

@@ -123,7 +123,7 @@ fn compaction_without_room_waits_for_who_has_it() {
     put(&state, &container, 0, 8000).unwrap();
 }
 
-/// What is free lies at the ends of segments, so nobody can make room, and the operation waits for itself only.
+/// The free space lies at the ends of segments, where compaction gains nothing.
 #[test]
 fn an_operation_does_not_wait_for_segments_that_it_keeps_itself() {
     let pool = pool();
