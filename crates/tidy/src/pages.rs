@@ -6,10 +6,19 @@ use std::collections::HashSet;
 
 const DECISIONS: &str = "docs/decisions/";
 const BOOK: &str = "docs/SUMMARY.md";
+const STATUSES: [&str; 2] = ["\n**Status.** Accepted.", "\n**Status.** Replaced by ["];
 
 /// Decisions missing from the index in their directory.
 pub fn unlisted_decisions(tree: &Tree) -> Vec<Finding> {
     unlisted(tree, &format!("{DECISIONS}README.md"), DECISIONS)
+}
+
+/// Decisions that do not say whether they still apply.
+pub fn decisions_without_status(tree: &Tree) -> Vec<Finding> {
+    let decisions = tree.files().filter(|file| file.path.starts_with(&format!("{DECISIONS}0")));
+    let missing =
+        decisions.filter(|file| !STATUSES.iter().any(|status| file.text.contains(status)));
+    missing.map(|file| file.finding(3, "has no status: accepted, or replaced by")).collect()
 }
 
 /// Pages in `docs` missing from the book's table of contents. Decisions are in the book through their index.
@@ -81,6 +90,19 @@ mod tests {
         let two = ("docs/decisions/0002-two.md", "");
         assert_eq!(lines(unlisted_decisions, &[listed, one]), [0; 0]);
         assert_eq!(lines(unlisted_decisions, &[listed, one, two]), [1]);
+    }
+
+    #[test]
+    fn decisions_have_a_status() {
+        let decision = |text| [("docs/decisions/0001-one.md", text)];
+        assert_eq!(
+            lines(decisions_without_status, &decision("# One\n\n**Status.** Accepted.\n")),
+            [0; 0]
+        );
+        assert_eq!(
+            lines(decisions_without_status, &decision("# One\n\n**Status.** Tried.\n")),
+            [3]
+        );
     }
 
     #[test]

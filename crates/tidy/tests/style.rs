@@ -76,6 +76,11 @@ fn decisions_are_listed() {
 }
 
 #[test]
+fn decisions_have_a_status() {
+    demand(pages::decisions_without_status);
+}
+
+#[test]
 fn pages_are_in_the_book() {
     demand(pages::outside_the_book);
 }
