@@ -13,6 +13,7 @@ pub mod pages;
 pub mod sizes;
 pub mod test_rules;
 pub mod text;
+pub mod words;
 
 mod rust;
 mod tree;
