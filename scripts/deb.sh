@@ -39,7 +39,7 @@ lay_out() {
     scripts/install.sh "$@" "$root" /usr >&2
     rm "$root/usr/share/esker/installed"
     rmdir --ignore-fail-on-non-empty "$root/usr/share/esker"
-    strip --strip-debug "$root/usr/bin/esker" "$root"/usr/lib/libdaos.so.2.* "$root/usr/lib/esker/libesker_preload.so"
+    find "$root" -name .debug -prune -exec rm -r {} +
     find "$root/usr/share/man" -type f -exec gzip -9n {} +
     cp LICENSE "$root/usr/share/doc/esker/copyright"
     chmod 644 "$root/usr/share/doc/esker/copyright"

@@ -50,6 +50,8 @@ module_file() {
 
 scripts/lay-out-command.sh "$esker" "$preload" "$stage"
 scripts/lay-out-library.sh "$libdaos" "$stage/lib"
+scripts/split-debug.sh "$stage/bin/esker" "$stage/lib/esker/libesker_preload.so" \
+    "$(readlink -f "$stage/lib/libdaos.so.2")"
 (cd include && find . -name '*.h' -exec install -D -m 644 {} "$stage/include/{}" \;)
 mkdir -p "$stage/lib/pkgconfig" "$stage/share/esker"
 pkg_config >"$stage/lib/pkgconfig/daos.pc"
