@@ -15,7 +15,7 @@ PRELOAD := $(RELEASE)/libesker_preload.so
 BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
-.PHONY: build demo test soak check semver bench figures book wheel wheels install uninstall deb fmt clean help ceph-up ceph-down
+.PHONY: build demo test soak check semver bench figures book wheel wheels quick install uninstall deb fmt clean help ceph-up ceph-down
 
 build: $(BUILT) ## Build the command line, libdaos and the interception library, optimised
 
@@ -31,14 +31,18 @@ demo: build ## Run a demo: a forecast from Python with a map, an ensemble over t
 	scripts/wheel.sh build/demo/wheels release
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
-test: ## Run every test: Rust, ABI, C programs, real programs, Python
+test: ## Run every test: Rust, ABI, C programs, real programs, Python (ARGS="rust c" for some suites, see scripts/test.sh)
 	scripts/setup.sh samples fields fuse fabric python deb
 	scripts/setup.sh ceph || echo "continuing without the tests on Ceph"
-	scripts/test.sh
+	scripts/test.sh $(ARGS)
 
 soak: ## Test with random seeds for 30 minutes, then with Miri, loom and ThreadSanitizer (ARGS="--minutes 600 torture", ARGS=kills, ARGS=explore, ARGS=memory, see scripts/soak.sh)
 	scripts/setup.sh fields fuse python
 	scripts/soak.sh $(ARGS)
+
+quick: ## Check what has changed on this branch: formats, lints, unit tests, style (ARGS=COMMIT: since that commit)
+	scripts/setup.sh lint python
+	scripts/quick.sh $(ARGS)
 
 check: ## Check formatting, lints, dependencies and repository style
 	scripts/setup.sh lint python

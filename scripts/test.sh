@@ -1,7 +1,15 @@
 #!/usr/bin/env bash
 # Runs every test and prints a summary. ESKER, ESKER_LIB and ESKER_INCLUDE tell the C tests what to test.
+# usage: test.sh [SUITE...]
+#   SUITE  models, rust, c, files, python, s3, nodes, fabric, programs, or ceph, which is a part of rust; default: all
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
+suites=(models rust c files python s3 nodes fabric programs)
+[ $# -gt 0 ] || set -- "${suites[@]}"
+selected=("$@")
+for name in "${selected[@]}"; do
+    [[ " ${suites[*]} ceph " == *" $name "* ]] || { echo "test.sh: no such suite: $name" >&2 && exit 2; }
+done
 
 built=${CARGO_TARGET_DIR:-target}/debug
 export ESKER ESKER_LIB ESKER_INCLUDE LIBDAOS
@@ -28,8 +36,20 @@ counts() {
                     count["skipped"] + count["ignored"] }'
 }
 
-# suite NAME COMMAND...: runs a suite; a failing suite does not stop the others.
+# is_selected SUITE
+is_selected() {
+    [[ " ${selected[*]} " == *" $1 "* ]]
+}
+
+# suite SUITE NAME COMMAND...: runs a part of a suite if it is selected; a part that fails does not stop the others.
 suite() {
+    is_selected "$1" || return 0
+    shift
+    run "$@"
+}
+
+# run NAME COMMAND...
+run() {
     local name=$1 start=$SECONDS outcome=passed log good bad left noted
     shift
     log=$logs/${#summary[@]}.log
@@ -107,7 +127,7 @@ programs_over_nodes() {
     return $status
 }
 
-suite "build" build
+run "build" build
 if has_ceph; then
     trap 'scripts/ceph.sh down "$cluster"' EXIT
     echo "--- a Ceph cluster"
@@ -115,25 +135,25 @@ if has_ceph; then
 else
     echo "--- the tests on Ceph are skipped: its packages are missing (scripts/setup.sh ceph)"
 fi
-# With a pool for the tests of daos: pools.
-suite "models of shared memory" models
-suite "Rust" scripts/daos.sh cargo test --quiet --workspace --no-fail-fast
-for script in tests/abi/run.sh tests/c/*.sh tests/packages/{deb,module}.sh; do
-    [ ! -f "$script" ] || suite "$script" bash "$script"
-done
-
 # In a separate folder, so that a test wheel never replaces a release wheel.
 python_package() {
     scripts/wheel.sh build/test/wheels dev && scripts/daos.sh scripts/test-python.sh build/test/wheels
 }
 
-suite "files, each way they are reached" scripts/posix.sh
-suite "Python" python_package
-suite "clients of S3" scripts/s3.sh
-suite "a pool over hosts" scripts/nodes.sh
-suite "a pool over the fabric" scripts/fabric.sh
-suite "programs under esker run" programs
-suite "programs under esker run, over nodes" programs_over_nodes
+suite models "models of shared memory" models
+# With a pool for the tests of daos: pools.
+suite rust "Rust" scripts/daos.sh cargo test --quiet --workspace --no-fail-fast
+suite ceph "the conformance suite on Ceph" cargo test --quiet -p esker --test rados
+for script in tests/abi/run.sh tests/c/*.sh tests/packages/{deb,module}.sh; do
+    [ ! -f "$script" ] || suite c "$script" bash "$script"
+done
+suite files "files, each way they are reached" scripts/posix.sh
+suite python "Python" python_package
+suite s3 "clients of S3" scripts/s3.sh
+suite nodes "a pool over hosts" scripts/nodes.sh
+suite fabric "a pool over the fabric" scripts/fabric.sh
+suite programs "programs under esker run" programs
+suite programs "programs under esker run, over nodes" programs_over_nodes
 
 echo "--- summary"
 printf '%s\n' "${summary[@]}"
