@@ -148,7 +148,7 @@ impl Salvage {
                 progress(done, total);
             })?;
         }
-        match self.shards.iter().all(Shard::is_as_it_was) {
+        match self.shards.iter().all(Shard::is_unchanged) {
             true => refuse_in_use(&Folder::open(&self.path)?, &self.superblock),
             false => Err(busy(&self.path)),
         }
@@ -208,7 +208,7 @@ impl Reader<'_> {
 
     /// An entry of the index, unless a decided commit replaces it.
     fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let is_data = Table::of(key) == Some(Table::Data);
+        let is_data = Table::of_key(key) == Some(Table::Data);
         if !is_data || self.overlay.hides(key) || self.catalog.is_doomed(key) {
             return Ok(());
         }

@@ -17,7 +17,7 @@ pub(crate) struct Segments<'c> {
 
 impl<'c> Segments<'c> {
     pub(crate) fn segment(&self, number: u32) -> SegmentAtomics<'c> {
-        SegmentAtomics::of(self.atomics, number)
+        SegmentAtomics::from_table(self.atomics, number)
     }
 
     fn numbers(&self) -> Range<u32> {

@@ -1,6 +1,6 @@
 //! Keys of the index: one byte for the table, then fields that sort as the table is to be sorted. `docs/format.md`
 //! has their layout.
-use super::long_keys::{self, DKEY_ROOM, LeftOut, damaged};
+use super::long_keys::{self, DKEY_ROOM, LeftOut, damaged_error};
 use esker_types::info::ContainerId;
 use esker_types::limits::KEY_PAIR_MAX;
 use esker_types::{Epoch, KeyBuffer, ObjectId, Result, encoded_len};
@@ -74,7 +74,7 @@ impl Table {
     ];
 
     /// The table of a key.
-    pub(crate) fn of(key: &[u8]) -> Option<Self> {
+    pub(crate) fn of_key(key: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|table| Some(&(*table as u8)) == key.first())
     }
 }
@@ -306,7 +306,7 @@ pub(crate) struct DataKey<'k> {
 impl<'k> DataKey<'k> {
     /// Parses a key of table [`Table::Data`] or [`Table::History`].
     pub(crate) fn parse(whole: &'k [u8]) -> Result<Self> {
-        Self::try_parse(whole).ok_or_else(damaged)
+        Self::try_parse(whole).ok_or_else(damaged_error)
     }
 
     fn try_parse(whole: &'k [u8]) -> Option<Self> {

@@ -20,7 +20,7 @@ const STUB_LEN: usize = CUT.len() + HASH_LEN + END.len();
 /// Longest encoded dkey. A longer one would leave no room for any akey.
 pub(crate) const DKEY_ROOM: usize = KEY_PAIR_MAX - 3;
 
-pub(crate) fn damaged() -> Error {
+pub(crate) fn damaged_error() -> Error {
     Error::new(ErrorKind::Corrupt, "the index has a damaged key: run `esker pool check`")
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn decode(kind: KeyKind, encoded: &[u8], rest: &[u8]) -> Result<Vec<u
             (hash(&key).as_bytes() == sum).then_some(key)
         }),
     };
-    key.ok_or_else(damaged)
+    key.ok_or_else(damaged_error)
 }
 
 /// The part of a key that its encoded form has, and whether that is all of it.

@@ -64,7 +64,7 @@ pub(crate) fn checksum_of(key: &[u8], record: &[u8]) -> [u8; CHECKSUM_LEN] {
     (sum(record) ^ sum(key).rotate_left(1)).to_le_bytes()
 }
 
-fn damaged() -> Error {
+fn damaged_error() -> Error {
     Error::new(
         ErrorKind::Checksum,
         "an index record does not match its checksum: run `esker pool check`",
@@ -106,11 +106,11 @@ impl<'r> Record<'r> {
     /// # Errors
     /// [`ErrorKind::Checksum`] if record or key are damaged, or do not belong together.
     pub(crate) fn decode(key: &[u8], bytes: &'r [u8]) -> Result<Self> {
-        let (record, sum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or_else(damaged)?;
+        let (record, sum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or_else(damaged_error)?;
         if *sum != checksum_of(key, record) {
-            return Err(damaged());
+            return Err(damaged_error());
         }
-        Self::parse(record).ok_or_else(damaged)
+        Self::parse(record).ok_or_else(damaged_error)
     }
 
     fn parse(bytes: &'r [u8]) -> Option<Self> {
@@ -144,7 +144,7 @@ impl<'r> Record<'r> {
     /// The epoch of an encoded record, whose checksum is not verified.
     pub(crate) fn epoch_of(bytes: &[u8]) -> Result<Epoch> {
         let epoch = bytes.split_first().and_then(|(_flags, rest)| rest.first_chunk());
-        epoch.map(|epoch| Epoch(u64::from_le_bytes(*epoch))).ok_or_else(damaged)
+        epoch.map(|epoch| Epoch(u64::from_le_bytes(*epoch))).ok_or_else(damaged_error)
     }
 
     /// True if sizes, locations and number of checksums are consistent. A valid checksum does not imply that: anyone
@@ -238,12 +238,12 @@ pub(crate) type Found<'r> = Result<(DataKey<'r>, Record<'r>)>;
 
 /// True for the key of a record.
 pub(crate) fn is_record(key: &[u8]) -> bool {
-    matches!(Table::of(key), Some(Table::Data | Table::History))
+    matches!(Table::of_key(key), Some(Table::Data | Table::History))
 }
 
 /// True if a record matches its checksum, which is over its key too.
 pub(crate) fn checksum_matches(key: &[u8], value: &[u8]) -> bool {
-    Table::of(key).is_some_and(|table| parse_entry(table, key, value).is_ok())
+    Table::of_key(key).is_some_and(|table| parse_entry(table, key, value).is_ok())
 }
 
 /// The object that a record belongs to, for messages.
@@ -356,7 +356,7 @@ mod tests {
         ] {
             let mut bytes = RecordBytes::new();
             record.encode(b"key", &mut bytes);
-            assert_eq!(Record::decode(b"key", &bytes), Err(damaged()), "{record:?}");
+            assert_eq!(Record::decode(b"key", &bytes), Err(damaged_error()), "{record:?}");
         }
     }
 

@@ -141,7 +141,7 @@ fn fill(file: &File, part: &Range<u64>, pace: &Pace) -> io::Result<()> {
 }
 
 /// Has the kernel move small pages of a part of a file into huge ones. Holes are filled.
-pub(crate) fn gather(file: &File, part: &Range<u64>, pace: &Pace) {
+pub(crate) fn collapse(file: &File, part: &Range<u64>, pace: &Pace) {
     let _ = each_place(file, part, pace, |_| Ok(()));
 }
 

@@ -69,7 +69,7 @@ impl TurnWord {
     }
 
     /// Ends the turn that a dead process with this number had.
-    pub(crate) fn end_of_dead(atomics: &SharedAtomics, at: usize, process: u64) {
+    pub(crate) fn end_dead_turn(atomics: &SharedAtomics, at: usize, process: u64) {
         if atomics[at].load(Ordering::Relaxed) & !WAITERS == process {
             end(atomics, at);
         }

@@ -162,7 +162,7 @@ impl OpenPool {
         // Handles notice before the leases are looked at: none is granted after that.
         self.control.destroyed_containers().fetch_add(1, Ordering::SeqCst);
         self.targets.iter().try_for_each(|target| target.outwait_all_leases())?;
-        crate::commit::destroyed::or_later(self, crate::commit::destroyed::empty(self, info.id));
+        crate::commit::destroyed::retry_later(self, crate::commit::destroyed::free_container(self, info.id));
         Ok(())
     }
 

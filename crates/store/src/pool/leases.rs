@@ -24,6 +24,6 @@ impl OpenPool {
     /// remove it.
     #[must_use]
     pub fn unlink_on_last_close(&self, container: ContainerId, oid: ObjectId) -> bool {
-        leases::flag_all(&self.control, (container, oid))
+        leases::unlink_on_last_close(&self.control, (container, oid))
     }
 }

@@ -159,7 +159,7 @@ impl OpenPool {
         AT_EXIT.call_once(|| sys::at_exit(ending));
         if purpose == Purpose::Use && !state.control.read_only {
             // Only space depends on it, and the next process that opens the pool tries again.
-            let _ = crate::commit::destroyed::empty_all(&state);
+            let _ = crate::commit::destroyed::free_all(&state);
         }
         Ok(state)
     }

@@ -37,7 +37,7 @@ pub(super) fn set_up(
         }
         let open = |number| {
             let control = Arc::clone(control);
-            Target::open(pool, superblock, control, number, crate::commit::settle).map(Arc::new)
+            Target::open(pool, superblock, control, number, crate::commit::resolve_doubt).map(Arc::new)
         };
         let targets = (0..superblock.targets).map(open).collect::<Result<Vec<_>>>()?;
         if superblock.has_old_log() {
@@ -46,7 +46,7 @@ pub(super) fn set_up(
         if current {
             targets.iter().try_for_each(|target| forget_predecessor(target, control.slot))?;
         } else if purpose == Purpose::Use {
-            control.forget();
+            control.discard_state();
             crate::commit::recover(&targets)?;
             rebuild_all(&targets)?;
             control.set_current()?;
@@ -105,7 +105,7 @@ pub(crate) fn refuse_damaged(pool: &Folder, checksums: bool) -> Result<()> {
 /// process in the pool.
 pub(crate) fn declare_sound(control: &Control, targets: &[Arc<Target>]) -> Result<()> {
     if !control.is_current() {
-        control.forget();
+        control.discard_state();
     }
     crate::commit::recover(targets)?;
     rebuild_all(targets)?;

@@ -52,7 +52,7 @@ impl Catalog {
     }
 
     fn entry(&mut self, shard: u32, key: &[u8], value: &[u8]) {
-        let (Some(table), [_, rest @ ..]) = (Table::of(key), key) else { return };
+        let (Some(table), [_, rest @ ..]) = (Table::of_key(key), key) else { return };
         let number = container_of(key);
         let scope = |containers: &mut BTreeMap<u32, SalvagedContainer>,
                      change: &dyn Fn(&mut SalvagedContainer)| {
@@ -90,7 +90,7 @@ impl Catalog {
     /// Adds an entry of a damaged page. A container is taken for right if its label, which is stored elsewhere,
     /// agrees.
     fn doubt(&mut self, key: &[u8], value: &[u8]) {
-        let info = Some(key).filter(|key| Table::of(key) == Some(Table::Container));
+        let info = Some(key).filter(|key| Table::of_key(key) == Some(Table::Container));
         let info = info.and_then(|key| parse_container(key, value));
         self.doubtful.extend(info.map(|info| (key.to_vec(), info)));
     }
@@ -179,7 +179,7 @@ impl Catalog {
             Some(0) | None => format!("{what} of the pool"),
             Some(number) => format!("{what} of {}", self.name(ContainerId(number))),
         };
-        match Table::of(key) {
+        match Table::of_key(key) {
             Some(Table::Attribute) => whose("the attributes"),
             Some(Table::Container | Table::Label) => "the list of containers".to_owned(),
             Some(Table::Data) => self.place(key, None),

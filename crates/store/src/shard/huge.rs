@@ -54,7 +54,7 @@ impl Target {
 
     fn gather_whole(&self, place: u64, urgent: bool) {
         if self.is_whole(place) {
-            self.data.gather(place, urgent);
+            self.data.collapse(place, urgent);
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::format::keys::{Key, Table, segment_of};
 use crate::index::entries;
 use crate::index::txn::{Txn, WriteTxn};
 use crate::io::{lock, sys};
-use crate::sync::patiently;
+use crate::sync::retry_for_two_seconds;
 use blocks::{block_key, inside, not_reserved, value_len};
 use esker_types::{Error, ErrorKind, Result};
 use std::cell::Cell;
@@ -188,7 +188,7 @@ impl Target {
         if MOVING.get() || self.is_in_doubt() {
             return Ok(false);
         }
-        match patiently(|| self.turn(lending))? {
+        match retry_for_two_seconds(|| self.turn(lending))? {
             Some(_turn) => work(lending),
             None => Ok(false),
         }
@@ -289,7 +289,7 @@ impl Target {
 
     /// Releases the space of a segment.
     fn give_up(&self, segment: u32) -> Result<()> {
-        self.data.give_up(&self.part_of(segment))
+        self.data.punch(&self.part_of(segment))
     }
 
     /// Frees a lent segment; false if the file system has no room for it.

@@ -253,7 +253,7 @@ impl<'t> WriteLock<'t> {
     pub(crate) fn keep_buffer(self) -> WriteTxn {
         let Self { txn, buffer, .. } = self;
         if let Some(buffer) = buffer {
-            buffer.keep(txn.id());
+            buffer.retain(txn.id());
         }
         txn
     }

@@ -268,7 +268,7 @@ impl Target {
         while at < end {
             let index = at / chunk;
             let from = index * chunk;
-            let whole_end = (from + self.data.run() as u64).min(covered);
+            let whole_end = (from + self.data.read_size() as u64).min(covered);
             let done = (at - wanted) as usize;
             if at == from && (end >= whole_end || end - from >= chunk) {
                 let run_end = if end >= whole_end { whole_end } else { end / chunk * chunk };

@@ -44,7 +44,7 @@ impl OpenPool {
         container: &Container,
         tokens: &ReadTokens,
     ) -> Result<Option<ReadLease>> {
-        let reads = Reads::of(tokens, self.superblock.targets)?;
+        let reads = Reads::parse_tokens(tokens, self.superblock.targets)?;
         let target = |number: u32| &*self.targets[number as usize];
         let now = uptime();
         let stand = || {
@@ -309,7 +309,7 @@ mod tests {
         first.iter().flatten().for_each(|token| of_first.add(token));
         assert!(pool.lease(&of_first).unwrap().is_some());
         let stands =
-            |tokens| pool.pool.check_read_versions(&ReadVersion::of(tokens, 2).unwrap()).is_ok();
+            |tokens| pool.pool.check_read_versions(&ReadVersion::parse_tokens(tokens, 2).unwrap()).is_ok();
         assert!(stands(&of_first) && !stands(&lease.reads));
     }
 
@@ -367,7 +367,7 @@ mod tests {
         assert!(uptime() >= asked + LEASE, "prepared within the term");
         // From now on it may be decided anywhere.
         assert!(pool.lease(&lease.reads).unwrap().is_none());
-        pool.pool.give_up(commit(1)).unwrap();
+        pool.pool.abort_prepared(commit(1)).unwrap();
         assert!(pool.lease(&lease.reads).unwrap().is_some());
     }
 
