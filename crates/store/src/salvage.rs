@@ -342,7 +342,7 @@ impl Losses {
     /// Records what is missing of an index of which `found` entries were found.
     fn note_gaps(&mut self, shard: &Shard, catalog: &Catalog, gaps: &[Gap], found: u64) {
         let number = shard.number();
-        if let Some(trouble) = shard.trouble() {
+        if let Some(trouble) = shard.meta_damage() {
             self.note(1, || {
                 format!(
                     "target {number}: what was written last: {trouble}, {} entries found",

@@ -470,7 +470,7 @@ fn replace_locks(folder: &Folder, permissions: u32) -> Result<Own> {
     let process = u64::from(std::process::id());
     let file = folder.file(LOCKS, Use::Read, permissions)?;
     let kept = Own::new(&file, false).and_then(|own| {
-        lock::drop_of_process(own.get()?, process)?;
+        lock::drop_process_lock(own.get()?, process)?;
         lock::share(own.get()?, 0)?;
         lock::share(own.get()?, process)?;
         Ok(own)

@@ -84,7 +84,7 @@ pub fn record_clean_exit() {
     drop(open);
     states.iter().for_each(|state| {
         // What a signal handler interrupted will never be done.
-        if !Writing::is_here() {
+        if !Writing::is_in_progress() {
             flush_all(state);
         }
         state.record_clean();

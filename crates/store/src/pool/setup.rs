@@ -150,7 +150,7 @@ pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
             // Its count of dead bytes is removed when the next collection frees it: opening a pool needs no room in
             // the index. Views may outlive all processes that had the pool open.
             (0, _) => SegmentState::Dead,
-            _ => SegmentState::left_with(used.end, target.segment_bytes()),
+            _ => SegmentState::after_release(used.end, target.segment_bytes()),
         });
     }
     target.settle_space()?;

@@ -33,7 +33,7 @@ impl Catalog {
     pub(super) fn read(shards: &[Shard]) -> Result<Self> {
         let mut catalog = Self::default();
         for shard in shards {
-            let mut is_whole = shard.has_index() && shard.trouble().is_none();
+            let mut is_whole = shard.has_index() && shard.meta_damage().is_none();
             shard.visit(&mut |find| {
                 match find {
                     Finding::Entry(key, value) => catalog.entry(shard.number(), key, value),

@@ -247,7 +247,7 @@ impl<'t> Change<'t> {
 
     /// Counts the bytes of a record as dead. This is a change of the index even if nothing else changes.
     pub(crate) fn count_dead(&mut self, record: &Record<'_>) {
-        let Some((segment, bytes)) = record.holds() else { return };
+        let Some((segment, bytes)) = record.segment_use() else { return };
         self.changed = true;
         match self.dead.iter_mut().find(|(known, _)| *known == segment) {
             Some((_, sum)) => *sum += bytes,

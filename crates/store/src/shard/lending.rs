@@ -402,7 +402,7 @@ impl Target {
         let end = self.index.file_bytes();
         for hole in holes.into_iter().chain(std::iter::once(end..end)) {
             if begin < hole.start
-                && !sys::reserved(&lending.file, &(begin..hole.start)).map_err(not_reserved)?
+                && !sys::try_reserve(&lending.file, &(begin..hole.start)).map_err(not_reserved)?
             {
                 let message =
                     "the file system has no room for what the pool had reserved: make room";

@@ -123,12 +123,12 @@ impl Target {
             FreePageWork::Release(pages) => release(&mut txn, before, pages)?,
             FreePageWork::Growth => before,
         };
-        let reach = self.index.reach()?;
+        let reach = self.index.high_water_pages()?;
         // Stored with the write lock held, so that a later count is not overwritten. If the commit fails, the next
         // one counts again.
         self.shared().reserved_pages().store(u64::from(after), Ordering::Relaxed);
         txn.commit()?;
-        if self.index.reach()? > reach {
+        if self.index.high_water_pages()? > reach {
             // The free pages cannot be used yet, so LMDB took pages from the end of the file.
             self.reserving_pause.store(id + SETTLE, Ordering::Relaxed);
         }
@@ -259,7 +259,7 @@ mod tests {
                 assert!(target.pages(&txn).unwrap().0 < FREE_MIN, "reserved pages count as used");
                 drop(txn);
                 fill(target);
-                let last = target.index.reach().unwrap();
+                let last = target.index.high_water_pages().unwrap();
                 assert!(last <= most, "{last} pages where {most} were enough");
                 most = last + last / 8;
             }

@@ -140,7 +140,7 @@ impl Lending {
     /// Reserves the pages of a block; false if the file system has no room.
     pub(super) fn back(&self, txn: &Txn, number: u32) -> Result<bool> {
         let Some(hole) = inside(txn, number, self.block_bytes)? else { return Ok(false) };
-        let done = sys::reserved(&self.file, &hole).map_err(not_reserved)?;
+        let done = sys::try_reserve(&self.file, &hole).map_err(not_reserved)?;
         if !done {
             self.give_up(txn, number)?;
         }

@@ -45,7 +45,7 @@ impl Target {
     /// and some keys from all over the index, to move branch pages.
     fn in_the_way(&self, lending: &Lending, blocks: usize) -> Result<Vec<Vec<u8>>> {
         let txn = self.index.read()?;
-        let places = Places::of(&txn, lending, self.index.reach()?)?;
+        let places = Places::of(&txn, lending, self.index.high_water_pages()?)?;
         let wanted = places.begins.len().saturating_sub(blocks);
         let apart = txn.pages()?.used / SPREAD + 1;
         let (mut keys, mut count) = (Vec::new(), 0);

@@ -136,7 +136,7 @@ impl AppendSlot<'_> {
 /// Claims a segment to append to. Dead segments are freed first: their memory is in use already, whereas that of a
 /// segment never used may cost ten times as much to write.
 fn claim_anywhere(target: &Target, need: u64, mut wait: SpaceWait) -> Result<u32> {
-    if let Some(segment) = target.table().spare(need, Segments::abandoned) {
+    if let Some(segment) = target.table().take_open(need, Segments::take_unowned) {
         return Ok(segment);
     }
     target.recycle()?;
@@ -151,7 +151,7 @@ fn claim_anywhere(target: &Target, need: u64, mut wait: SpaceWait) -> Result<u32
     loop {
         target.collect()?;
         let found =
-            target.table().search(need).or_else(|| target.table().spare(need, Segments::steal));
+            target.table().search(need).or_else(|| target.table().take_open(need, Segments::steal));
         if let Some(segment) = found.or_else(|| last_resort(target, need)) {
             return Ok(segment);
         }
@@ -175,7 +175,7 @@ pub(crate) fn claim_whole(target: &Target, urgent: bool) -> Result<u32> {
 fn last_resort(target: &Target, need: u64) -> Option<u32> {
     let kept = viewed(target) > 0;
     let table = target.table();
-    kept.then(|| table.abandoned(need).or_else(|| table.steal(need))).flatten()
+    kept.then(|| table.take_unowned(need).or_else(|| table.steal(need))).flatten()
 }
 
 /// Number of dead segments that views pin.

@@ -221,7 +221,7 @@ impl Target {
             Ok(pieces) if self.is_worth(victim, &pieces) => {
                 let moved = self.move_out(victim.number, pieces.iter().sum());
                 // Not for its owner before: with more in it, the rest may not fit where the first part went.
-                self.table().leave(victim.number);
+                self.table().release(victim.number);
                 moved
             }
             weighed => {

@@ -153,7 +153,7 @@ impl<'t> Writer<'t> {
     fn leave(&mut self, segment: u32) {
         match self.appended.last() {
             Some(last) if last.segment == segment => self.left.push(segment),
-            _ => self.target.table().leave(segment),
+            _ => self.target.table().release(segment),
         }
     }
 
@@ -215,7 +215,7 @@ impl Drop for Writer<'_> {
                 atomics.tail.store(appended.began_at, Ordering::Release);
             }
         }
-        self.left.iter().for_each(|&segment| self.target.table().leave(segment));
+        self.left.iter().for_each(|&segment| self.target.table().release(segment));
         self.slot.release(&self.target.table());
     }
 }
