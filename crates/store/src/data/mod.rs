@@ -4,7 +4,7 @@ pub(crate) mod table;
 
 use crate::format::superblock::Superblock;
 use crate::io::folder::Folder;
-use crate::io::huge::{HUGE, Pace};
+use crate::io::huge::{HUGE, TimeLimit};
 use crate::io::map::Map;
 use crate::io::pin::{Pin, ReadMap};
 use crate::io::{huge, lock, sys};
@@ -180,7 +180,7 @@ impl Data {
     /// Allocates space for a range of the file; returns false if the file system is full.
     pub(crate) fn reserve(&self, part: &Range<u64>) -> Result<bool> {
         let reserved = match self.map {
-            Some(_) => huge::reserve(&self.file, part, &Pace::of(HUGE_PAGE_TIME_MAX)),
+            Some(_) => huge::reserve(&self.file, part, &TimeLimit::from_duration(HUGE_PAGE_TIME_MAX)),
             None => sys::reserve(&self.file, part.start, part.end - part.start),
         };
         sys::has_room(reserved).map_err(|error| Error::io("reserving a segment", &error))
@@ -189,8 +189,8 @@ impl Data {
     /// Moves the bytes at `offset`, which must not be a hole, into a huge page. If `urgent`, the time limit of
     /// [`Data::reserve`] applies.
     pub(crate) fn collapse(&self, offset: u64, urgent: bool) {
-        let pace = if urgent { Pace::of(HUGE_PAGE_TIME_MAX) } else { Pace::ANY };
-        huge::collapse(&self.file, &(offset..offset + HUGE), &pace);
+        let limit = if urgent { TimeLimit::from_duration(HUGE_PAGE_TIME_MAX) } else { TimeLimit::NONE };
+        huge::collapse(&self.file, &(offset..offset + HUGE), &limit);
     }
 
     /// Counts the bytes in huge pages among those that begin at `offsets`. None of these may be a hole.
