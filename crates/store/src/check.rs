@@ -118,7 +118,7 @@ impl OpenPool {
             }
             report.problems.append(&mut problems);
             if repairs && current {
-                report.repaired.append(&mut target.mend_lending()?);
+                report.repaired.append(&mut target.repair_space()?);
             }
             if alone && current {
                 check_space(target, &prepared, report, &mut miscounted)?;
@@ -181,10 +181,10 @@ impl OpenPool {
     pub fn compact(&self, progress: Progress<'_>) -> Result<u64> {
         let mut freed = 0;
         for (number, target) in self.targets.iter().enumerate() {
-            let before = target.whole_free_bytes();
+            let before = target.free_segment_bytes();
             target.flush()?;
             target.compact_all()?;
-            freed += target.whole_free_bytes().saturating_sub(before);
+            freed += target.free_segment_bytes().saturating_sub(before);
             progress(number as u64 + 1, self.targets.len() as u64);
         }
         Ok(freed)
@@ -356,7 +356,7 @@ fn check_space(
     miscounted: &mut Vec<String>,
 ) -> Result<()> {
     let usage = walk::usage(target, &staged_on(prepared, target.number()))?;
-    let (mut unfit, mut damage) = target.unfit(&usage)?;
+    let (mut unfit, mut damage) = target.space_problems(&usage)?;
     miscounted.append(&mut unfit);
     report.problems.append(&mut damage);
     let atomics = target.shared();
@@ -376,7 +376,7 @@ fn check_space(
             )
         };
         let unusable =
-            matches!(state, SegmentState::Free | SegmentState::Dead | SegmentState::Lent);
+            matches!(state, SegmentState::Free | SegmentState::Dead | SegmentState::Index);
         if counted < named || (unusable && named > 0) {
             miscounted.push(message());
         }

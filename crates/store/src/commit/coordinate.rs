@@ -17,7 +17,7 @@ use crate::shard::change::{Change, IndexEdit, with_room};
 use crate::shard::doubt::{applied_key, commit_on_all, last_applied};
 use crate::shard::lock::WriteLock;
 use crate::shard::open_pool::OpenPool;
-use crate::shard::read_leases::{all_unleased, outwaiting};
+use crate::shard::read_leases::{combine_lease_results, retry_after_leases};
 use crate::shard::reserved_pages::with_aged_pages;
 use crate::shard::{Scope, Target};
 use crate::shared::read_version::ReadVersion;
@@ -38,7 +38,7 @@ pub(crate) fn coordinated(
     read_versions: &[ReadVersion],
     mut work: impl FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
-    outwaiting(|| {
+    retry_after_leases(|| {
         pool.control.expect_file()?;
         with_coordination_locks(targets, &mut || {
             with_room(targets, || attempt(pool, targets, read_versions, &mut work))
@@ -97,7 +97,7 @@ pub(crate) fn committed_alone(
     mut work: impl FnMut(&mut Change<'_>) -> Result<()>,
 ) -> Result<Epoch> {
     let mut attempt = || {
-        let mut locks = lock_undoubted(targets)?;
+        let mut locks = lock_outside_doubt(targets)?;
         locks.iter().try_for_each(|lock| lock.expect_unchanged(read_versions))?;
         let mut txn = locks.remove(changed).flush()?;
         let epoch = pool.control.next_epoch();
@@ -109,12 +109,12 @@ pub(crate) fn committed_alone(
             false => Ok(epoch),
         }
     };
-    outwaiting(|| with_room(targets, &mut attempt))
+    retry_after_leases(|| with_room(targets, &mut attempt))
 }
 
 /// Takes the write locks of the targets when none of them is in doubt. While the locks are held, no target can get into
 /// doubt.
-fn lock_undoubted<'t>(targets: &[&'t Target]) -> Result<Vec<WriteLock<'t>>> {
+fn lock_outside_doubt<'t>(targets: &[&'t Target]) -> Result<Vec<WriteLock<'t>>> {
     loop {
         let locks = targets.iter().map(|target| target.lock_in_doubt());
         let locks = locks.collect::<Result<Vec<_>>>()?;
@@ -173,7 +173,7 @@ fn record(
         }
         _ => {}
     }
-    all_unleased(changes.iter_mut().map(Change::finish))?;
+    combine_lease_results(changes.iter_mut().map(Change::finish))?;
     for change in &mut changes {
         change.put(&applied_key(), &epoch.0.to_le_bytes())?;
     }
@@ -246,7 +246,7 @@ fn finish_dead(pool: &OpenPool, target: &Target, epoch: Epoch) -> Result<()> {
         let others = targets.iter().filter(|_| coordinator.number() == target.number());
         for other in others.filter(|other| other.number() != target.number()) {
             redo(other, &intent)?;
-            other.end_doubt_of(epoch);
+            other.end_doubt_at(epoch);
         }
     }
     if let Some(prepared) = prepared::on(targets, target.number())? {
@@ -374,7 +374,7 @@ mod tests {
             panic!("nothing to die in the middle of")
         };
         txns[0].put(&intent_key(), &encode(epoch, &[0, 1], &journals)).unwrap();
-        both.iter().for_each(|target| target.doubt_by(epoch));
+        both.iter().for_each(|target| target.set_doubt(epoch));
         txns.remove(0).commit().unwrap();
     }
 

@@ -82,7 +82,7 @@ impl OpenPool {
             let remembered = applied.and_then(|()| replies::remember(&mut change, id));
             match remembered.and_then(|()| change.finish()) {
                 Ok(()) => Ok(change.epoch),
-                Err(error) => Err(change.failed(error)),
+                Err(error) => Err(change.to_failed(error)),
             }
         })?;
         if !repeated {

@@ -14,7 +14,7 @@ use crate::index::txn::WriteTxn;
 use crate::shard::change::{Change, headroom_pages, with_room};
 use crate::shard::container::Container;
 use crate::shard::open_pool::OpenPool;
-use crate::shard::read_leases::{all_unleased, outwaiting};
+use crate::shard::read_leases::{combine_lease_results, retry_after_leases};
 use crate::shard::{Target, snapshots};
 use crate::shared::read_version::ReadVersion;
 use esker_types::ops::{Commit, Write};
@@ -159,7 +159,7 @@ impl<'p> Preparing<'p> {
     }
 
     fn run<'s>(&self, mut parts: Vec<Staged<'s>>, work: Work<'_, 's>) -> Result<Epoch> {
-        outwaiting(|| {
+        retry_after_leases(|| {
             self.pool.control.expect_file()?;
             with_coordination_locks(&self.targets, &mut || {
                 // Another process may have prepared the same commit. Then this data is not needed.
@@ -246,7 +246,7 @@ impl<'p> Preparing<'p> {
     /// lease is granted.
     fn expect_no_leases(&self, prepared: &Prepared) -> Result<()> {
         let parts = std::iter::zip(&self.targets, &prepared.parts);
-        all_unleased(parts.map(|(target, part)| target.expect_no_leases(&part.touched)))
+        combine_lease_results(parts.map(|(target, part)| target.expect_no_leases(&part.touched)))
     }
 
     fn store(&self, prepared: &Prepared, growth: u64) -> Result<()> {

@@ -5,7 +5,7 @@ use crate::format::long_keys::LeftOut;
 use crate::format::record::{Body, Record};
 use crate::shard::Target;
 use crate::shard::container::Container;
-use crate::shard::segment::{Append, Appended, Placed, Writer};
+use crate::shard::segment::{Append, Appended, ExtentLocation, Writer};
 use esker_types::limits::{
     AKEYS_PER_OP_MAX, EXTENT_BYTES_MAX, EXTENTS_PER_OP_MAX, INLINE_MAX, KEY_PAIR_MAX,
     KEY_WHOLE_MAX, RECORD_SIZE_MAX, SINGLE_VALUE_MAX,
@@ -62,7 +62,7 @@ pub(crate) struct Piece<'t> {
 
 enum PieceData<'t> {
     Inline(Cow<'t, [u8]>),
-    Segment(Placed),
+    Segment(ExtentLocation),
 }
 
 impl Piece<'_> {

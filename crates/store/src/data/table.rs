@@ -148,7 +148,7 @@ pub(crate) enum SegmentState {
     /// It has no live data, but readers of old states may still read it.
     Dead,
     /// The index uses its space.
-    Lent,
+    Index,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -161,7 +161,7 @@ impl SegmentState {
             Self::Busy(owner) => (2, owner.0),
             Self::Sealed => (3, NOBODY),
             Self::Dead => (4, NOBODY),
-            Self::Lent => (5, NOBODY),
+            Self::Index => (5, NOBODY),
         };
         tag << 32 | u64::from(!owner)
     }
@@ -174,7 +174,7 @@ impl SegmentState {
             (1, _) => Self::Open((owner != NOBODY).then_some(slot)),
             (2, _) => Self::Busy(slot),
             (4, NOBODY) => Self::Dead,
-            (5, NOBODY) => Self::Lent,
+            (5, NOBODY) => Self::Index,
             // A damaged word. Nothing is written to the segment, and its state cannot be changed.
             _ => Self::Sealed,
         }
@@ -308,7 +308,7 @@ mod models {
             });
             let (append_slots, table) = (AppendSlots::new(1), model.as_process(1));
             let mut slot = append_slots.enter();
-            slot.keep(table.take_free(0).unwrap());
+            slot.set_segment(table.take_free(0).unwrap());
             for _ in 0..2 {
                 slot.take(&table).into_iter().for_each(|number| model.append(number));
                 slot.release(&table);
@@ -366,7 +366,7 @@ mod tests {
     fn state_roundtrip_and_zero_is_free() {
         let slot = ProcessSlot(7);
         use SegmentState::*;
-        for state in [Free, Open(None), Open(Some(slot)), Busy(slot), Sealed, Dead, Lent] {
+        for state in [Free, Open(None), Open(Some(slot)), Busy(slot), Sealed, Dead, Index] {
             assert_eq!(SegmentState::from_word(state.to_word()), state);
         }
         assert_eq!(Free.to_word(), 0);

@@ -20,7 +20,7 @@ pub(crate) enum Table {
     /// Current content of objects.
     Data = b'D',
     /// Segments whose space the index uses.
-    Lent = b'E',
+    IndexSegment = b'E',
     /// Earlier content that snapshots contain.
     History = b'H',
     /// Intent of a commit over several targets, which is decided by it.
@@ -57,7 +57,7 @@ impl Table {
         Self::Block,
         Self::Container,
         Self::Data,
-        Self::Lent,
+        Self::IndexSegment,
         Self::History,
         Self::Intent,
         Self::Label,
@@ -398,7 +398,7 @@ pub(crate) fn in_table(table: Table, key: &[u8]) -> Key {
     Key::table(table).push(key.get(TABLE_LEN..).unwrap_or_default())
 }
 
-/// Number of the segment in a key of [`Table::Segment`] or [`Table::Lent`].
+/// Number of the segment in a key of [`Table::Segment`] or [`Table::IndexSegment`].
 pub(crate) fn segment_of(key: &[u8]) -> Option<u32> {
     let (_table, number) = key.split_first()?;
     number.try_into().ok().map(u32::from_be_bytes)

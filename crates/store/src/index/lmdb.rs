@@ -287,7 +287,7 @@ impl Index {
     /// Waits up to two seconds for readers of old states, which prevent the reuse of pages and segments. True if these
     /// readers finished or were dead, or if there are none. A reader that once did not finish in time is not waited for
     /// again, since its process may be stopped.
-    pub(crate) fn outwait_readers(&self) -> Result<bool> {
+    pub(crate) fn wait_for_readers(&self) -> Result<bool> {
         let latest = self.info()?.me_last_txnid as u64;
         let before = self.oldest_listed()?;
         let has_moved = || Ok((before >= latest || self.oldest_reader()? > before).then_some(()));
@@ -495,10 +495,10 @@ mod tests {
         let reader = target.index().read().unwrap();
         put(b"one");
         put(b"two");
-        assert!(!target.index().outwait_readers().unwrap());
-        let (again, would_wait) = without_waiting(|| target.index().outwait_readers());
+        assert!(!target.index().wait_for_readers().unwrap());
+        let (again, would_wait) = without_waiting(|| target.index().wait_for_readers());
         assert_eq!((again, would_wait), (Ok(false), false));
         drop(reader);
-        assert!(target.index().outwait_readers().unwrap());
+        assert!(target.index().wait_for_readers().unwrap());
     }
 }

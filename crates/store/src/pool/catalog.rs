@@ -356,7 +356,7 @@ mod tests {
             begun.wait();
             let moves_on = |number: u64| {
                 target.change(|change| change.put(b"Tkey", &number.to_le_bytes())).unwrap();
-                target.index().outwait_readers().unwrap()
+                target.index().wait_for_readers().unwrap()
             };
             let stuck = (0..1000).find(|&number| !moves_on(number));
             drop(opening);

@@ -12,7 +12,7 @@ use crate::io::huge::TimeLimit;
 use crate::io::own::Own;
 use crate::io::sys::FileSystem;
 use crate::io::{huge, lock, sys};
-use crate::shard::lending;
+use crate::shard::index_space;
 use crate::shared::control;
 use esker_types::info::{Durability, Medium, Part};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
@@ -335,7 +335,7 @@ impl Builder<'_> {
             return self.reserve_file(&path.join(DATA), bytes, report);
         }
         let index = Index::open(&folder, bytes, Mode::Mapped, mode, None)?;
-        lending::make_blocks(&index, &file, superblock)?;
+        index_space::make_blocks(&index, &file, superblock)?;
         file.sync_all().map_err(|error| Error::io("syncing an index", &error))?;
         report(superblock.index_reserved_bytes());
         Ok(())

@@ -49,8 +49,8 @@ impl OpenPool {
         let total = self.targets.iter().map(|target| target.huge_end()).sum();
         let mut done = 0;
         for target in &self.targets {
-            for place in target.huge_places() {
-                target.gather_place(place)?;
+            for place in target.huge_page_offsets() {
+                target.collapse_huge_page(place)?;
                 done += HUGE;
                 progress(done, total);
             }
@@ -133,7 +133,7 @@ mod tests {
         let state = pool.opened();
         let target = &state.targets[0];
         let whole = taken(&pool);
-        while target.lent_count() < 5 {
+        while target.index_segment_count() < 5 {
             assert!(target.grow_index(1, false).unwrap());
         }
         let lent = taken(&pool);
@@ -143,10 +143,10 @@ mod tests {
         let pages = state.huge_pages().unwrap();
         assert!(pages.bytes <= pages.total && pages.total < whole - 5 * (3 << 20));
         assert_eq!(taken(&pool), lent, "counting filled holes");
-        while target.take_back(true).unwrap() {
-            assert_eq!(taken(&pool), whole - u64::from(target.lent_count()) * (3 << 20));
+        while target.return_segment(true).unwrap() {
+            assert_eq!(taken(&pool), whole - u64::from(target.index_segment_count()) * (3 << 20));
         }
-        assert!(target.lent_count() < 5, "nothing came back");
+        assert!(target.index_segment_count() < 5, "nothing came back");
         state.gather_pages(&mut |_, _| {}).unwrap();
         let pages = state.huge_pages().unwrap();
         assert_eq!(pages.bytes, pages.total);

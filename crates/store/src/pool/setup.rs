@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(target.free_data_bytes().unwrap(), target.data_bytes());
         assert_eq!(target.shared().segment(1).load(), SegmentState::Dead);
         target.recycle().unwrap();
-        assert_eq!(target.whole_free_bytes(), whole);
+        assert_eq!(target.free_segment_bytes(), whole);
     }
 
     /// A transaction over nodes may have read before its engine was killed, and be committed after that.

@@ -1,7 +1,7 @@
 //! Puts that the write buffer of a target accepts, and how a transaction includes them.
 use super::Target;
 use super::change::{Change, headroom_pages, note_versions};
-use super::extents::{Extents, has_place_for};
+use super::extents::{Extents, fits_between};
 use super::lock::WriteLock;
 use crate::format::keys::{DataKey, Key, Table, is_kv};
 use crate::format::record::Record;
@@ -70,7 +70,7 @@ impl SinglePut<'_> {
     }
 
     /// True if nothing is in its way, neither in the index nor in the write buffer.
-    fn has_place(&self, lock: &WriteLock<'_>, buffer: &LockedBuffer<'_>) -> Result<bool> {
+    fn has_no_conflict(&self, lock: &WriteLock<'_>, buffer: &LockedBuffer<'_>) -> Result<bool> {
         match self.kind {
             Kind::Value => Ok(true),
             // Each put has changed the version of its dkey.
@@ -79,8 +79,8 @@ impl SinglePut<'_> {
                 Ok(!is_buffered && self.is_first(lock.committed())?)
             }
             Kind::Extent(extent, record_size) => {
-                Ok(self.has_place_beside(buffer.published(), extent, record_size)?
-                    && has_place_for(lock.committed(), self.akey, extent, record_size)?)
+                Ok(self.fits_beside_buffered(buffer.published(), extent, record_size)?
+                    && fits_between(lock.committed(), self.akey, extent, record_size)?)
             }
         }
     }
@@ -92,7 +92,7 @@ impl SinglePut<'_> {
     }
 
     /// True if an extent overlaps none in the buffer, and nothing is there that must not be beside it.
-    fn has_place_beside(
+    fn fits_beside_buffered(
         &self,
         puts: Option<Published<'_>>,
         extent: Extent,
@@ -122,7 +122,7 @@ impl OpenBuffer<'_, '_> {
         let Self { lock, buffer } = self;
         let entry = Put { key, record, count: put.count() };
         let fits = key.len() <= KEY_MAX && record.len() <= RECORD_MAX && buffer.has_room(&entry)?;
-        if !fits || !put.has_place(lock, buffer)? {
+        if !fits || !put.has_no_conflict(lock, buffer)? {
             return Ok(false);
         }
         // As a commit does, so that a transaction that has read what the put changes finds out.
@@ -171,7 +171,7 @@ impl<'t> WriteLock<'t> {
             buffer.restart(if has_arrays {
                 0
             } else {
-                self.count_of_puts_that_fit(PAGES_PER_PUT)?
+                self.fitting_put_count(PAGES_PER_PUT)?
             });
         }
         Ok(Some(OpenBuffer { lock: self, buffer }))

@@ -32,8 +32,8 @@ impl Extents<'_, '_> {
         let (key, record_size) = (prefix.extent(extent.start), record.record_size);
         match self.change.insert_record(&key, record)? {
             Inserted::Between(before, after) => {
-                if let Some(around) = Neighbours::of(prefix, record_size, before, after)
-                    && around.leave_free(extent)
+                if let Some(around) = Neighbours::decode(prefix, record_size, before, after)
+                    && around.do_not_overlap(extent)
                 {
                     let joined = around.join(extent, record);
                     return self.put_joined(prefix, joined, record);
@@ -63,7 +63,7 @@ impl Extents<'_, '_> {
         let Inserted::Between(before, after) = self.change.insert_record(&key, record)? else {
             return self.change.put_record(&key, record);
         };
-        let joined = Neighbours::of(prefix, record.record_size, before, after)
+        let joined = Neighbours::decode(prefix, record.record_size, before, after)
             .and_then(|around| around.join(extent, record));
         self.put_joined(prefix, joined, record)
     }
@@ -144,15 +144,15 @@ impl Extents<'_, '_> {
 
 /// True if an index has nothing where an extent of records of this size is to be put, nor anything that must not be
 /// beside it.
-pub(crate) fn has_place_for(
+pub(crate) fn fits_between(
     txn: &Txn,
     prefix: &Key,
     extent: Extent,
     record_size: u32,
 ) -> Result<bool> {
     let (before, after) = txn.cursor()?.around(&prefix.extent(extent.end()))?;
-    let around = Neighbours::of(prefix, record_size, before, after);
-    Ok(around.is_some_and(|around| around.leave_free(extent)))
+    let around = Neighbours::decode(prefix, record_size, before, after);
+    Ok(around.is_some_and(|around| around.do_not_overlap(extent)))
 }
 
 /// True if `key` is an extent of the akey; fails if a new extent must not be stored beside it.
@@ -212,7 +212,7 @@ struct Joined {
 impl<'t> Neighbours<'t> {
     /// Decodes two entries; `None` if one of them must not be beside an extent of records of this size, or is
     /// damaged.
-    fn of(
+    fn decode(
         prefix: &Key,
         record_size: u32,
         before: Option<Entry<'t>>,
@@ -231,7 +231,7 @@ impl<'t> Neighbours<'t> {
     }
 
     /// True if they do not overlap `extent`.
-    fn leave_free(&self, extent: Extent) -> bool {
+    fn do_not_overlap(&self, extent: Extent) -> bool {
         self.before.as_ref().is_none_or(|before| before.extent.end() <= extent.start)
             && self.after.as_ref().is_none_or(|after| extent.end() <= after.extent.start)
     }

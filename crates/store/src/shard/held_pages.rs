@@ -96,7 +96,7 @@ mod tests {
         })
     }
 
-    /// Why there is nothing to gain from lending segments to the index beside a stopped reader.
+    /// Why there is nothing to gain from index_space segments to the index beside a stopped reader.
     #[test]
     fn growth_beside_a_reader_frees_no_page_until_the_reader_is_gone() {
         let pool = pool(40 << 20);
@@ -121,12 +121,12 @@ mod tests {
         let target = &state.targets[0];
         let reader = target.index.read().unwrap();
         let end = (0..).find(|&number| put(target, number).is_err()).unwrap();
-        let lent = target.lent_count();
+        let lent = target.index_segment_count();
         let (refused, would_wait) = without_waiting(|| put(target, end));
         let error = refused.unwrap_err();
         assert_eq!((error.kind(), would_wait), (ErrorKind::NoSpace, false), "{error}");
         assert!(error.to_string().contains("stopped processes"), "{error}");
-        assert_eq!(target.lent_count(), lent, "growth would be in vain");
+        assert_eq!(target.index_segment_count(), lent, "growth would be in vain");
         let remove = |number: u32| {
             let key = [b"T".as_slice(), &number.to_be_bytes()].concat();
             target.change(|change| change.delete(&key).map(drop))
@@ -134,7 +134,7 @@ mod tests {
         (0..8).for_each(|number| remove(number).unwrap());
         drop(reader);
         (end..end + 8000).for_each(|number| put(target, number).unwrap());
-        assert!(target.lent_count() > lent, "it grows again");
+        assert!(target.index_segment_count() > lent, "it grows again");
     }
 
     /// Pages at the end of the file are the only ones that serve beside a reader of any age.

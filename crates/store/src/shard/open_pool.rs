@@ -105,7 +105,7 @@ impl OpenPool {
             data_free: target.free_data_bytes()?,
             index_total: total * bytes,
             index_free: total.saturating_sub(used + headroom_pages(total)) * bytes,
-            is_shared: target.lending.is_some(),
+            is_shared: target.index_space.is_some(),
         })
     }
 

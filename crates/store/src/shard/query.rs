@@ -135,7 +135,7 @@ impl Search<'_> {
             (Edge::Max, View::Latest) => {
                 let end = bound.cloned().unwrap_or_else(|| prefix.successor());
                 let last = self.at.cursor()?.seek_before(&end)?;
-                Ok(last.filter(|(key, _)| key.starts_with(prefix)).map(scan::own))
+                Ok(last.filter(|(key, _)| key.starts_with(prefix)).map(scan::to_visible))
             }
             (Edge::Max, View::Snapshot(_)) => self.last_in_snapshot(prefix, bound),
         }

@@ -73,7 +73,7 @@ impl Target {
         let scope = if needs_dkey { Scope::Under(prefix) } else { Scope::Akeys(oid, &singles) };
         let view = self.view_of_object(scope, at, container, oid, Some(dkey))?;
         if needs_dkey && !exists(&view, prefix, at.view)? {
-            return Err(missing("dkey"));
+            return Err(missing_key_error("dkey"));
         }
         let mut outcome = Ok(());
         for (fetch, single) in fetches.iter_mut().zip(&singles) {
@@ -99,7 +99,7 @@ impl Target {
         }
         let empty = reply.size == 0 && request.cond.has(Cond::AKEY_FETCH);
         let is_missing = empty && !exists(from, &single.akey_of_single(), view)?;
-        if is_missing { Err(missing("akey")) } else { Ok(()) }
+        if is_missing { Err(missing_key_error("akey")) } else { Ok(()) }
     }
 
     fn fetch_single(
@@ -335,7 +335,7 @@ fn check_record_size(wanted: u64, stored: u64) -> Result<()> {
     Err(Error::new(kind, message).with_needed(stored))
 }
 
-fn missing(what: &str) -> Error {
+fn missing_key_error(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("the {what} does not exist"))
 }
 

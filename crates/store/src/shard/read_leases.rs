@@ -54,7 +54,7 @@ impl OpenPool {
             })
         };
         // Before anything is promised: a promise may delay changes even if no lease comes of it.
-        if reads.0.keys().any(|(number, _)| target(*number).pauses_leases(now)) || !stand() {
+        if reads.0.keys().any(|(number, _)| target(*number).has_lease_pause(now)) || !stand() {
             return Ok(None);
         }
         // Looked up before the slots: what does not change until then holds in these versions, too.
@@ -63,7 +63,7 @@ impl OpenPool {
             Ok(Version::committed(last).0)
         })?;
         for ((number, _), slots) in &latest.0 {
-            target(*number).promise(slots, now + LEASE + MARGIN);
+            target(*number).store_lease_end(slots, now + LEASE + MARGIN);
         }
         fence(Ordering::SeqCst);
         if !stand() {
@@ -76,16 +76,16 @@ impl OpenPool {
 
 impl Target {
     /// True if changes have had to wait lately.
-    fn pauses_leases(&self, now: u64) -> bool {
+    fn has_lease_pause(&self, now: u64) -> bool {
         let until = self.shared().leases_pause().load(Ordering::Relaxed);
         until > now && until <= now + (PAUSE + 1) * (LEASE + MARGIN)
     }
 
     /// Stores that nothing that hashes to these slots changes before `until`.
-    fn promise(&self, slots: &Slots, until: u64) {
+    fn store_lease_end(&self, slots: &Slots, until: u64) {
         let words = self.control.read_leases(self.number());
-        slots.iter().for_each(|slot| postpone(&words[slot], until));
-        postpone(self.shared().leased_until(), until);
+        slots.iter().for_each(|slot| extend_lease(&words[slot], until));
+        extend_lease(self.shared().leased_until(), until);
     }
 
     /// True if nothing that hashes to these slots has changed since `version`, or is about to.
@@ -101,7 +101,7 @@ impl Target {
     /// Fails if a lease on these slots is left. Call between storing their versions, or a doubt, and the commit.
     ///
     /// # Errors
-    /// One that [`outwaiting`] knows.
+    /// One that [`retry_after_leases`] knows.
     #[inline]
     pub(crate) fn expect_no_leases(&self, slots: &[u32]) -> Result<()> {
         fence(Ordering::SeqCst);
@@ -116,24 +116,24 @@ impl Target {
         let plausible = uptime() + LEASE + MARGIN;
         let ends = slots.iter().map(|slot| words[*slot as usize].load(Ordering::Relaxed));
         let ends = ends.filter(|end| *end <= plausible);
-        expect_passed(self.shared(), ends.max().unwrap_or(0))
+        expect_ended(self.shared(), ends.max().unwrap_or(0))
     }
 
     /// Waits until no lease on anything of this target is left.
     ///
     /// # Errors
     /// `Busy` on a thread that must not wait.
-    pub(crate) fn outwait_all_leases(&self) -> Result<()> {
-        outwaiting(|| {
+    pub(crate) fn wait_for_all_leases(&self) -> Result<()> {
+        retry_after_leases(|| {
             fence(Ordering::SeqCst);
-            expect_passed(self.shared(), self.shared().leased_until().load(Ordering::Relaxed))
+            expect_ended(self.shared(), self.shared().leased_until().load(Ordering::Relaxed))
         })
     }
 }
 
 /// Moves an end to `until` unless it is later. One that is later than any lease may end was left by something else: changes
 /// ignore it, and would ignore the lease.
-fn postpone(end: &AtomicU64, until: u64) {
+fn extend_lease(end: &AtomicU64, until: u64) {
     let plausible = until..=until + LEASE + MARGIN;
     let _ = end.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
         (!plausible.contains(&seen)).then_some(until)
@@ -141,7 +141,7 @@ fn postpone(end: &AtomicU64, until: u64) {
 }
 
 /// Fails if the clock does not show `end` yet, and has no more leases granted for a while.
-fn expect_passed(atomics: TargetAtomics<'_>, end: u64) -> Result<()> {
+fn expect_ended(atomics: TargetAtomics<'_>, end: u64) -> Result<()> {
     let now = uptime();
     // What is later than any lease may end was left by something else.
     if end <= now || end > now + LEASE + MARGIN {
@@ -157,7 +157,7 @@ fn expect_passed(atomics: TargetAtomics<'_>, end: u64) -> Result<()> {
 ///
 /// # Errors
 /// The first that is not about a lease; else the one that names the latest end.
-pub(crate) fn all_unleased(changes: impl Iterator<Item = Result<()>>) -> Result<()> {
+pub(crate) fn combine_lease_results(changes: impl Iterator<Item = Result<()>>) -> Result<()> {
     let mut latest = None;
     for error in changes.filter_map(Result::err) {
         if error.kind() != ErrorKind::Busy || error.needed().is_none() {
@@ -177,7 +177,7 @@ const WAITS_MAX: usize = 100;
 ///
 /// # Errors
 /// Those of `work`; `Busy` on a thread that must not wait.
-pub(crate) fn outwaiting<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
+pub(crate) fn retry_after_leases<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 0..WAITS_MAX {
         match work() {
             Err(error) if error.kind() == ErrorKind::Busy && error.needed().is_some() => {
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn a_commit_waits_for_the_latest_of_the_leases_in_its_way() {
         let lease = |end| Err(Error::new(ErrorKind::Busy, "leased").with_needed(end));
-        let latest = |all: Vec<Result<()>>| all_unleased(all.into_iter()).map_err(|e| e.needed());
+        let latest = |all: Vec<Result<()>>| combine_lease_results(all.into_iter()).map_err(|e| e.needed());
         assert_eq!(latest(vec![Ok(()), lease(1), lease(3), Ok(()), lease(2)]), Err(Some(3)));
         assert_eq!(latest(vec![Ok(()), Ok(())]), Ok(()));
         assert_eq!(latest(vec![lease(1), Err(ErrorKind::NoSpace.into())]), Err(None));

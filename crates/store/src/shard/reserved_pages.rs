@@ -88,7 +88,7 @@ impl Target {
     }
 
     /// What is to be done about free pages before a change.
-    pub(crate) fn due(&self, txn: &WriteTxn) -> Result<Option<FreePageWork>> {
+    pub(crate) fn free_page_work(&self, txn: &WriteTxn) -> Result<Option<FreePageWork>> {
         if self.wants_block(txn)? {
             return Ok(Some(FreePageWork::Growth));
         }
@@ -112,7 +112,7 @@ impl Target {
     }
 
     /// Spends a transaction on free pages.
-    pub(crate) fn tend(&self, mut txn: WriteTxn, due: FreePageWork) -> Result<()> {
+    pub(crate) fn do_free_page_work(&self, mut txn: WriteTxn, due: FreePageWork) -> Result<()> {
         if due == FreePageWork::Growth {
             drop(txn);
             return self.grow_index(1, false).map(drop);
@@ -158,7 +158,7 @@ impl Target {
             if self.shared().reserved_pages().load(Ordering::Relaxed) == 0 {
                 break;
             }
-            match self.tend(self.begin_for_room()?, FreePageWork::Release(batch)) {
+            match self.do_free_page_work(self.begin_for_room()?, FreePageWork::Release(batch)) {
                 Err(error) if error.kind() == ErrorKind::NoSpace => break,
                 result => result?,
             }

@@ -51,10 +51,10 @@ impl<'t> Scan<'t> {
     pub(crate) fn seek(&mut self, from: &[u8]) -> Result<Option<Visible>> {
         let Some((past, epoch)) = &mut self.past else {
             let entry = self.now.seek(from)?;
-            return Ok(entry.filter(|(key, _)| key.starts_with(&self.prefix)).map(own));
+            return Ok(entry.filter(|(key, _)| key.starts_with(&self.prefix)).map(to_visible));
         };
-        let now = visible_now(&mut self.now, from, &self.prefix, *epoch)?;
-        let then = visible_then(past, from, &self.prefix, *epoch)?;
+        let now = next_current(&mut self.now, from, &self.prefix, *epoch)?;
+        let then = next_in_history(past, from, &self.prefix, *epoch)?;
         Ok(match (now, then) {
             (Some(now), Some(then)) => Some(if now.key <= then.key { now } else { then }),
             (now, then) => now.or(then),
@@ -70,11 +70,11 @@ impl<'t> Scan<'t> {
 }
 
 /// An entry of the data table.
-pub(super) fn own((key, bytes): (&[u8], &[u8])) -> Visible {
+pub(super) fn to_visible((key, bytes): (&[u8], &[u8])) -> Visible {
     Visible { key: key.to_vec(), bytes: bytes.to_vec() }
 }
 
-fn visible_now(
+fn next_current(
     cursor: &mut ViewCursor<'_>,
     from: &[u8],
     prefix: &[u8],
@@ -83,14 +83,14 @@ fn visible_now(
     let mut entry = cursor.seek(from)?;
     while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) {
         if Record::decode(&key[1..], value)?.epoch <= epoch {
-            return Ok(Some(own((key, value))));
+            return Ok(Some(to_visible((key, value))));
         }
         entry = cursor.next()?;
     }
     Ok(None)
 }
 
-fn visible_then(
+fn next_in_history(
     cursor: &mut Cursor<'_>,
     from: &[u8],
     prefix: &[u8],

@@ -64,7 +64,7 @@ impl AppendSlots {
     }
 
     /// The segment to which compaction moves data.
-    pub(super) fn compacts_into(&self) -> Option<u32> {
+    pub(super) fn compaction_segment(&self) -> Option<u32> {
         self.compaction.lock().unwrap_or_else(PoisonError::into_inner).segment
     }
 }
@@ -86,14 +86,14 @@ impl std::ops::DerefMut for AppendSlot<'_> {
 impl AppendSlot<'_> {
     /// State of the segment while nobody writes to it. That of compaction, which may need the rest of it, gets no
     /// owner: else another append slot of this process that had it earlier could take it for its own.
-    fn at_rest(&self, process: ProcessSlot) -> SegmentState {
+    fn released_state(&self, process: ProcessSlot) -> SegmentState {
         SegmentState::Open(self.may_collect.then_some(process))
     }
 
     /// Makes the segment of the slot busy; `None` if it has none or lost it.
     pub(crate) fn take(&mut self, table: &Segments<'_>) -> Option<u32> {
         let segment = self.held.segment?;
-        let (open, busy) = (self.at_rest(table.process), SegmentState::Busy(table.process));
+        let (open, busy) = (self.released_state(table.process), SegmentState::Busy(table.process));
         self.busy = self.busy || table.segment(segment).change(open, busy);
         if !self.busy {
             self.held.segment = None;
@@ -111,14 +111,14 @@ impl AppendSlot<'_> {
         self.busy = false;
         let segment = match self.may_collect {
             true => claim_anywhere(target, need, SpaceWait::new(kept > 0, kept)),
-            false => target.table().take_for_compaction(need).ok_or_else(|| full(target, need)),
+            false => target.table().take_for_compaction(need).ok_or_else(|| pool_full_error(target, need)),
         };
-        self.keep(segment?);
+        self.set_segment(segment?);
         Ok(())
     }
 
     /// Sets the segment of the slot, which is busy.
-    pub(crate) fn keep(&mut self, segment: u32) {
+    pub(crate) fn set_segment(&mut self, segment: u32) {
         self.held.segment = Some(segment);
         self.busy = true;
     }
@@ -126,7 +126,7 @@ impl AppendSlot<'_> {
     /// Releases the segment of the slot. It stays the slot's until another process needs it.
     pub(crate) fn release(&mut self, table: &Segments<'_>) {
         if let Some(segment) = self.held.segment.filter(|_| self.busy) {
-            let (busy, open) = (SegmentState::Busy(table.process), self.at_rest(table.process));
+            let (busy, open) = (SegmentState::Busy(table.process), self.released_state(table.process));
             table.segment(segment).change(busy, open);
         }
         self.busy = false;
@@ -143,7 +143,7 @@ fn claim_anywhere(target: &Target, need: u64, mut wait: SpaceWait) -> Result<u32
     if let Some(segment) = target.table().search(need) {
         return Ok(segment);
     }
-    while target.take_back(false)? {
+    while target.return_segment(false)? {
         if let Some(segment) = target.table().search(need) {
             return Ok(segment);
         }
@@ -156,37 +156,37 @@ fn claim_anywhere(target: &Target, need: u64, mut wait: SpaceWait) -> Result<u32
             return Ok(segment);
         }
         let made = target.make_room(need)?;
-        if made != MadeRoom::Some && !wait.wait(target, need, made)? && !target.take_back(true)? {
-            return Err(full(target, need));
+        if made != MadeRoom::Some && !wait.wait(target, need, made)? && !target.return_segment(true)? {
+            return Err(pool_full_error(target, need));
         }
     }
 }
 
 /// Claims an empty segment. If `urgent`, segments are freed for it; else only one that is free already is taken.
-pub(crate) fn claim_whole(target: &Target, urgent: bool) -> Result<u32> {
+pub(crate) fn claim_empty(target: &Target, urgent: bool) -> Result<u32> {
     let bytes = target.segment_bytes();
     match urgent {
         true => claim_anywhere(target, bytes, SpaceWait::new(true, 0)),
-        false => target.table().take_free(RESERVE).ok_or_else(|| full(target, bytes)),
+        false => target.table().take_free(RESERVE).ok_or_else(|| pool_full_error(target, bytes)),
     }
 }
 
 /// If nothing is free because views pin dead segments, the reserve may be used: it comes back with them.
 fn last_resort(target: &Target, need: u64) -> Option<u32> {
-    let kept = viewed(target) > 0;
+    let kept = viewed_count(target) > 0;
     let table = target.table();
     kept.then(|| table.take_unowned(need).or_else(|| table.steal(need))).flatten()
 }
 
 /// Number of dead segments that views pin.
-pub(super) fn viewed(target: &Target) -> usize {
+pub(super) fn viewed_count(target: &Target) -> usize {
     let atomics = target.shared();
     let dead = |&segment: &u32| atomics.segment(segment).load() == SegmentState::Dead;
     (0..target.segment_count()).filter(dead).filter(|&segment| target.is_viewed(segment)).count()
 }
 
-fn full(target: &Target, need: u64) -> Error {
-    let remedy = match viewed(target) {
+fn pool_full_error(target: &Target, need: u64) -> Error {
+    let remedy = match viewed_count(target) {
         0 => "delete something, or make a larger pool".to_owned(),
         count => format!(
             "views keep {count} empty segments from being reused: drop them, or make a larger pool"
@@ -213,7 +213,7 @@ fn free_elsewhere(target: &Target) -> u64 {
 
 /// Takes segments away from dead processes. Returns those whose owner died while writing: their live data must be
 /// counted again.
-pub(crate) fn disown_dead(target: &Target) -> Vec<u32> {
+pub(crate) fn take_over_dead(target: &Target) -> Vec<u32> {
     let alive = |slot: ProcessSlot| target.is_alive(slot);
     let atomics = target.shared();
     let mut orphans = Vec::new();
@@ -267,11 +267,11 @@ impl SpaceWait {
 
     /// Waits a moment; false if waiting longer will not give `need` bytes.
     fn wait(&mut self, target: &Target, need: u64, made: MadeRoom) -> Result<bool> {
-        if !may_come(target, need)? {
+        if !may_fit(target, need)? {
             return Ok(false);
         }
         pause()?;
-        if made == MadeRoom::None && !is_anybody_at_it(target, self.kept) {
+        if made == MadeRoom::None && !is_space_coming(target, self.kept) {
             self.rounds_alone += 1;
             return Ok(self.rounds_alone <= ROUNDS_ALONE_MAX);
         }
@@ -284,13 +284,13 @@ impl SpaceWait {
 }
 
 /// True if enough of the target is not live to leave `need` bytes beside the reserve.
-fn may_come(target: &Target, need: u64) -> Result<bool> {
+fn may_fit(target: &Target, need: u64) -> Result<bool> {
     Ok(target.free_data_bytes()? >= need)
 }
 
 /// True if a process writes to a segment, compacts or frees one, or reads a dead one: there may be space soon. Views
 /// do not count, since they may last for ever, nor do the `kept` segments that the operation itself keeps busy.
-fn is_anybody_at_it(target: &Target, kept: usize) -> bool {
+fn is_space_coming(target: &Target, kept: usize) -> bool {
     let atomics = target.shared();
     let comes_back = |&segment: &u32| match atomics.segment(segment).load() {
         SegmentState::Busy(_) => true,

@@ -37,7 +37,7 @@ impl Target {
     /// Takes segments away from dead processes, finds dead segments, and frees those that no reader can still read.
     /// Costs are bounded by the number of segments.
     pub(crate) fn collect(&self) -> Result<()> {
-        let orphans = claim::disown_dead(self);
+        let orphans = claim::take_over_dead(self);
         if !orphans.is_empty() {
             // The last commit of a process that died in it shows only after its lock was taken over.
             drop(self.begin_write()?);
@@ -219,7 +219,7 @@ impl Target {
     }
 
     /// Number of bytes in free segments.
-    pub(crate) fn whole_free_bytes(&self) -> u64 {
+    pub(crate) fn free_segment_bytes(&self) -> u64 {
         let atomics = self.shared();
         let free =
             (0..self.segment_count()).filter(|&s| atomics.segment(s).load() == SegmentState::Free);
@@ -228,7 +228,7 @@ impl Target {
 
     /// Number of bytes that can be live at the same time: all but the reserve and what is lent to the index.
     pub(crate) fn data_bytes(&self) -> u64 {
-        let kept = table::RESERVE as u64 + u64::from(self.lent_count());
+        let kept = table::RESERVE as u64 + u64::from(self.index_segment_count());
         u64::from(self.segment_count()).saturating_sub(kept) * self.segment_bytes()
     }
 

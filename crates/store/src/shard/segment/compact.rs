@@ -1,5 +1,5 @@
 //! Compaction: moves live data out of segments that are mostly dead.
-use super::{Append, Placed, Writer, collect};
+use super::{Append, ExtentLocation, Writer, collect};
 use crate::data::header::{self, HEADER_MAX, Header, data_offset};
 use crate::data::table::SegmentState;
 use crate::format::keys::{ARRAY, DataKey, Key, Table};
@@ -63,7 +63,7 @@ pub(super) struct Headers<'t> {
 }
 
 impl Headers<'_> {
-    pub(super) fn of(target: &Target, segment: u32) -> Headers<'_> {
+    pub(super) fn for_segment(target: &Target, segment: u32) -> Headers<'_> {
         let tail = target.shared().segment(segment).tail_in(target.segment_bytes());
         Headers { target, segment, at: 0, tail }
     }
@@ -103,7 +103,7 @@ impl Iterator for Headers<'_> {
 /// Number of bytes of a segment that the index refers to.
 pub(super) fn live_bytes(target: &Target, txn: &Txn, segment: u32) -> Result<u64> {
     let mut sum = 0;
-    for header in Headers::of(target, segment) {
+    for header in Headers::for_segment(target, segment) {
         let (header, data_at) = header?;
         sum += bytes_of(&pieces(txn, &header, segment, data_at)?)?;
     }
@@ -121,7 +121,7 @@ pub(super) fn pieces(txn: &Txn, header: &Header, segment: u32, data_at: u64) -> 
         let mut entry = cursor.seek(&first)?;
         while let Some((key, value)) = entry.filter(|(key, _)| *key < &end[..]) {
             let piece = Piece { key: key.to_vec(), value: value.to_vec() };
-            if lies_in(&piece, segment, &data)? {
+            if is_stored_in(&piece, segment, &data)? {
                 found.push(piece);
             }
             entry = cursor.next()?;
@@ -144,7 +144,7 @@ fn end_of(first: &Key, header: &Header) -> Result<Key> {
     })
 }
 
-fn lies_in(piece: &Piece, segment: u32, data: &Range<u64>) -> Result<bool> {
+fn is_stored_in(piece: &Piece, segment: u32, data: &Range<u64>) -> Result<bool> {
     Ok(match piece.record()?.body {
         Body::Segment(place) => place.segment == segment && data.contains(&u64::from(place.offset)),
         Body::Inline(_) => false,
@@ -216,7 +216,7 @@ impl Target {
         if !atomics.change(victim.state, SegmentState::Busy(self.process())) {
             return Ok(0);
         }
-        match self.weigh(victim.number) {
+        match self.piece_footprints(victim.number) {
             Ok(pieces) if pieces.is_empty() => self.recount(victim.number).map(|()| 0),
             Ok(pieces) if self.is_worth(victim, &pieces) => {
                 let moved = self.move_out(victim.number, pieces.iter().sum());
@@ -224,9 +224,9 @@ impl Target {
                 self.table().release(victim.number);
                 moved
             }
-            weighed => {
+            footprints => {
                 atomics.store(victim.state);
-                weighed.map(|_| 0)
+                footprints.map(|_| 0)
             }
         }
     }
@@ -239,7 +239,7 @@ impl Target {
             Writer::for_compaction(self).room_for(footprint)?;
         }
         let (mut moved, mut batch) = (0, Vec::new());
-        for header in Headers::of(self, victim) {
+        for header in Headers::for_segment(self, victim) {
             let (header, data_at) = header?;
             batch.append(&mut pieces(
                 self.view_of(Scope::Committed)?.committed(),
@@ -287,7 +287,7 @@ impl Target {
         bytes_of(found)
     }
 
-    fn copy(&self, piece: &Piece, writer: &mut Writer<'_>) -> Result<Placed> {
+    fn copy(&self, piece: &Piece, writer: &mut Writer<'_>) -> Result<ExtentLocation> {
         let record = piece.record()?;
         let Body::Segment(place) = record.body else {
             return Err(self.damaged(&piece.key, "the place"));
@@ -330,7 +330,7 @@ impl Target {
             return Ok(None);
         }
         // The destination of earlier moves is compacted last.
-        let destination = self.append_slots.compacts_into();
+        let destination = self.append_slots.compaction_segment();
         found.sort_unstable_by_key(|victim| {
             let is_destination = destination == Some(victim.number);
             (is_destination, victim.dead == 0, victim.footprint, victim.number)
@@ -363,11 +363,11 @@ impl Target {
 
     /// Bytes that each piece of a segment takes when moved: an extent that was overwritten in part becomes several
     /// pieces with a header each.
-    fn weigh(&self, segment: u32) -> Result<Vec<u64>> {
+    fn piece_footprints(&self, segment: u32) -> Result<Vec<u64>> {
         // From now on nobody else buffers a put that refers to the segment.
         self.flush_if_fits()?;
         let mut footprints = Vec::new();
-        for header in Headers::of(self, segment) {
+        for header in Headers::for_segment(self, segment) {
             let (header, data_at) = header?;
             for piece in
                 pieces(self.view_of(Scope::Committed)?.committed(), &header, segment, data_at)?

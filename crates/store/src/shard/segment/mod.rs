@@ -45,7 +45,7 @@ struct Appending {
 
 /// Location of an appended extent, with its checksums.
 #[derive(Clone, Debug)]
-pub(crate) struct Placed {
+pub(crate) struct ExtentLocation {
     segment: u32,
     offset: u32,
     len: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Placed {
 /// The checksums of an extent; those of small ones need no allocation.
 type Sums = SmallVec<[u8; 32]>;
 
-impl Placed {
+impl ExtentLocation {
     /// As the body of a record.
     pub(crate) fn body(&self) -> Body<'_> {
         Body::Segment(Location {
@@ -99,7 +99,7 @@ impl<'t> Writer<'t> {
     ///
     /// # Errors
     /// `NoSpace` if no segment has room, even after collection.
-    pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<Placed> {
+    pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<ExtentLocation> {
         let need = header::footprint(append.key.len(), u64::from(append.len));
         if need > self.target.segment_bytes() {
             return Err(Error::new(
@@ -117,7 +117,7 @@ impl<'t> Writer<'t> {
         let atomics = self.target.shared().segment(segment);
         atomics.tail.store(tail, Ordering::Release);
         self.note(segment, at, u64::from(append.len));
-        Ok(Placed {
+        Ok(ExtentLocation {
             segment,
             offset: data_at as u32,
             len: append.len,

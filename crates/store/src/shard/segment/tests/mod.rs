@@ -312,7 +312,7 @@ fn copies_of_what_died_meanwhile_count_as_dead() {
             panic!("one segment is open")
         };
         target.shared().segment(segment).store(SegmentState::Sealed);
-        let (header, data_at) = Headers::of(target, segment).next().unwrap().unwrap();
+        let (header, data_at) = Headers::for_segment(target, segment).next().unwrap().unwrap();
         let found = pieces(
             target.view_of(crate::shard::Scope::Committed).unwrap().committed(),
             &header,
@@ -349,7 +349,7 @@ fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
             let mut txn = target.begin_bare().unwrap();
             txn.put(b"Tkey", b"value").unwrap();
             txn.commit().unwrap();
-            let gone = target.index.outwait_readers().unwrap();
+            let gone = target.index.wait_for_readers().unwrap();
             target.shared().in_doubt().store(0, Ordering::SeqCst);
             drop(under_way);
             collection.join().unwrap().unwrap();

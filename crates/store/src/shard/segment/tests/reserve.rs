@@ -47,7 +47,7 @@ fn open(pool: &Pool, container: &Container, segment: u32, room: usize, state: Se
     let values = values_in(target, segment);
     let kept = values.len() - room;
     values[kept..].iter().for_each(|&number| remove(pool, container, number).unwrap());
-    let headers: Vec<_> = Headers::of(target, segment).collect::<Result<_>>().unwrap();
+    let headers: Vec<_> = Headers::for_segment(target, segment).collect::<Result<_>>().unwrap();
     let tail = headers[..kept].iter().map(|(header, _)| header.footprint()).sum();
     let atomics = target.shared();
     let atomics = atomics.segment(segment);
