@@ -130,9 +130,10 @@ impl OpenPool {
         }
         report.problems.append(&mut miscounted);
         if report.lost_bytes > 0 {
-            report
-                .problems
-                .push(format!("{} bytes count as live although no record refers to them", report.lost_bytes));
+            report.problems.push(format!(
+                "{} bytes count as live although no record refers to them",
+                report.lost_bytes
+            ));
         }
         Ok(())
     }
@@ -248,8 +249,10 @@ fn check_records(
     })?;
     entries::table(txn, Table::Reply, |key, value| {
         if !is_sound_reply(key, value) {
-            problems
-                .push(format!("target {}: an entry of the reply cache is damaged", target.number()));
+            problems.push(format!(
+                "target {}: an entry of the reply cache is damaged",
+                target.number()
+            ));
             damaged.push(key.to_vec());
         }
     })?;
@@ -528,6 +531,9 @@ mod tests {
         let check = || Pool::check(&pool.path(), false, &mut |_, _| {}).unwrap();
         assert_eq!(check().problems, [""; 0]);
         std::fs::write(pool.path().join("target-1/index/data.mdb"), empty).unwrap();
-        assert_eq!(check().problems, ["4000 bytes count as live although no record refers to them"]);
+        assert_eq!(
+            check().problems,
+            ["4000 bytes count as live although no record refers to them"]
+        );
     }
 }

@@ -87,8 +87,7 @@ impl Salvage {
         let catalog = Catalog::read(&shards)?;
         if catalog.prepared > 0 {
             losses.note(catalog.prepared, || {
-                "prepared commits that another node decides: not copied"
-                    .to_owned()
+                "prepared commits that another node decides: not copied".to_owned()
             });
         }
         Ok(Self { path: path.to_owned(), superblock, shards, catalog, losses })
@@ -345,10 +344,7 @@ impl Losses {
         let number = shard.number();
         if let Some(trouble) = shard.meta_damage() {
             self.note(1, || {
-                format!(
-                    "target {number}: the last commits: {trouble}, {} entries found",
-                    found
-                )
+                format!("target {number}: the last commits: {trouble}, {} entries found", found)
             });
         }
         let missing = shard.entries().saturating_sub(found);
@@ -360,8 +356,10 @@ impl Losses {
             self.note(0, || format!("target {number}: entries of the index, at unknown positions"));
         }
         for gap in needed {
-            let (from, below) =
-                (catalog.describe_bound(gap.from.as_deref()), catalog.describe_bound(gap.below.as_deref()));
+            let (from, below) = (
+                catalog.describe_bound(gap.from.as_deref()),
+                catalog.describe_bound(gap.below.as_deref()),
+            );
             self.note(0, || {
                 format!(
                     "target {number}: entries of page {} of the index, from {from} up to {below}",

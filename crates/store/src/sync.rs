@@ -54,7 +54,9 @@ thread_local! {
 
 /// Calls `attempt` until it returns a value; returns `None` after two seconds. It polls and never blocks on a lock,
 /// because the owner of that lock may wait for what this thread holds.
-pub(crate) fn retry_for_two_seconds<T>(mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+pub(crate) fn retry_for_two_seconds<T>(
+    mut attempt: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
     for _ in 0..ATTEMPTS {
         if let Some(found) = attempt()? {
             return Ok(Some(found));

@@ -217,7 +217,8 @@ fn elsewhere() -> Error {
 }
 
 fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<ReadVersion>> {
-    tokens.map_or(Ok(Vec::new()), |tokens| ReadVersion::parse_tokens(tokens, open.superblock.targets))
+    tokens
+        .map_or(Ok(Vec::new()), |tokens| ReadVersion::parse_tokens(tokens, open.superblock.targets))
 }
 
 /// From so many keys or objects on, a read has short tokens.

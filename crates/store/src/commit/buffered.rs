@@ -32,7 +32,11 @@ fn kind_of(is_kv: bool, cond: Cond, update: Cond, content: &Content<'_>) -> Opti
 }
 
 impl<'w, 's> BufferablePut<'w, 's> {
-    fn from_write(container: ContainerId, write: &Write<'w>, staged: &'w StagedAkeys<'s>) -> Option<Self> {
+    fn from_write(
+        container: ContainerId,
+        write: &Write<'w>,
+        staged: &'w StagedAkeys<'s>,
+    ) -> Option<Self> {
         let WriteOp::Update { dkey, cond, updates: [update] } = write.op else { return None };
         let ([akey], oid) = (&staged[..], write.oid) else { return None };
         let kind = kind_of(is_kv(oid), cond, update.cond, &akey.content)?;
@@ -64,7 +68,9 @@ impl OpenPool {
         else {
             return Ok(None);
         };
-        let Some(bufferable) = BufferablePut::from_write(container.id(), write, akeys) else { return Ok(None) };
+        let Some(bufferable) = BufferablePut::from_write(container.id(), write, akeys) else {
+            return Ok(None);
+        };
         let lock = target.lock_in_doubt()?;
         let Some(buffer) = lock.open_buffer()? else { return Ok(None) };
         container.check_alive(self)?;

@@ -181,10 +181,15 @@ fn record(
 }
 
 /// Runs `work` with the coordination locks of all targets held. They are taken in ascending order.
-pub(super) fn with_coordination_locks<T>(targets: &[&Target], work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+pub(super) fn with_coordination_locks<T>(
+    targets: &[&Target],
+    work: &mut dyn FnMut() -> Result<T>,
+) -> Result<T> {
     match targets.split_first() {
         None => work(),
-        Some((first, rest)) => with_coordination_lock(first, || with_coordination_locks(rest, work)),
+        Some((first, rest)) => {
+            with_coordination_lock(first, || with_coordination_locks(rest, work))
+        }
     }
 }
 

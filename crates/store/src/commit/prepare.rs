@@ -119,7 +119,10 @@ impl OpenPool {
 
 #[cold]
 pub(super) fn aborted_error() -> Error {
-    Error::new(ErrorKind::TxRestart, "the commit was aborted on behalf of another node: restart the transaction")
+    Error::new(
+        ErrorKind::TxRestart,
+        "the commit was aborted on behalf of another node: restart the transaction",
+    )
 }
 
 /// Work of a preparation in open transactions.

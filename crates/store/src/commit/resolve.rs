@@ -4,7 +4,9 @@
 //! On the node that decides, the same index transaction stores the decision. Each operation may be repeated and may
 //! arrive late. A preparation that arrives after its commit was resolved has a later epoch than the commit, since the
 //! clock of the node has passed it. That is how it is recognized, and it is aborted.
-use super::coordinate::{INTENT_KEPT_MAX, forget_intent, intent_key, repeat, with_coordination_locks};
+use super::coordinate::{
+    INTENT_KEPT_MAX, forget_intent, intent_key, repeat, with_coordination_locks,
+};
 use super::decision::Decision;
 use super::prepare::aborted_error;
 use super::prepared::{Prepared, PreparedPart, prepared_key};

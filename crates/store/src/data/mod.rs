@@ -180,7 +180,9 @@ impl Data {
     /// Allocates space for a range of the file; returns false if the file system is full.
     pub(crate) fn reserve(&self, part: &Range<u64>) -> Result<bool> {
         let reserved = match self.map {
-            Some(_) => huge::reserve(&self.file, part, &TimeLimit::from_duration(HUGE_PAGE_TIME_MAX)),
+            Some(_) => {
+                huge::reserve(&self.file, part, &TimeLimit::from_duration(HUGE_PAGE_TIME_MAX))
+            }
             None => sys::reserve(&self.file, part.start, part.end - part.start),
         };
         sys::has_room(reserved).map_err(|error| Error::io("reserving a segment", &error))
@@ -189,7 +191,8 @@ impl Data {
     /// Moves the bytes at `offset`, which must not be a hole, into a huge page. If `urgent`, the time limit of
     /// [`Data::reserve`] applies.
     pub(crate) fn collapse(&self, offset: u64, urgent: bool) {
-        let limit = if urgent { TimeLimit::from_duration(HUGE_PAGE_TIME_MAX) } else { TimeLimit::NONE };
+        let limit =
+            if urgent { TimeLimit::from_duration(HUGE_PAGE_TIME_MAX) } else { TimeLimit::NONE };
         huge::collapse(&self.file, &(offset..offset + HUGE), &limit);
     }
 

@@ -113,8 +113,8 @@ impl<'c> Segments<'c> {
         free.sort_unstable_by_key(|&(stamp, number)| (std::cmp::Reverse(stamp), number));
         let available = free.len().saturating_sub(keep);
         let mut numbers = free[..available].iter().map(|&(_, number)| number);
-        let taken =
-            numbers.find(|&number| self.segment(number).change(SegmentState::Free, self.busy_state()))?;
+        let taken = numbers
+            .find(|&number| self.segment(number).change(SegmentState::Free, self.busy_state()))?;
         // Other processes may have taken segments meanwhile. At least one process that took the last ones sees that.
         fence(Ordering::SeqCst);
         if self.count_free() < keep {
@@ -327,9 +327,9 @@ mod models {
                 SegmentState::Busy(ProcessSlot(1)),
                 SegmentState::Free,
             ]);
-            [0, 2]
-                .into_iter()
-                .for_each(|number| model.as_process(1).segment(number).make_free(5 - u64::from(number)));
+            [0, 2].into_iter().for_each(|number| {
+                model.as_process(1).segment(number).make_free(5 - u64::from(number))
+            });
             let other = model.beside(|model| model.as_process(2).take_free(RESERVE));
             let table = model.as_process(1);
             let first = table.take_free(RESERVE);

@@ -144,9 +144,9 @@ impl Index {
         self.check(code, "asking")?;
         // SAFETY: LMDB keeps its descriptor open as long as the environment.
         let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
-        sys::info_of(descriptor)
-            .map(|info| (info.st_dev, info.st_ino))
-            .map_err(|error| Error::io(format_args!("reading the metadata of {}", self.path.display()), &error))
+        sys::info_of(descriptor).map(|info| (info.st_dev, info.st_ino)).map_err(|error| {
+            Error::io(format_args!("reading the metadata of {}", self.path.display()), &error)
+        })
     }
 
     fn start(&mut self, folder: &Folder, permissions: u32) -> Result<()> {

@@ -114,7 +114,9 @@ fn newest_meta(file: &File) -> std::result::Result<Meta, String> {
     let in_turn = first.txn % 2 == 0 && second.txn % 2 == 1 && first.txn.abs_diff(second.txn) == 1;
     if !in_turn && (first.txn, second.txn) != (0, 0) {
         let (first, second) = (first.txn, second.txn);
-        return Err(format!("the meta pages have transactions {first} and {second}, which do not alternate"));
+        return Err(format!(
+            "the meta pages have transactions {first} and {second}, which do not alternate"
+        ));
     }
     Ok(if first.txn < second.txn { second } else { first })
 }

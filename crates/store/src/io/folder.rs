@@ -39,9 +39,11 @@ impl Folder {
     }
 
     fn new(file: File, path: PathBuf) -> Result<Self> {
-        let info = file.metadata().map_err(|error| io_error("reading the metadata of", &path, &error))?;
+        let info =
+            file.metadata().map_err(|error| io_error("reading the metadata of", &path, &error))?;
         let read_only = sys::is_read_only(&file);
-        let read_only = read_only.map_err(|error| io_error("reading the metadata of", &path, &error))?;
+        let read_only =
+            read_only.map_err(|error| io_error("reading the metadata of", &path, &error))?;
         Ok(Self { file, path, owner: info.uid(), group: info.gid(), read_only })
     }
 
@@ -67,8 +69,10 @@ impl Folder {
 
     /// Verifies that only users with write permission in `mode` may write to the directory itself.
     pub(crate) fn limit_writers(&self, mode: u32) -> Result<()> {
-        let info =
-            self.file.metadata().map_err(|error| io_error("reading the metadata of", &self.path, &error))?;
+        let info = self
+            .file
+            .metadata()
+            .map_err(|error| io_error("reading the metadata of", &self.path, &error))?;
         match info.mode() & WRITERS_BUT_OWNER & !mode {
             0 => Ok(()),
             _ => Err(self.changed_error(&self.path, "others may write to it", &info, mode)),
@@ -83,7 +87,8 @@ impl Folder {
         let folder = Self::new(opened.map_err(|error| open_error(&path, &error))?, path)?;
         if folder.owner != self.owner {
             let info = folder.file.metadata();
-            let info = info.map_err(|error| io_error("reading the metadata of", &folder.path, &error))?;
+            let info =
+                info.map_err(|error| io_error("reading the metadata of", &folder.path, &error))?;
             return Err(self.changed_error(&folder.path, "it has another owner", &info, mode));
         }
         folder.limit_writers(mode)?;
@@ -106,7 +111,8 @@ impl Folder {
     /// Verifies owner, type and permissions of an open file.
     pub(crate) fn check(&self, name: &str, file: &File, mode: u32) -> Result<()> {
         let info = file.metadata();
-        let info = info.map_err(|error| io_error("reading the metadata of", &self.path.join(name), &error))?;
+        let info = info
+            .map_err(|error| io_error("reading the metadata of", &self.path.join(name), &error))?;
         self.check_info(name, &info, mode)
     }
 

@@ -102,7 +102,12 @@ fn allocates_huge_pages(file: &File) -> io::Result<bool> {
 
 /// Creates all huge pages of a file for which there is time, with one thread per core. Zeroing memory takes most of the
 /// time.
-fn fill_all(file: &File, bytes: u64, limit: &TimeLimit, report: &mut dyn FnMut(u64)) -> io::Result<()> {
+fn fill_all(
+    file: &File,
+    bytes: u64,
+    limit: &TimeLimit,
+    report: &mut dyn FnMut(u64),
+) -> io::Result<()> {
     let (next, (done, reports)) = (AtomicU64::new(0), mpsc::channel());
     let next_part = || {
         let begin = next.fetch_add(STEP, Ordering::Relaxed);
@@ -228,7 +233,8 @@ mod tests {
 
     #[test]
     fn slow_huge_pages_use_up_the_time_limit() {
-        let (limit, slow) = (TimeLimit::from_duration(Duration::from_millis(10)), Duration::from_millis(5));
+        let (limit, slow) =
+            (TimeLimit::from_duration(Duration::from_millis(10)), Duration::from_millis(5));
         limit.charge(true, slow);
         limit.charge(true, slow);
         assert!(limit.has_time());

@@ -162,7 +162,10 @@ impl OpenPool {
         // Open handles notice the destruction before the leases are checked, so no lease is granted after that.
         self.control.destroyed_containers().fetch_add(1, Ordering::SeqCst);
         self.targets.iter().try_for_each(|target| target.wait_for_all_leases())?;
-        crate::commit::destroyed::retry_later(self, crate::commit::destroyed::free_container(self, info.id));
+        crate::commit::destroyed::retry_later(
+            self,
+            crate::commit::destroyed::free_container(self, info.id),
+        );
         Ok(())
     }
 

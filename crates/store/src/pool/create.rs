@@ -90,7 +90,9 @@ const STEP: u64 = 256 << 20;
 /// # Errors
 /// `NotSupported` for file systems that other machines share.
 fn medium_of(directory: &Path) -> Result<Medium> {
-    let failed = |error| Error::io(format_args!("checking the file system of {}", directory.display()), &error);
+    let failed = |error| {
+        Error::io(format_args!("checking the file system of {}", directory.display()), &error)
+    };
     let file = File::open(directory).map_err(failed)?;
     match sys::file_system(&file).map_err(failed)? {
         FileSystem::Memory => Ok(Medium::Memory),
@@ -129,7 +131,11 @@ impl Pool {
         let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
         esker_os::directory::finish_others(directory, POOL);
         remove_abandoned(&path)?;
-        let limit = if spec.huge_pages { TimeLimit::NONE } else { TimeLimit::from_duration(HUGE_PAGE_TIME_MAX) };
+        let limit = if spec.huge_pages {
+            TimeLimit::NONE
+        } else {
+            TimeLimit::from_duration(HUGE_PAGE_TIME_MAX)
+        };
         let builder = Builder { path: &path, superblock: &superblock, group, limit };
         let (unfinished, _locked) = builder.begin(directory)?;
         if let Err(error) = builder.build(unfinished, progress) {
@@ -313,7 +319,9 @@ impl Builder<'_> {
     }
 
     fn check_space(&self, total: u64) -> Result<()> {
-        let failed = |error| Error::io(format_args!("reading the free space of {}", self.path.display()), &error);
+        let failed = |error| {
+            Error::io(format_args!("reading the free space of {}", self.path.display()), &error)
+        };
         let free = File::open(self.path).and_then(|file| sys::free_space(&file)).map_err(failed)?;
         if free < total {
             let message = format!(

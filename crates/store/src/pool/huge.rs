@@ -88,7 +88,7 @@ mod tests {
         File::options().read(true).write(true).open(path).unwrap()
     }
 
-    fn taken(pool: &Scratch) -> u64 {
+    fn bytes_on_medium(pool: &Scratch) -> u64 {
         data_file(pool).metadata().unwrap().blocks() * 512
     }
 
@@ -109,7 +109,7 @@ mod tests {
         let pages = pool.opened().huge_pages().unwrap();
         assert!(pages.total > 50 << 20, "{pages:?}");
         assert_eq!(pages.bytes, pages.total);
-        assert_eq!(taken(&pool), data_file(&pool).metadata().unwrap().len());
+        assert_eq!(bytes_on_medium(&pool), data_file(&pool).metadata().unwrap().len());
     }
 
     #[test]
@@ -132,19 +132,22 @@ mod tests {
         let Some(pool) = pool() else { return };
         let state = pool.opened();
         let target = &state.targets[0];
-        let whole = taken(&pool);
+        let whole = bytes_on_medium(&pool);
         while target.index_segment_count() < 5 {
             assert!(target.grow_index(1, false).unwrap());
         }
-        let lent = taken(&pool);
+        let lent = bytes_on_medium(&pool);
         assert!(lent <= whole - 5 * (3 << 20), "{lent} of {whole} bytes are left");
         state.gather_pages(&mut |_, _| {}).unwrap();
-        assert_eq!(taken(&pool), lent, "holes were filled");
+        assert_eq!(bytes_on_medium(&pool), lent, "holes were filled");
         let pages = state.huge_pages().unwrap();
         assert!(pages.bytes <= pages.total && pages.total < whole - 5 * (3 << 20));
-        assert_eq!(taken(&pool), lent, "counting filled holes");
+        assert_eq!(bytes_on_medium(&pool), lent, "counting filled holes");
         while target.return_segment(true).unwrap() {
-            assert_eq!(taken(&pool), whole - u64::from(target.index_segment_count()) * (3 << 20));
+            assert_eq!(
+                bytes_on_medium(&pool),
+                whole - u64::from(target.index_segment_count()) * (3 << 20)
+            );
         }
         assert!(target.index_segment_count() < 5, "nothing came back");
         state.gather_pages(&mut |_, _| {}).unwrap();

@@ -56,7 +56,8 @@ type Registry = HashMap<(u64, u64), OpenEntry>;
 
 /// Device and inode of a pool directory, which are the same for all paths to it.
 fn identity(path: &Path) -> Result<(u64, u64)> {
-    let failed = |error| Error::io(format_args!("reading the metadata of {}", path.display()), &error);
+    let failed =
+        |error| Error::io(format_args!("reading the metadata of {}", path.display()), &error);
     let info = path.metadata().map_err(failed)?;
     Ok((info.dev(), info.ino()))
 }

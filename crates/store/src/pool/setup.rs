@@ -37,7 +37,8 @@ pub(super) fn set_up(
         }
         let open = |number| {
             let control = Arc::clone(control);
-            Target::open(pool, superblock, control, number, crate::commit::resolve_doubt).map(Arc::new)
+            Target::open(pool, superblock, control, number, crate::commit::resolve_doubt)
+                .map(Arc::new)
         };
         let targets = (0..superblock.targets).map(open).collect::<Result<Vec<_>>>()?;
         if superblock.has_old_log() {

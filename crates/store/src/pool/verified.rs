@@ -74,8 +74,9 @@ fn stamp(pool: &Path, superblock: &Superblock) -> Result<u64> {
     for number in 0..superblock.targets {
         let path = pool.join(superblock::target_name(number)).join(superblock::INDEX).join(DATA);
         let info = path.symlink_metadata();
-        let info =
-            info.map_err(|error| Error::io(format_args!("reading the metadata of {}", path.display()), &error))?;
+        let info = info.map_err(|error| {
+            Error::io(format_args!("reading the metadata of {}", path.display()), &error)
+        })?;
         for word in
             [info.dev(), info.ino(), info.len(), info.ctime() as u64, info.ctime_nsec() as u64]
         {
@@ -136,8 +137,7 @@ mod tests {
             (spec.targets, spec.write_buffer) = (Some(2), Some(true));
         });
         pool.close();
-        let name =
-            "pool::verified::tests::program_that_exits_without_close_records_sound_indexes";
+        let name = "pool::verified::tests::program_that_exits_without_close_records_sound_indexes";
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
         let ended = program.args(["--exact", name]).env(LEFT_OPEN, pool.path()).status().unwrap();
         assert!(ended.success());

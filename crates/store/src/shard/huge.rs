@@ -7,7 +7,8 @@ use esker_types::Result;
 impl Target {
     /// Bytes of data in huge pages, and bytes that could be in huge pages.
     pub(crate) fn huge_bytes(&self) -> Result<(u64, u64)> {
-        let offsets: Vec<u64> = self.huge_page_offsets().filter(|at| self.is_all_data(*at)).collect();
+        let offsets: Vec<u64> =
+            self.huge_page_offsets().filter(|at| self.is_all_data(*at)).collect();
         Ok((self.data.huge_bytes(&offsets)?, offsets.len() as u64 * HUGE))
     }
 
@@ -24,7 +25,8 @@ impl Target {
     /// True if all segments that overlap this huge page belong to data. Segments of the index are holes.
     fn is_all_data(&self, offset: u64) -> bool {
         let bytes = self.segment_bytes();
-        let mut segments = (offset / bytes..=(offset + HUGE - 1) / bytes).map(|number| number as u32);
+        let mut segments =
+            (offset / bytes..=(offset + HUGE - 1) / bytes).map(|number| number as u32);
         let atomics = self.shared();
         segments.all(|number| atomics.segment(number).load() != SegmentState::Index)
     }

@@ -24,7 +24,7 @@ use crate::index::entries;
 use crate::index::txn::{Txn, WriteTxn};
 use crate::io::{lock, sys};
 use crate::sync::retry_for_two_seconds;
-use blocks::{block_key, inside, allocation_error, value_len};
+use blocks::{allocation_error, block_key, inside, value_len};
 use esker_types::{Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::ops::Range;
@@ -84,7 +84,8 @@ impl SpaceAccount {
         let idle = reserved_pages::count(txn, Table::Block)?.min(index_space.blocks);
         let mut segments = index_segments(txn)?;
         segments.retain(|&number| number < index_space.segments);
-        let (used, allowed) = (index_space.blocks - idle, segments.len() as u32 * index_space.per_segment);
+        let (used, allowed) =
+            (index_space.blocks - idle, segments.len() as u32 * index_space.per_segment);
         let (credit, debt) = (allowed.saturating_sub(used), used.saturating_sub(allowed));
         Ok(Self { idle, segments, credit, debt })
     }
@@ -139,7 +140,13 @@ impl Target {
     /// end of its file. Only those can be used beside a reader of an old state, however long it reads. So a quarter of
     /// the initial index stays unused while half of the segments are free. An index that has used few pages so far does
     /// not grow.
-    fn grows_early(&self, index_space: &IndexSpace, txn: &WriteTxn, used: u64, most: u64) -> Result<bool> {
+    fn grows_early(
+        &self,
+        index_space: &IndexSpace,
+        txn: &WriteTxn,
+        used: u64,
+        most: u64,
+    ) -> Result<bool> {
         let initial = index_space.initial_pages(self.index.file_bytes());
         let kept = initial / KEPT_SHARE;
         if used < kept || txn.id() < index_space.early_pause.load(Ordering::Relaxed) {
@@ -186,7 +193,10 @@ impl Target {
 
     /// Runs `work` while no other thread or process moves space of this target. Also returns false if this thread moves
     /// space already, or if the target is in doubt. The commit in doubt has space for its completion.
-    pub(crate) fn while_moving(&self, work: impl FnOnce(&IndexSpace) -> Result<bool>) -> Result<bool> {
+    pub(crate) fn while_moving(
+        &self,
+        work: impl FnOnce(&IndexSpace) -> Result<bool>,
+    ) -> Result<bool> {
         let Some(index_space) = &self.index_space else { return Ok(false) };
         if MOVING.get() || self.is_in_doubt() {
             return Ok(false);
@@ -245,7 +255,12 @@ impl Target {
     }
 
     /// Moves a free segment to the index: releases its space, and allocates the last of `idle` blocks.
-    fn move_segment_to_index(&self, index_space: &IndexSpace, idle: u32, urgent: bool) -> Result<bool> {
+    fn move_segment_to_index(
+        &self,
+        index_space: &IndexSpace,
+        idle: u32,
+        urgent: bool,
+    ) -> Result<bool> {
         if self.index_segment_count() + self.data_segments_min() >= self.segment_count() {
             return Ok(false);
         }
@@ -343,7 +358,12 @@ impl Target {
     }
 
     /// Creates blocks from free pages of the index, if it has enough of them.
-    fn make_idle_blocks(&self, index_space: &IndexSpace, blocks: u32, urgent: bool) -> Result<bool> {
+    fn make_idle_blocks(
+        &self,
+        index_space: &IndexSpace,
+        blocks: u32,
+        urgent: bool,
+    ) -> Result<bool> {
         let txn = self.index.read()?;
         let ((used, total), now) = (self.pages_counted(&txn)?, txn.id());
         drop(txn);
@@ -406,7 +426,8 @@ impl Target {
         let end = self.index.file_bytes();
         for hole in holes.into_iter().chain(std::iter::once(end..end)) {
             if begin < hole.start
-                && !sys::try_reserve(&index_space.file, &(begin..hole.start)).map_err(allocation_error)?
+                && !sys::try_reserve(&index_space.file, &(begin..hole.start))
+                    .map_err(allocation_error)?
             {
                 let message =
                     "the file system is too full for the space of the pool: free some space";
@@ -435,15 +456,25 @@ impl Target {
     /// moves segments to the index for blocks that it uses without. Returns one message per repair.
     pub(crate) fn repair_space(&self) -> Result<Vec<String>> {
         let mut mended = Vec::new();
-        let Some(index_space) = self.index_space.as_ref().filter(|index_space| !index_space.read_only) else {
+        let Some(index_space) =
+            self.index_space.as_ref().filter(|index_space| !index_space.read_only)
+        else {
             return Ok(mended);
         };
-        while self.account(index_space)?.credit >= index_space.per_segment && self.return_segment(false)? {
-            mended.push(format!("target {}: returned a segment that the index does not use", self.number()));
+        while self.account(index_space)?.credit >= index_space.per_segment
+            && self.return_segment(false)?
+        {
+            mended.push(format!(
+                "target {}: returned a segment that the index does not use",
+                self.number()
+            ));
         }
         let lend = |idle: u32| self.move_segment_to_index(index_space, idle, true);
         while self.account(index_space)?.debt > 0 && self.while_moving(|_| lend(0))? {
-            mended.push(format!("target {}: moved a segment to the index for the blocks that it uses", self.number()));
+            mended.push(format!(
+                "target {}: moved a segment to the index for the blocks that it uses",
+                self.number()
+            ));
         }
         Ok(mended)
     }
@@ -461,17 +492,21 @@ impl Target {
             let live = usage.segments.get(&number).map_or(0, |used| used.live);
             let state = self.shared().segment(number).load();
             if live > 0 {
-                damage.push(format!("{}: belongs to the index, but records refer to {live} bytes", place(number)));
+                damage.push(format!(
+                    "{}: belongs to the index, but records refer to {live} bytes",
+                    place(number)
+                ));
             } else if state != SegmentState::Index {
-                miscounted.push(format!("{}: belongs to the index, but its state is {state:?}", place(number)));
+                miscounted.push(format!(
+                    "{}: belongs to the index, but its state is {state:?}",
+                    place(number)
+                ));
             }
         }
         let debt = self.account(index_space)?.debt;
         if debt > 0 {
             let number = self.number();
-            damage.push(format!(
-                "target {number}: the index uses {debt} blocks without a segment"
-            ));
+            damage.push(format!("target {number}: the index uses {debt} blocks without a segment"));
         }
         Ok((miscounted, damage))
     }

@@ -237,7 +237,9 @@ fn lengthen(file: &File, superblock: &Superblock, path: &Path) -> Result<()> {
 /// Refuses to read while another process writes. A file system that is mounted read-only here may be mounted for
 /// writing elsewhere.
 fn refuse_beside_writers(file: &File, path: &Path) -> Result<()> {
-    match lock::any_held_by_other(file, PROCESS_BYTES).map_err(io_error("reading the locks of", path))? {
+    match lock::any_held_by_other(file, PROCESS_BYTES)
+        .map_err(io_error("reading the locks of", path))?
+    {
         false => Ok(()),
         true => Err(Error::new(
             ErrorKind::Busy,

@@ -202,7 +202,9 @@ impl<'c> WriteBuffer<'c> {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
         let mut puts = Puts::parse(words.iter().map(load).collect());
         let mut found = State::empty(from);
-        puts.locations.iter().for_each(|location| found = found.after(&puts.words[location.words()]));
+        puts.locations
+            .iter()
+            .for_each(|location| found = found.after(&puts.words[location.words()]));
         puts.locations.retain(|location| location.end() <= end);
         if found == state { Ok(puts) } else { Err(damaged_error()) }
     }
@@ -483,7 +485,8 @@ impl<'c> NamedPuts<'c, '_> {
             return Ok(None);
         }
         // Puts behind `end` were appended after the view began.
-        let location = buffer.location(at, end).filter(|location| location.has_name(buffer, self.name));
+        let location =
+            buffer.location(at, end).filter(|location| location.has_name(buffer, self.name));
         if location.is_some_and(|location| location.count == 0) {
             self.next = None; // Only the newest put of a single value counts.
         }

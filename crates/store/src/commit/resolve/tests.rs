@@ -248,8 +248,12 @@ fn commit_of_dead_process_is_completed() {
         let epoch = epoch.unwrap();
         let found = pool.find_prepared(commit(number, 0).id).unwrap().unwrap();
         let targets: Vec<&Target> = pool.targets[..2].iter().map(AsRef::as_ref).collect();
-        let resolving =
-            Resolving { pool: &pool, found: &found, targets, resolution: Resolution::Commit(epoch) };
+        let resolving = Resolving {
+            pool: &pool,
+            found: &found,
+            targets,
+            resolution: Resolution::Commit(epoch),
+        };
         let is_first = std::cell::Cell::new(true);
         let die = |txn: WriteTxn| match is_first.replace(false) {
             true => txn.commit(),

@@ -112,7 +112,11 @@ pub(super) enum Content<'p> {
 }
 
 /// Parses the nodes of page `number`, in the order of its list of offsets. The error says why the page is damaged.
-pub(super) fn nodes(page: &[u8], number: u64, kind: PageKind) -> Result<Vec<Node<'_>>, &'static str> {
+pub(super) fn nodes(
+    page: &[u8],
+    number: u64,
+    kind: PageKind,
+) -> Result<Vec<Node<'_>>, &'static str> {
     let wanted = if kind == PageKind::Branch { BRANCH } else { LEAF };
     if u64_at(page, 0) != Some(number) {
         return Err("has another page's number");

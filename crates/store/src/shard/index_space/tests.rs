@@ -73,7 +73,7 @@ fn empty(target: &Target, keys: u32) {
 }
 
 /// Bytes that the files of the pool's target occupy on the medium.
-fn taken(pool: &Scratch) -> u64 {
+fn bytes_on_medium(pool: &Scratch) -> u64 {
     let files = ["target-0/index/data.mdb", "target-0/data"];
     files.map(|name| std::fs::metadata(pool.path().join(name)).unwrap().blocks() * 512).iter().sum()
 }
@@ -97,7 +97,10 @@ fn check(pool: &Scratch) {
     assert!(std::fs::metadata(data).unwrap().blocks() * 512 >= target.data_bytes(), "segments");
     assert_eq!(account.segments.len(), target.index_segment_count() as usize);
     let used = index_space.blocks - account.idle;
-    assert!(used <= account.segments.len() as u32 * index_space.per_segment, "{used} blocks without segments");
+    assert!(
+        used <= account.segments.len() as u32 * index_space.per_segment,
+        "{used} blocks without segments"
+    );
 }
 
 #[test]
@@ -106,14 +109,17 @@ fn index_grows_into_unused_segments_and_returns_them() {
         let pool = pool(medium, durability);
         let state = pool.opened();
         let target = &state.targets[0];
-        let before = taken(&pool);
+        let before = bytes_on_medium(&pool);
         let segments = target.data_bytes();
         for round in 0..3 {
             let keys = fill(target);
             check(&pool);
             let bytes = u64::from(keys) * 210;
             assert!(bytes > 20 << 20, "round {round}: only {keys} keys found room on {medium}");
-            assert!(taken(&pool) <= before + (1 << 20), "more than the pool's size on {medium}");
+            assert!(
+                bytes_on_medium(&pool) <= before + (1 << 20),
+                "more than the pool's size on {medium}"
+            );
             assert!(target.data_bytes() < segments / 4);
             empty(target, keys);
             while target.return_segment(false).unwrap() {
@@ -122,7 +128,7 @@ fn index_grows_into_unused_segments_and_returns_them() {
             let back = target.data_bytes();
             assert!(back > segments / 4 * 3, "{back} of {segments} bytes came back on {medium}");
         }
-        assert!(taken(&pool) <= before + (1 << 20));
+        assert!(bytes_on_medium(&pool) <= before + (1 << 20));
     }
 }
 
@@ -180,7 +186,9 @@ fn check_compares_index_segments_with_used_blocks() {
     let problems = || check(false).problems.join("; ");
     assert_eq!(problems(), "");
     // A segment that belongs to the index, which uses no block of it.
-    assert!(target.while_moving(|l| target.move_segment_to_index(l, index_space.blocks, true)).unwrap());
+    assert!(
+        target.while_moving(|l| target.move_segment_to_index(l, index_space.blocks, true)).unwrap()
+    );
     assert_eq!((problems(), target.index_segment_count()), (String::new(), 1));
     let report = check(true);
     assert!(report.repaired[0].contains("does not use"), "{report:?}");
@@ -191,12 +199,20 @@ fn check_compares_index_segments_with_used_blocks() {
     assert!(target.change_space(|txn| txn.delete(&block_key(last)).map(drop)).unwrap());
     assert!(problems().contains("uses 1 blocks without a segment"), "{}", problems());
     let report = check(true);
-    assert!(report.problems.is_empty() && report.repaired[0].contains("moved a segment"), "{report:?}");
+    assert!(
+        report.problems.is_empty() && report.repaired[0].contains("moved a segment"),
+        "{report:?}"
+    );
     assert_eq!((problems(), target.index_segment_count()), (String::new(), 1));
     // A segment of the index that is open to data.
     let segments = target.account(index_space).unwrap().segments[0];
     target.shared().segment(segments).store(SegmentState::Free);
-    assert!(problems().contains(&format!("segment {segments}: belongs to the index, but its state is Free")), "{}", problems());
+    assert!(
+        problems()
+            .contains(&format!("segment {segments}: belongs to the index, but its state is Free")),
+        "{}",
+        problems()
+    );
     assert!(check(true).problems.is_empty());
     assert_eq!(
         (problems(), target.shared().segment(segments).load()),
@@ -204,7 +220,11 @@ fn check_compares_index_segments_with_used_blocks() {
     );
     // A record of a segment that does not exist.
     assert!(target.change_space(|txn| txn.put(&index_segment_key(5000), &[])).unwrap());
-    assert!(problems().contains("segment 5000: belongs to the index, but does not exist"), "{}", problems());
+    assert!(
+        problems().contains("segment 5000: belongs to the index, but does not exist"),
+        "{}",
+        problems()
+    );
 }
 
 /// Simulates a crash at each step of `work`, one after the other, each time in a new pool that `prepare` has changed.
@@ -252,7 +272,11 @@ fn expect_usable(pool: &Scratch, step: u32) {
     while target.return_segment(false).unwrap() {}
     check(pool);
     let index_space = target.index_space.as_ref().unwrap();
-    assert_eq!(target.account(index_space).unwrap().credit, 0, "step {step}: unused segments of the index");
+    assert_eq!(
+        target.account(index_space).unwrap().credit,
+        0,
+        "step {step}: unused segments of the index"
+    );
     let keys = fill(target);
     assert!(keys > 25_000, "step {step}: room for {keys} keys");
     check(pool);
