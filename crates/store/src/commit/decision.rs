@@ -66,7 +66,7 @@ mod tests {
     use esker_types::Uuid;
 
     #[test]
-    fn decision_roundtrip_and_damage_detection() {
+    fn decisions_round_trip_and_damage_is_detected() {
         let key = decision_key(CommitId(Uuid([5; 16])));
         for decision in [Decision::Committed(Epoch(1 << 50)), Decision::Aborted] {
             let value = decision.encode(&key);

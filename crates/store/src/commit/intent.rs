@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intent_roundtrip() {
+    fn intents_round_trip() {
         let steps = vec![
             IndexEdit::Put(b"key".to_vec(), b"value".to_vec()),
             IndexEdit::Delete(b"gone".to_vec()),

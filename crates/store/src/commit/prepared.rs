@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn prepared_commit_roundtrip() {
+    fn prepared_commits_round_trip() {
         for prepared in [sample(false), sample(true)] {
             let (key, bytes) = (prepared_key(prepared.commit.id), prepared.encode());
             assert_eq!(Prepared::decode(&key, &bytes).unwrap(), prepared);

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn header_roundtrip() {
+    fn headers_round_trip() {
         let mut bytes = Vec::new();
         Header::encode(b"some key", 9, 9000, &mut bytes);
         assert_eq!(bytes.len(), 64);

@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_roundtrip_and_zero_is_free() {
+    fn states_round_trip_and_zero_is_free() {
         let slot = ProcessSlot(7);
         use SegmentState::*;
         for state in [Free, Open(None), Open(Some(slot)), Busy(slot), Sealed, Dead, Index] {

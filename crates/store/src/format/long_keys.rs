@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn key_roundtrip_with_omitted_bytes() {
+    fn keys_round_trip_with_omitted_bytes() {
         for key in keys() {
             for room in [3, 34, 800, 1000, DKEY_ROOM] {
                 let (index, rest) = (encoded(&key, room), left_out(KeyKind::Bytes, &key, room));

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn record_roundtrip() {
+    fn records_round_trip() {
         let sums: Vec<u8> = (0..16).collect();
         let left_out = LeftOut { dkey: b"the end of a dkey", akey: b"" };
         for record in [

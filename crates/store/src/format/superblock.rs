@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn node_numbers_roundtrip() {
+    fn node_numbers_round_trip() {
         let part = Part { node: 2, nodes: 3 };
         let superblock = Superblock { part, version: PART_VERSION, ..sample() };
         let text = superblock.to_text();

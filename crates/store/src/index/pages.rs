@@ -1,4 +1,4 @@
-//! Verifies the pages of an index before LMDB uses them: LMDB follows whatever a damaged page says.
+//! Verifies the pages of an index before LMDB uses them: LMDB trusts the fields of a damaged page.
 //!
 //! It knows the page format of LMDB (mdb.master on 64-bit machines): a header of 16 bytes, offsets of nodes, free
 //! space, nodes. It reads files with ordinary I/O, trusts no field, and stops at a page that it cannot follow.

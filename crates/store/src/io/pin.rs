@@ -96,8 +96,8 @@ impl Drop for ViewCount {
     }
 }
 
-/// Bytes of a value, in place in a segment. They do not change as long as this value exists, also in forked children,
-/// even if the stored value is replaced or its container or pool is destroyed.
+/// Bytes of a value, in place in a segment. They do not change while this value exists, also in forked children.
+/// Replacing the stored value or destroying its container or pool has no effect on them.
 pub struct Mapped {
     pin: Arc<Pin>,
     range: Range<usize>,

@@ -36,7 +36,7 @@ impl OpenPool {
         Ok(sum)
     }
 
-    /// Moves data into huge pages, as far as the kernel can. Calls `progress` with the number of finished bytes and the
+    /// Moves data into huge pages, if the kernel can create them. Calls `progress` with the number of finished bytes and the
     /// total. The pool can be used meanwhile. An access to a page that is being moved waits for some tenths of a
     /// millisecond.
     ///

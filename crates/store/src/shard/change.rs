@@ -284,8 +284,8 @@ impl<'t> Change<'t> {
         self.touched.extend_from_slice(&[container_slot(container), object, punch]);
     }
 
-    /// Stores dead bytes and the versions of changed slots. It is the last step before the commit, since a version
-    /// stored by an aborted change looks like a conflict to all readers until the next change.
+    /// Stores dead bytes and the versions of changed slots. It is the last step before the commit: the
+    /// version of an aborted change looks like a conflict to all readers until the next change.
     pub(crate) fn finish(&mut self) -> Result<()> {
         if !self.changed {
             return Ok(());

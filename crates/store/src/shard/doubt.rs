@@ -91,8 +91,8 @@ pub(crate) fn last_applied(txn: &Txn) -> Result<Epoch> {
     Ok(Epoch(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes)))
 }
 
-/// Commits transactions at `epoch`, one on each target. The first commit decides: if it fails, none is committed, and
-/// the targets are in doubt only if they were before, due to a commit that was prepared at epoch `prepared`.
+/// Commits transactions at `epoch`, one on each target. The first commit decides: if it fails, none is committed.
+/// Then the targets are in doubt only if they were before, due to a commit that was prepared at epoch `prepared`.
 pub(crate) fn commit_on_all(
     targets: &[&Target],
     prepared: Option<Epoch>,

@@ -313,8 +313,8 @@ mod tests {
     /// Environment variable for the child process of a test: the pool in which it dies.
     const DIE_IN: &str = "ESKER_TEST_DIE_IN";
 
-    /// Leaves a pool like a process that is killed in a synced commit, after it has written its meta page and before it
-    /// has written LMDB's id of the last commit.
+    /// Leaves a pool like a process that is killed in a synced commit. It has written its meta page, but not yet LMDB's
+    /// id of the last commit.
     fn die_in_a_commit(pool: &std::path::Path) -> ! {
         let pool = Pool::open(pool).unwrap();
         let state = pool.opened().unwrap();

@@ -4,7 +4,7 @@
 //! end, by the clock of the machine. A process that grants a lease first stores its end, then checks that the slots
 //! still have the versions that were read. A process that makes a change first stores the versions, then looks for
 //! leases on their slots, then commits. If there is a lease, it changes nothing and tries again when the lease has
-//! ended. So at least one of the two processes sees the other. Nobody is called back, and a lease ends even if its
+//! ended. So at least one of the two processes sees the other. There are no callbacks, and a lease ends even if its
 //! holder is dead (C. Gray, D. Cheriton: Leases, 1989).
 //!
 //! Clocks of nodes need not agree, since a holder measures from before its request. Their rates may only differ by less

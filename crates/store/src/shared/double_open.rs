@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn record_roundtrip() {
+    fn process_records_round_trip() {
         let note = note(0x7f12_3456_7000);
         assert_eq!(address_in(note), 0x7f12_3456_7000);
         assert_eq!(note >> PID_SHIFT, u64::from(std::process::id()));

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn token_roundtrip_and_foreign_tokens_are_refused() {
+    fn tokens_round_trip_and_foreign_tokens_are_refused() {
         let read = ReadVersion { target: 1, slot: 4095, version: 1 << 40 };
         let parse = |token: &[u8], targets| ReadVersion::parse_tokens(&tokens(&[token]), targets);
         assert_eq!(parse(&read.to_token(), 2).unwrap(), [read]);

@@ -27,7 +27,7 @@ fn count(pool: &OpenPool) -> u64 {
 }
 
 #[test]
-fn watermark_roundtrip_and_damage_detection() {
+fn watermarks_round_trip_and_damage_is_detected() {
     let mark = Watermark { swept: Epoch(1 << 50), count: 77 };
     let value = mark.encode();
     assert_eq!(Watermark::decode(&value).unwrap(), mark);

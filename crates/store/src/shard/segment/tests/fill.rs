@@ -167,8 +167,8 @@ fn empty(model: &mut Model<'_>, kept: u64) {
     keys.into_iter().for_each(|key| model.remove(key));
 }
 
-/// Space that the index used for small values is available for large ones after nineteen of twenty are removed,
-/// regardless of the positions of the others, in the smallest pools too.
+/// Space that the index used for small values is available for large ones after nineteen of twenty are removed.
+/// The positions of the others do not matter. This holds in the smallest pools too.
 #[test]
 fn index_space_is_returned_to_data() {
     const SMALL: u64 = 200;
