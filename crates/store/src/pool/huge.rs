@@ -36,9 +36,9 @@ impl OpenPool {
         Ok(sum)
     }
 
-    /// Moves data into huge pages, if the kernel can create them. Calls `progress` with the number of finished bytes and the
-    /// total. The pool can be used meanwhile. An access to a page that is being moved waits for some tenths of a
-    /// millisecond.
+    /// Moves data into huge pages, if the kernel can create them. Calls `progress` with the number of finished bytes
+    /// and the total. The pool can be used meanwhile. An access to a page that is being moved waits for some tenths of
+    /// a millisecond.
     ///
     /// # Errors
     /// `Invalid` if the pool is not in memory; errors of reading an index.

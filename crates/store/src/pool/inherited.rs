@@ -1,10 +1,10 @@
 //! Open objects that processes inherited by fork or exec and have not used yet. Such a process has no lease
 //! ([`OpenPool::lease`]), but a file lock shows that it exists.
 //!
-//! To pass on an open object, a process opens a lock file, which is in the pool's directory `locks`
-//! and named after the object. It takes a shared lock on the last byte of the file. Before that, it counts the file in the lease table. Children and executed
-//! programs inherit the open file and its lock. The process that closes the file last removes it. If the file is not
-//! empty, that process also removes the object.
+//! To pass on an open object, a process opens a lock file, which is in the pool's directory `locks` and named after the
+//! object. It takes a shared lock on the last byte of the file. Before that, it counts the file in the lease table.
+//! Children and executed programs inherit the open file and its lock. The process that closes the file last removes it.
+//! If the file is not empty, that process also removes the object.
 use crate::format::superblock::LOCKS;
 use crate::io::lock::{self, LockKind};
 use crate::shard::open_pool::OpenPool;

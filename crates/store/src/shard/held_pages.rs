@@ -1,9 +1,9 @@
 //! Pages of an index that readers of old states hold back.
 //!
-//! LMDB reuses a page only if no reader is older than the transaction that freed it. While a reader is stopped,
-//! changes first use pages that were free before it began. Then they use pages at the end of the file that were never in use. Growth
-//! does not help, since the pages of a block are freed by a transaction too. `docs/decisions/0057-stopped-readers.md`
-//! explains the reasons.
+//! LMDB reuses a page only if no reader is older than the transaction that freed it. While a reader is stopped, changes
+//! first use pages that were free before it began. Then they use pages at the end of the file that were never in use.
+//! Growth does not help, since the pages of a block are freed by a transaction too.
+//! `docs/decisions/0057-stopped-readers.md` explains the reasons.
 use super::Target;
 use crate::index::txn::Txn;
 use esker_types::limits::PAGES_FOR_REMOVALS;
