@@ -1,7 +1,7 @@
 //! Damage detection: `check` verifies all structures, `scrub` reads all data.
 use crate::commit::{
-    Prepared, all_prepared, is_sound_decision, is_sound_reply, is_sound_watermark, mend_watermark,
-    recover, staged_on,
+    Prepared, all_prepared, is_sound_decision, is_sound_reply, is_sound_watermark, recover,
+    repair_watermark, staged_on,
 };
 use crate::data::table::SegmentState;
 use crate::format::keys::{DataKey, Table};
@@ -346,7 +346,7 @@ fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {
     let is_about_decisions =
         |key: &Vec<u8>| matches!(Table::of_key(key), Some(Table::Decision | Table::Watermark));
     if keys.iter().any(is_about_decisions) {
-        mend_watermark(&mut txn, target.control.next_epoch())?;
+        repair_watermark(&mut txn, target.control.next_epoch())?;
     }
     txn.commit()
 }

@@ -149,17 +149,17 @@ impl Salvage {
         }
         match self.shards.iter().all(Shard::is_unchanged) {
             true => refuse_in_use(&Folder::open(&self.path)?, &self.superblock),
-            false => Err(busy(&self.path)),
+            false => Err(busy_error(&self.path)),
         }
     }
 }
 
 fn refuse_in_use(folder: &Folder, superblock: &Superblock) -> Result<()> {
-    if in_use(folder, superblock)? { Err(busy(folder.path())) } else { Ok(()) }
+    if in_use(folder, superblock)? { Err(busy_error(folder.path())) } else { Ok(()) }
 }
 
 #[cold]
-fn busy(path: &Path) -> Error {
+fn busy_error(path: &Path) -> Error {
     let message = format!("{} is in use: end its users, then salvage it again", path.display());
     Error::new(ErrorKind::Busy, message)
 }

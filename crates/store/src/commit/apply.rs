@@ -7,7 +7,7 @@ use crate::index::txn::Inserted;
 use crate::shard::buffer::note_array;
 use crate::shard::change::Change;
 use crate::shard::container::Container;
-use crate::shard::extents::{Extents, mixed_kinds};
+use crate::shard::extents::{Extents, mixed_kinds_error};
 use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Update, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
@@ -162,7 +162,7 @@ impl<'t> Applier<'_, 't> {
         let (key, record) = (prefix.single(), piece.record(epoch, None, left_out));
         match self.change.insert_record(&key, &record)? {
             Inserted::Between(_, Some((after, _))) if after.starts_with(prefix) => {
-                Err(mixed_kinds())
+                Err(mixed_kinds_error())
             }
             Inserted::Between(..) => Ok(()),
             Inserted::Existed(old) => {

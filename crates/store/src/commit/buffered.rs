@@ -556,7 +556,7 @@ mod tests {
     }
 
     /// Leaves the buffer like a process that dies in a put after `done` of its stores; returns the number of stores.
-    fn die_in_put(pool: &Pool, done: usize) -> usize {
+    fn crash_in_put(pool: &Pool, done: usize) -> usize {
         let words = || pool.words().iter().map(|word| word.load(Ordering::Relaxed));
         pool.put(b"key", b"one");
         let before: Vec<u64> = words().collect();
@@ -584,7 +584,7 @@ mod tests {
         let mut done = 0;
         loop {
             let pool = Pool::new();
-            let stores = die_in_put(&pool, done);
+            let stores = crash_in_put(&pool, done);
             let expected: &[u8] = if done == stores { b"two" } else { b"one" };
             assert_eq!(pool.get(b"key"), expected, "after {done} of {stores} stores");
             for value in [b"first", b"later"] {
@@ -696,7 +696,7 @@ mod tests {
 
     /// A flush detects every change of the buffer by others, and a reader never returns a wrong value.
     #[test]
-    fn damage_to_the_buffer_is_noticed() {
+    fn damage_to_the_buffer_is_detected() {
         let (pool, mut random) = (Pool::new(), Random::new(32));
         let model: BTreeMap<Vec<u8>, Vec<u8>> =
             (0..40).map(|number| (vec![b'k', number], random.bytes(40))).collect();

@@ -18,7 +18,7 @@ use crate::shard::doubt::{applied_key, commit_on_all, last_applied};
 use crate::shard::lock::WriteLock;
 use crate::shard::open_pool::OpenPool;
 use crate::shard::read_leases::{combine_lease_results, retry_after_leases};
-use crate::shard::reserved_pages::with_aged_pages;
+use crate::shard::reserved_pages::retry_after_page_reuse;
 use crate::shard::{Scope, Target};
 use crate::shared::read_version::ReadVersion;
 use esker_types::ops::Commit;
@@ -307,7 +307,7 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
     else {
         return Ok(());
     };
-    with_aged_pages(&[target], || {
+    retry_after_page_reuse(&[target], || {
         target.with_room(|| {
             let mut txn = target.begin_in_doubt()?;
             if last_applied(&txn)? >= intent.epoch {
@@ -370,7 +370,7 @@ mod tests {
     use crate::tests::Scratch;
 
     /// Does `work` on the first two targets like a process that dies between the two commits.
-    fn die_half_way(state: &OpenPool, work: impl Fn(&mut [Change<'_>]) -> Result<()>) {
+    fn crash_between_commits(state: &OpenPool, work: impl Fn(&mut [Change<'_>]) -> Result<()>) {
         let both = [&*state.targets[0], &*state.targets[1]];
         let mut txns: Vec<_> = both.iter().map(|t| t.begin_bare().unwrap()).collect();
         let epoch = state.control.next_epoch();
@@ -394,7 +394,7 @@ mod tests {
         let value = crate::format::record::Record { epoch, record_size, count, left_out, body };
         let mut bytes = crate::format::record::RecordBytes::new();
         value.encode(&key[1..], &mut bytes);
-        die_half_way(&pool.opened(), |changes| {
+        crash_between_commits(&pool.opened(), |changes| {
             changes[0].put(b"Tkey", b"changes, too")?;
             changes[1].put(&key, &bytes)
         });
@@ -418,7 +418,7 @@ mod tests {
         let put = |changes: &mut [Change<'_>]| {
             changes.iter_mut().try_for_each(|change| change.put(b"Tkey", b"value"))
         };
-        die_half_way(&state, put);
+        crash_between_commits(&state, put);
         coordinated(&state, &[first, third], &[], put).unwrap();
         let txn = second.view_of(crate::shard::Scope::Committed).unwrap();
         assert_eq!(txn.get(b"Tkey").unwrap(), Some(&b"value"[..]));
@@ -463,7 +463,7 @@ mod tests {
         let put = |changes: &mut [Change<'_>], value: &[u8]| {
             changes.iter_mut().try_for_each(|change| change.put(b"Tkey", value))
         };
-        die_half_way(&state, |changes| put(changes, b"value"));
+        crash_between_commits(&state, |changes| put(changes, b"value"));
         let other = |change: &mut Change<'_>| {
             assert_eq!(change.txn().get(b"Tkey")?, Some(&b"value"[..]));
             change.put(b"Tkey", b"other")

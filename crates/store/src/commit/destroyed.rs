@@ -5,7 +5,7 @@ use crate::format::record::{Record, split_history};
 use crate::index::entries;
 use crate::shard::change::Change;
 use crate::shard::open_pool::OpenPool;
-use crate::shard::reserved_pages::with_aged_pages;
+use crate::shard::reserved_pages::retry_after_page_reuse;
 use crate::shard::{Scope, Target};
 use esker_types::info::ContainerId;
 use esker_types::{ErrorKind, Result};
@@ -32,7 +32,7 @@ impl BatchSize {
         mut remove: impl FnMut(usize) -> Result<T>,
     ) -> Result<T> {
         loop {
-            match with_aged_pages(&[target], || remove(self.0)) {
+            match retry_after_page_reuse(&[target], || remove(self.0)) {
                 Err(error) if error.kind() == ErrorKind::NoSpace && self.0 > 1 => self.0 /= 4,
                 removed => return removed,
             }
@@ -65,13 +65,13 @@ pub(crate) fn free_all(pool: &OpenPool) -> Result<()> {
 /// [`resume`] or the next process that opens the pool frees the rest.
 pub(crate) fn retry_later(pool: &OpenPool, emptied: Result<()>) {
     if emptied.is_err() {
-        pool.is_left_over.store(true, Ordering::Release);
+        pool.has_unfreed_space.store(true, Ordering::Release);
     }
 }
 
 /// Frees the space whose freeing has failed before.
 pub(crate) fn resume(pool: &OpenPool) {
-    if pool.is_left_over.swap(false, Ordering::AcqRel) {
+    if pool.has_unfreed_space.swap(false, Ordering::AcqRel) {
         retry_later(pool, free_all(pool));
     }
 }

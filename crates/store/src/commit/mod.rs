@@ -21,7 +21,7 @@ pub(crate) use decision::is_sound_decision;
 pub(crate) use intent::Intent;
 pub(crate) use prepared::{Prepared, all as all_prepared, staged_on};
 pub(crate) use replies::is_sound as is_sound_reply;
-pub(crate) use watermark::{is_sound_watermark, mend_watermark};
+pub(crate) use watermark::{is_sound_watermark, repair_watermark};
 
 use crate::shard::Target;
 use crate::shard::change::Change;
@@ -47,7 +47,7 @@ impl OpenPool {
         read_versions: &[ReadVersion],
         id: Option<ChangeId>,
     ) -> Result<Epoch> {
-        match self.find_done(id)? {
+        match self.find_applied(id)? {
             Some(done) => Ok(done),
             None => self.commit_writes(container, number, writes, read_versions, id),
         }
@@ -113,7 +113,7 @@ impl OpenPool {
         let keeper = numbers.iter().position(is_keeper).unwrap_or(0);
         let targets: Vec<&Target> =
             numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
-        if let Some(done) = self.find_done(id)? {
+        if let Some(done) = self.find_applied(id)? {
             return Ok(done);
         }
         let mut repeated = None;
@@ -151,7 +151,7 @@ impl OpenPool {
 
     /// The epoch of a change that was applied before. All targets are queried: a later change of the same slot may have
     /// gone to any of them, and then this change is refused.
-    fn find_done(&self, id: Option<ChangeId>) -> Result<Option<Epoch>> {
+    fn find_applied(&self, id: Option<ChangeId>) -> Result<Option<Epoch>> {
         let Some(id) = id else { return Ok(None) };
         let mut done = None;
         for target in &self.targets {

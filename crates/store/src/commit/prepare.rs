@@ -33,7 +33,7 @@ struct Preparing<'p> {
 
 impl OpenPool {
     /// Refuses commits over several nodes in a pool that is on one node.
-    pub(super) fn expect_part(&self, commit: Commit) -> Result<()> {
+    pub(super) fn expect_pool_over_nodes(&self, commit: Commit) -> Result<()> {
         commit.check(self.superblock.part)
     }
 
@@ -52,7 +52,7 @@ impl OpenPool {
         writes: &[(Write<'_>, Vec<u32>)],
         read_versions: &[ReadVersion],
     ) -> Result<Epoch> {
-        self.expect_part(commit)?;
+        self.expect_pool_over_nodes(commit)?;
         if let Some(epoch) = self.prepared_before(commit)? {
             return Ok(epoch);
         }
@@ -79,7 +79,7 @@ impl OpenPool {
         commit: Commit,
         name: &str,
     ) -> Result<Epoch> {
-        self.expect_part(commit)?;
+        self.expect_pool_over_nodes(commit)?;
         if let Some(epoch) = self.prepared_before(commit)? {
             return Ok(epoch);
         }

@@ -40,7 +40,7 @@ impl OpenPool {
     /// On the node that decides: `TxRestart` if the commit was aborted; `TxUncertain` if its decision may have been
     /// swept. `Invalid` for an impossible epoch.
     pub fn commit_prepared(&self, commit: Commit, epoch: Epoch) -> Result<()> {
-        self.expect_part(commit)?;
+        self.expect_pool_over_nodes(commit)?;
         if epoch.0 & PREPARED != 0 {
             let message = format!("a commit cannot have epoch {}", epoch.0);
             return Err(Error::new(ErrorKind::Invalid, message));
@@ -69,7 +69,7 @@ impl OpenPool {
     /// # Errors
     /// `NotSupported` if the pool is on one node.
     pub fn abort_prepared(&self, commit: Commit) -> Result<()> {
-        self.expect_part(commit)?;
+        self.expect_pool_over_nodes(commit)?;
         while let Some(found) = self.find_prepared(commit.id)? {
             self.resolve(&found, Resolution::Abort { remembered: false })?;
         }
@@ -81,7 +81,7 @@ impl OpenPool {
     /// # Errors
     /// `Invalid` if another node coordinates the commit.
     pub fn outcome(&self, commit: Commit, decide: bool) -> Result<Outcome> {
-        self.expect_part(commit)?;
+        self.expect_pool_over_nodes(commit)?;
         commit.check_decided_by(self.superblock.part)?;
         while let Some(found) = self.find_prepared(commit.id)? {
             if !decide {
@@ -110,7 +110,7 @@ impl OpenPool {
     /// # Errors
     /// `NotSupported` if the pool is on one node.
     pub fn forget(&self, commit: Commit) -> Result<()> {
-        self.expect_part(commit)?;
+        self.expect_pool_over_nodes(commit)?;
         while let Some((target, _)) = self.find_decision(commit.id)? {
             target.with_room(|| {
                 // This works even if another commit is prepared on the target, since that commit does not depend on

@@ -8,7 +8,7 @@ use crate::index::txn::Txn;
 use crate::shard::change::Change;
 use crate::shard::container::Container;
 use crate::shard::open_pool::OpenPool;
-use crate::shard::reserved_pages::with_aged_pages;
+use crate::shard::reserved_pages::retry_after_page_reuse;
 use crate::shard::snapshots as table;
 use crate::shard::{Scope, Target};
 use esker_types::info::{ContainerId, SnapshotInfo};
@@ -63,7 +63,7 @@ impl OpenPool {
             let message = || format!("no snapshot at epoch {}", epoch.0);
             if there { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message())) }
         };
-        with_aged_pages(&targets, || coordinated(self, &targets, &[], remove))?;
+        retry_after_page_reuse(&targets, || coordinated(self, &targets, &[], remove))?;
         crate::commit::destroyed::retry_later(self, self.purge_history(container.id()));
         Ok(())
     }

@@ -155,7 +155,7 @@ impl<'t> Stager<'t, '_> {
         let WriteOp::Update { dkey, updates, .. } = write.op else {
             return Ok(StagedAkeys::new());
         };
-        limit(updates.len(), AKEYS_PER_OP_MAX, "akeys", "AKEYS_PER_OP_MAX")?;
+        check_limit(updates.len(), AKEYS_PER_OP_MAX, "akeys", "AKEYS_PER_OP_MAX")?;
         let key = Key::dkey(Table::Data, self.container.id(), write.oid, dkey)?;
         let mut staged = StagedAkeys::with_capacity(updates.len());
         for update in updates {
@@ -187,7 +187,7 @@ impl<'t> Stager<'t, '_> {
                 self.array(prefix, record_size, extents, data)
             }
             Value::PunchExtents(extents) => {
-                limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
+                check_limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
                 extents.iter().try_for_each(|extent| extent.check())?;
                 Ok(Content::Punch(extents.to_vec()))
             }
@@ -229,7 +229,7 @@ impl<'t> Stager<'t, '_> {
         extents: &[Extent],
         data: Source<'t>,
     ) -> Result<Content<'t>> {
-        limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
+        check_limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
         if record_size == 0 {
             return Err(Error::new(
                 ErrorKind::Invalid,
@@ -285,7 +285,7 @@ impl<'t> Stager<'t, '_> {
     }
 }
 
-fn limit(number: usize, max: usize, what: &str, name: &str) -> Result<()> {
+fn check_limit(number: usize, max: usize, what: &str, name: &str) -> Result<()> {
     if number > max {
         let message = format!("{number} {what} in one operation: the limit is {max} ({name})");
         return Err(Error::new(ErrorKind::Overflow, message));

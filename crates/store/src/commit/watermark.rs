@@ -121,7 +121,7 @@ fn sweep(txn: &mut WriteTxn, ids: &[CommitId], clock: Epoch) -> Result<()> {
 }
 
 /// Repairs the watermark after damaged entries were removed. Any decision may be missing then.
-pub(crate) fn mend_watermark(txn: &mut WriteTxn, clock: Epoch) -> Result<()> {
+pub(crate) fn repair_watermark(txn: &mut WriteTxn, clock: Epoch) -> Result<()> {
     Watermark { swept: clock, count: count(txn)? }.store(txn)
 }
 

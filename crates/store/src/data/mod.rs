@@ -128,13 +128,13 @@ impl Data {
         source.visit(from, len, |piece| {
             fits = fits && map.write_keeping(offset + scratch.len() as u64, piece, scratch);
         });
-        fits.then_some(()).ok_or_else(outside)
+        fits.then_some(()).ok_or_else(out_of_bounds_error)
     }
 
     /// Reads bytes at `offset` until `bytes` is full.
     pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         match &self.map {
-            Some(map) => map.read(offset, bytes).then_some(()).ok_or_else(outside),
+            Some(map) => map.read(offset, bytes).then_some(()).ok_or_else(out_of_bounds_error),
             None => self
                 .file
                 .read_exact_at(bytes, offset)
@@ -236,10 +236,10 @@ fn write_summed(
         sums.extend((!sum).to_le_bytes());
     }
     map.fence();
-    fits.then_some(()).ok_or_else(outside)
+    fits.then_some(()).ok_or_else(out_of_bounds_error)
 }
 
-fn outside() -> Error {
+fn out_of_bounds_error() -> Error {
     Error::new(
         ErrorKind::Corrupt,
         "the index refers to bytes outside the data file: run `esker pool check`",

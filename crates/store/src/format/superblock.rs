@@ -197,7 +197,7 @@ impl Superblock {
         let is_fixed = version == FIXED_SHARES;
         let superblock = Self {
             version,
-            uuid: Uuid::parse(fields.get("uuid")?).ok_or_else(|| bad("uuid"))?,
+            uuid: Uuid::parse(fields.get("uuid")?).ok_or_else(|| invalid_field("uuid"))?,
             label: fields.get("label")?.to_owned(),
             targets: fields.number("targets")?,
             index_bytes: fields.number("index_bytes")?,
@@ -239,7 +239,7 @@ impl Superblock {
             && (!self.has_write_buffer()
                 || (self.durability == Durability::Process && !self.guarded))
             && (self.version == PART_VERSION) == (self.part != Part::WHOLE);
-        if sound { Ok(()) } else { Err(bad("sizes")) }
+        if sound { Ok(()) } else { Err(invalid_field("sizes")) }
     }
 
     /// The text of the superblock.
@@ -275,7 +275,7 @@ impl Superblock {
 
 struct Fields<'t>(&'t str);
 
-fn bad(name: &str) -> Error {
+fn invalid_field(name: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("`{name}` is missing or invalid"))
 }
 
@@ -283,17 +283,17 @@ impl<'t> Fields<'t> {
     fn get(&self, name: &str) -> Result<&'t str> {
         let lines = self.0.lines().filter_map(|line| line.split_once('='));
         let mut found = lines.filter(|(known, _)| known.trim() == name);
-        found.next().map(|(_, value)| value.trim()).ok_or_else(|| bad(name))
+        found.next().map(|(_, value)| value.trim()).ok_or_else(|| invalid_field(name))
     }
 
     fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T> {
-        self.get(name)?.parse().map_err(|_| bad(name))
+        self.get(name)?.parse().map_err(|_| invalid_field(name))
     }
 
     fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<T> {
         let value = self.get(name)?;
         let found = choices.iter().find(|(known, _)| *known == value);
-        found.map(|(_, choice)| *choice).ok_or_else(|| bad(name))
+        found.map(|(_, choice)| *choice).ok_or_else(|| invalid_field(name))
     }
 }
 
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn text_comes_back_and_other_versions_are_refused() {
+    fn text_round_trips_and_other_versions_are_refused() {
         let superblock = sample();
         let text = superblock.to_text();
         assert_eq!(Superblock::parse(&text), Ok(superblock));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_of_the_version_before_have_fixed_shares() {
+    fn pools_of_previous_version_have_fixed_shares() {
         let old = "format = 1\nuuid = 07070707-0707-0707-0707-070707070707\nlabel = tank\ntargets = 2\n\
                    index_bytes = 16777216\nsegment_bytes = 1048576\nsegments = 64\nmedium = block\n\
                    durability = commit\nindex = mapped\naccess = private\n";

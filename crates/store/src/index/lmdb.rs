@@ -5,7 +5,7 @@ use super::txn::{ReadTxn, WriteTxn};
 use crate::format::superblock::PAGE;
 use crate::io::folder::{Folder, Use};
 use crate::io::idle::{IdlePool, Pointer};
-use crate::io::own::Own;
+use crate::io::own::PrivateFile;
 use crate::io::turn::TurnWord;
 use crate::io::{lock, sys};
 use crate::sync::retry_for_two_seconds;
@@ -50,7 +50,7 @@ pub(crate) struct Index {
     path: PathBuf,
     generation: u64,
     /// Lock file. By its locks, other processes know that this process is alive.
-    locks: Option<Own>,
+    locks: Option<PrivateFile>,
     /// Lock word by which writers of all processes take turns. `None` if no other process has the index open.
     pub(super) turn: Option<TurnWord>,
     /// State of the last reader that did not finish while a writer waited for it.
@@ -268,7 +268,7 @@ impl Index {
     /// Begins a write transaction. `is_alive` tells whether the process that holds a number in the turn word is alive.
     pub(crate) fn write(self: &Arc<Self>, is_alive: impl Fn(u64) -> bool) -> Result<WriteTxn> {
         if self.mode == Mode::ReadOnly {
-            return Err(read_only(&self.path));
+            return Err(read_only_error(&self.path));
         }
         WriteTxn::begin(self, is_alive)
     }
@@ -333,7 +333,7 @@ impl Index {
 
 /// Error for a write on a read-only file system.
 #[cold]
-pub(crate) fn read_only(path: &Path) -> Error {
+pub(crate) fn read_only_error(path: &Path) -> Error {
     let message = format!(
         "{} is on a file system that is mounted read-only: open the pool for reading, or mount the file system for \
          writing",
@@ -466,10 +466,10 @@ fn files_of(folder: &Folder, permissions: u32) -> Result<[FileId; 2]> {
 ///
 /// The descriptor is kept so that the locks can be released explicitly at the end. A child that another thread is about
 /// to start has a copy of each descriptor until it executes another program. This copy would keep the locks.
-fn replace_locks(folder: &Folder, permissions: u32) -> Result<Own> {
+fn replace_locks(folder: &Folder, permissions: u32) -> Result<PrivateFile> {
     let process = u64::from(std::process::id());
     let file = folder.file(LOCKS, Use::Read, permissions)?;
-    let kept = Own::new(&file, false).and_then(|own| {
+    let kept = PrivateFile::new(&file, false).and_then(|own| {
         lock::drop_process_lock(own.get()?, process)?;
         lock::share(own.get()?, 0)?;
         lock::share(own.get()?, process)?;

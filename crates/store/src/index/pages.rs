@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_indexes_are_sound() {
+    fn undamaged_indexes_pass_the_check() {
         for (name, mode) in [("m", Mode::Mapped), ("g", Mode::Guarded), ("s", Mode::Synced)] {
             for keys in [0, 1, 10, 2000] {
                 let sample = Sample::new(&format!("sound-{name}-{keys}"), mode, keys);

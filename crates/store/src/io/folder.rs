@@ -269,7 +269,7 @@ mod tests {
 
     /// Runs a shell command in the directory of a target as a member of the pool's group; true if it succeeded. `None`
     /// if this process may not act as another user.
-    fn as_a_member(pool: &Scratch, work: &str) -> Option<bool> {
+    fn run_as_member(pool: &Scratch, work: &str) -> Option<bool> {
         let member = ["--reuid=65534", "--regid=65534", "--groups=1", "sh", "-c", work];
         let place = pool.path().join("target-0");
         // SAFETY: a system call without arguments.
@@ -287,18 +287,18 @@ mod tests {
             spec.targets = Some(1);
             spec.group = Some("1".to_owned());
         });
-        let Some(read) = as_a_member(&pool, "cat data >/dev/null") else {
+        let Some(read) = run_as_member(&pool, "cat data >/dev/null") else {
             return esker_testing::skip("this needs to be root, and setpriv");
         };
         assert!(read, "members may use the pool");
         let exchange = "mv data data.old && ln data.old other && ln -s data.old data";
-        assert_eq!(as_a_member(&pool, exchange), Some(false));
+        assert_eq!(run_as_member(&pool, exchange), Some(false));
         pool.reopen();
         let wide = Permissions::from_mode(0o2770);
         fs::set_permissions(pool.path().join("target-0"), wide).unwrap();
         pool.reopen();
         let exchange = "cp data data.new && mv data data.old && mv data.new data";
-        assert_eq!(as_a_member(&pool, exchange), Some(true), "as in the first release");
+        assert_eq!(run_as_member(&pool, exchange), Some(true), "as in the first release");
         pool.close();
         let refused = Pool::open(&pool.path()).map(drop).unwrap_err();
         assert!(refused.message().contains("another owner"), "{refused}");

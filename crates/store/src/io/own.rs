@@ -108,7 +108,7 @@ fn id_of(file: &File) -> io::Result<(u64, u64)> {
 }
 
 /// An open file of this process alone, with locks of its own.
-pub(crate) struct Own {
+pub(crate) struct PrivateFile {
     file: ManuallyDrop<File>,
     /// Device and inode of the file. Its descriptor may be reused after the program closed it.
     id: (u64, u64),
@@ -120,7 +120,7 @@ pub(crate) struct Own {
 // SAFETY: a slot is only accessed by atomics.
 unsafe impl Sync for DescriptorSlot {}
 
-impl Own {
+impl PrivateFile {
     /// Opens the same file again; the caller may then close `file`.
     pub(crate) fn new(file: &File, write: bool) -> io::Result<Self> {
         fork::on_child(close_in_child);
@@ -150,13 +150,13 @@ impl Own {
         }
     }
 
-    /// The file, or another one that has its descriptor by now: [`Own::get`] verifies that.
+    /// The file, or another one that has its descriptor by now: [`PrivateFile::get`] verifies that.
     pub(crate) fn get_unchecked(&self) -> &File {
         &self.file
     }
 }
 
-impl Drop for Own {
+impl Drop for PrivateFile {
     fn drop(&mut self) {
         // In a child the descriptor is closed already.
         if self.generation != fork::generation() {
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn forked_child_does_not_share_locks_of_parent() {
         let (_scratch, file) = file();
-        let own = Own::new(&file, true).unwrap();
+        let own = PrivateFile::new(&file, true).unwrap();
         assert!(lock::set(own.get().unwrap(), LockKind::Exclusive, 7).unwrap());
         let descriptor = own.file.as_raw_fd();
         assert!(in_child(|| !is_open(descriptor) && own.get().is_err()));
@@ -224,7 +224,7 @@ mod tests {
         let (_scratch, file) = file();
         // Tests that run at the same time have files of their own.
         let before = descriptors().count();
-        (0..1000).for_each(|_| drop(Own::new(&file, true).unwrap()));
+        (0..1000).for_each(|_| drop(PrivateFile::new(&file, true).unwrap()));
         assert!(descriptors().count() < before + 500);
     }
 
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn reused_descriptor_is_not_closed() {
         let (_scratch, file) = file();
-        let own = Own::new(&file, true).unwrap();
+        let own = PrivateFile::new(&file, true).unwrap();
         let descriptor = own.file.as_raw_fd();
         let other = File::open("/proc/self/exe").unwrap();
         // SAFETY: no memory is accessed. Other tests do not get this number, since it stays open.

@@ -9,7 +9,7 @@ use crate::format::superblock::{
 use crate::index::lmdb::{DATA, Index, Mode};
 use crate::io::folder::Folder;
 use crate::io::huge::TimeLimit;
-use crate::io::own::Own;
+use crate::io::own::PrivateFile;
 use crate::io::sys::FileSystem;
 use crate::io::{huge, lock, sys};
 use crate::shard::index_space;
@@ -124,7 +124,7 @@ impl Pool {
         fs::create_dir_all(directory)
             .map_err(|error| Error::io(format_args!("creating {}", directory.display()), &error))?;
         let growing = can_grow(directory);
-        let superblock = lay_out(spec, medium_of(directory)?, growing)?;
+        let superblock = plan_layout(spec, medium_of(directory)?, growing)?;
         let group = spec.group.as_deref().map(resolve_group).transpose()?;
         let path = directory.join(&spec.label);
         // A thread that creates the same pool waits here, instead of getting the error that the pool is being created.
@@ -183,10 +183,10 @@ static CREATING: Mutex<()> = Mutex::new(());
 /// distinguish a pool in creation from an abandoned one.
 const UNFINISHED: &str = "pool.new";
 
-fn lock_unfinished(unfinished: &File, pool: &Path) -> Result<Own> {
+fn lock_unfinished(unfinished: &File, pool: &Path) -> Result<PrivateFile> {
     let failed =
         |error| Error::io(format_args!("locking {UNFINISHED} of {}", pool.display()), &error);
-    let own = Own::new(unfinished, true).map_err(failed)?;
+    let own = PrivateFile::new(unfinished, true).map_err(failed)?;
     if own
         .get()
         .and_then(|unfinished| lock::set(unfinished, lock::LockKind::Exclusive, 0))
@@ -209,13 +209,13 @@ fn remove_abandoned(path: &Path) -> Result<()> {
             let _locked = lock_unfinished(&unfinished, path)?;
             fs::remove_dir_all(path).map_err(failed)
         }
-        Err(_) if is_rest_of_pool(path) => fs::remove_dir_all(path).map_err(failed),
+        Err(_) if has_only_pool_files(path) => fs::remove_dir_all(path).map_err(failed),
         Err(_) => Ok(()),
     }
 }
 
 /// True for a directory that contains only files and directories of a pool.
-fn is_rest_of_pool(path: &Path) -> bool {
+fn has_only_pool_files(path: &Path) -> bool {
     let is_part = |name: &str| {
         let numbered =
             |part| name.strip_prefix(part).is_some_and(|rest| rest.parse::<u32>().is_ok());
@@ -253,7 +253,7 @@ struct Builder<'b> {
 impl Builder<'_> {
     /// Creates the directory of the pool under a hidden name, locks the unfinished superblock in it, and renames the
     /// directory.
-    fn begin(&self, parent: &Path) -> Result<(File, Own)> {
+    fn begin(&self, parent: &Path) -> Result<(File, PrivateFile)> {
         for _ in 1..ATTEMPTS {
             match self.try_begin(parent) {
                 // Another process treated the new directory as abandoned, or has its lock to check that.
@@ -264,7 +264,7 @@ impl Builder<'_> {
         self.try_begin(parent)
     }
 
-    fn try_begin(&self, parent: &Path) -> Result<(File, Own)> {
+    fn try_begin(&self, parent: &Path) -> Result<(File, PrivateFile)> {
         let coming = esker_os::directory::coming(parent)?;
         let permissions = self.superblock.directory_permissions();
         make_directory(&coming, permissions, self.group)
@@ -480,7 +480,7 @@ fn targets_of(spec: &PoolSpec) -> Result<u32> {
 }
 
 /// Divides the space of the pool among targets, indexes and segments.
-pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<Superblock> {
+pub(super) fn plan_layout(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<Superblock> {
     if spec.huge_pages && medium != Medium::Memory {
         return Err(invalid(super::huge::IN_MEMORY.to_owned()));
     }

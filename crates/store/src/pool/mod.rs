@@ -187,7 +187,7 @@ impl OpenPool {
             uses: Mutex::default(),
             handles: Mutex::default(),
             leases: Leases::default(),
-            is_left_over: AtomicBool::new(false),
+            has_unfreed_space: AtomicBool::new(false),
             decisions_max: AtomicU64::new(DECISIONS_MAX as u64),
             generation: fork::generation(),
             stamped: AtomicU64::new(0),

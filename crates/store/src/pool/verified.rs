@@ -30,7 +30,7 @@ pub(super) fn begin(pool: &Folder, superblock: &Superblock, control: &Control) -
     if !(control.is_current() && matches_stamp(pool, superblock, control)?) {
         super::setup::refuse_damaged(pool, true)?;
     }
-    control.verified_by().store(own(control.slot), Ordering::Release);
+    control.verified_by().store(verifier_word(control.slot), Ordering::Release);
     Ok(())
 }
 
@@ -38,19 +38,19 @@ pub(super) fn begin(pool: &Folder, superblock: &Superblock, control: &Control) -
 /// `last` from the previous call.
 pub(super) fn end(pool: &Path, superblock: &Superblock, control: &Control, last: &AtomicU64) {
     let next = match control.other_alive() {
-        Some(other) => own(other),
+        Some(other) => verifier_word(other),
         None => stamp(pool, superblock).unwrap_or(0),
     };
     let word = control.verified_by();
     let replace =
         |mine| word.compare_exchange(mine, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     let before = last.load(Ordering::Relaxed);
-    if replace(own(control.slot)) || before != 0 && replace(before) {
+    if replace(verifier_word(control.slot)) || before != 0 && replace(before) {
         last.store(next, Ordering::Relaxed);
     }
 }
 
-fn own(slot: ProcessSlot) -> u64 {
+fn verifier_word(slot: ProcessSlot) -> u64 {
     u64::from(slot.0) + 1
 }
 

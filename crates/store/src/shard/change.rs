@@ -175,7 +175,7 @@ impl<'t> Change<'t> {
     /// # Errors
     /// `NoSpace` if readers of old states hold back all pages but those for removals.
     pub(crate) fn check_room(&mut self) -> Result<()> {
-        self.target.expect_room_beside_readers(self.txn)?;
+        self.target.check_usable_pages(self.txn)?;
         let (used, total) = self.target.pages(self.txn)?;
         if self.tight.is_none() && used + headroom_pages(total) > total {
             self.tight = Some(used);
@@ -369,7 +369,7 @@ fn retry<T>(
 /// Runs `work`, which changes the indexes of targets. If it fails with `NoSpace`, frees space and repeats it.
 pub(crate) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>) -> Result<T> {
     let help = |target: &Target, retry: u32| {
-        if target.is_held_back(&*target.index.read()?)? {
+        if target.is_limited_by_readers(&*target.index.read()?)? {
             // Freeing space would use the pages for removals, and no reusable page would result.
             return target.index.wait_for_readers();
         }

@@ -167,7 +167,7 @@ fn check_neighbour(
         return Ok(false);
     }
     if key.get(prefix.len()) != Some(&ARRAY) {
-        return Err(mixed_kinds());
+        return Err(mixed_kinds_error());
     }
     let stored = Record::decode(&key[1..], value)?.record_size;
     match record_size {
@@ -180,7 +180,7 @@ fn check_neighbour(
 }
 
 /// Error for an akey that has a value of the other kind.
-pub(crate) fn mixed_kinds() -> Error {
+pub(crate) fn mixed_kinds_error() -> Error {
     Error::new(
         ErrorKind::NoPermission,
         "an akey has either a single value or an array: punch it before writing the other kind",

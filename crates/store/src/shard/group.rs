@@ -29,7 +29,7 @@ pub(crate) type Job<'j, T = WriteTxn> =
     &'j mut dyn FnMut(&mut T) -> std::result::Result<Epoch, Failed>;
 
 /// A target of transactions, of which only one can be open. Models implement it too.
-trait Changing {
+trait CommitTarget {
     type Txn;
 
     /// Begins a transaction when no other one is open. Fails if something that a transaction has read has changed.
@@ -44,7 +44,7 @@ trait Changing {
     fn abort(&self, txn: Self::Txn, spoiled: bool);
 }
 
-impl Changing for Target {
+impl CommitTarget for Target {
     type Txn = WriteTxn;
 
     fn begin(&self, read_versions: &[ReadVersion]) -> Result<WriteTxn> {
@@ -127,7 +127,7 @@ pub(crate) fn commit(
     })
 }
 
-fn commit_alone<C: Changing>(
+fn commit_alone<C: CommitTarget>(
     target: &C,
     read_versions: &[ReadVersion],
     sync: bool,
@@ -154,7 +154,7 @@ impl<T> Group<T> {
 
     fn commit_together(
         &self,
-        target: &impl Changing<Txn = T>,
+        target: &impl CommitTarget<Txn = T>,
         has_data: bool,
         job: Job<'_, T>,
     ) -> Result<Epoch> {
@@ -179,7 +179,7 @@ impl<T> Group<T> {
     fn lead(
         &self,
         mut state: MutexGuard<'_, GroupState<T>>,
-        target: &impl Changing<Txn = T>,
+        target: &impl CommitTarget<Txn = T>,
         has_data: bool,
         job: Job<'_, T>,
     ) -> Result<Epoch> {
@@ -218,7 +218,7 @@ impl<T> Group<T> {
     fn follow(
         &self,
         mut state: MutexGuard<'_, GroupState<T>>,
-        target: &impl Changing<Txn = T>,
+        target: &impl CommitTarget<Txn = T>,
         has_data: bool,
         job: Job<'_, T>,
     ) -> Result<Epoch> {
@@ -257,7 +257,7 @@ impl<T> Group<T> {
 }
 
 /// Syncs the data first, then commits the index that refers to it.
-fn commit_batch<C: Changing>(target: &C, batch: Batch<C::Txn>) -> End {
+fn commit_batch<C: CommitTarget>(target: &C, batch: Batch<C::Txn>) -> End {
     if batch.spoiled {
         return End::Spoiled;
     }
@@ -363,7 +363,7 @@ mod models {
         }
     }
 
-    impl Changing for Arc<Index> {
+    impl CommitTarget for Arc<Index> {
         type Txn = Txn;
 
         fn begin(&self, _: &[ReadVersion]) -> Result<Txn> {

@@ -26,7 +26,7 @@ impl Target {
     }
 
     /// Number of pages that changes can use now and need not leave to removals, up to `wanted`.
-    pub(crate) fn pages_beside_readers(&self, wanted: u64) -> Result<u64> {
+    pub(crate) fn usable_pages_up_to(&self, wanted: u64) -> Result<u64> {
         match self.index.untouched_pages()?.saturating_sub(PAGES_FOR_REMOVALS) {
             untouched if untouched >= wanted => Ok(wanted),
             _ => Ok(self.usable_pages()?.saturating_sub(PAGES_FOR_REMOVALS).min(wanted)),
@@ -41,7 +41,7 @@ impl Target {
     }
 
     /// True if only the pages for removals can be used, because a reader of an old state holds back all others.
-    pub(crate) fn is_held_back(&self, txn: &Txn) -> Result<bool> {
+    pub(crate) fn is_limited_by_readers(&self, txn: &Txn) -> Result<bool> {
         if txn.id() < self.count_pause.load(Ordering::Relaxed) {
             return Ok(false);
         }
@@ -61,9 +61,9 @@ impl Target {
         Ok(left == 0)
     }
 
-    /// Fails if [`Target::is_held_back`].
-    pub(crate) fn expect_room_beside_readers(&self, txn: &Txn) -> Result<()> {
-        match self.is_held_back(txn)? {
+    /// Fails if [`Target::is_limited_by_readers`].
+    pub(crate) fn check_usable_pages(&self, txn: &Txn) -> Result<()> {
+        match self.is_limited_by_readers(txn)? {
             false => Ok(()),
             true => Err(held_back_error(self.number())),
         }

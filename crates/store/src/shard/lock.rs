@@ -268,7 +268,7 @@ impl<'t> WriteLock<'t> {
     pub(super) fn fitting_put_count(&self, pages_per_put: u64) -> Result<u64> {
         let (used, total) = self.target.pages(&self.txn)?;
         let free = total.saturating_sub(used + headroom_pages(total)) / 2;
-        Ok(self.target.pages_beside_readers(free)? / pages_per_put)
+        Ok(self.target.usable_pages_up_to(free)? / pages_per_put)
     }
 }
 
@@ -315,7 +315,7 @@ mod tests {
 
     /// Leaves a pool like a process that is killed in a synced commit. It has written its meta page, but not yet LMDB's
     /// id of the last commit.
-    fn die_in_a_commit(pool: &std::path::Path) -> ! {
+    fn crash_in_commit(pool: &std::path::Path) -> ! {
         let pool = Pool::open(pool).unwrap();
         let state = pool.opened().unwrap();
         let target = &state.targets[0];
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn commit_of_dead_process_is_visible_at_once_or_never() {
         if let Some(pool) = std::env::var_os(DIE_IN) {
-            die_in_a_commit(pool.as_ref());
+            crash_in_commit(pool.as_ref());
         }
         let pool = Scratch::new(24 << 20, |spec| {
             (spec.targets, spec.durability) = (Some(2), Some(Durability::Commit));

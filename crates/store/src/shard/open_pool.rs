@@ -3,7 +3,7 @@ use super::Target;
 use super::change::headroom_pages;
 use super::container::Uses;
 use crate::format::superblock::Superblock;
-use crate::index::lmdb::read_only;
+use crate::index::lmdb::read_only_error;
 use crate::shared::control::Control;
 use crate::shared::leases::Leases;
 use esker_types::info::{OpenMode, PoolInfo, Space};
@@ -24,7 +24,7 @@ pub struct OpenPool {
     pub(crate) handles: Mutex<Handles>,
     pub(crate) leases: Leases,
     /// True if space of destroyed containers or snapshots could not be freed, because of a commit over several nodes.
-    pub(crate) is_left_over: AtomicBool,
+    pub(crate) has_unfreed_space: AtomicBool,
     /// Maximum number of stored decisions about commits over several nodes. Tests set a lower value than
     /// [`DECISIONS_MAX`](esker_types::limits::DECISIONS_MAX).
     pub(crate) decisions_max: AtomicU64,
@@ -59,7 +59,7 @@ impl OpenPool {
     /// `Busy` if exclusive use conflicts.
     pub fn connect(&self, mode: OpenMode) -> Result<()> {
         if self.control.read_only && mode != OpenMode::ReadOnly {
-            return Err(read_only(&self.path));
+            return Err(read_only_error(&self.path));
         }
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let exclusive = mode == OpenMode::Exclusive;

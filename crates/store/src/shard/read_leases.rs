@@ -253,14 +253,14 @@ mod tests {
         }
 
         /// Resets the pause that waiting changes cause.
-        fn forget_pause(&self) {
+        fn reset_lease_pause(&self) {
             let targets = self.pool.targets.iter();
             targets.for_each(|it| it.shared().leases_pause().store(0, Ordering::SeqCst));
         }
 
         /// Asks for a lease on these reads, even if changes had to wait before.
         fn lease(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
-            self.forget_pause();
+            self.reset_lease_pause();
             self.pool.lease_reads(&self.container, reads)
         }
 

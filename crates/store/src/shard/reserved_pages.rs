@@ -136,7 +136,7 @@ impl Target {
 
     /// Commits without a change, so that pages freed by the last commit can be reused. If the index has no space even
     /// for that, it does nothing.
-    fn age_free_pages(&self) -> Result<()> {
+    fn commit_for_page_reuse(&self) -> Result<()> {
         let mut txn = self.begin_for_room()?;
         let (key, value) = (applied_key(), last_applied(&txn)?.0.to_le_bytes());
         match txn.put(&key, &value).and_then(|()| txn.commit()) {
@@ -169,13 +169,13 @@ impl Target {
 
 /// Runs `work`, for which space must exist, and repeats it once after `NoSpace`. LMDB reuses the pages that a commit
 /// frees only after another commit. Until then, a full index may have no page even for a removal.
-pub(crate) fn with_aged_pages<T>(
+pub(crate) fn retry_after_page_reuse<T>(
     targets: &[&Target],
     mut work: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     match work() {
         Err(error) if error.kind() == ErrorKind::NoSpace => {
-            targets.iter().try_for_each(|target| target.age_free_pages())?;
+            targets.iter().try_for_each(|target| target.commit_for_page_reuse())?;
             work()
         }
         result => result,

@@ -13,7 +13,7 @@ use super::{double_open, leases};
 use crate::format::superblock::Superblock;
 use crate::io::folder::{Folder, Use};
 use crate::io::map::SharedAtomics;
-use crate::io::own::Own;
+use crate::io::own::PrivateFile;
 use crate::io::turn::TurnWord;
 use crate::io::{lock, sys};
 use crate::sync::AtomicU64;
@@ -49,7 +49,7 @@ pub(crate) struct ProcessSlot(pub(crate) u32);
 /// The control file of a pool, opened by this process.
 pub(crate) struct Control {
     /// The open file with the locks of this process.
-    file: Own,
+    file: PrivateFile,
     shared: Arc<SharedAtomics>,
     /// True if the pool cannot be written to. Then the atomics are a private copy of this process, and nothing is
     /// locked.
@@ -313,7 +313,8 @@ impl Control {
             SharedAtomics::new(&file, count)
         };
         let atomics = atomics.map_err(io_error("mapping", path))?;
-        let file = Own::new(&file, pool.most() == Use::Write).map_err(io_error("opening", path))?;
+        let file = PrivateFile::new(&file, pool.most() == Use::Write)
+            .map_err(io_error("opening", path))?;
         let boot_id = sys::boot_id().map_err(io_error("reading the boot id for", path))?;
         let targets_end = targets_end(targets, segments);
         let mut control = Self {
@@ -329,9 +330,9 @@ impl Control {
             reaping: Mutex::default(),
             slot: ProcessSlot(0),
         };
-        double_open::refuse(&control)?;
+        double_open::refuse_second_copy(&control)?;
         control.slot = control.exclusively(|| {
-            control.join_namespaces()?;
+            control.check_namespaces()?;
             let slot = control.take_slot()?;
             leases::clear_dead_leases(&control, slot);
             Ok(slot)
@@ -392,7 +393,7 @@ impl Control {
 
     /// Fails if processes of another PID namespace use the pool, because neither side could detect the death of the
     /// other. Fails also for another time namespace, in which read leases end by another clock.
-    fn join_namespaces(&self) -> Result<()> {
+    fn check_namespaces(&self) -> Result<()> {
         let mine = sys::namespaces();
         let theirs = self.shared[2].load(Ordering::Acquire);
         if theirs != mine && self.others_alive() {

@@ -10,7 +10,7 @@ const PID_SHIFT: u32 = 40;
 const PAGE_SHIFT: u32 = 12;
 
 /// Record of a process: its process id and the page at which it mapped the control file.
-fn note(address: usize) -> u64 {
+fn encode_record(address: usize) -> u64 {
     u64::from(std::process::id()) << PID_SHIFT | address as u64 >> PAGE_SHIFT
 }
 
@@ -23,8 +23,8 @@ fn address_in(note: u64) -> u64 {
 ///
 /// # Errors
 /// `Busy`.
-pub(crate) fn refuse(control: &Control) -> Result<()> {
-    let mine = note(control.address());
+pub(crate) fn refuse_second_copy(control: &Control) -> Result<()> {
+    let mine = encode_record(control.address());
     let of_this_process = |note: &u64| *note >> PID_SHIFT == mine >> PID_SHIFT && *note != mine;
     let notes = control.mappings().map(|word| word.load(Ordering::Acquire));
     match notes.filter(of_this_process).any(|note| control.is_mapped_at(address_in(note))) {
@@ -39,7 +39,10 @@ pub(crate) fn refuse(control: &Control) -> Result<()> {
 
 /// Records that this process has the pool open.
 pub(crate) fn enter(control: &Control) {
-    control.process(control.slot).mapping.store(note(control.address()), Ordering::Release);
+    control
+        .process(control.slot)
+        .mapping
+        .store(encode_record(control.address()), Ordering::Release);
 }
 
 /// Removes the record.
@@ -89,7 +92,7 @@ mod tests {
         let other = crate::shared::control::ProcessSlot((control.slot.0 + 1) % 4096);
         // A record with this process id and an address at which something else is mapped.
         let elsewhere = &raw const pool as usize;
-        control.process(other).mapping.store(note(elsewhere), Ordering::Release);
+        control.process(other).mapping.store(encode_record(elsewhere), Ordering::Release);
         drop(control);
         pool.reopen();
         let state = pool.opened();
@@ -98,7 +101,7 @@ mod tests {
 
     #[test]
     fn process_records_round_trip() {
-        let note = note(0x7f12_3456_7000);
+        let note = encode_record(0x7f12_3456_7000);
         assert_eq!(address_in(note), 0x7f12_3456_7000);
         assert_eq!(note >> PID_SHIFT, u64::from(std::process::id()));
     }

@@ -78,7 +78,7 @@ impl ReadVersion {
             let is_ours = target < targets && (slot as usize) < CONFLICT_SLOTS;
             is_ours.then_some(Self { target, slot, version })
         };
-        read().ok_or_else(foreign)
+        read().ok_or_else(foreign_token_error)
     }
 }
 
@@ -88,7 +88,7 @@ const READS_MAX: usize = 1 << 22;
 
 /// Error for a token of another pool or backend.
 #[cold]
-fn foreign() -> Error {
+fn foreign_token_error() -> Error {
     Error::new(ErrorKind::Invalid, "the transaction has read another pool: restart it")
 }
 
@@ -144,11 +144,11 @@ impl Reads {
             self.0.entry((target, version)).or_default().add(slot);
             return Ok(());
         }
-        let (target, rest) = token.split_first_chunk().ok_or_else(foreign)?;
-        let (version, slots) = rest.split_first_chunk().ok_or_else(foreign)?;
+        let (target, rest) = token.split_first_chunk().ok_or_else(foreign_token_error)?;
+        let (version, slots) = rest.split_first_chunk().ok_or_else(foreign_token_error)?;
         let target = u32::from_le_bytes(*target);
         if target >= targets {
-            return Err(foreign());
+            return Err(foreign_token_error());
         }
         let known = self.0.entry((target, u64::from_le_bytes(*version))).or_default();
         for (word, bytes) in known.0.iter_mut().zip(slots.as_chunks().0) {

@@ -141,7 +141,7 @@ fn abort_frees_staged_data() {
 }
 
 #[test]
-fn the_coordinator_decides_once() {
+fn coordinator_decides_once() {
     let scratch = part(0);
     let pool = scratch.opened();
     let container = container(&pool);

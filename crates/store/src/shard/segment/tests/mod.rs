@@ -60,7 +60,7 @@ fn other_process(target: &Target) -> ProcessSlot {
 }
 
 /// Makes every segment full of dead data.
-fn let_all_die(target: &Target) {
+fn make_all_dead(target: &Target) {
     for number in 0..target.segment_count() {
         let atomics = target.shared();
         let atomics = atomics.segment(number);
@@ -86,7 +86,7 @@ fn claim_waits_for_old_readers_if_all_segments_are_dead() {
         reader
     };
     let readers: Vec<_> = (0..12).map(one_more).collect();
-    let_all_die(target);
+    make_all_dead(target);
     std::thread::scope(|scope| {
         let claim = scope.spawn(|| target.append_slots.enter().claim(target, 1000, 0));
         for reader in readers {
@@ -339,7 +339,7 @@ fn reader_waiting_for_commit_keeps_no_view() {
     let state = pool.opened();
     let target = &*state.targets[0];
     for _ in 0..50 {
-        let_all_die(target);
+        make_all_dead(target);
         std::thread::scope(|scope| {
             let collection = scope.spawn(|| target.recycle());
             let under_way = target.coordinating.lock().unwrap();
