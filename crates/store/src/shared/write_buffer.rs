@@ -5,14 +5,15 @@
 //! 0054).
 //!
 //! - **Writers.** The buffer changes only under the write lock of the target, which is LMDB's. A put takes the lock,
-//! appends, and releases it; no transaction is committed. A transaction that changes data first applies all buffered
-//! puts, so that its commit includes them.
+//!   appends, and releases it; no transaction is committed. A transaction that changes data first applies all buffered
+//!   puts, so that its commit includes them.
 //! - **Validity.** The buffer belongs to the states of the index from transaction `from` to transaction `until`. A
-//! commit that includes the puts has a later id, so it empties the buffer without a store. A transaction that only
-//! makes space in the index retains the puts: before its commit, it stores its own id as `until`.
+//!   commit that includes the puts has a later id, so it empties the buffer without a store. A transaction that only
+//!   makes space in the index retains the puts: before its commit, it stores its own id as `until`.
 //! - **Readers** take no lock. A reader begins a read transaction and compares its id with `from` and `until`. Below
-//! `from`, its state is outdated, and it begins again. Above `until`, its state includes all puts. In between, it reads
-//! the puts on top of its state. At the end it loads `from` again, since `from` changes before puts are overwritten.
+//!   `from`, its state is outdated, and it begins again. Above `until`, its state includes all puts. In between, it
+//!   reads the puts on top of its state. At the end it loads `from` again, since `from` changes before puts are
+//!   overwritten.
 //!
 //! Every word is verified when it is loaded. `from`, `until`, the number of published words and the buckets have 16
 //! bits of checksum each. A checksum chained over all puts is stored with their length. `docs/format.md` has the
