@@ -99,7 +99,7 @@ fn no_pool_error(path: &Path, cause: Error) -> Error {
         return cause;
     }
     let message = format!(
-        "{} is not a pool: {cause}: `esker pool list` lists the pools in the known directories",
+        "cannot find a pool at {}: {cause}: `esker pool list` lists the pools in the known directories",
         path.display()
     );
     Error::new(ErrorKind::NotFound, message)

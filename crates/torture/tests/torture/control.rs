@@ -31,7 +31,7 @@ fn sections() -> Vec<(u64, u64)> {
     let target_len = (8 + 4096 + 4 * segments).next_multiple_of(512);
     let mut parts = vec![(0, 7)];
     for first in (0..targets).map(|number| 512 + number * target_len) {
-        // Each target has few words for many segments, so these are drawn more often.
+        // The head and the segment table of a target are listed twice, so that they are drawn more often.
         parts.extend([(first, 8), (first, 8), (first + 8, 4096)]);
         parts.extend([(first + 8 + 4096, 4 * segments); 2]);
     }
