@@ -5,7 +5,7 @@ use super::txn::{ReadTxn, WriteTxn};
 use crate::format::superblock::PAGE;
 use crate::io::folder::{Folder, Use};
 use crate::io::idle::{IdlePool, Pointer};
-use crate::io::own::PrivateFile;
+use crate::io::private_file::PrivateFile;
 use crate::io::turn::TurnWord;
 use crate::io::{lock, sys};
 use crate::sync::retry_for_two_seconds;

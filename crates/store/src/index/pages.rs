@@ -2,17 +2,17 @@
 //!
 //! It knows the page format of LMDB (mdb.master on 64-bit machines): a header of 16 bytes, offsets of nodes, free
 //! space, nodes. It reads files with ordinary I/O, trusts no field, and stops at a page that it cannot follow.
+mod damaged_index;
 mod page;
-mod remains;
 mod tree;
 
 use super::lmdb::DATA;
 use crate::format::superblock::{PAGE, Superblock};
 use crate::format::{record, superblock};
 use crate::io::folder::{Folder, Use};
+pub(crate) use damaged_index::{DamagedIndex, Finding};
 use esker_types::Result;
 use page::Meta;
-pub(crate) use remains::{Finding, Remains};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,6 +1,6 @@
 //! Record locks that belong to an open file and not to a process (open file description locks). Only closing that open
 //! file drops them, even if the program closes other descriptors of the file. Forked children inherit the open file;
-//! [`super::own`] prevents that where it is not wanted.
+//! [`super::private_file`] prevents that where it is not wanted.
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;

@@ -10,8 +10,8 @@ pub(crate) mod huge;
 pub(crate) mod idle;
 pub(crate) mod lock;
 pub(crate) mod map;
-pub(crate) mod own;
 pub(crate) mod pin;
+pub(crate) mod private_file;
 #[cfg(target_arch = "x86_64")]
 mod summed;
 pub(crate) mod sys;

@@ -1,5 +1,5 @@
 //! Pinned segments, whose bytes are read in place.
-use super::{lock, map, own};
+use super::{lock, map, private_file};
 use esker_types::limits::VIEWS_MAX;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::File;
@@ -49,7 +49,7 @@ pub(crate) struct Pin {
 impl Pin {
     /// Pins the bytes `segment` of the data file `data`.
     pub(crate) fn new(data: &File, map: Arc<ReadMap>, segment: Range<usize>) -> io::Result<Self> {
-        let file = own::open_again(data, false)?;
+        let file = private_file::open_again(data, false)?;
         lock::share(&file, segment.start as u64)?;
         Ok(Self { map, segment, _file: file })
     }

@@ -9,7 +9,7 @@ use crate::format::superblock::{
 use crate::index::lmdb::{DATA, Index, Mode};
 use crate::io::folder::Folder;
 use crate::io::huge::TimeLimit;
-use crate::io::own::PrivateFile;
+use crate::io::private_file::PrivateFile;
 use crate::io::sys::FileSystem;
 use crate::io::{huge, lock, sys};
 use crate::shard::index_space;

@@ -5,7 +5,7 @@ use crate::format::keys::Table;
 use crate::format::record::Location;
 use crate::format::superblock::{self, Superblock};
 use crate::index::lmdb::DATA;
-use crate::index::pages::{Finding, Remains};
+use crate::index::pages::{DamagedIndex, Finding};
 use crate::io::folder::{Folder, Use};
 use crate::shared::control::{LeftInBuffer, left_in_buffer};
 use crate::shared::write_buffer::{Put, Puts};
@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 
 pub(super) struct Shard {
     number: u32,
-    index: Option<Remains>,
+    index: Option<DamagedIndex>,
     /// Puts of the write buffer that are not in the index yet.
     buffered: Puts,
     data: Option<File>,
@@ -44,8 +44,8 @@ impl Shard {
         let data = folder.as_ref().map(|folder| folder.file(data::NAME, Use::Read, permissions));
         let index = index.map(|file| or_report_loss(file, number, losses)).transpose()?.flatten();
         let data = data.map(|file| or_report_loss(file, number, losses)).transpose()?.flatten();
-        let index = index.map(|file| Remains::open(file, bytes));
-        let last = index.as_ref().and_then(Remains::last_commit);
+        let index = index.map(|file| DamagedIndex::open(file, bytes));
+        let last = index.as_ref().and_then(DamagedIndex::last_commit);
         let buffered = last.map(|last| left_in_buffer(pool, superblock, number, last));
         let buffered = buffered.map(|puts| puts_or_rest(puts, number, losses)).transpose()?;
         Ok(Self {
@@ -73,16 +73,16 @@ impl Shard {
 
     /// Damage of the meta pages of the index.
     pub(super) fn meta_damage(&self) -> Option<&str> {
-        self.index.as_ref().and_then(Remains::meta_damage)
+        self.index.as_ref().and_then(DamagedIndex::meta_damage)
     }
 
     /// Number of entries according to the meta page of the index.
     pub(super) fn entries(&self) -> u64 {
-        self.index.as_ref().map_or(0, Remains::entries)
+        self.index.as_ref().map_or(0, DamagedIndex::entries)
     }
 
     pub(super) fn is_unchanged(&self) -> bool {
-        self.index.as_ref().is_none_or(Remains::is_unchanged)
+        self.index.as_ref().is_none_or(DamagedIndex::is_unchanged)
     }
 
     /// Reports all entries and gaps of the index.

@@ -13,7 +13,7 @@ use super::{double_open, leases};
 use crate::format::superblock::Superblock;
 use crate::io::folder::{Folder, Use};
 use crate::io::map::SharedAtomics;
-use crate::io::own::PrivateFile;
+use crate::io::private_file::PrivateFile;
 use crate::io::turn::TurnWord;
 use crate::io::{lock, sys};
 use crate::sync::AtomicU64;

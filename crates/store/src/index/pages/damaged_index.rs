@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::fs::File;
 
 /// An index file that may be damaged. It is opened read-only.
-pub(crate) struct Remains {
+pub(crate) struct DamagedIndex {
     file: File,
     /// The newest state that a meta page describes.
     state: Option<Meta>,
@@ -31,7 +31,7 @@ pub(crate) enum Finding<'v> {
     Gap(&'v Gap),
 }
 
-impl Remains {
+impl DamagedIndex {
     /// Opens the newest state in a file that must have `bytes` bytes.
     pub(crate) fn open(file: File, bytes: u64) -> Self {
         let pages = bytes / PAGE as u64;
