@@ -1,7 +1,7 @@
-//! Finds damage: `check` verifies all structures, `scrub` reads all data.
+//! Damage detection: `check` verifies all structures, `scrub` reads all data.
 use crate::commit::{
-    Prepared, all_prepared, is_sound_decision, is_sound_reply, is_sound_watermark, mend_watermark,
-    recover, staged_on,
+    Prepared, all_prepared, is_sound_decision, is_sound_reply, is_sound_watermark, recover,
+    repair_watermark, staged_on,
 };
 use crate::data::table::SegmentState;
 use crate::format::keys::{DataKey, Table};
@@ -17,39 +17,39 @@ use esker_types::{ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Problems, one message each; empty for a sound pool.
     pub problems: Vec<String>,
-    /// The problems are damaged pages of an index, which no repair can mend.
+    /// True if the problems are damaged pages of an index. No repair can mend them.
     pub pages_damaged: bool,
-    /// What was repaired, one message each.
+    /// Completed repairs, one message each.
     pub repaired: Vec<String>,
     /// Number of index records verified.
     pub records: u64,
-    /// Bytes of data that they refer to.
+    /// Bytes of data that the records refer to.
     pub live_bytes: u64,
-    /// Bytes that are neither live, nor free, nor counted as dead.
+    /// Bytes that count as live although no record refers to them.
     pub lost_bytes: u64,
-    /// Where they are, one message per segment.
+    /// Segments with lost bytes, one message each.
     pub lost: Vec<String>,
 }
 
-/// What a scrub found.
+/// Result of a scrub.
 #[derive(Clone, Debug, Default)]
 pub struct ScrubReport {
-    /// Records read.
+    /// Number of records read.
     pub records: u64,
-    /// Bytes of data read and compared with their checksums.
+    /// Bytes of data that were read and compared with their checksums.
     pub bytes: u64,
-    /// Damage, one message per object; empty for sound data.
+    /// Damaged objects, one message each; empty for sound data.
     pub damaged: Vec<String>,
 }
 
 impl Pool {
-    /// Verifies the pages of all indexes of the pool at `path` without LMDB, which follows whatever a damaged page says.
-    /// For tools that read whole indexes.
+    /// Verifies the pages of all indexes of the pool at `path` without LMDB, which trusts the fields of a damaged page.
+    /// Tools that read complete indexes call this first.
     ///
     /// # Errors
     /// `Corrupt` if a page is damaged.
@@ -57,9 +57,9 @@ impl Pool {
         refuse_damaged(&Folder::open(path)?, false)
     }
 
-    /// Verifies all structures of the pool at `path`. With `repair`, and no other process in the pool, it removes damaged
-    /// records and recounts all space. A pool that is refused after a crash of the machine can be opened again once a
-    /// repairing check has found it sound.
+    /// Verifies all structures of the pool at `path`. With `repair`, and if no other process has the pool open, it
+    /// removes damaged records and recounts all space. After a crash of the machine, a pool may be refused. It can be
+    /// opened again once a repairing check has found it sound.
     pub fn check(path: &Path, repair: bool, progress: Progress<'_>) -> Result<CheckReport> {
         Superblock::read(path)?;
         let path = esker_os::resolve_links(path)?;
@@ -76,7 +76,7 @@ impl Pool {
 }
 
 impl OpenPool {
-    /// Prevents other processes from opening the pool during a repair.
+    /// Runs a check. During a repair, other processes cannot open the pool.
     fn check(&self, repair: bool, progress: Progress<'_>, report: &mut CheckReport) -> Result<()> {
         if repair || !self.control.is_current() {
             self.control.exclusively(|| self.check_now(repair, progress, report))
@@ -98,14 +98,14 @@ impl OpenPool {
             check_buffer(target, repairs, report)?;
         }
         if !report.problems.is_empty() {
-            return Ok(()); // Nothing else can be read.
+            return Ok(()); // The records cannot be read without a sound buffer.
         }
         if current {
             self.targets.iter().try_for_each(|target| collect(target))?;
         } else if alone {
             recover(&self.targets)?;
         }
-        // A damaged one is reported with the records.
+        // A damaged prepared commit is reported with the records.
         let prepared = all_prepared(&self.targets).unwrap_or_default();
         let total = self.targets.len() as u64;
         let mut miscounted = Vec::new();
@@ -118,7 +118,7 @@ impl OpenPool {
             }
             report.problems.append(&mut problems);
             if repairs && current {
-                report.repaired.append(&mut target.mend_lending()?);
+                report.repaired.append(&mut target.repair_space()?);
             }
             if alone && current {
                 check_space(target, &prepared, report, &mut miscounted)?;
@@ -126,22 +126,23 @@ impl OpenPool {
             progress(number as u64 + 1, total);
         }
         if repairs && report.problems.is_empty() {
-            self.count_anew(&mut miscounted, report)?;
+            self.recount(&mut miscounted, report)?;
         }
         report.problems.append(&mut miscounted);
         if report.lost_bytes > 0 {
-            report
-                .problems
-                .push(format!("{} bytes are alive that nothing names", report.lost_bytes));
+            report.problems.push(format!(
+                "{} bytes count as live although no record refers to them",
+                report.lost_bytes
+            ));
         }
         Ok(())
     }
 
-    fn count_anew(&self, miscounted: &mut Vec<String>, report: &mut CheckReport) -> Result<()> {
+    fn recount(&self, miscounted: &mut Vec<String>, report: &mut CheckReport) -> Result<()> {
         declare_sound(&self.control, &self.targets)?;
         report.repaired.append(miscounted);
         if report.lost_bytes > 0 {
-            report.repaired.push(format!("counted space anew: {} bytes", report.lost_bytes));
+            report.repaired.push(format!("recounted space: {} bytes", report.lost_bytes));
             report.repaired.append(&mut report.lost);
             report.lost_bytes = 0;
         }
@@ -162,12 +163,12 @@ impl OpenPool {
         Ok(report)
     }
 
-    /// Reads the data that records of a prepared commit name.
+    /// Reads the data that the records of a prepared commit refer to.
     fn scrub_prepared(&self, prepared: &Prepared, report: &mut ScrubReport) {
         for (number, key, value) in prepared.puts() {
             let Some(target) = self.targets.get(number as usize) else { continue };
             let Some(Ok((_, record))) =
-                Table::of(key).filter(is_record).map(|table| parse_entry(table, key, value))
+                Table::of_key(key).filter(is_record).map(|table| parse_entry(table, key, value))
             else {
                 continue;
             };
@@ -177,21 +178,21 @@ impl OpenPool {
         }
     }
 
-    /// Compacts until nothing is left to gain. Returns the bytes that became free.
+    /// Compacts until no more space can be freed. Returns the number of freed bytes.
     pub fn compact(&self, progress: Progress<'_>) -> Result<u64> {
         let mut freed = 0;
         for (number, target) in self.targets.iter().enumerate() {
-            let before = target.whole_free_bytes();
+            let before = target.free_segment_bytes();
             target.flush()?;
             target.compact_all()?;
-            freed += target.whole_free_bytes().saturating_sub(before);
+            freed += target.free_segment_bytes().saturating_sub(before);
             progress(number as u64 + 1, self.targets.len() as u64);
         }
         Ok(freed)
     }
 }
 
-/// Reports a damaged write buffer. A repair commits the puts in it that are whole, and empties it.
+/// Reports a damaged write buffer. A repair commits the undamaged puts in it and empties it.
 fn check_buffer(target: &Target, repairs: bool, report: &mut CheckReport) -> Result<()> {
     match target.committed_and_buffered() {
         Ok(_) => return Ok(()),
@@ -206,7 +207,7 @@ fn check_buffer(target: &Target, repairs: bool, report: &mut CheckReport) -> Res
     }
     let count = target.recover_buffer()?;
     report.repaired.push(format!(
-        "target {number}: the write buffer was damaged: {count} puts in it were whole, others are lost"
+        "target {number}: the write buffer was damaged: {count} puts in it were recovered, others are lost"
     ));
     Ok(())
 }
@@ -219,7 +220,7 @@ fn live(usage: &walk::Usage) -> u64 {
     usage.segments.values().map(|used| used.live).sum()
 }
 
-/// Verifies every record; returns the keys of those that are damaged.
+/// Verifies every record; returns the keys of the damaged ones.
 fn check_records(
     target: &Target,
     report: &mut CheckReport,
@@ -237,7 +238,7 @@ fn check_records(
                 report.live_bytes += record.bytes();
                 let misplaced = misplaced(target, parts, record);
                 let trouble = misplaced.or_else(|| overlaps(&mut previous, parts, record));
-                trouble.or_else(|| unnamed(parts, record))
+                trouble.or_else(|| wrong_key(parts, record))
             }
         };
         if let Some(trouble) = trouble {
@@ -248,8 +249,10 @@ fn check_records(
     })?;
     entries::table(txn, Table::Reply, |key, value| {
         if !is_sound_reply(key, value) {
-            problems
-                .push(format!("target {}: a damaged entry of the reply cache", target.number()));
+            problems.push(format!(
+                "target {}: an entry of the reply cache is damaged",
+                target.number()
+            ));
             damaged.push(key.to_vec());
         }
     })?;
@@ -257,7 +260,7 @@ fn check_records(
     Ok(damaged)
 }
 
-/// Verifies what is stored of commits over several nodes.
+/// Verifies the stored state of commits over several nodes.
 fn check_commits(
     target: &Target,
     txn: &Txn,
@@ -270,22 +273,22 @@ fn check_commits(
     };
     entries::table(txn, Table::Prepared, |key, value| {
         if Prepared::decode(key, value).is_err() {
-            report(key, "a damaged prepared commit");
+            report(key, "a prepared commit is damaged");
         }
     })?;
     entries::table(txn, Table::Decision, |key, value| {
         if !is_sound_decision(key, value) {
-            report(key, "a damaged decision about a commit over several nodes");
+            report(key, "a decision about a commit over several nodes is damaged");
         }
     })?;
     entries::table(txn, Table::Watermark, |key, value| {
         if !is_sound_watermark(value) {
-            report(key, "the damaged watermark of such decisions");
+            report(key, "the watermark of commit decisions is damaged");
         }
     })
 }
 
-/// Takes segments over from dead processes, unless the target waits for a commit that another node decides about.
+/// Takes over the segments of dead processes, unless the target waits for a commit that another node decides.
 fn collect(target: &Target) -> Result<()> {
     if target.is_prepared() {
         return Ok(());
@@ -304,7 +307,7 @@ fn misplaced(target: &Target, _: &DataKey<'_>, record: &Record<'_>) -> Option<St
     let bytes = match record.body {
         Body::Inline(data) => {
             return (data.len() as u64 != record.bytes())
-                .then(|| "inline data of a wrong length".to_owned());
+                .then(|| "the inline data has a wrong length".to_owned());
         }
         Body::Segment(place) => place,
     };
@@ -313,10 +316,10 @@ fn misplaced(target: &Target, _: &DataKey<'_>, record: &Record<'_>) -> Option<St
         && end <= target.segment_bytes()
         && bytes.base <= bytes.offset
         && end <= u64::from(bytes.base) + u64::from(bytes.covered);
-    (!inside).then(|| "data outside the segments".to_owned())
+    (!inside).then(|| "the data is outside the segments".to_owned())
 }
 
-/// Reports extents of one akey that overlap.
+/// Reports overlapping extents of one akey.
 fn overlaps(
     previous: &mut Option<(Vec<u8>, u64)>,
     parts: &DataKey<'_>,
@@ -326,13 +329,13 @@ fn overlaps(
     let clash =
         previous.as_ref().is_some_and(|(akey, end)| akey == parts.akey_prefix() && *end > start);
     *previous = Some((parts.akey_prefix().to_vec(), start.saturating_add(record.count)));
-    clash.then(|| "extents that overlap".to_owned())
+    clash.then(|| "extents overlap".to_owned())
 }
 
-/// Reports long keys that do not match the hash in the index key.
-fn unnamed(parts: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
+/// Reports long keys whose hash does not match the index key.
+fn wrong_key(parts: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
     let keys = parts.dkey(record.left_out).and_then(|_| parts.akey(record.left_out));
-    keys.is_err().then(|| "the rest of another key".to_owned())
+    keys.is_err().then(|| "the rest of a long key does not match its hash".to_owned())
 }
 
 fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {
@@ -341,14 +344,14 @@ fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {
         txn.delete(key)?;
     }
     let is_about_decisions =
-        |key: &Vec<u8>| matches!(Table::of(key), Some(Table::Decision | Table::Watermark));
+        |key: &Vec<u8>| matches!(Table::of_key(key), Some(Table::Decision | Table::Watermark));
     if keys.iter().any(is_about_decisions) {
-        mend_watermark(&mut txn, target.control.next_epoch())?;
+        repair_watermark(&mut txn, target.control.next_epoch())?;
     }
     txn.commit()
 }
 
-/// Compares the counts of each segment with what the index refers to.
+/// Compares the live and dead bytes of each segment with the records of the index.
 fn check_space(
     target: &Target,
     prepared: &[Prepared],
@@ -356,27 +359,27 @@ fn check_space(
     miscounted: &mut Vec<String>,
 ) -> Result<()> {
     let usage = walk::usage(target, &staged_on(prepared, target.number()))?;
-    let (mut unfit, mut damage) = target.unfit(&usage)?;
+    let (mut unfit, mut damage) = target.space_problems(&usage)?;
     miscounted.append(&mut unfit);
     report.problems.append(&mut damage);
     let atomics = target.shared();
     for number in 0..target.segment_count() {
         let segment = atomics.segment(number);
         if target.is_prepared() && matches!(segment.load(), SegmentState::Busy(_)) {
-            continue; // Its owner is dead, and it is counted once the doubt is over.
+            continue; // The owner is dead. The segment is counted once the commit is resolved.
         }
         let dead = usage.dead.get(&number).copied().unwrap_or(0);
         let (counted, state) = (segment.live(dead), segment.load());
         let named = usage.segments.get(&number).copied().unwrap_or_default().live;
         let message = || {
             format!(
-                "target {}, segment {number}: {named} bytes named, {counted} counted, {dead} dead, \
+                "target {}, segment {number}: {named} bytes referenced, {counted} counted, {dead} dead, \
                  {state:?}",
                 target.number()
             )
         };
         let unusable =
-            matches!(state, SegmentState::Free | SegmentState::Dead | SegmentState::Lent);
+            matches!(state, SegmentState::Free | SegmentState::Dead | SegmentState::Index);
         if counted < named || (unusable && named > 0) {
             miscounted.push(message());
         }
@@ -403,7 +406,8 @@ fn scrub_target(
     Ok(())
 }
 
-/// Records scrubbed in one read transaction, so that none stays open for long.
+/// Number of records that are scrubbed in one read transaction. It is bounded so that no transaction stays open for
+/// long.
 const SCRUB_BATCH: u64 = 256;
 
 fn scrub_batch(
@@ -458,7 +462,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn lost_bytes_are_named_and_found_again() {
+    fn lost_bytes_are_reported_and_recounted() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         let state = pool.opened();
         let atomics = state.targets[1].shared();
@@ -467,16 +471,16 @@ mod tests {
         segment.store(SegmentState::Sealed);
         let check = |repair| Pool::check(&pool.path(), repair, &mut |_, _| {}).unwrap();
         let (found, where_they_are) =
-            (check(false), "target 1, segment 2: 0 bytes named, 1119 counted, 0 dead, Sealed");
+            (check(false), "target 1, segment 2: 0 bytes referenced, 1119 counted, 0 dead, Sealed");
         assert_eq!((found.lost_bytes, &found.lost[..]), (1119, &[where_they_are.to_owned()][..]));
-        assert_eq!(found.problems, ["1119 bytes are alive that nothing names"]);
+        assert_eq!(found.problems, ["1119 bytes count as live although no record refers to them"]);
         let mended = check(true);
         assert_eq!((mended.lost_bytes, mended.lost.len()), (0, 0));
         assert!(mended.repaired.iter().any(|line| line == where_they_are), "{mended:?}");
         assert_eq!(check(false).lost_bytes, 0);
     }
 
-    /// A pool with a value on each of its two targets, closed.
+    /// Creates a pool with a value on each of its two targets, and closes it.
     fn with_values() -> Scratch {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         {
@@ -498,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_lost_its_bytes_is_refused_and_left_alone() {
+    fn truncated_index_is_refused_and_not_modified() {
         let pool = with_values();
         let file = pool.path().join("target-1/index/data.mdb");
         let whole = std::fs::metadata(&file).unwrap().len();
@@ -517,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_another_time_is_noticed_by_the_bytes_that_nothing_names() {
+    fn outdated_index_is_reported_as_unreferenced_live_bytes() {
         let empty = {
             let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
             pool.close();
@@ -527,6 +531,9 @@ mod tests {
         let check = || Pool::check(&pool.path(), false, &mut |_, _| {}).unwrap();
         assert_eq!(check().problems, [""; 0]);
         std::fs::write(pool.path().join("target-1/index/data.mdb"), empty).unwrap();
-        assert_eq!(check().problems, ["4000 bytes are alive that nothing names"]);
+        assert_eq!(
+            check().problems,
+            ["4000 bytes count as live although no record refers to them"]
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Reads what can still be read of a damaged pool, without LMDB and without writing to it.
+//! Reads the data of a damaged pool that is still readable, without LMDB and without writing to it.
 mod catalog;
 mod shard;
 
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A pool that may be damaged, read from its files as they are.
+/// A pool that may be damaged. It is read from its files as they are.
 pub struct Salvage {
     path: PathBuf,
     superblock: Superblock,
@@ -27,7 +27,7 @@ pub struct Salvage {
     losses: Losses,
 }
 
-/// A value, or some records of an array, as they were stored.
+/// A value, or some records of an array, as stored.
 pub struct Salvaged<'s> {
     /// The container.
     pub container: ContainerId,
@@ -37,7 +37,7 @@ pub struct Salvaged<'s> {
     pub dkey: &'s [u8],
     /// The akey.
     pub akey: &'s [u8],
-    /// Its content.
+    /// Content of the akey.
     pub value: SalvagedValue<'s>,
 }
 
@@ -49,34 +49,34 @@ pub enum SalvagedValue<'s> {
     Array {
         /// Bytes per record.
         record_size: u64,
-        /// Their indices.
+        /// Indices of the records.
         extent: Extent,
-        /// Their bytes.
+        /// Bytes of the records.
         bytes: &'s [u8],
     },
 }
 
-/// What is known of a container.
+/// Known properties of a container.
 #[derive(Clone, Debug, Default)]
 pub struct SalvagedContainer {
-    /// Its label, UUID and properties; `None` if they are lost.
+    /// Label, UUID and properties; `None` if they are lost.
     pub info: Option<ContainerInfo>,
     /// Attributes and properties, by their names in the pool.
     pub metadata: Vec<(String, Vec<u8>)>,
-    /// Where its next object ids begin.
+    /// First object id of the next allocation.
     pub next_oid: Option<u64>,
-    /// Number of its snapshots.
+    /// Number of snapshots.
     pub snapshots: u64,
 }
 
-/// Called for each value that is found.
+/// Callback for each value that is found.
 type Receive<'h> = &'h mut dyn FnMut(Salvaged<'_>) -> Result<()>;
 
 impl Salvage {
     /// Opens the pool at `path` for reading and finds its containers.
     ///
     /// # Errors
-    /// `NotFound` if there is none, `Busy` if a process has it open.
+    /// `NotFound` if there is not a pool, `Busy` if a process has it open.
     pub fn open(path: &Path) -> Result<Self> {
         let superblock = Superblock::read(path)?;
         let folder = Folder::open(path)?;
@@ -87,8 +87,7 @@ impl Salvage {
         let catalog = Catalog::read(&shards)?;
         if catalog.prepared > 0 {
             losses.note(catalog.prepared, || {
-                "commits that were prepared here and that another node decides: not copied"
-                    .to_owned()
+                "prepared commits that another node decides: not copied".to_owned()
             });
         }
         Ok(Self { path: path.to_owned(), superblock, shards, catalog, losses })
@@ -112,7 +111,7 @@ impl Salvage {
         self.catalog.containers.values().filter(|found| found.info.is_some()).cloned().collect()
     }
 
-    /// What is known of containers whose label and UUID are lost.
+    /// Containers whose label and UUID are lost, by number.
     #[must_use]
     pub fn nameless(&self) -> HashMap<ContainerId, SalvagedContainer> {
         let all = self.catalog.containers.iter();
@@ -120,12 +119,12 @@ impl Salvage {
         nameless.map(|(number, found)| (ContainerId(*number), found.clone())).collect()
     }
 
-    /// What is known of a container.
+    /// Known properties of a container.
     fn container(&self, id: ContainerId) -> SalvagedContainer {
         self.catalog.containers.get(&id.0).cloned().unwrap_or_default()
     }
 
-    /// What is lost, as far as it has been found so far.
+    /// Losses that have been found so far.
     #[must_use]
     pub fn losses(&self) -> &Losses {
         &self.losses
@@ -148,27 +147,27 @@ impl Salvage {
                 progress(done, total);
             })?;
         }
-        match self.shards.iter().all(Shard::is_as_it_was) {
+        match self.shards.iter().all(Shard::is_unchanged) {
             true => refuse_in_use(&Folder::open(&self.path)?, &self.superblock),
-            false => Err(busy(&self.path)),
+            false => Err(busy_error(&self.path)),
         }
     }
 }
 
 fn refuse_in_use(folder: &Folder, superblock: &Superblock) -> Result<()> {
-    if in_use(folder, superblock)? { Err(busy(folder.path())) } else { Ok(()) }
+    if in_use(folder, superblock)? { Err(busy_error(folder.path())) } else { Ok(()) }
 }
 
 #[cold]
-fn busy(path: &Path) -> Error {
-    let message = format!("{} is in use: end its users, then salvage it anew", path.display());
+fn busy_error(path: &Path) -> Error {
+    let message = format!("{} is in use: end its users, then salvage it again", path.display());
     Error::new(ErrorKind::Busy, message)
 }
 
 /// Number of entries between two reports of progress.
 const STEP: u64 = 1024;
 
-/// One target being read.
+/// State of reading one target.
 struct Reader<'r> {
     shard: &'r Shard,
     overlay: Overlay,
@@ -206,26 +205,26 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// An entry of the index, unless a decided commit replaces it.
+    /// Handles an entry of the index, unless an edit of a decided commit replaces it.
     fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let is_data = Table::of(key) == Some(Table::Data);
-        if !is_data || self.overlay.hides(key) || self.catalog.is_doomed(key) {
+        let is_data = Table::of_key(key) == Some(Table::Data);
+        if !is_data || self.overlay.hides(key) || self.catalog.is_destroyed(key) {
             return Ok(());
         }
         let parts = DataKey::parse(key);
         match parts.and_then(|parts| Ok((parts, Record::decode(parts.body(), value)?))) {
             Ok((parts, record)) => self.record(&parts, &record),
             Err(_) => {
-                self.lose(key, None, "its record in the index");
+                self.report_loss(key, None, "its record in the index");
                 Ok(())
             }
         }
     }
 
-    /// An entry of a damaged page. True if it is a record that matches its checksum.
+    /// Handles an entry of a damaged page. True if it is a record that matches its checksum.
     fn doubtful(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         if !record::is_record(key) {
-            return Ok(self.catalog.has_believed(key));
+            return Ok(self.catalog.has_accepted(key));
         }
         let sealed = record::checksum_matches(key, value);
         if sealed {
@@ -235,7 +234,7 @@ impl Reader<'_> {
     }
 
     fn broken(&mut self, key: &[u8]) -> bool {
-        self.lose(key, None, "its record in the index");
+        self.report_loss(key, None, "its record in the index");
         true
     }
 
@@ -243,15 +242,15 @@ impl Reader<'_> {
         let keys =
             parts.dkey(record.left_out).and_then(|dkey| Ok((dkey, parts.akey(record.left_out)?)));
         let Ok((dkey, akey)) = keys else {
-            self.lose(parts.whole(), None, "the rest of its keys");
+            self.report_loss(parts.whole(), None, "the rest of its long keys");
             return Ok(());
         };
         let (container, oid) = (parts.container(), parts.oid);
-        self.catalog.meet(container, self.losses);
+        self.catalog.report_if_unknown(container, self.losses);
         let damaged = self.load(record);
         for (extent, place) in runs_of(parts.start, record, &damaged) {
             let Some(bytes) = place.and_then(|place| self.buffer.get(place)) else {
-                self.lose(parts.whole(), extent, "data");
+                self.report_loss(parts.whole(), extent, "data");
                 continue;
             };
             let record_size = u64::from(record.record_size);
@@ -264,7 +263,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads the bytes of a record into the buffer; returns which of them are damaged.
+    /// Reads the bytes of a record into the buffer; returns the damaged ranges.
     fn load(&mut self, record: &Record<'_>) -> Vec<Range<u64>> {
         match record.body {
             Body::Inline(data) => {
@@ -276,13 +275,14 @@ impl Reader<'_> {
         }
     }
 
-    fn lose(&mut self, key: &[u8], extent: Option<Extent>, what: &str) {
-        let place = self.catalog.place(key, extent);
-        self.losses.note(1, || format!("target {}: {place}: {what}", self.shard.number()));
+    fn report_loss(&mut self, key: &[u8], extent: Option<Extent>, what: &str) {
+        let description = self.catalog.describe(key, extent);
+        self.losses.note(1, || format!("target {}: {description}: {what}", self.shard.number()));
     }
 }
 
-/// The undamaged content of a record in runs: which array records they are, and where their bytes are in the buffer.
+/// Divides the content of a record into runs, each with its array records. Undamaged runs also have the range of their
+/// bytes in the buffer.
 fn runs_of(
     start: Option<u64>,
     record: &Record<'_>,
@@ -299,7 +299,7 @@ fn runs_of(
     parts_of(record, damaged).into_iter().map(run).collect()
 }
 
-/// The array records of a piece in runs; true for runs without `damaged` bytes.
+/// Divides the array records of a piece into runs; true for runs without `damaged` bytes.
 fn parts_of(record: &Record<'_>, damaged: &[Range<u64>]) -> Vec<(Extent, bool)> {
     let size = u64::from(record.record_size).max(1);
     let mut parts = Vec::new();
@@ -321,17 +321,17 @@ fn parts_of(record: &Record<'_>, damaged: &[Range<u64>]) -> Vec<(Extent, bool)> 
     parts
 }
 
-/// What a salvage could not read.
+/// Losses of a salvage.
 #[derive(Clone, Debug, Default)]
 pub struct Losses {
     /// Number of losses.
     pub count: u64,
-    /// Messages about the first [`LOSSES_TOLD_MAX`] of them.
+    /// Messages about the first [`LOSSES_TOLD_MAX`] losses.
     pub lines: Vec<String>,
 }
 
 impl Losses {
-    /// Counts `count` losses that one line describes.
+    /// Records `count` losses, which one message describes.
     fn note(&mut self, count: u64, line: impl FnOnce() -> String) {
         self.count += count;
         if self.lines.len() < LOSSES_TOLD_MAX {
@@ -339,15 +339,12 @@ impl Losses {
         }
     }
 
-    /// Records what is missing of an index of which `found` entries were found.
+    /// Records the missing entries of an index of which `found` entries were found.
     fn note_gaps(&mut self, shard: &Shard, catalog: &Catalog, gaps: &[Gap], found: u64) {
         let number = shard.number();
-        if let Some(trouble) = shard.trouble() {
+        if let Some(trouble) = shard.meta_damage() {
             self.note(1, || {
-                format!(
-                    "target {number}: what was written last: {trouble}, {} entries found",
-                    found
-                )
+                format!("target {number}: the last commits: {trouble}, {} entries found", found)
             });
         }
         let missing = shard.entries().saturating_sub(found);
@@ -356,11 +353,13 @@ impl Losses {
             return;
         }
         if gaps.is_empty() {
-            self.note(0, || format!("target {number}: entries of the index, nobody knows where"));
+            self.note(0, || format!("target {number}: entries of the index, at unknown positions"));
         }
         for gap in needed {
-            let (from, below) =
-                (catalog.edge(gap.from.as_deref()), catalog.edge(gap.below.as_deref()));
+            let (from, below) = (
+                catalog.describe_bound(gap.from.as_deref()),
+                catalog.describe_bound(gap.below.as_deref()),
+            );
             self.note(0, || {
                 format!(
                     "target {number}: entries of page {} of the index, from {from} up to {below}",
@@ -372,7 +371,7 @@ impl Losses {
     }
 }
 
-/// True if a gap may have held data of users, not just bookkeeping of space and history.
+/// True if a gap may have contained data of users, and not only accounting of space and history.
 fn is_needed(gap: &Gap) -> bool {
     let from = gap.from.as_ref().and_then(|key| key.first().copied()).unwrap_or(0);
     let below = gap.below.as_ref().and_then(|key| key.first().copied()).unwrap_or(u8::MAX);

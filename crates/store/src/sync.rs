@@ -1,5 +1,5 @@
-//! Synchronization of threads and processes: of the standard library, or of loom when a model runs the code in every
-//! order. A model has its own atomics; those of a control file cannot be loom's.
+//! Synchronization primitives: those of the standard library, or loom's when a loom model runs the code in every order.
+//! A model has atomics of its own, since loom's cannot be stored in a mapped control file.
 #[cfg(all(loom, test))]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence};
 #[cfg(all(loom, test))]
@@ -17,27 +17,27 @@ use esker_os::executor::must_not_wait;
 use esker_types::{Error, ErrorKind, Result};
 use std::time::Duration;
 
-/// Time between two attempts.
-const MOMENT: Duration = Duration::from_millis(1);
-/// Attempts: two seconds in total, since a thousand processes may take turns on one processor.
-const LOOKS: u32 = 2000;
+/// Interval between two attempts of [`retry_for_two_seconds`].
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
+/// Number of attempts. In total they take two seconds, since a thousand processes may share one processor.
+const ATTEMPTS: u32 = 2000;
 
-/// Sleeps for a moment.
+/// Sleeps for one retry interval.
 ///
 /// # Errors
-/// `Busy` on a thread that must not wait.
+/// `Busy` on a thread that must not block.
 pub(crate) fn pause() -> Result<()> {
-    sleep(MOMENT)
+    sleep(RETRY_INTERVAL)
 }
 
-/// Sleeps.
+/// Sleeps for `time`.
 ///
 /// # Errors
-/// `Busy` on a thread that must not wait.
+/// `Busy` on a thread that must not block.
 pub(crate) fn sleep(time: Duration) -> Result<()> {
     if must_not_wait() {
         let message =
-            "others use what the operation needs, and this thread cannot wait for them: retry";
+            "the operation waits for other processes, and this thread must not block: retry";
         return Err(Error::new(ErrorKind::Busy, message));
     }
     #[cfg(test)]
@@ -52,11 +52,13 @@ thread_local! {
     pub(crate) static SLEEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Calls `look` until it finds something, or `None` after two seconds. It never sleeps on a lock, whose owner may
-/// wait for what this thread holds.
-pub(crate) fn patiently<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
-    for _ in 0..LOOKS {
-        if let Some(found) = look()? {
+/// Calls `attempt` until it returns a value; returns `None` after two seconds. It polls and never blocks on a lock,
+/// because the owner of that lock may wait for what this thread holds.
+pub(crate) fn retry_for_two_seconds<T>(
+    mut attempt: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    for _ in 0..ATTEMPTS {
+        if let Some(found) = attempt()? {
             return Ok(Some(found));
         }
         pause()?;

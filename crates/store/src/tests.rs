@@ -1,4 +1,4 @@
-//! Shared by tests: a pool that is removed when its value is dropped, and random bytes.
+//! Test helpers: a temporary pool that is removed when its value is dropped, and random bytes.
 use crate::shard::open_pool::OpenPool;
 use crate::{Pool, PoolSpec};
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// A pool in memory, as `set` wants it.
+    /// A pool in memory; `set` adjusts its specification.
     pub(crate) fn new(bytes: u64, set: impl FnOnce(&mut PoolSpec)) -> Self {
         Self::on(Path::new("/dev/shm"), bytes, set)
     }
 
-    /// A pool in a directory of its own in `place`.
+    /// A pool in a new directory below `place`.
     pub(crate) fn on(place: &Path, bytes: u64, set: impl FnOnce(&mut PoolSpec)) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = place.join(format!("esker-scratch-{}-{number}", std::process::id()));
         let mut spec = PoolSpec::new("pool", bytes);
-        // Tests count commits and pages. Those of the write buffer ask for it.
+        // Tests count commits and pages, so the write buffer is off. Tests of the write buffer turn it on.
         spec.write_buffer = Some(false);
         set(&mut spec);
         Pool::create(&folder, &spec, &mut |_, _| {}).unwrap();
@@ -55,7 +55,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Random numbers from two seeds: `ESKER_SEED`, and one of the test.
+/// Random numbers from two seeds: `ESKER_SEED` and a seed of the test.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -63,14 +63,14 @@ impl Random {
         Self(esker_testing::seed().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ test)
     }
 
-    /// Any number.
+    /// A random number.
     pub(crate) fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         word ^ (word >> 31)
     }
 
-    /// Fewer than `limit` bytes.
+    /// Random bytes, fewer than `limit`.
     pub(crate) fn bytes(&mut self, limit: u64) -> Vec<u8> {
         let len = self.draw() % limit;
         (0..len).map(|_| (self.draw() >> 24) as u8).collect()

@@ -217,7 +217,8 @@ fn elsewhere() -> Error {
 }
 
 fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<ReadVersion>> {
-    tokens.map_or(Ok(Vec::new()), |tokens| ReadVersion::of(tokens, open.superblock.targets))
+    tokens
+        .map_or(Ok(Vec::new()), |tokens| ReadVersion::parse_tokens(tokens, open.superblock.targets))
 }
 
 /// From so many keys or objects on, a read has short tokens.
@@ -297,7 +298,7 @@ impl Pool for Native {
     }
 
     fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
-        self.0.with(|open| open.give_up(commit))
+        self.0.with(|open| open.abort_prepared(commit))
     }
 
     fn outcome(&self, commit: Commit, decide: bool) -> Reply<'_, Outcome> {

@@ -1,4 +1,4 @@
-//! Applies staged writes to the index.
+//! Application of staged writes to the index.
 use super::stage::{Content, Piece, Staged, StagedAkey};
 use crate::format::keys::{Key, Table};
 use crate::format::record::{Record, RecordBytes};
@@ -7,12 +7,12 @@ use crate::index::txn::Inserted;
 use crate::shard::buffer::note_array;
 use crate::shard::change::Change;
 use crate::shard::container::Container;
-use crate::shard::extents::{Extents, mixed_kinds};
+use crate::shard::extents::{Extents, mixed_kinds_error};
 use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Update, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 
-/// Keys removed per round, so that memory use is bounded.
+/// Number of keys removed per round. It bounds the memory in use.
 const PUNCH_BATCH: usize = 1024;
 
 /// Applies `writes`, whose data is `staged`, to one target.
@@ -22,12 +22,12 @@ pub(crate) fn apply(
     writes: &[Write<'_>],
     staged: &Staged<'_>,
 ) -> Result<()> {
-    let mut applier = Applier { change, container: container.id(), part: false };
+    let mut applier = Applier { change, container: container.id(), is_partial: false };
     writes.iter().zip(&staged.writes).try_for_each(|(write, akeys)| applier.write(write, akeys))
 }
 
-/// Applies `writes` in order, each to its targets among `changes`. Whether an object exists as a whole depends on all
-/// its targets.
+/// Applies `writes` in order, each to its targets among `changes`. A conditional punch of an object checks all targets
+/// before any is changed.
 pub(crate) fn apply_many(
     changes: &mut [Change<'_>],
     container: &Container,
@@ -38,7 +38,7 @@ pub(crate) fn apply_many(
         check_punch(changes, container, write)?;
         for (change, staged) in changes.iter_mut().zip(parts) {
             if targets.contains(&change.target().number()) {
-                let mut applier = Applier { change, container: container.id(), part: true };
+                let mut applier = Applier { change, container: container.id(), is_partial: true };
                 applier.write(write, &staged.writes[index])?;
             }
         }
@@ -46,7 +46,7 @@ pub(crate) fn apply_many(
     Ok(())
 }
 
-/// Fails for a conditional punch of an object that does not exist on any target.
+/// Fails for a conditional punch of an object that exists on none of the targets.
 fn check_punch(changes: &[Change<'_>], container: &Container, write: &Write<'_>) -> Result<()> {
     let WriteOp::PunchObject { cond } = write.op else { return Ok(()) };
     if !cond.has(Cond::PUNCH) {
@@ -58,18 +58,18 @@ fn check_punch(changes: &[Change<'_>], container: &Container, write: &Write<'_>)
             return Ok(());
         }
     }
-    Err(missing("object"))
+    Err(missing_key_error("object"))
 }
 
-fn missing(what: &str) -> Error {
+fn missing_key_error(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("the {what} does not exist"))
 }
 
 struct Applier<'c, 't> {
     change: &'c mut Change<'t>,
     container: ContainerId,
-    /// Other targets take part.
-    part: bool,
+    /// True if the writes also change other targets.
+    is_partial: bool,
 }
 
 impl<'t> Applier<'_, 't> {
@@ -87,7 +87,7 @@ impl<'t> Applier<'_, 't> {
             }
             WriteOp::PunchObject { cond } => {
                 self.change.touch_object(self.container, oid);
-                let cond = if self.part { Cond::NONE } else { cond };
+                let cond = if self.is_partial { Cond::NONE } else { cond };
                 self.punch(&Key::object(table, self.container, oid), cond)
             }
             WriteOp::PunchDkey { dkey, cond } => {
@@ -133,7 +133,7 @@ impl<'t> Applier<'_, 't> {
     }
 
     fn must_exist(&self, prefix: &Key, what: &str) -> Result<()> {
-        if exists(self.change.txn(), prefix)? { Ok(()) } else { Err(missing(what)) }
+        if exists(self.change.txn(), prefix)? { Ok(()) } else { Err(missing_key_error(what)) }
     }
 
     fn must_not_exist(&self, prefix: &Key, what: &str) -> Result<()> {
@@ -162,7 +162,7 @@ impl<'t> Applier<'_, 't> {
         let (key, record) = (prefix.single(), piece.record(epoch, None, left_out));
         match self.change.insert_record(&key, &record)? {
             Inserted::Between(_, Some((after, _))) if after.starts_with(prefix) => {
-                Err(mixed_kinds())
+                Err(mixed_kinds_error())
             }
             Inserted::Between(..) => Ok(()),
             Inserted::Existed(old) => {
@@ -187,10 +187,10 @@ impl<'t> Applier<'_, 't> {
         Extents { change: &mut *self.change, container: self.container }
     }
 
-    /// Removes everything under a prefix.
+    /// Removes all records under a prefix.
     fn punch(&mut self, prefix: &Key, cond: Cond) -> Result<()> {
         if cond.has(Cond::PUNCH) {
-            self.must_exist(prefix, "thing to punch")?;
+            self.must_exist(prefix, "key to punch")?;
         }
         self.change.announce_removal(prefix);
         loop {

@@ -1,4 +1,4 @@
-//! Puts that are appended to the write buffer of a target (see [`crate::shared::write_buffer`]).
+//! Puts into the write buffer of a target (see [`crate::shared::write_buffer`]).
 use super::stage::{Content, Piece, Staged, StagedAkey, StagedAkeys};
 use crate::format::keys::is_kv;
 use crate::format::record::RecordBytes;
@@ -11,8 +11,8 @@ use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Write, WriteOp};
 use esker_types::{Epoch, Result};
 
-/// A write that may go into the write buffer.
-struct Plain<'w, 's> {
+/// A write that the write buffer accepts.
+struct BufferablePut<'w, 's> {
     put: SinglePut<'w>,
     akey: &'w StagedAkey<'s>,
     piece: &'w Piece<'s>,
@@ -31,8 +31,12 @@ fn kind_of(is_kv: bool, cond: Cond, update: Cond, content: &Content<'_>) -> Opti
     }
 }
 
-impl<'w, 's> Plain<'w, 's> {
-    fn of(container: ContainerId, write: &Write<'w>, staged: &'w StagedAkeys<'s>) -> Option<Self> {
+impl<'w, 's> BufferablePut<'w, 's> {
+    fn from_write(
+        container: ContainerId,
+        write: &Write<'w>,
+        staged: &'w StagedAkeys<'s>,
+    ) -> Option<Self> {
         let WriteOp::Update { dkey, cond, updates: [update] } = write.op else { return None };
         let ([akey], oid) = (&staged[..], write.oid) else { return None };
         let kind = kind_of(is_kv(oid), cond, update.cond, &akey.content)?;
@@ -42,7 +46,7 @@ impl<'w, 's> Plain<'w, 's> {
         akey.left_out.is_empty().then_some(Self { put, akey, piece })
     }
 
-    /// Its record, encoded.
+    /// The encoded record of the put.
     fn record(&self, key: &[u8], epoch: Epoch) -> RecordBytes {
         let record = self.piece.record(epoch, self.put.record_size(), self.akey.left_out);
         let mut bytes = RecordBytes::new();
@@ -52,7 +56,7 @@ impl<'w, 's> Plain<'w, 's> {
 }
 
 impl OpenPool {
-    /// Appends what is staged to the write buffer of a target. `None` if that cannot be done: then it must be committed.
+    /// Appends the staged put to the write buffer of a target. Returns `None` if it must be committed instead.
     pub(super) fn put_in_buffer(
         &self,
         container: &Container,
@@ -64,13 +68,15 @@ impl OpenPool {
         else {
             return Ok(None);
         };
-        let Some(plain) = Plain::of(container.id(), write, akeys) else { return Ok(None) };
+        let Some(bufferable) = BufferablePut::from_write(container.id(), write, akeys) else {
+            return Ok(None);
+        };
         let lock = target.lock_in_doubt()?;
         let Some(buffer) = lock.open_buffer()? else { return Ok(None) };
         container.check_alive(self)?;
         staged.check_held()?;
-        let (key, epoch) = (plain.put.key(), self.control.next_epoch());
-        if !buffer.append(&plain.put, &key, &plain.record(&key, epoch))? {
+        let (key, epoch) = (bufferable.put.key(), self.control.next_epoch());
+        if !buffer.append(&bufferable.put, &key, &bufferable.record(&key, epoch))? {
             return Ok(None);
         }
         drop(lock);
@@ -109,7 +115,7 @@ mod tests {
         ObjectId::generate(0, lo, ObjectType::KvHashed, ObjectClass::S1)
     }
 
-    /// An object that is no Key-Value.
+    /// An object that is not a Key-Value.
     fn array() -> ObjectId {
         ObjectId::generate(0, 2, ObjectType::MultiHashed, ObjectClass::S1)
     }
@@ -139,7 +145,7 @@ mod tests {
             self.pool.write(&self.container, 0, &[Write { oid: oid(1), op }], reads, None)
         }
 
-        /// Writes records of `size` bytes to the array, from record `start` on.
+        /// Writes records of `size` bytes to the array, starting at record `start`.
         fn store(&self, start: u64, size: u64, data: &[u8]) -> Result<Epoch> {
             let (extents, data) =
                 ([Extent::new(start, data.len() as u64 / size)], Source::One(data));
@@ -157,7 +163,7 @@ mod tests {
             self.pool.write(&self.container, 0, &[write], &[], None).unwrap();
         }
 
-        /// Some bytes of the array, with dots where there are none, and the size of its records.
+        /// Bytes of the array, with dots for holes, and the size of its records.
         fn load_at(&self, extent: Extent, at: ReadAt<'_>) -> (Vec<u8>, u64) {
             let mut bytes = vec![b'.'; extent.count as usize];
             let extents = [extent];
@@ -216,7 +222,7 @@ mod tests {
             keys.unwrap().iter().map(<[u8]>::to_vec).collect()
         }
 
-        /// Takes the write lock for something else.
+        /// Takes the write lock for another purpose.
         fn disturb(&self, what: u64) {
             let target = self.target();
             match what % 4 {
@@ -242,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn put_is_seen_before_and_after_its_commit() {
+    fn put_is_visible_before_and_after_its_commit() {
         let pool = Pool::new();
         let commits = pool.last_commit();
         let first = pool.put(b"key", b"one");
@@ -258,9 +264,9 @@ mod tests {
         assert_eq!((pool.get(b"key"), pool.buffered()), (b"three".to_vec(), 1));
     }
 
-    /// Whatever other changes and reads come between.
+    /// Random puts and gets, with other changes and reads in between.
     #[test]
-    fn puts_come_out_as_they_went_in() {
+    fn buffered_puts_match_model() {
         let (pool, mut random) = (Pool::new(), Random::new(31));
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         let mut most = 0;
@@ -304,14 +310,14 @@ mod tests {
         assert!(pool.last_commit() < commits + 2000 / 5);
     }
 
-    /// A transaction that has read what is then put must not be committed.
+    /// A transaction must not commit if a later put replaced a value that it has read.
     #[test]
     fn buffered_put_conflicts_with_earlier_read() {
         let pool = Pool::new();
         pool.put(b"key", b"one");
         let tokens = ReadTokens::default();
         pool.get_at(b"key", ReadAt { view: View::Latest, tokens: Some(&tokens) });
-        let reads = ReadVersion::of(&tokens, 1).unwrap();
+        let reads = ReadVersion::parse_tokens(&tokens, 1).unwrap();
         assert!(pool.pool.are_unchanged(&reads));
         pool.pool.check_read_versions(&reads).unwrap();
         pool.put(b"key", b"two");
@@ -326,7 +332,7 @@ mod tests {
         assert_eq!(pool.get(b"key"), b"two");
     }
 
-    /// A transaction that has read something else is not refused for ever, where that has the same slot.
+    /// A put must not block a transaction for ever whose read has the same conflict slot and came after the put.
     #[test]
     fn transaction_that_read_after_a_buffered_put_commits() {
         let pool = Pool::new();
@@ -336,7 +342,7 @@ mod tests {
             let mut fetches = [Fetch::single(b"a", Sink::One(&mut bytes))];
             let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
             pool.target().fetch(id, oid(9), dkey, Cond::NONE, &mut fetches, at).unwrap();
-            ReadVersion::of(&tokens, 1).unwrap()
+            ReadVersion::parse_tokens(&tokens, 1).unwrap()
         };
         let slot = touched_slots(id, oid(1), b"key")[2];
         let twin = (0..1 << 20_u32).map(u32::to_le_bytes);
@@ -352,7 +358,7 @@ mod tests {
         }
     }
 
-    /// A change that fails commits the puts that it flushed, and the next put is buffered again.
+    /// A failed change still commits the puts that it flushed, and the next put is buffered again.
     #[test]
     fn failed_change_leaves_buffer_open() {
         let pool = Pool::new();
@@ -374,7 +380,8 @@ mod tests {
         assert_eq!([b"key", b"one", b"two"].map(|dkey| pool.get(dkey)), [b"value"; 3]);
     }
 
-    /// Nothing is buffered once single values have to be told from arrays.
+    /// After the first array under a Key-Value, puts are committed directly, since single values must be told from
+    /// arrays.
     #[test]
     fn value_beside_an_array_is_refused() {
         let pool = Pool::new();
@@ -389,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn extent_is_seen_before_and_after_its_commit() {
+    fn extent_is_visible_before_and_after_its_commit() {
         let pool = Pool::new();
         let (commits, long) = (pool.last_commit(), vec![b'l'; 5000]);
         pool.store(100, 1, &long).unwrap();
@@ -441,7 +448,7 @@ mod tests {
         assert_eq!((pool.buffered(), pool.last_commit()), (3, commits));
     }
 
-    /// A commit changes records that the index or the buffer has already.
+    /// Such an extent changes records of the index or the buffer, so it is committed.
     #[test]
     fn overlapping_extent_is_not_buffered() {
         let pool = Pool::new();
@@ -455,7 +462,7 @@ mod tests {
         assert_eq!((pool.buffered(), pool.load(20, 5)), (0, b"otheR".to_vec()));
     }
 
-    /// What must not exist is looked for in both.
+    /// The insert condition is checked in the index and in the buffer.
     #[test]
     fn first_value_under_a_dkey_is_buffered() {
         let pool = Pool::new();
@@ -477,7 +484,7 @@ mod tests {
         assert_eq!(create(b"e").unwrap_err(), ErrorKind::Exists);
     }
 
-    /// Whether the records beside it are in the buffer or in the index.
+    /// The existing records may be in the buffer or in the index.
     #[test]
     fn records_of_another_size_are_refused() {
         let pool = Pool::new();
@@ -490,9 +497,9 @@ mod tests {
         assert_eq!(pool.load_at(Extent::new(100, 1), ReadAt::LATEST).1, 4);
     }
 
-    /// Whatever other changes and reads come between.
+    /// Random writes and reads of extents, with other changes in between.
     #[test]
-    fn extents_come_out_as_they_went_in() {
+    fn buffered_extents_match_model() {
         const LEN: u64 = 40_000;
         let (pool, mut random) = (Pool::new(), Random::new(33));
         let mut model = vec![b'.'; LEN as usize];
@@ -526,7 +533,7 @@ mod tests {
         assert!(most > 3, "{most} extents were buffered at most");
     }
 
-    /// A process that dies after a buffered put and before it has counted what it appended.
+    /// Simulates a process that dies after a buffered put and before it counts the appended data.
     #[test]
     fn data_of_buffered_puts_is_live() {
         let pool = Pool::new();
@@ -548,8 +555,8 @@ mod tests {
         assert_eq!(pool.load(0, 5000), data);
     }
 
-    /// The buffer as a process leaves it that dies in a put after `done` of its stores; and their number.
-    fn die_in_put(pool: &Pool, done: usize) -> usize {
+    /// Leaves the buffer like a process that dies in a put after `done` of its stores; returns the number of stores.
+    fn crash_in_put(pool: &Pool, done: usize) -> usize {
         let words = || pool.words().iter().map(|word| word.load(Ordering::Relaxed));
         pool.put(b"key", b"one");
         let before: Vec<u64> = words().collect();
@@ -570,13 +577,14 @@ mod tests {
         stores.len()
     }
 
-    /// The next owner of the lock finds all acknowledged puts and can put. The put that was under way is seen at once or never.
+    /// After the crash, the next owner of the lock finds all acknowledged puts and can put. The interrupted put is
+    /// visible at once or never.
     #[test]
-    fn death_at_any_store_of_a_put_keeps_acknowledged_puts() {
+    fn crash_at_any_store_of_a_put_keeps_acknowledged_puts() {
         let mut done = 0;
         loop {
             let pool = Pool::new();
-            let stores = die_in_put(&pool, done);
+            let stores = crash_in_put(&pool, done);
             let expected: &[u8] = if done == stores { b"two" } else { b"one" };
             assert_eq!(pool.get(b"key"), expected, "after {done} of {stores} stores");
             for value in [b"first", b"later"] {
@@ -592,7 +600,7 @@ mod tests {
         }
     }
 
-    /// A snapshot keeps what was put before it, and shows nothing that was put later.
+    /// A snapshot contains earlier puts and no later ones.
     #[test]
     fn snapshot_shows_earlier_buffered_puts_only() {
         let pool = Pool::new();
@@ -605,7 +613,7 @@ mod tests {
         assert_eq!(pool.get_at(b"key", at), b"one");
     }
 
-    /// Copies a pool as it is, as if its processes had been killed.
+    /// Copies the files of an open pool. The copy looks as if the processes had been killed.
     fn copy_of(pool: &Path) -> PathBuf {
         let copy = pool.with_file_name("copy");
         let status = Command::new("cp").arg("-a").args([pool, &copy]).status().unwrap();
@@ -614,14 +622,14 @@ mod tests {
     }
 
     #[test]
-    fn buffered_puts_of_the_dead_are_opened_and_salvaged() {
+    fn buffered_puts_of_dead_process_are_opened_and_salvaged() {
         let pool = Pool::new();
         pool.put(b"key", b"one");
         pool.store(5000, 1, &[b'y'; 2000]).unwrap();
         pool.flush();
         pool.put(b"key", b"two");
         pool.put(b"other", b"three");
-        // A transaction that makes room, and its next one, which was aborted.
+        // A transaction that makes room and is committed, and another that is aborted.
         pool.target().begin_for_room().unwrap().commit().unwrap();
         drop(pool.target().begin_for_room().unwrap());
         pool.store(7, 1, &[b'x'; 2000]).unwrap();
@@ -646,7 +654,7 @@ mod tests {
         assert_eq!(count(crate::shard::walk::usage(target, &[]).unwrap()), 4000);
     }
 
-    /// A damaged buffer is reported by check and salvage; a repair keeps the puts that are whole.
+    /// Check and salvage report a damaged buffer; a repair keeps the undamaged puts.
     #[test]
     fn damaged_buffer_is_reported_and_repaired() {
         let pool = Pool::new();
@@ -654,7 +662,7 @@ mod tests {
         pool.flush();
         pool.put(b"key", b"two");
         pool.put(b"other", b"three");
-        // A bit of the record of the second put.
+        // Flips a bit in the record of the second put.
         let end = PUTS_AT + pool.words()[2].load(Ordering::Relaxed) as u16 as usize;
         pool.words()[end - 2].fetch_xor(1 << 5, Ordering::Relaxed);
         let copy = copy_of(&pool.scratch.path());
@@ -686,9 +694,9 @@ mod tests {
         assert!(kind.is_ok(), "an undamaged put is still read");
     }
 
-    /// No change of the buffer by others goes unnoticed by a flush, and none leads a reader astray.
+    /// A flush detects every change of the buffer by others, and a reader never returns a wrong value.
     #[test]
-    fn damage_to_the_buffer_is_noticed() {
+    fn damage_to_the_buffer_is_detected() {
         let (pool, mut random) = (Pool::new(), Random::new(32));
         let model: BTreeMap<Vec<u8>, Vec<u8>> =
             (0..40).map(|number| (vec![b'k', number], random.bytes(40))).collect();
@@ -713,7 +721,7 @@ mod tests {
                 let fetched =
                     target.fetch(id, oid(1), key, Cond::NONE, &mut fetches, ReadAt::LATEST);
                 let len = fetches[0].reply.size as usize;
-                // A damaged name is noticed by the checksum of all puts only.
+                // A damaged name is only detected by the checksum of all puts.
                 assert!(fetched.is_err() || len == 0 || bytes[..len] == value[..]);
             }
             let puts = target.lock_in_doubt().and_then(|lock| lock.buffered_puts());

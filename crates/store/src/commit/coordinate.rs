@@ -1,13 +1,13 @@
-//! Commits over several targets: atomic for readers, and completed by the next process if the one that decided them
-//! dies half-way.
+//! Commits over several targets. They are atomic for readers. If a process dies during such a commit after the
+//! decision, the next process completes it.
 //!
-//! The coordinator is the first participating target. Its transaction has its own changes and an intent: all edits
-//! of the others. Its commit decides. Before that, all participants are put in doubt, so that nobody reads them until
-//! the last one has committed. Whoever finds a target in doubt whose process is dead carries out the intent, or, if
-//! none was committed, drops it.
+//! The first participating target is the coordinator. Its transaction contains its own changes and an intent, which is
+//! the list of edits of the other targets. The commit of this transaction decides. Before it, all participants are put
+//! in doubt, so that no reader uses them until the last one has committed. If a process finds a target in doubt whose
+//! owner is dead, it carries out the intent. If no intent was committed, it ends the doubt.
 //!
-//! If only one of them changes, because a transaction has only read from the others, its commit is all there is: the
-//! indexes of the others are locked until then ([`committed_alone`]).
+//! If only one of them changes and a transaction has only read from the others, a single commit suffices. The indexes
+//! of the others are locked until then ([`committed_alone`]).
 use super::intent::{Intent, decode, encode};
 use super::prepared::{self, Prepared};
 use crate::format::keys::{Key, Table};
@@ -17,30 +17,30 @@ use crate::shard::change::{Change, IndexEdit, with_room};
 use crate::shard::doubt::{applied_key, commit_on_all, last_applied};
 use crate::shard::lock::WriteLock;
 use crate::shard::open_pool::OpenPool;
-use crate::shard::read_leases::{all_unleased, outwaiting};
-use crate::shard::reserved_pages::with_aged_pages;
+use crate::shard::read_leases::{combine_lease_results, retry_after_leases};
+use crate::shard::reserved_pages::retry_after_page_reuse;
 use crate::shard::{Scope, Target};
 use crate::shared::read_version::ReadVersion;
 use esker_types::ops::Commit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::{Arc, PoisonError};
 
-/// Key of the intent that a target coordinated last.
+/// Key of the intent of the last commit that a target coordinated.
 pub(super) fn intent_key() -> Key {
     Key::table(Table::Intent).push(b"D")
 }
 
-/// Lets `work` change `targets`, which are in ascending order, and commits all or none. Data that the changes refer
-/// to must be on the medium already, if that is needed.
+/// Runs `work` on `targets`, which are in ascending order, and commits all or none of its changes. If durability
+/// requires it, the data that the changes refer to must already be on the medium.
 pub(crate) fn coordinated(
     pool: &OpenPool,
     targets: &[&Target],
     read_versions: &[ReadVersion],
     mut work: impl FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Epoch> {
-    outwaiting(|| {
+    retry_after_leases(|| {
         pool.control.expect_file()?;
-        while_held(targets, &mut || {
+        with_coordination_locks(targets, &mut || {
             with_room(targets, || attempt(pool, targets, read_versions, &mut work))
         })
     })
@@ -67,26 +67,28 @@ fn attempt(
     }
     commit_on_all(targets, None, txns, WriteTxn::commit, epoch)?;
     if intent.len() > INTENT_KEPT_MAX {
-        // The decision stands even if this fails: an error now would make the caller repeat it.
+        // The commit is decided even if this fails. An error would make the caller repeat it.
         let _ = forget_intent(targets);
     }
     Ok(epoch)
 }
 
-/// Begins a write transaction on each of the targets, whose coordination locks are held, unless what a transaction read has
-/// changed.
+/// Begins a write transaction on each target. The caller holds their coordination locks. Fails if something that a
+/// transaction has read has changed.
 pub(super) fn begin_unchanged(
     targets: &[&Target],
     read_versions: &[ReadVersion],
 ) -> Result<Vec<WriteTxn>> {
     let locks = targets.iter().map(|target| target.lock_in_doubt()).collect::<Result<Vec<_>>>()?;
-    // Before the write buffers are flushed, so that a transaction that must restart does not flush them in vain.
+    // This comes before the flush of the write buffers, so that a transaction that must restart does not flush them in
+    // vain.
     locks.iter().try_for_each(|lock| lock.expect_unchanged(read_versions))?;
     locks.into_iter().map(WriteLock::flush).collect()
 }
 
-/// As [`coordinated`], for `work` that changes only the target at position `changed`. The others have only been read from,
-/// and must not change until the commit. No doubt is needed for that, and nobody coordinates: the write locks suffice.
+/// Variant of [`coordinated`] for `work` that changes only the target at position `changed`. The other targets have
+/// only been read and must not change until the commit. Their write locks ensure that, so no doubt and no coordination
+/// lock is needed.
 pub(crate) fn committed_alone(
     pool: &OpenPool,
     targets: &[&Target],
@@ -95,7 +97,7 @@ pub(crate) fn committed_alone(
     mut work: impl FnMut(&mut Change<'_>) -> Result<()>,
 ) -> Result<Epoch> {
     let mut attempt = || {
-        let mut locks = lock_undoubted(targets)?;
+        let mut locks = lock_outside_doubt(targets)?;
         locks.iter().try_for_each(|lock| lock.expect_unchanged(read_versions))?;
         let mut txn = locks.remove(changed).flush()?;
         let epoch = pool.control.next_epoch();
@@ -107,12 +109,12 @@ pub(crate) fn committed_alone(
             false => Ok(epoch),
         }
     };
-    outwaiting(|| with_room(targets, &mut attempt))
+    retry_after_leases(|| with_room(targets, &mut attempt))
 }
 
-/// Takes the write locks of the targets, once none of them is in doubt. They cannot get into doubt as long as the locks are
-/// held.
-fn lock_undoubted<'t>(targets: &[&'t Target]) -> Result<Vec<WriteLock<'t>>> {
+/// Takes the write locks of the targets when none of them is in doubt. While the locks are held, no target can get into
+/// doubt.
+fn lock_outside_doubt<'t>(targets: &[&'t Target]) -> Result<Vec<WriteLock<'t>>> {
     loop {
         let locks = targets.iter().map(|target| target.lock_in_doubt());
         let locks = locks.collect::<Result<Vec<_>>>()?;
@@ -120,14 +122,14 @@ fn lock_undoubted<'t>(targets: &[&'t Target]) -> Result<Vec<WriteLock<'t>>> {
             return Ok(locks);
         };
         drop(locks); // The owner of the coordination lock may wait for these locks.
-        settle(target)?;
+        resolve_doubt(target)?;
     }
 }
 
-/// Longest intent, in bytes, that is kept until the next one replaces it; longer ones would occupy pages.
+/// Maximum length in bytes of an intent that is kept until the next one replaces it. A longer one would occupy pages.
 pub(super) const INTENT_KEPT_MAX: usize = 2048;
 
-/// Removes the intent of a commit that all targets have followed. Call with the coordination locks held.
+/// Removes the intent of a commit that all targets have carried out. The caller holds the coordination locks.
 pub(super) fn forget_intent(targets: &[&Target]) -> Result<()> {
     let [first, ..] = targets else { return Ok(()) };
     if targets.iter().any(|target| target.is_in_doubt()) {
@@ -138,23 +140,23 @@ pub(super) fn forget_intent(targets: &[&Target]) -> Result<()> {
     txn.commit()
 }
 
-/// What the work has changed.
+/// Changes that the work has made.
 enum Recorded {
     Nothing,
-    /// Only the target at this position.
+    /// Only the target at this position has changed.
     One(usize),
     /// The edits of each target.
     Many(Vec<Vec<IndexEdit>>),
 }
 
-/// Does the work in the open transactions.
+/// Runs the work in the open transactions.
 fn record(
     targets: &[&Target],
     txns: &mut [WriteTxn],
     epoch: Epoch,
     work: &mut dyn FnMut(&mut [Change<'_>]) -> Result<()>,
 ) -> Result<Recorded> {
-    // The edits of the coordinator commit with the decision: nobody has to repeat them.
+    // The edits of the coordinator are committed with the decision, so they need not be recorded.
     let begin = |(number, (target, txn))| match number {
         0 => Change::new(target, txn, epoch),
         _ => Change::new(target, txn, epoch).with_journal(),
@@ -171,32 +173,38 @@ fn record(
         }
         _ => {}
     }
-    all_unleased(changes.iter_mut().map(Change::finish))?;
+    combine_lease_results(changes.iter_mut().map(Change::finish))?;
     for change in &mut changes {
         change.put(&applied_key(), &epoch.0.to_le_bytes())?;
     }
     Ok(Recorded::Many(changes.into_iter().map(Change::into_journal).collect()))
 }
 
-/// Runs `work` with the coordination locks of all targets held, taken in order.
-pub(super) fn while_held<T>(targets: &[&Target], work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+/// Runs `work` with the coordination locks of all targets held. They are taken in ascending order.
+pub(super) fn with_coordination_locks<T>(
+    targets: &[&Target],
+    work: &mut dyn FnMut() -> Result<T>,
+) -> Result<T> {
     match targets.split_first() {
         None => work(),
-        Some((first, rest)) => while_held_one(first, || while_held(rest, work)),
+        Some((first, rest)) => {
+            with_coordination_lock(first, || with_coordination_locks(rest, work))
+        }
     }
 }
 
-/// Runs `work` with the coordination lock of a target held: a mutex for the threads of this process, a file lock for others.
-fn while_held_one<T>(target: &Target, work: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Runs `work` with the coordination lock of a target held. It is a mutex for threads of this process and a file lock
+/// for other processes.
+fn with_coordination_lock<T>(target: &Target, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let _alone = target.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
     target.control.while_coordinating(target.number(), work)
 }
 
-/// Completes what a dead process left in doubt on a target whose coordination lock is held. Nobody can put it in
-/// doubt again before the lock is released.
+/// Completes the commit that a dead process left in doubt on a target. The caller holds the coordination lock of the
+/// target, so the target cannot get into doubt again before the lock is released.
 ///
 /// # Errors
-/// `InDoubt` if another node decides about what is prepared on it.
+/// `InDoubt` if another node decides about a commit that is prepared on the target.
 pub(super) fn finish(pool: &OpenPool, target: &Target) -> Result<()> {
     match target.doubt() {
         None => Ok(()),
@@ -204,23 +212,23 @@ pub(super) fn finish(pool: &OpenPool, target: &Target) -> Result<()> {
     }
 }
 
-/// Waits until `target` is not in doubt; completes what a dead process left.
+/// Waits until `target` is not in doubt. Completes the commit of a dead process.
 ///
 /// # Errors
-/// `InDoubt`, at once, if another node decides about what is prepared on it.
-pub(crate) fn settle(target: &Target) -> Result<()> {
+/// `InDoubt`, without waiting, if another node decides about a commit that is prepared on the target.
+pub(crate) fn resolve_doubt(target: &Target) -> Result<()> {
     let Some(pool) = target.pool() else { return Ok(()) };
     if target.is_prepared()
         && let Some(prepared) = prepared::on(&pool.targets, target.number())?
     {
-        return Err(waiting(&pool, target, &prepared));
+        return Err(in_doubt_error(&pool, target, &prepared));
     }
     target.control.expect_file()?;
-    while_held_one(target, || finish(&pool, target))
+    with_coordination_lock(target, || finish(&pool, target))
 }
 
 #[cold]
-fn waiting(pool: &OpenPool, target: &Target, prepared: &Prepared) -> Error {
+fn in_doubt_error(pool: &OpenPool, target: &Target, prepared: &Prepared) -> Error {
     let Commit { id, coordinator } = prepared.commit;
     let (number, label) = (target.number(), &pool.superblock.label);
     let message = format!(
@@ -231,8 +239,8 @@ fn waiting(pool: &OpenPool, target: &Target, prepared: &Prepared) -> Error {
     Error::new(ErrorKind::InDoubt, message)
 }
 
-/// Carries out what a dead process decided for `target`, if it did decide. The next commit that `target` coordinates
-/// overwrites its intent, so the parts of all others are carried out first. Call with no transaction open.
+/// Carries out the decision of a dead process for `target`, if it made one. The next commit that `target` coordinates
+/// overwrites its intent, so the edits of all other targets are carried out first. Call without an open transaction.
 fn finish_dead(pool: &OpenPool, target: &Target, epoch: Epoch) -> Result<()> {
     let targets = &pool.targets;
     for coordinator in targets {
@@ -243,25 +251,26 @@ fn finish_dead(pool: &OpenPool, target: &Target, epoch: Epoch) -> Result<()> {
         let others = targets.iter().filter(|_| coordinator.number() == target.number());
         for other in others.filter(|other| other.number() != target.number()) {
             redo(other, &intent)?;
-            other.end_doubt_of(epoch);
+            other.end_doubt_at(epoch);
         }
     }
     if let Some(prepared) = prepared::on(targets, target.number())? {
         target.doubt_prepared(prepared.epoch);
-        return Err(waiting(pool, target, &prepared));
+        return Err(in_doubt_error(pool, target, &prepared));
     }
     target.end_doubt();
     Ok(())
 }
 
-/// Reads with the write lock held: a commit whose process died in its last step shows only after somebody has taken
-/// over the lock.
+/// Reads the intent with the write lock held. If the process died in the last step of its commit, the commit becomes
+/// visible only after another process has taken over the lock.
 fn intent_of(coordinator: &Target) -> Result<Option<Intent>> {
     let txn = coordinator.begin_bare()?;
     txn.get(&intent_key())?.map(decode).transpose()
 }
 
-/// Carries out what was decided before the machine stopped. Runs alone, when a pool is set up.
+/// Carries out the commits that were decided before the machine stopped. Called with exclusive access, when a pool is
+/// set up.
 pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
     if targets.iter().any(|target| target.control.read_only) {
         return refuse_unfinished(targets);
@@ -273,7 +282,7 @@ pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
     }
     for target in targets {
         target.end_doubt();
-        // Snapshots are not newer than this, and later commits must be newer.
+        // Snapshots are not newer than this epoch, and later commits must be newer.
         target
             .control
             .pass_epoch(last_applied(target.view_in_doubt(Scope::Committed)?.committed())?);
@@ -292,13 +301,13 @@ pub(crate) fn doubt_prepared(targets: &[Arc<Target>]) -> Result<()> {
     Ok(())
 }
 
-/// Repeats the edits of an intent on one target, unless it has them already.
+/// Repeats the edits of an intent on one target, unless they were applied before.
 fn redo(target: &Target, intent: &Intent) -> Result<()> {
     let Some((_, steps)) = intent.parts.iter().find(|(number, _)| *number == target.number())
     else {
         return Ok(());
     };
-    with_aged_pages(&[target], || {
+    retry_after_page_reuse(&[target], || {
         target.with_room(|| {
             let mut txn = target.begin_in_doubt()?;
             if last_applied(&txn)? >= intent.epoch {
@@ -310,7 +319,7 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
     })
 }
 
-/// Makes an edit that was recorded.
+/// Applies a recorded edit.
 pub(super) fn repeat(txn: &mut WriteTxn, edit: &IndexEdit) -> Result<()> {
     match edit {
         IndexEdit::Put(key, value) => txn.put(key, value),
@@ -319,7 +328,7 @@ pub(super) fn repeat(txn: &mut WriteTxn, edit: &IndexEdit) -> Result<()> {
     }
 }
 
-/// Keys removed per round.
+/// Number of keys removed per round.
 const DELETE_BATCH: usize = 1024;
 
 fn delete_all(txn: &mut WriteTxn, prefix: &[u8]) -> Result<()> {
@@ -334,7 +343,7 @@ fn delete_all(txn: &mut WriteTxn, prefix: &[u8]) -> Result<()> {
     }
 }
 
-/// On a read-only file system, fails if a decided commit has not been carried out.
+/// On a read-only file system: fails if a decided commit has not been carried out on all targets.
 fn refuse_unfinished(targets: &[Arc<Target>]) -> Result<()> {
     for coordinator in targets {
         let view = coordinator.view_in_doubt(Scope::Committed)?;
@@ -347,7 +356,7 @@ fn refuse_unfinished(targets: &[Arc<Target>]) -> Result<()> {
                 .any(|it| it.epoch > done && it.parts.iter().any(|part| part.0 == target.number()))
             {
                 let message =
-                    "a commit was left unfinished: open the pool once where it can be written";
+                    "a commit is not yet complete: open the pool once on a mount that is writable";
                 return Err(Error::new(ErrorKind::Busy, message));
             }
         }
@@ -360,8 +369,8 @@ mod tests {
     use super::*;
     use crate::tests::Scratch;
 
-    /// Does `work` on the first two targets as a process that dies between the two commits.
-    fn die_half_way(state: &OpenPool, work: impl Fn(&mut [Change<'_>]) -> Result<()>) {
+    /// Does `work` on the first two targets like a process that dies between the two commits.
+    fn crash_between_commits(state: &OpenPool, work: impl Fn(&mut [Change<'_>]) -> Result<()>) {
         let both = [&*state.targets[0], &*state.targets[1]];
         let mut txns: Vec<_> = both.iter().map(|t| t.begin_bare().unwrap()).collect();
         let epoch = state.control.next_epoch();
@@ -370,12 +379,12 @@ mod tests {
             panic!("nothing to die in the middle of")
         };
         txns[0].put(&intent_key(), &encode(epoch, &[0, 1], &journals)).unwrap();
-        both.iter().for_each(|target| target.doubt_by(epoch));
+        both.iter().for_each(|target| target.set_doubt(epoch));
         txns.remove(0).commit().unwrap();
     }
 
     #[test]
-    fn what_was_decided_is_salvaged() {
+    fn salvage_includes_decided_commit() {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         let oid = esker_types::ObjectId { hi: 1, lo: 2 };
         let key = Key::dkey(Table::Data, esker_types::info::ContainerId(1), oid, b"dkey").unwrap();
@@ -385,7 +394,7 @@ mod tests {
         let value = crate::format::record::Record { epoch, record_size, count, left_out, body };
         let mut bytes = crate::format::record::RecordBytes::new();
         value.encode(&key[1..], &mut bytes);
-        die_half_way(&pool.opened(), |changes| {
+        crash_between_commits(&pool.opened(), |changes| {
             changes[0].put(b"Tkey", b"changes, too")?;
             changes[1].put(&key, &bytes)
         });
@@ -402,20 +411,20 @@ mod tests {
 
     /// A process dies between the two commits of targets 0 and 1; then 0 coordinates another one.
     #[test]
-    fn the_next_commit_of_a_dead_coordinator_keeps_its_promise() {
+    fn next_commit_completes_earlier_commit_of_dead_coordinator() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(3));
         let state = pool.opened();
         let [first, second, third] = [0, 1, 2].map(|number: usize| &*state.targets[number]);
         let put = |changes: &mut [Change<'_>]| {
             changes.iter_mut().try_for_each(|change| change.put(b"Tkey", b"value"))
         };
-        die_half_way(&state, put);
+        crash_between_commits(&state, put);
         coordinated(&state, &[first, third], &[], put).unwrap();
         let txn = second.view_of(crate::shard::Scope::Committed).unwrap();
         assert_eq!(txn.get(b"Tkey").unwrap(), Some(&b"value"[..]));
     }
 
-    /// What a transaction has only read takes no part in the commit, and leaves nothing behind.
+    /// Targets that a transaction has only read do not commit, and nothing is written to them.
     #[test]
     fn one_target_that_changes_commits_alone() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(3));
@@ -445,16 +454,16 @@ mod tests {
         assert_eq!(last().sum::<u64>(), before.iter().sum::<u64>() + 2);
     }
 
-    /// Also if a process has died half-way before.
+    /// This also holds if a process died between its two commits before.
     #[test]
-    fn commit_of_one_target_sees_other_commits_whole() {
+    fn single_target_commit_sees_complete_earlier_commits() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         let state = pool.opened();
         let targets: Vec<&Target> = state.targets.iter().map(AsRef::as_ref).collect();
         let put = |changes: &mut [Change<'_>], value: &[u8]| {
             changes.iter_mut().try_for_each(|change| change.put(b"Tkey", value))
         };
-        die_half_way(&state, |changes| put(changes, b"value"));
+        crash_between_commits(&state, |changes| put(changes, b"value"));
         let other = |change: &mut Change<'_>| {
             assert_eq!(change.txn().get(b"Tkey")?, Some(&b"value"[..]));
             change.put(b"Tkey", b"other")

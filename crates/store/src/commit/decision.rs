@@ -1,16 +1,16 @@
-//! What a node has decided about commits over several nodes that it coordinates.
+//! Decisions of a node about commits over several nodes that it coordinates.
 use crate::format::keys::{Key, Table};
 use crate::format::record::{CHECKSUM_LEN, checksum_of};
 use crate::index::txn::Txn;
 use esker_types::ops::CommitId;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 
-/// A decision that is remembered until it is forgotten.
+/// A commit decision. It is stored until all nodes have followed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Committed(Epoch),
-    /// Given up by others than its client, which may still try to commit it.
-    GivenUp,
+    /// Aborted on behalf of another node. The client may not know it and may still try to commit.
+    Aborted,
 }
 
 /// Bytes of a value: epoch and checksum.
@@ -22,11 +22,11 @@ pub(super) fn decision_key(id: CommitId) -> Key {
 }
 
 impl Decision {
-    /// The value of a key.
+    /// Encodes the value that is stored under `key`.
     pub(super) fn encode(self, key: &[u8]) -> [u8; VALUE_LEN] {
         let epoch = match self {
             Self::Committed(epoch) => epoch.0.to_le_bytes(),
-            Self::GivenUp => [0; 8],
+            Self::Aborted => [0; 8],
         };
         let mut value = [0; VALUE_LEN];
         value[..8].copy_from_slice(&epoch);
@@ -39,7 +39,7 @@ impl Decision {
             .split_first_chunk::<8>()
             .filter(|(epoch, checksum)| **checksum == checksum_of(key, *epoch));
         match sound.map(|(epoch, _)| u64::from_le_bytes(*epoch)) {
-            Some(0) => Ok(Self::GivenUp),
+            Some(0) => Ok(Self::Aborted),
             Some(epoch) => Ok(Self::Committed(Epoch(epoch))),
             None => Err(Error::new(
                 ErrorKind::Corrupt,
@@ -48,7 +48,7 @@ impl Decision {
         }
     }
 
-    /// The decision about a commit, if an index has it.
+    /// The decision about a commit, if the index contains one.
     pub(super) fn find(txn: &Txn, id: CommitId) -> Result<Option<Self>> {
         let key = decision_key(id);
         txn.get(&key)?.map(|value| Self::decode(&key, value)).transpose()
@@ -66,9 +66,9 @@ mod tests {
     use esker_types::Uuid;
 
     #[test]
-    fn decisions_come_back_and_damage_is_noticed() {
+    fn decisions_round_trip_and_damage_is_detected() {
         let key = decision_key(CommitId(Uuid([5; 16])));
-        for decision in [Decision::Committed(Epoch(1 << 50)), Decision::GivenUp] {
+        for decision in [Decision::Committed(Epoch(1 << 50)), Decision::Aborted] {
             let value = decision.encode(&key);
             assert_eq!(Decision::decode(&key, &value).unwrap(), decision);
             for byte in 0..VALUE_LEN {

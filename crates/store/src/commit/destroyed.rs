@@ -1,21 +1,21 @@
-//! Frees what destroyed containers and snapshots left, in bounded batches. If a process dies meanwhile, the next one
-//! that opens the pool continues.
+//! Frees the space of destroyed containers and snapshots, in bounded batches. If a process dies before the end, the
+//! next process that opens the pool continues.
 use crate::format::keys::{DataKey, Key, Table};
 use crate::format::record::{Record, split_history};
 use crate::index::entries;
 use crate::shard::change::Change;
 use crate::shard::open_pool::OpenPool;
-use crate::shard::reserved_pages::with_aged_pages;
+use crate::shard::reserved_pages::retry_after_page_reuse;
 use crate::shard::{Scope, Target};
 use esker_types::info::ContainerId;
 use esker_types::{ErrorKind, Result};
 use std::sync::atomic::Ordering;
 
-/// Most entries removed per transaction.
+/// Maximum number of entries removed per transaction.
 const BATCH_MAX: usize = 4096;
 
-/// Number of entries that one transaction removes. A removal copies the pages that it changes, so a large batch does not
-/// fit in the headroom of a full index.
+/// Number of entries that one transaction removes. A removal copies the pages that it changes, so a large batch needs
+/// more than the headroom of a full index.
 pub(crate) struct BatchSize(usize);
 
 impl Default for BatchSize {
@@ -25,14 +25,14 @@ impl Default for BatchSize {
 }
 
 impl BatchSize {
-    /// Removes one batch; retries with smaller ones if there is no room.
+    /// Removes one batch. If the index is full, retries with smaller batches.
     pub(crate) fn run<T>(
         &mut self,
         target: &Target,
         mut remove: impl FnMut(usize) -> Result<T>,
     ) -> Result<T> {
         loop {
-            match with_aged_pages(&[target], || remove(self.0)) {
+            match retry_after_page_reuse(&[target], || remove(self.0)) {
                 Err(error) if error.kind() == ErrorKind::NoSpace && self.0 > 1 => self.0 /= 4,
                 removed => return removed,
             }
@@ -40,13 +40,13 @@ impl BatchSize {
     }
 }
 
-/// Key of the note that the history of a container is to be purged after a snapshot was destroyed.
+/// Key of the marker for a container whose history must be purged after a snapshot was destroyed.
 pub(crate) fn purge_key(container: ContainerId) -> Key {
     Key::container(Table::Destroyed, container).push(b"S")
 }
 
-/// Frees everything that destroyed containers and snapshots left behind.
-pub(crate) fn empty_all(pool: &OpenPool) -> Result<()> {
+/// Frees the space of all destroyed containers and snapshots.
+pub(crate) fn free_all(pool: &OpenPool) -> Result<()> {
     let prefix = Key::table(Table::Destroyed);
     let mut destroyed = Vec::new();
     entries::each(pool.targets[0].view_of(Scope::Committed)?.committed(), &prefix, |key, _| {
@@ -56,35 +56,35 @@ pub(crate) fn empty_all(pool: &OpenPool) -> Result<()> {
         Ok(())
     })?;
     destroyed.into_iter().try_for_each(|(container, whole)| match whole {
-        true => empty(pool, container),
+        true => free_container(pool, container),
         false => pool.purge_history(container),
     })
 }
 
-/// Notes whether everything was freed after a destruction. The destruction itself is done, so an error here is not an
-/// error of it: [`resume`] or the next process that opens the pool frees the rest.
-pub(crate) fn or_later(pool: &OpenPool, emptied: Result<()>) {
+/// Marks the pool if freeing has failed. The destruction itself is committed, so the failure is not an error of it.
+/// [`resume`] or the next process that opens the pool frees the rest.
+pub(crate) fn retry_later(pool: &OpenPool, emptied: Result<()>) {
     if emptied.is_err() {
-        pool.is_left_over.store(true, Ordering::Release);
+        pool.has_unfreed_space.store(true, Ordering::Release);
     }
 }
 
-/// Frees what could not be freed when it was destroyed.
+/// Frees the space whose freeing has failed before.
 pub(crate) fn resume(pool: &OpenPool) {
-    if pool.is_left_over.swap(false, Ordering::AcqRel) {
-        or_later(pool, empty_all(pool));
+    if pool.has_unfreed_space.swap(false, Ordering::AcqRel) {
+        retry_later(pool, free_all(pool));
     }
 }
 
-/// Frees everything a destroyed container left behind. Handles that are still open are invalidated first.
-pub(crate) fn empty(pool: &OpenPool, container: ContainerId) -> Result<()> {
+/// Frees the space of a destroyed container. Open handles of it are invalidated first.
+pub(crate) fn free_container(pool: &OpenPool, container: ContainerId) -> Result<()> {
     pool.control.destroyed_containers().fetch_add(1, Ordering::AcqRel);
     for target in &pool.targets {
         for table in [Table::Data, Table::History, Table::Snapshot, Table::Attribute, Table::Oid] {
             let prefix = Key::container(table, container);
             let mut batches = BatchSize::default();
             let mut remove = |entries_max| {
-                target.change(|change| empty_batch(change, table, &prefix, entries_max))
+                target.change(|change| remove_batch(change, table, &prefix, entries_max))
             };
             while batches.run(target, &mut remove)? {}
         }
@@ -93,8 +93,8 @@ pub(crate) fn empty(pool: &OpenPool, container: ContainerId) -> Result<()> {
         .change(|change| change.delete(&Key::container(Table::Destroyed, container)).map(|_| ()))
 }
 
-/// Removes one batch. True if there may be more.
-fn empty_batch(
+/// Removes one batch; returns true if there may be more entries.
+fn remove_batch(
     change: &mut Change<'_>,
     table: Table,
     prefix: &Key,

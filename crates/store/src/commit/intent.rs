@@ -1,4 +1,4 @@
-//! The intent of a commit over several targets: all edits of the targets other than the first.
+//! Intent of a commit over several targets: the edits of all targets but the first.
 use crate::shard::change::IndexEdit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 
@@ -6,7 +6,7 @@ use esker_types::{Epoch, Error, ErrorKind, Result};
 #[derive(Debug)]
 pub(crate) struct Intent {
     pub(crate) epoch: Epoch,
-    /// Edits by target.
+    /// Edits, by target number.
     pub(crate) parts: Vec<(u32, Vec<IndexEdit>)>,
 }
 
@@ -14,7 +14,7 @@ const PUT: u8 = 1;
 const DELETE: u8 = 2;
 const DELETE_ALL: u8 = 3;
 
-/// Encodes edits by target, without those of the coordinator.
+/// Encodes edits by target, without those of the coordinator, which is the first target.
 pub(super) fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<IndexEdit>]) -> Vec<u8> {
     let mut out = epoch.0.to_le_bytes().to_vec();
     for (target, steps) in targets.iter().zip(journals).skip(1) {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intents_come_back() {
+    fn intents_round_trip() {
         let steps = vec![
             IndexEdit::Put(b"key".to_vec(), b"value".to_vec()),
             IndexEdit::Delete(b"gone".to_vec()),
@@ -108,7 +108,7 @@ mod tests {
         let mut random = crate::tests::Random::new(1);
         for _ in 0..esker_testing::rounds(20_000) {
             let mut bytes = random.bytes(200);
-            // Small numbers lead further than any.
+            // Small numbers are valid counts and lengths more often than random ones.
             bytes.iter_mut().for_each(|byte| *byte %= 9);
             let _ = decode(&bytes);
         }

@@ -1,7 +1,7 @@
-//! Commits: staging of data, conditions, changes of the index, commit.
+//! Commit of writes: stages data, checks conditions, changes the index, and commits it.
 //!
-//! Large values are appended to segments first, without any lock. Then one index transaction refers to them. A change
-//! of several targets goes through [`coordinate`].
+//! Large values are appended to segments first, without a lock. Then one index transaction refers to them. A change of
+//! several targets goes through [`coordinate`].
 mod apply;
 mod buffered;
 mod coordinate;
@@ -16,12 +16,12 @@ mod snapshots;
 mod stage;
 mod watermark;
 
-pub(crate) use coordinate::{committed_alone, coordinated, doubt_prepared, recover, settle};
+pub(crate) use coordinate::{committed_alone, coordinated, doubt_prepared, recover, resolve_doubt};
 pub(crate) use decision::is_sound_decision;
 pub(crate) use intent::Intent;
 pub(crate) use prepared::{Prepared, all as all_prepared, staged_on};
 pub(crate) use replies::is_sound as is_sound_reply;
-pub(crate) use watermark::{is_sound_watermark, mend_watermark};
+pub(crate) use watermark::{is_sound_watermark, repair_watermark};
 
 use crate::shard::Target;
 use crate::shard::change::Change;
@@ -34,8 +34,8 @@ use esker_types::{Epoch, Result};
 use std::collections::BTreeSet;
 
 impl OpenPool {
-    /// Applies all of `writes`, which belong to target `number`, at one epoch, or none. A change with an id that was
-    /// done before is not repeated: the result is its epoch.
+    /// Applies all or none of `writes`, which belong to target `number`, at one epoch. A change is not repeated if one
+    /// with the same id was applied before; then the result is the epoch of that one.
     ///
     /// # Errors
     /// Errors of conditions, limits and space; `TxRestart` if `read_versions` are out of date.
@@ -47,7 +47,7 @@ impl OpenPool {
         read_versions: &[ReadVersion],
         id: Option<ChangeId>,
     ) -> Result<Epoch> {
-        match self.find_done(id)? {
+        match self.find_applied(id)? {
             Some(done) => Ok(done),
             None => self.commit_writes(container, number, writes, read_versions, id),
         }
@@ -82,7 +82,7 @@ impl OpenPool {
             let remembered = applied.and_then(|()| replies::remember(&mut change, id));
             match remembered.and_then(|()| change.finish()) {
                 Ok(()) => Ok(change.epoch),
-                Err(error) => Err(change.failed(error)),
+                Err(error) => Err(change.to_failed(error)),
             }
         })?;
         if !repeated {
@@ -91,12 +91,12 @@ impl OpenPool {
         Ok(epoch)
     }
 
-    /// Applies all of `writes`, each to the targets that come with it, at one epoch, or none. Targets of
-    /// `read_versions` take part, so that nothing a transaction has read changes before its commit. The first target that
-    /// it changes remembers the id of the change.
+    /// Applies all or none of `writes` at one epoch, each to the targets given with it. The targets of `read_versions`
+    /// take part too, so that nothing that a transaction has read changes before its commit. The first target that
+    /// changes stores the id of the change.
     ///
     /// # Errors
-    /// As [`OpenPool::write`].
+    /// Errors of [`OpenPool::write`].
     pub fn write_many(
         &self,
         container: &Container,
@@ -113,7 +113,7 @@ impl OpenPool {
         let keeper = numbers.iter().position(is_keeper).unwrap_or(0);
         let targets: Vec<&Target> =
             numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
-        if let Some(done) = self.find_done(id)? {
+        if let Some(done) = self.find_applied(id)? {
             return Ok(done);
         }
         let mut repeated = None;
@@ -129,7 +129,7 @@ impl OpenPool {
             let Some(keeping) = changes.get(keeper) else { return Ok(()) };
             repeated = replies::find(keeping.txn(), id)?;
             if repeated.is_some() {
-                return Ok(()); // An empty commit.
+                return Ok(()); // Nothing is changed, and nothing is committed.
             }
             staged.iter().try_for_each(stage::Staged::check_held)?;
             apply::apply_many(changes, container, writes, staged)?;
@@ -149,9 +149,9 @@ impl OpenPool {
         Ok(repeated.unwrap_or(epoch))
     }
 
-    /// The epoch of a change, if it was done before. All targets are asked: a later change of its slot may have gone to
-    /// any of them, and then this one is refused.
-    fn find_done(&self, id: Option<ChangeId>) -> Result<Option<Epoch>> {
+    /// The epoch of a change that was applied before. All targets are queried: a later change of the same slot may have
+    /// gone to any of them, and then this change is refused.
+    fn find_applied(&self, id: Option<ChangeId>) -> Result<Option<Epoch>> {
         let Some(id) = id else { return Ok(None) };
         let mut done = None;
         for target in &self.targets {
@@ -160,8 +160,8 @@ impl OpenPool {
         Ok(done)
     }
 
-    /// True if nothing of this has changed, and no commit is about to change it. False also if that cannot be told without
-    /// locks.
+    /// True if none of the reads has changed and no commit is about to change one. False also if a lock would be needed
+    /// to determine that.
     #[must_use]
     pub fn are_unchanged(&self, read_versions: &[ReadVersion]) -> bool {
         read_versions.iter().all(|read| {
@@ -170,11 +170,11 @@ impl OpenPool {
         })
     }
 
-    /// Fails with `TxRestart` if what a read-only transaction read was not true at one moment.
+    /// Fails with `TxRestart` if the reads of a read-only transaction were not consistent at one moment.
     pub fn check_read_versions(&self, read_versions: &[ReadVersion]) -> Result<()> {
         for target in &self.targets {
             let is_concerned = read_versions.iter().any(|read| read.target == target.number());
-            // A commit in doubt may be decided, and change its versions later.
+            // A commit in doubt may still be decided and then change its versions.
             let is_in_doubt = is_concerned && target.is_in_doubt();
             if is_in_doubt || target.expect_unchanged(read_versions).is_err() {
                 target.lock()?.expect_unchanged(read_versions)?;

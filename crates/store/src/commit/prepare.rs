@@ -1,11 +1,11 @@
-//! First phase of a commit over several nodes: a node validates its part, stages the data, computes the edits, and
-//! stores them as a prepared commit. From then on its targets are in doubt, and nobody owns the commit: whoever learns
-//! what the coordinator has decided resolves it ([`super::resolve`]).
+//! First phase of a commit over several nodes. The node validates its share of the change, stages the data, computes
+//! the edits, and stores them as a prepared commit. From then on its targets are in doubt. No process owns a prepared
+//! commit: any process that learns the decision of the coordinator resolves it ([`super::resolve`]).
 //!
-//! No lock is held between the phases. Nothing else may change what the edits were computed from, so everything that
-//! reads or changes the index of a target goes through the doubt. What does not (pages that move between index and data)
-//! touches tables of its own.
-use super::coordinate::{begin_unchanged, finish, intent_key, while_held};
+//! No lock is held between the phases. Nothing else may change the state from which the edits were computed. So every
+//! read or change of the index of a target checks for doubt first. Operations that skip this check, such as moving
+//! pages between index and data, change only tables of their own.
+use super::coordinate::{begin_unchanged, finish, intent_key, with_coordination_locks};
 use super::decision::Decision;
 use super::prepared::{Prepared, PreparedPart, PreparedSnapshot, prepared_key};
 use super::stage::Staged;
@@ -14,36 +14,37 @@ use crate::index::txn::WriteTxn;
 use crate::shard::change::{Change, headroom_pages, with_room};
 use crate::shard::container::Container;
 use crate::shard::open_pool::OpenPool;
-use crate::shard::read_leases::{all_unleased, outwaiting};
+use crate::shard::read_leases::{combine_lease_results, retry_after_leases};
 use crate::shard::{Target, snapshots};
 use crate::shared::read_version::ReadVersion;
 use esker_types::ops::{Commit, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 
-/// A preparation under way.
+/// A preparation in progress.
 struct Preparing<'p> {
     pool: &'p OpenPool,
     commit: Commit,
     targets: Vec<&'p Target>,
     snapshot: Option<PreparedSnapshot>,
-    /// Versions that must not have changed.
+    /// Versions of the reads of the transaction, which must not have changed.
     read_versions: &'p [ReadVersion],
 }
 
 impl OpenPool {
-    /// Refuses commits over several nodes in a pool that lies on one.
-    pub(super) fn expect_part(&self, commit: Commit) -> Result<()> {
+    /// Refuses commits over several nodes in a pool that is on one node.
+    pub(super) fn expect_pool_over_nodes(&self, commit: Commit) -> Result<()> {
         commit.check(self.superblock.part)
     }
 
-    /// Prepares this node's part of a change: all of `writes`, each to the targets that come with it, if nothing has
-    /// changed that was read. Preparing it again does nothing. Returns the epoch of the preparation.
+    /// Prepares this node's share of a change: all of `writes`, each for the targets given with it. Fails if something
+    /// that the transaction has read has changed. Preparing the same commit again has no effect. Returns the epoch of
+    /// the preparation.
     ///
     /// # Errors
-    /// As [`OpenPool::write`]; `InDoubt` if another commit is prepared on a target; `TxRestart` if it was given up; `Again`
-    /// if this node coordinates it and cannot accept it, see [`OpenPool::decisions`];
-    /// `NotSupported` if the pool is no part of one over several nodes.
+    /// Errors of [`OpenPool::write`]; `InDoubt` if another commit is prepared on a target; `TxRestart` if the commit
+    /// was aborted; `Again` if this node coordinates the commit and cannot accept it, see [`OpenPool::decisions`];
+    /// `NotSupported` if the pool is on one node.
     pub fn prepare_change(
         &self,
         container: &Container,
@@ -51,7 +52,7 @@ impl OpenPool {
         writes: &[(Write<'_>, Vec<u32>)],
         read_versions: &[ReadVersion],
     ) -> Result<Epoch> {
-        self.expect_part(commit)?;
+        self.expect_pool_over_nodes(commit)?;
         if let Some(epoch) = self.prepared_before(commit)? {
             return Ok(epoch);
         }
@@ -67,18 +68,18 @@ impl OpenPool {
         })
     }
 
-    /// Prepares a snapshot of a container on all targets of this node, at the epoch of the commit. As
-    /// [`OpenPool::prepare_change`].
+    /// Prepares a snapshot of a container on all targets of this node, at the epoch of the commit. Otherwise it works
+    /// like [`OpenPool::prepare_change`].
     ///
     /// # Errors
-    /// As [`OpenPool::create_snapshot`] and [`OpenPool::prepare_change`].
+    /// Errors of [`OpenPool::create_snapshot`] and [`OpenPool::prepare_change`].
     pub fn prepare_snapshot(
         &self,
         container: &Container,
         commit: Commit,
         name: &str,
     ) -> Result<Epoch> {
-        self.expect_part(commit)?;
+        self.expect_pool_over_nodes(commit)?;
         if let Some(epoch) = self.prepared_before(commit)? {
             return Ok(epoch);
         }
@@ -91,16 +92,18 @@ impl OpenPool {
             changes.iter_mut().try_for_each(|change| {
                 change.check_room()?;
                 change.target().shared().note_snapshots(true);
-                // Where it shows whether there is room for it; its epoch is not known yet.
+                // This entry only tests for space. It has the epoch of the preparation, since that of the commit is not
+                // known yet.
                 change.put(&snapshots::key(container.id(), change.epoch), name.as_bytes())
             })
         })
     }
 
-    /// The epoch of a commit that is prepared or committed already.
+    /// The epoch of a commit that is already prepared or committed.
     ///
     /// # Errors
-    /// `TxRestart` if others have given it up; `Again` if this node coordinates it and cannot accept it.
+    /// `TxRestart` if it was aborted on behalf of another node; `Again` if this node coordinates it and cannot accept
+    /// it.
     fn prepared_before(&self, commit: Commit) -> Result<Option<Epoch>> {
         if let Some(found) = self.find_prepared(commit.id)? {
             return Ok(Some(found.epoch));
@@ -109,21 +112,24 @@ impl OpenPool {
             None if self.decides(commit) => self.admit(commit).map(|()| None),
             None => Ok(None),
             Some((_, Decision::Committed(epoch))) => Ok(Some(epoch)),
-            Some((_, Decision::GivenUp)) => Err(given_up()),
+            Some((_, Decision::Aborted)) => Err(aborted_error()),
         }
     }
 }
 
 #[cold]
-pub(super) fn given_up() -> Error {
-    Error::new(ErrorKind::TxRestart, "others have given up the commit: restart the transaction")
+pub(super) fn aborted_error() -> Error {
+    Error::new(
+        ErrorKind::TxRestart,
+        "the commit was aborted on behalf of another node: restart the transaction",
+    )
 }
 
-/// Does the work of a preparation in open transactions.
+/// Work of a preparation in open transactions.
 type Work<'w, 's> = &'w mut dyn FnMut(&mut [Change<'_>], &[Staged<'s>]) -> Result<()>;
 
 impl<'p> Preparing<'p> {
-    /// A commit without any target has the first one: somewhere it must be stored.
+    /// A commit without targets uses target 0, since it must be stored somewhere.
     fn new(
         pool: &'p OpenPool,
         commit: Commit,
@@ -156,10 +162,10 @@ impl<'p> Preparing<'p> {
     }
 
     fn run<'s>(&self, mut parts: Vec<Staged<'s>>, work: Work<'_, 's>) -> Result<Epoch> {
-        outwaiting(|| {
+        retry_after_leases(|| {
             self.pool.control.expect_file()?;
-            while_held(&self.targets, &mut || {
-                // Others may have prepared the same: then this data is not needed.
+            with_coordination_locks(&self.targets, &mut || {
+                // Another process may have prepared the same commit. Then this data is not needed.
                 if let Some(epoch) = self.pool.prepared_before(self.commit)? {
                     return Ok(epoch);
                 }
@@ -183,7 +189,7 @@ impl<'p> Preparing<'p> {
         Ok(epoch)
     }
 
-    /// Does the work in open transactions, which are not to be committed; returns what it did.
+    /// Runs the work in open transactions, which are aborted later; returns the recorded changes.
     fn record<'s>(
         &self,
         txns: &mut [WriteTxn],
@@ -209,7 +215,7 @@ impl<'p> Preparing<'p> {
         Ok(parts)
     }
 
-    /// Pages of the first target's index in use.
+    /// Number of pages in use in the index of the first target.
     fn first_pages(&self, txns: &[WriteTxn]) -> Result<u64> {
         match (self.targets.first(), txns.first()) {
             (Some(target), Some(txn)) => Ok(target.pages(txn)?.0),
@@ -217,7 +223,7 @@ impl<'p> Preparing<'p> {
         }
     }
 
-    /// Pages that the commit will take in the first index, where it also leaves a decision and an intent.
+    /// Number of pages that the commit will add to the first index, which also stores a decision and an intent.
     fn growth(&self, txns: &mut [WriteTxn], prepared: &Prepared, before: u64) -> Result<u64> {
         let Some(first) = txns.first_mut() else { return Ok(0) };
         let numbers: Vec<u32> = prepared.targets().collect();
@@ -228,8 +234,8 @@ impl<'p> Preparing<'p> {
         Ok(self.targets[0].pages(txn)?.0.saturating_sub(before))
     }
 
-    /// Stores the commit. Its targets are put in doubt before the transactions end, in which its edits were computed, so
-    /// that nobody can change them in between.
+    /// Stores the prepared commit. Its targets are put in doubt before the transactions end in which its edits were
+    /// computed. So no other change can happen in between.
     fn put_in_doubt(&self, txns: Vec<WriteTxn>, prepared: &Prepared, growth: u64) -> Result<()> {
         self.targets.iter().for_each(|target| target.doubt_prepared(prepared.epoch));
         drop(txns);
@@ -239,17 +245,18 @@ impl<'p> Preparing<'p> {
         })
     }
 
-    /// Fails if a lease is left on what the commit changes. The doubt keeps new ones from being granted.
+    /// Fails if there is still a read lease on something that the commit changes. While the target is in doubt, no new
+    /// lease is granted.
     fn expect_no_leases(&self, prepared: &Prepared) -> Result<()> {
         let parts = std::iter::zip(&self.targets, &prepared.parts);
-        all_unleased(parts.map(|(target, part)| target.expect_no_leases(&part.touched)))
+        combine_lease_results(parts.map(|(target, part)| target.expect_no_leases(&part.touched)))
     }
 
     fn store(&self, prepared: &Prepared, growth: u64) -> Result<()> {
         let Some(first) = self.targets.first() else { return Ok(()) };
         let mut txn = first.begin_in_doubt()?;
         txn.put(&prepared_key(self.commit.id), &prepared.encode())?;
-        // The commit must find room: nobody can make any while the target is in doubt.
+        // The commit must fit into the index, since no space can be freed while the target is in doubt.
         let (used, total) = first.pages(&txn)?;
         if used + growth + headroom_pages(total) / 2 > total {
             let message = format!(

@@ -1,5 +1,5 @@
-//! What a node stores of a commit over several nodes until the coordinator has decided: the edits it stands ready to
-//! make.
+//! State of a commit over several nodes that a node stores until the coordinator has decided: the edits that it is
+//! ready to apply.
 use super::intent::{encode_step, take_bytes, take_number, take_step};
 use crate::format::keys::{Key, Table};
 use crate::format::record::{CHECKSUM_LEN, checksum_of};
@@ -13,32 +13,32 @@ use esker_types::ops::{Commit, CommitId};
 use esker_types::{Epoch, Error, ErrorKind, Result, Uuid};
 use std::sync::Arc;
 
-/// A prepared commit. The first of its targets has it in its index.
+/// A prepared commit. It is stored in the index of the first of its targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prepared {
     pub(crate) commit: Commit,
-    /// When it was prepared on this node.
+    /// Epoch at which it was prepared on this node.
     pub(crate) epoch: Epoch,
-    /// The snapshot that it takes.
+    /// The snapshot that it creates.
     pub(crate) snapshot: Option<PreparedSnapshot>,
-    /// Its targets of this node, in rising order.
+    /// Its targets on this node, in ascending order.
     pub(crate) parts: Vec<PreparedPart>,
 }
 
-/// A snapshot whose epoch is that of the commit.
+/// A snapshot that is created at the epoch of the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PreparedSnapshot {
     pub(crate) container: ContainerId,
     pub(crate) name: String,
 }
 
-/// What happens to one target.
+/// Effect of a prepared commit on one target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PreparedPart {
     pub(crate) target: u32,
-    /// Data that only this names: live until the commit is given up.
+    /// Staged data to which only this commit refers. It is live until the commit is aborted.
     pub(crate) staged: Vec<Appended>,
-    /// Slots of the conflict table that change.
+    /// Slots of the conflict table that the commit changes.
     pub(crate) touched: Vec<u32>,
     pub(crate) steps: Vec<IndexEdit>,
 }
@@ -52,7 +52,7 @@ const CHANGE: u8 = 0;
 const SNAPSHOT: u8 = 1;
 
 impl Prepared {
-    /// The value of its key.
+    /// Encodes the value that is stored under [`prepared_key`].
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = self.commit.coordinator.to_le_bytes().to_vec();
         out.extend_from_slice(&self.epoch.0.to_le_bytes());
@@ -71,7 +71,7 @@ impl Prepared {
         out
     }
 
-    /// What is stored under a key of table [`Table::Prepared`].
+    /// Decodes an entry of table [`Table::Prepared`].
     pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Self> {
         let decoded = value.split_last_chunk::<CHECKSUM_LEN>().and_then(|(content, checksum)| {
             (*checksum == checksum_of(key, content)).then(|| Self::parse(key, content))?
@@ -102,7 +102,7 @@ impl Prepared {
         (!parts.is_empty()).then_some(Self { commit, epoch, snapshot, parts })
     }
 
-    /// The keys it sets, with their targets and values.
+    /// The entries that it puts: target, key and value.
     pub(crate) fn puts(&self) -> impl Iterator<Item = (u32, &[u8], &[u8])> {
         self.parts.iter().flat_map(|part| {
             part.steps.iter().filter_map(|step| match step {
@@ -112,7 +112,7 @@ impl Prepared {
         })
     }
 
-    /// Numbers of its targets.
+    /// Numbers of its targets on this node.
     pub(super) fn targets(&self) -> impl Iterator<Item = u32> {
         self.parts.iter().map(|part| part.target)
     }
@@ -158,7 +158,7 @@ fn take_long(rest: &mut &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(*head))
 }
 
-/// All commits that one index has.
+/// All prepared commits that one index contains.
 fn in_index(txn: &Txn) -> Result<Vec<Prepared>> {
     let mut found = Vec::new();
     entries::table(txn, Table::Prepared, |key, value| found.push(Prepared::decode(key, value)))?;
@@ -176,7 +176,7 @@ pub(crate) fn all(targets: &[Arc<Target>]) -> Result<Vec<Prepared>> {
 
 /// The commit that is prepared on a target.
 pub(super) fn on(targets: &[Arc<Target>], number: u32) -> Result<Option<Prepared>> {
-    // Its first target has it, and none that is higher than this one.
+    // It is stored on its first target, whose number is not higher than this one.
     for target in targets.iter().take(number as usize + 1) {
         let found = in_index(target.view_in_doubt(Scope::Committed)?.committed())?;
         let mut here = found.into_iter().filter(|it| it.targets().any(|it| it == number));
@@ -187,7 +187,7 @@ pub(super) fn on(targets: &[Arc<Target>], number: u32) -> Result<Option<Prepared
     Ok(None)
 }
 
-/// The data on a target that only prepared commits name.
+/// Staged data on a target to which only prepared commits refer.
 pub(crate) fn staged_on(prepared: &[Prepared], number: u32) -> Vec<Appended> {
     let parts = prepared.iter().flat_map(|it| &it.parts);
     parts.filter(|part| part.target == number).flat_map(|part| &part.staged).copied().collect()
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn prepared_commits_come_back() {
+    fn prepared_commits_round_trip() {
         for prepared in [sample(false), sample(true)] {
             let (key, bytes) = (prepared_key(prepared.commit.id), prepared.encode());
             assert_eq!(Prepared::decode(&key, &bytes).unwrap(), prepared);

@@ -1,5 +1,5 @@
-//! The reply cache of a target: the last change of each slot of each session, so that a change that is sent again is
-//! answered and not repeated. It is part of the index, in the transaction of the change itself.
+//! Reply cache of a target: the last change of each slot of each session. If a change is sent again, it is answered
+//! from the cache and not repeated. The cache is stored in the index, in the transaction of the change itself.
 use crate::format::keys::{Key, Table};
 use crate::index::entries;
 use crate::index::txn::Txn;
@@ -10,18 +10,18 @@ use esker_types::ops::ChangeId;
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Result};
 use smallvec::SmallVec;
 
-/// Bytes of an entry's value: sequence number, epoch and checksum.
+/// Bytes of a value: sequence number, epoch and checksum.
 const VALUE_LEN: usize = 20;
 
-/// Bytes of an entry's key behind its table: session and slot.
+/// Bytes of a key after its table: session and slot.
 const KEY_LEN: usize = 10;
 
-/// Number of entries up to which some are added to an index that is full: they take a page or two.
-const KEPT_IN_FULL_INDEX: u64 = 64;
+/// Number of entries up to which a full index accepts more. They fit into a page or two.
+const ENTRIES_IN_FULL_INDEX: u64 = 64;
 
-/// Number of entries that go for each that is added to an index that is full. The few pages that they lie on are far
-/// from using up the headroom.
-const FORGOTTEN_IN_FULL_INDEX: u64 = 16;
+/// Number of entries that are evicted for each one that is added to a full index. They are on few pages, so the
+/// headroom suffices.
+const EVICTIONS_IN_FULL_INDEX: u64 = 16;
 
 /// Key of the number of entries.
 fn count_key() -> Key {
@@ -41,7 +41,7 @@ fn value_of(key: &[u8], sequence: u64, epoch: Epoch) -> [u8; VALUE_LEN] {
     value
 }
 
-/// Covers the key, so that an entry under another key is noticed too.
+/// Checksum of an entry. It covers the key, so that an entry under a wrong key is detected too.
 fn checksum_of(key: &[u8], numbers: &[u8]) -> [u8; 4] {
     let covered: SmallVec<[u8; 32]> = key.iter().chain(numbers).copied().collect();
     (Checksum::Crc32c.sum(&covered) as u32).to_le_bytes()
@@ -63,7 +63,7 @@ fn parse(key: &[u8], value: &[u8]) -> Result<(u64, Epoch)> {
     }
 }
 
-/// True if an entry of the table has the form that this release writes.
+/// True if an entry of the table is well-formed.
 pub(crate) fn is_sound(key: &[u8], value: &[u8]) -> bool {
     match key.len() - 1 {
         0 => value.len() == 8,
@@ -71,7 +71,7 @@ pub(crate) fn is_sound(key: &[u8], value: &[u8]) -> bool {
     }
 }
 
-/// The epoch of a change, if it was done before. `None` for a change without an id.
+/// The epoch of a change that was applied before. `None` for a change without an id.
 pub(super) fn find(txn: &Txn, id: Option<ChangeId>) -> Result<Option<Epoch>> {
     let Some(id) = id else { return Ok(None) };
     let key = key_of(id);
@@ -80,46 +80,47 @@ pub(super) fn find(txn: &Txn, id: Option<ChangeId>) -> Result<Option<Epoch>> {
     id.after(sequence, epoch)
 }
 
-/// As [`find`], without the write lock: a change that is being done right now is not found.
+/// Variant of [`find`] without the write lock. It does not find a change that is being applied right now.
 pub(super) fn find_early(target: &Target, id: ChangeId) -> Result<Option<Epoch>> {
     find(target.view_of(Scope::Committed)?.committed(), Some(id))
 }
 
-/// Remembers that a change was done, if it has an id.
+/// Stores that a change was applied, if it has an id.
 pub(super) fn remember(change: &mut Change<'_>, id: Option<ChangeId>) -> Result<()> {
     let Some(id) = id else { return Ok(()) };
     let key = key_of(id);
     if change.txn().get(&key)?.is_none() {
-        count_one_more(change, CHANGE_IDS_MAX)?;
+        count_new_entry(change, CHANGE_IDS_MAX)?;
     }
     change.put(&key, &value_of(&key, id.sequence, change.epoch))
 }
 
-/// Counts an entry that is about to be added. Forgets old ones if there are `most`, or if there is hardly any room.
-fn count_one_more(change: &mut Change<'_>, most: usize) -> Result<()> {
+/// Counts an entry that is about to be added. Evicts old entries if there are `most`, or if the index is almost full.
+fn count_new_entry(change: &mut Change<'_>, most: usize) -> Result<()> {
     let stored = change.txn().get(&count_key())?;
     let mut count = stored.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes);
     let surplus = surplus(change, count, most as u64)?;
     if surplus > 0 {
-        count = forget_oldest(change, surplus)?;
+        count = evict_oldest(change, surplus)?;
     }
     change.put(&count_key(), &(count + 1).to_le_bytes())
 }
 
-/// How many of `count` entries must go before one is added. If only the headroom of the index is left, the cache
-/// shrinks: deletions need the headroom, and a deletion with an id adds an entry. Otherwise a quarter goes once there
-/// are `most`, but no more than the headroom has pages for: each may lie on a page of its own.
+/// Number of entries to evict before one is added, given that there are `count`. If only the headroom of the index is
+/// left, the cache shrinks, because deletions need the headroom and a deletion with an id adds an entry. Otherwise a
+/// quarter is evicted when there are `most` entries. The number is limited by the pages of the headroom, since each
+/// entry may be on a page of its own.
 fn surplus(change: &Change<'_>, count: u64, most: u64) -> Result<usize> {
     let surplus = match change.untouched_headroom()? {
-        None if count >= KEPT_IN_FULL_INDEX => FORGOTTEN_IN_FULL_INDEX,
+        None if count >= ENTRIES_IN_FULL_INDEX => EVICTIONS_IN_FULL_INDEX,
         Some(pages) if count >= most => (most / 4).min(pages / 2),
         _ => 0,
     };
     Ok(surplus as usize)
 }
 
-/// Removes the entries that were written first, `surplus` of them. Returns how many are left.
-fn forget_oldest(change: &mut Change<'_>, surplus: usize) -> Result<u64> {
+/// Removes the `surplus` oldest entries; returns the number of remaining ones.
+fn evict_oldest(change: &mut Change<'_>, surplus: usize) -> Result<u64> {
     let mut entries = entries(change.txn())?;
     let forgotten = surplus.min(entries.len());
     if forgotten < entries.len() {
@@ -131,7 +132,7 @@ fn forget_oldest(change: &mut Change<'_>, surplus: usize) -> Result<u64> {
     Ok((entries.len() - forgotten) as u64)
 }
 
-/// Epoch and key of every entry; damaged ones count as the oldest.
+/// Epoch and key of every entry. Damaged entries count as the oldest.
 fn entries(txn: &Txn) -> Result<Vec<(Epoch, Vec<u8>)>> {
     let mut entries = Vec::new();
     entries::table(txn, Table::Reply, |key, value| {
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_change_of_each_slot_is_remembered_by_the_pool() {
+    fn last_change_of_each_slot_is_stored() {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
         let epoch = {
             let state = pool.opened();
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slots_unused_for_longest_are_forgotten() {
+    fn least_recently_used_slots_are_evicted() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
         let state = pool.opened();
         let target = &state.targets[0];
@@ -206,7 +207,7 @@ mod tests {
         for slot in 0..slots {
             target
                 .change(|change| {
-                    count_one_more(change, most)?;
+                    count_new_entry(change, most)?;
                     let key = key_of(id(slot, 1));
                     change.put(&key, &value_of(&key, 1, change.epoch))
                 })
@@ -243,14 +244,15 @@ mod tests {
         [&b"T"[..], &number.to_be_bytes()].concat()
     }
 
-    /// Session `number`, in the order of a hash: its entry goes to any page of the cache.
+    /// Change id of session number `number`. Session ids are spread like hashes, so an entry may be on any page of the
+    /// cache.
     fn client(number: u64) -> Option<ChangeId> {
         let session = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Some(ChangeId { session, slot: 0, sequence: 1 })
     }
 
     #[test]
-    fn a_full_index_is_emptied_by_clients_that_are_new() {
+    fn new_clients_can_delete_from_full_index() {
         for known in [0, CHANGE_IDS_MAX as u64 - 10] {
             let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
             let state = pool.opened();
@@ -260,7 +262,7 @@ mod tests {
             };
             target.change(remember_known).unwrap();
             let count = fill(target);
-            // These remove nothing, and are remembered.
+            // These changes remove nothing, and their ids are stored.
             for number in 0..1000 {
                 target.change(|change| remember(change, client(known + number))).unwrap();
             }

@@ -1,12 +1,14 @@
-//! Second phase of a commit over several nodes: what is prepared is committed or given up, on all targets of this node at
-//! once, as a commit over several targets ([`super::coordinate`]) with the first of them as its coordinator.
+//! Second phase of a commit over several nodes. A prepared commit is committed or aborted on all targets of this node
+//! at once. This is a commit over several targets ([`super::coordinate`]) whose coordinator is the first of them.
 //!
-//! On the node that decides, the same index transaction stores the decision. Everything here may be repeated and may
-//! arrive late. A preparation that arrives after its commit was resolved has a later epoch than that commit, since the
-//! clock of the node has passed it: it is recognized by that, and given up.
-use super::coordinate::{INTENT_KEPT_MAX, forget_intent, intent_key, repeat, while_held};
+//! On the node that decides, the same index transaction stores the decision. Each operation may be repeated and may
+//! arrive late. A preparation that arrives after its commit was resolved has a later epoch than the commit, since the
+//! clock of the node has passed it. That is how it is recognized, and it is aborted.
+use super::coordinate::{
+    INTENT_KEPT_MAX, forget_intent, intent_key, repeat, with_coordination_locks,
+};
 use super::decision::Decision;
-use super::prepare::given_up;
+use super::prepare::aborted_error;
 use super::prepared::{Prepared, PreparedPart, prepared_key};
 use super::{intent, prepared, watermark};
 use crate::format::keys::{Key, Table};
@@ -21,35 +23,35 @@ use esker_types::ops::{Commit, CommitId, Outcome};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
-/// What happens to a prepared commit.
+/// Resolution of a prepared commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Resolution {
     Commit(Epoch),
-    /// `remembered`: its client may not know, and may still try to commit it.
-    GiveUp {
+    /// With `remembered`, the decision is stored, since the client may not know of it and may still try to commit.
+    Abort {
         remembered: bool,
     },
 }
 
 impl OpenPool {
-    /// Commits what is prepared, at `epoch`, the latest of all its nodes. Does nothing if nothing is prepared.
+    /// Commits a prepared commit at `epoch`, the latest epoch of all its nodes. Has no effect if nothing is prepared.
     ///
     /// # Errors
-    /// `TxRestart` on the node that decides, if the commit was given up; `TxUncertain` there, if it may have been, and its
-    /// decision was swept; `Invalid` for an impossible epoch.
+    /// On the node that decides: `TxRestart` if the commit was aborted; `TxUncertain` if its decision may have been
+    /// swept. `Invalid` for an impossible epoch.
     pub fn commit_prepared(&self, commit: Commit, epoch: Epoch) -> Result<()> {
-        self.expect_part(commit)?;
+        self.expect_pool_over_nodes(commit)?;
         if epoch.0 & PREPARED != 0 {
             let message = format!("a commit cannot have epoch {}", epoch.0);
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         while let Some(found) = self.find_prepared(commit.id)? {
             let is_late = found.epoch > epoch;
-            let verdict = match is_late {
-                true => Verdict::GiveUp { remembered: false },
-                false => Verdict::Commit(epoch),
+            let resolution = match is_late {
+                true => Resolution::Abort { remembered: false },
+                false => Resolution::Commit(epoch),
             };
-            if self.resolve(&found, verdict)? && !is_late {
+            if self.resolve(&found, resolution)? && !is_late {
                 return Ok(());
             }
         }
@@ -58,34 +60,34 @@ impl OpenPool {
             _ if !self.decides(commit) => Ok(()),
             Some((_, Decision::Committed(_))) => Ok(()),
             None if self.may_be_swept(commit)? => Err(commit.unknown()),
-            _ => Err(given_up()),
+            _ => Err(aborted_error()),
         }
     }
 
-    /// Gives up what is prepared. Does nothing if nothing is.
+    /// Aborts a prepared commit. Has no effect if nothing is prepared.
     ///
     /// # Errors
-    /// `NotSupported` if the pool is no part of one over several nodes.
-    pub fn give_up(&self, commit: Commit) -> Result<()> {
-        self.expect_part(commit)?;
+    /// `NotSupported` if the pool is on one node.
+    pub fn abort_prepared(&self, commit: Commit) -> Result<()> {
+        self.expect_pool_over_nodes(commit)?;
         while let Some(found) = self.find_prepared(commit.id)? {
-            self.resolve(&found, Verdict::GiveUp { remembered: false })?;
+            self.resolve(&found, Resolution::Abort { remembered: false })?;
         }
         Ok(())
     }
 
-    /// What became of a commit about which this node decides. With `decide`, one that is undecided is given up.
+    /// Decision about a commit that this node coordinates. With `decide`, an undecided commit is aborted.
     ///
     /// # Errors
-    /// `Invalid` if another node decides.
+    /// `Invalid` if another node coordinates the commit.
     pub fn outcome(&self, commit: Commit, decide: bool) -> Result<Outcome> {
-        self.expect_part(commit)?;
+        self.expect_pool_over_nodes(commit)?;
         commit.check_decided_by(self.superblock.part)?;
         while let Some(found) = self.find_prepared(commit.id)? {
             if !decide {
                 return Ok(Outcome::Undecided);
             }
-            self.resolve(&found, Verdict::GiveUp { remembered: true })?;
+            self.resolve(&found, Resolution::Abort { remembered: true })?;
         }
         Ok(match self.find_decision(commit.id)? {
             Some((_, Decision::Committed(epoch))) => Outcome::Committed(epoch),
@@ -94,24 +96,25 @@ impl OpenPool {
         })
     }
 
-    /// Commits that are prepared.
+    /// Lists the prepared commits.
     ///
     /// # Errors
-    /// `Corrupt` if one is damaged.
+    /// `Corrupt` if a prepared commit is damaged.
     pub fn prepared(&self) -> Result<Vec<Commit>> {
         let all = prepared::all(&self.targets)?;
         Ok(all.into_iter().map(|prepared| prepared.commit).collect())
     }
 
-    /// Forgets the decision about a commit, once all nodes have followed it.
+    /// Removes the decision about a commit after all nodes have followed it.
     ///
     /// # Errors
-    /// `NotSupported` if the pool is no part of one over several nodes.
+    /// `NotSupported` if the pool is on one node.
     pub fn forget(&self, commit: Commit) -> Result<()> {
-        self.expect_part(commit)?;
+        self.expect_pool_over_nodes(commit)?;
         while let Some((target, _)) = self.find_decision(commit.id)? {
             target.with_room(|| {
-                // Also if another commit is prepared on the target: that one does not depend on this key.
+                // This works even if another commit is prepared on the target, since that commit does not depend on
+                // this key.
                 let mut txn = target.begin_in_doubt()?;
                 watermark::erase(&mut txn, commit.id)?;
                 txn.commit()
@@ -134,7 +137,7 @@ impl OpenPool {
         Ok(None)
     }
 
-    /// The decision about a commit, and the target that has it.
+    /// The decision about a commit, and the target that stores it.
     pub(super) fn find_decision(&self, id: CommitId) -> Result<Option<(&Target, Decision)>> {
         for target in &self.targets {
             if let Some(decision) =
@@ -146,17 +149,17 @@ impl OpenPool {
         Ok(None)
     }
 
-    /// Carries out a verdict; false if others have resolved the commit meanwhile.
-    fn resolve(&self, found: &Prepared, verdict: Verdict) -> Result<bool> {
+    /// Resolves a prepared commit; returns false if another process has resolved it before.
+    fn resolve(&self, found: &Prepared, resolution: Resolution) -> Result<bool> {
         let target = |number| self.targets.get(number as usize).map(AsRef::as_ref);
         let targets: Option<Vec<&Target>> = found.targets().map(target).collect();
         let Some(targets) = targets else {
             return Err(Error::new(ErrorKind::Corrupt, "a prepared commit is of another pool"));
         };
-        let resolving = Resolving { pool: self, found, targets, verdict };
+        let resolving = Resolving { pool: self, found, targets, resolution };
         let resolved = {
             self.control.expect_file()?;
-            while_held(&resolving.targets, &mut || {
+            with_coordination_locks(&resolving.targets, &mut || {
                 with_room(&resolving.targets, || resolving.attempt(WriteTxn::commit))
             })
         };
@@ -165,19 +168,19 @@ impl OpenPool {
     }
 }
 
-/// A prepared commit, and what is about to happen to it.
+/// A prepared commit that is being resolved.
 struct Resolving<'p> {
     pool: &'p OpenPool,
     found: &'p Prepared,
     targets: Vec<&'p Target>,
-    verdict: Verdict,
+    resolution: Resolution,
 }
 
 impl Resolving<'_> {
     fn epoch(&self) -> Epoch {
-        match self.verdict {
-            Verdict::Commit(epoch) => epoch,
-            Verdict::GiveUp { .. } => self.found.epoch,
+        match self.resolution {
+            Resolution::Commit(epoch) => epoch,
+            Resolution::Abort { .. } => self.found.epoch,
         }
     }
 
@@ -207,16 +210,16 @@ impl Resolving<'_> {
         Ok(true)
     }
 
-    /// The edits of each target.
+    /// The edits of each target. All end with the epoch of the last applied commit.
     fn edits(&self, txns: &[WriteTxn]) -> Result<Vec<Vec<IndexEdit>>> {
         let applied = || {
             let epoch = self.epoch().0.to_le_bytes();
             IndexEdit::Put(applied_key().to_vec(), epoch.to_vec())
         };
         let edits = |(part, txn): (&PreparedPart, &WriteTxn)| {
-            let mut edits = match self.verdict {
-                Verdict::Commit(epoch) => self.committed(part, epoch),
-                Verdict::GiveUp { .. } => given_back(part, txn)?,
+            let mut edits = match self.resolution {
+                Resolution::Commit(epoch) => self.committed(part, epoch),
+                Resolution::Abort { .. } => count_staged_as_dead(part, txn)?,
             };
             edits.push(applied());
             Ok(edits)
@@ -234,15 +237,15 @@ impl Resolving<'_> {
         }
     }
 
-    /// Adds to the transaction of the first target what decides.
+    /// Adds the decision and the intent to the transaction of the first target.
     fn decide(&self, txn: &mut WriteTxn, intent: &[u8]) -> Result<()> {
         let id = self.found.commit.id;
         txn.delete(&prepared_key(id))?;
         txn.put(&intent_key(), intent)?;
-        let decision = match self.verdict {
-            Verdict::Commit(epoch) => Decision::Committed(epoch),
-            Verdict::GiveUp { remembered: true } => Decision::GivenUp,
-            Verdict::GiveUp { remembered: false } => return Ok(()),
+        let decision = match self.resolution {
+            Resolution::Commit(epoch) => Decision::Committed(epoch),
+            Resolution::Abort { remembered: true } => Decision::Aborted,
+            Resolution::Abort { remembered: false } => return Ok(()),
         };
         match self.pool.decides(self.found.commit) {
             true => watermark::record(txn, id, decision),
@@ -252,23 +255,23 @@ impl Resolving<'_> {
 
     fn commit(&self, txns: Vec<WriteTxn>, commit: impl Fn(WriteTxn) -> Result<()>) -> Result<()> {
         let epoch = self.epoch();
-        if let Verdict::Commit(_) = self.verdict {
+        if let Resolution::Commit(_) = self.resolution {
             for ((target, part), txn) in self.targets.iter().zip(&self.found.parts).zip(&txns) {
-                // Nothing of it is leased: the doubt excludes that since it was prepared.
+                // There are no read leases on its slots: none was granted since the target is in doubt.
                 note_versions(target, Version::committed(txn.id()), &part.touched);
                 if self.found.snapshot.is_some() {
                     target.shared().note_snapshots(true);
                 }
             }
         }
-        // Before anybody can see the commit: what is written later must be later than a snapshot.
+        // The clock passes the epoch before the commit is visible, since later writes must be later than a snapshot.
         self.pool.control.pass_epoch(epoch);
         commit_on_all(&self.targets, Some(self.found.epoch), txns, commit, epoch)
     }
 }
 
-/// Edits by which staged data is counted as dead.
-fn given_back(part: &PreparedPart, txn: &Txn) -> Result<Vec<IndexEdit>> {
+/// Edits that count the staged data as dead.
+fn count_staged_as_dead(part: &PreparedPart, txn: &Txn) -> Result<Vec<IndexEdit>> {
     let mut dead: BTreeMap<u32, u64> = BTreeMap::new();
     for staged in &part.staged {
         *dead.entry(staged.segment).or_default() += staged.bytes;

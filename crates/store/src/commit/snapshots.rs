@@ -1,4 +1,4 @@
-//! Taking and destroying snapshots of containers.
+//! Creation and destruction of snapshots.
 use super::coordinated;
 use super::destroyed::BatchSize;
 use crate::format::keys::{DataKey, Key, Table};
@@ -8,7 +8,7 @@ use crate::index::txn::Txn;
 use crate::shard::change::Change;
 use crate::shard::container::Container;
 use crate::shard::open_pool::OpenPool;
-use crate::shard::reserved_pages::with_aged_pages;
+use crate::shard::reserved_pages::retry_after_page_reuse;
 use crate::shard::snapshots as table;
 use crate::shard::{Scope, Target};
 use esker_types::info::{ContainerId, SnapshotInfo};
@@ -16,7 +16,7 @@ use esker_types::limits::SNAPSHOTS_MAX;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 
 impl OpenPool {
-    /// Takes a snapshot of a container, at one epoch on all targets.
+    /// Creates a snapshot of a container, at one epoch on all targets.
     ///
     /// # Errors
     /// `Overflow` beyond [`SNAPSHOTS_MAX`].
@@ -49,7 +49,7 @@ impl OpenPool {
     /// Destroys a snapshot and the history that no other snapshot shows.
     ///
     /// # Errors
-    /// `NotFound` if there is none at `epoch`.
+    /// `NotFound` if there is no snapshot at `epoch`.
     pub fn destroy_snapshot(&self, container: &Container, epoch: Epoch) -> Result<()> {
         crate::commit::destroyed::resume(self);
         let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
@@ -58,13 +58,13 @@ impl OpenPool {
             for change in changes.iter_mut() {
                 there |= change.delete(&table::key(container.id(), epoch))?;
             }
-            // If this process dies, the next one that opens the pool continues the purge.
+            // If this process dies now, the next process that opens the pool continues the purge.
             changes[0].put(&crate::commit::destroyed::purge_key(container.id()), &[])?;
             let message = || format!("no snapshot at epoch {}", epoch.0);
             if there { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message())) }
         };
-        with_aged_pages(&targets, || coordinated(self, &targets, &[], remove))?;
-        crate::commit::destroyed::or_later(self, self.purge_history(container.id()));
+        retry_after_page_reuse(&targets, || coordinated(self, &targets, &[], remove))?;
+        crate::commit::destroyed::retry_later(self, self.purge_history(container.id()));
         Ok(())
     }
 
@@ -95,7 +95,7 @@ fn purge(target: &Target, container: ContainerId) -> Result<()> {
     })
 }
 
-/// Visits one batch from `position` on; returns where to continue.
+/// Purges one batch from `position` on; returns the position at which to continue.
 fn purge_batch(
     change: &mut Change<'_>,
     container: ContainerId,
@@ -118,7 +118,7 @@ fn purge_batch(
     Ok(next)
 }
 
-/// Entries from `position` on, and the position behind them if there are more.
+/// History entries from `position` on, and the position after them if there are more.
 fn history_batch(
     txn: &Txn,
     prefix: &Key,

@@ -1,11 +1,11 @@
-//! Staging: cuts values into pieces and appends large ones to segments, before any lock is taken.
+//! Staging: divides values into pieces and appends large ones to segments, before any lock is taken.
 use crate::data::header::HEADER_MAX;
 use crate::format::keys::{ARRAY, Key, SINGLE, Table};
 use crate::format::long_keys::LeftOut;
 use crate::format::record::{Body, Record};
 use crate::shard::Target;
 use crate::shard::container::Container;
-use crate::shard::segment::{Append, Appended, Placed, Writer};
+use crate::shard::segment::{Append, Appended, ExtentLocation, Writer};
 use esker_types::limits::{
     AKEYS_PER_OP_MAX, EXTENT_BYTES_MAX, EXTENTS_PER_OP_MAX, INLINE_MAX, KEY_PAIR_MAX,
     KEY_WHOLE_MAX, RECORD_SIZE_MAX, SINGLE_VALUE_MAX,
@@ -15,7 +15,8 @@ use esker_types::{Epoch, Error, ErrorKind, Extent, Result};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// Data of some writes, ready for the index to refer to. If it is dropped unpublished, its space is given back.
+/// Staged data of some writes, to which the index can refer. If it is dropped before it is published, its space is
+/// freed.
 pub(crate) struct Staged<'t> {
     writer: Option<Writer<'t>>,
     /// One list of akeys per write.
@@ -29,7 +30,7 @@ pub(crate) type StagedAkeys<'t> = SmallVec<[StagedAkey<'t>; 1]>;
 pub(crate) struct StagedAkey<'t> {
     /// Prefix of its keys in the data table.
     pub(crate) prefix: Key,
-    /// What index keys leave out of its keys.
+    /// Bytes of dkey and akey that index keys omit.
     pub(crate) left_out: LeftOut<'t>,
     pub(crate) content: Content<'t>,
 }
@@ -52,20 +53,20 @@ impl<'t> Content<'t> {
     }
 }
 
-/// A piece that gets one index entry.
+/// A piece of a value, which gets one index entry.
 pub(crate) struct Piece<'t> {
-    /// Array records; `0..1` for a single value.
+    /// Indices of the array records; `0..1` for a single value.
     pub(crate) extent: Extent,
     place: PieceData<'t>,
 }
 
 enum PieceData<'t> {
     Inline(Cow<'t, [u8]>),
-    Segment(Placed),
+    Segment(ExtentLocation),
 }
 
 impl Piece<'_> {
-    /// As the body of a record.
+    /// Body of the record of this piece.
     pub(crate) fn body(&self) -> Body<'_> {
         match &self.place {
             PieceData::Inline(bytes) => Body::Inline(bytes),
@@ -73,7 +74,7 @@ impl Piece<'_> {
         }
     }
 
-    /// As a record: an extent of array records of this size, or a single value.
+    /// Record of this piece: an extent of array records of `record_size` bytes, or a single value.
     pub(crate) fn record<'r>(
         &'r self,
         epoch: Epoch,
@@ -96,17 +97,17 @@ impl Staged<'_> {
         self.writer.is_some()
     }
 
-    /// Fails if a segment was taken away, as from a process that was believed dead.
+    /// Fails if another process took over a segment, because it treated this process as dead.
     pub(crate) fn check_held(&self) -> Result<()> {
         self.writer.as_ref().map_or(Ok(()), Writer::check_held)
     }
 
-    /// What was written to segments.
+    /// The data that was written to segments.
     pub(crate) fn appended(&self) -> impl Iterator<Item = Appended> {
         self.writer.iter().flat_map(Writer::appended)
     }
 
-    /// Counts the data as live, after the commit.
+    /// Counts the data as live. Call this after the commit.
     pub(crate) fn publish(&mut self) {
         if let Some(writer) = self.writer.take() {
             writer.publish();
@@ -134,7 +135,7 @@ pub(crate) fn stage<'t>(
     Ok(Staged { writer: stager.writer, writes: staged })
 }
 
-/// Stages the data of those among `writes` that belong to `target`; the others get empty entries.
+/// Stages the data of the writes that belong to `target`; the other writes get empty entries.
 pub(crate) fn stage_part<'t>(
     target: &'t Target,
     container: &Container,
@@ -154,7 +155,7 @@ impl<'t> Stager<'t, '_> {
         let WriteOp::Update { dkey, updates, .. } = write.op else {
             return Ok(StagedAkeys::new());
         };
-        limit(updates.len(), AKEYS_PER_OP_MAX, "akeys", "AKEYS_PER_OP_MAX")?;
+        check_limit(updates.len(), AKEYS_PER_OP_MAX, "akeys", "AKEYS_PER_OP_MAX")?;
         let key = Key::dkey(Table::Data, self.container.id(), write.oid, dkey)?;
         let mut staged = StagedAkeys::with_capacity(updates.len());
         for update in updates {
@@ -186,7 +187,7 @@ impl<'t> Stager<'t, '_> {
                 self.array(prefix, record_size, extents, data)
             }
             Value::PunchExtents(extents) => {
-                limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
+                check_limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
                 extents.iter().try_for_each(|extent| extent.check())?;
                 Ok(Content::Punch(extents.to_vec()))
             }
@@ -209,12 +210,13 @@ impl<'t> Stager<'t, '_> {
         self.piece(&key, Extent::new(0, 1), source, 0, len).map(Content::Single)
     }
 
-    /// Longest value that is never cut: with its header it must fit a segment.
+    /// Maximum length of a value that is not divided: with its header it must fit into a segment.
     fn value_max(&self) -> u64 {
         self.target.segment_bytes() - HEADER_MAX as u64
     }
 
-    /// Longest piece: a power of two, and at most a quarter of a segment, so that little is lost at its end.
+    /// Maximum length of a piece: a power of two, and at most a quarter of a segment, so that little space is lost at
+    /// the end of each segment.
     fn piece_max(&self) -> u64 {
         let quarter = 1 << (self.target.segment_bytes() / 4).ilog2();
         (EXTENT_BYTES_MAX as u64).min(quarter)
@@ -227,7 +229,7 @@ impl<'t> Stager<'t, '_> {
         extents: &[Extent],
         data: Source<'t>,
     ) -> Result<Content<'t>> {
-        limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
+        check_limit(extents.len(), EXTENTS_PER_OP_MAX, "extents", "EXTENTS_PER_OP_MAX")?;
         if record_size == 0 {
             return Err(Error::new(
                 ErrorKind::Invalid,
@@ -283,7 +285,7 @@ impl<'t> Stager<'t, '_> {
     }
 }
 
-fn limit(number: usize, max: usize, what: &str, name: &str) -> Result<()> {
+fn check_limit(number: usize, max: usize, what: &str, name: &str) -> Result<()> {
     if number > max {
         let message = format!("{number} {what} in one operation: the limit is {max} ({name})");
         return Err(Error::new(ErrorKind::Overflow, message));

@@ -1,10 +1,11 @@
-//! Bounds the number of decisions about commits over several nodes.
+//! Limits the number of stored decisions about commits over several nodes.
 //!
-//! Decisions remain if clients die between commit and forget. A client that finds the table full sweeps the oldest, once all
-//! other nodes have followed them. The watermark of an index is the earliest start of a commit whose decision cannot have
-//! been swept. It changes in the transaction that removes decisions, so a decision that is missing was either swept before
-//! the watermark is read, or it never was. `docs/decisions/0056-sweep-decisions.md` shows why that is sound.
-use super::coordinate::while_held;
+//! A decision remains if its client dies between commit and forget. If a client finds the table full, it sweeps the
+//! oldest decisions after all other nodes have followed them. The watermark of an index is the earliest start of a
+//! commit whose decision cannot have been swept. It changes in the same transaction that removes decisions. So a
+//! missing decision was either swept before the watermark is read, or it never existed.
+//! `docs/decisions/0056-sweep-decisions.md` explains why this is sound.
+use super::coordinate::with_coordination_locks;
 use super::decision::{Decision, decision_key};
 use crate::format::keys::{Key, Table};
 use crate::format::record::{CHECKSUM_LEN, checksum_of};
@@ -16,7 +17,7 @@ use esker_types::ops::{Commit, CommitId, Decided, Decisions};
 use esker_types::{Epoch, Error, ErrorKind, Result, Uuid};
 use std::sync::atomic::Ordering;
 
-/// State of the table of decisions of one index, or of all of a pool.
+/// State of the decision table of one index, or of all indexes of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Watermark {
     /// Decisions about commits that started before this may have been swept.
@@ -59,7 +60,8 @@ impl Watermark {
         }
     }
 
-    /// That of an index. An index that has none, as nothing was decided or an earlier release did, has swept nothing.
+    /// Loads the watermark of an index. If an index has none, because it never stored a decision or an earlier release
+    /// did, nothing was swept.
     fn load(txn: &Txn) -> Result<Self> {
         match txn.get(&Self::key())? {
             Some(value) => Self::decode(value),
@@ -92,7 +94,7 @@ pub(super) fn record(txn: &mut WriteTxn, id: CommitId, decision: Decision) -> Re
     mark.store(txn)
 }
 
-/// Removes a decision that nobody will ask for.
+/// Removes a decision that no node will ask for.
 pub(super) fn erase(txn: &mut WriteTxn, id: CommitId) -> Result<()> {
     let mut mark = Watermark::load(txn)?;
     if txn.delete(&decision_key(id))? {
@@ -102,7 +104,7 @@ pub(super) fn erase(txn: &mut WriteTxn, id: CommitId) -> Result<()> {
     Ok(())
 }
 
-/// Removes decisions that somebody may still ask for, and raises the watermark above them.
+/// Removes decisions that a node may still ask for, and raises the watermark above them.
 fn sweep(txn: &mut WriteTxn, ids: &[CommitId], clock: Epoch) -> Result<()> {
     let mut mark = Watermark::load(txn)?;
     for id in ids {
@@ -110,7 +112,7 @@ fn sweep(txn: &mut WriteTxn, ids: &[CommitId], clock: Epoch) -> Result<()> {
             continue;
         }
         mark.count = mark.count.saturating_sub(1);
-        // A later start was drawn by a client of version 1 of the protocol, which no engine answers any more.
+        // A later start was drawn by a client of protocol version 1, which no engine accepts any more.
         if id.start() <= clock {
             mark.swept = mark.swept.max(Epoch(id.start().0.saturating_add(1)));
         }
@@ -118,12 +120,12 @@ fn sweep(txn: &mut WriteTxn, ids: &[CommitId], clock: Epoch) -> Result<()> {
     mark.store(txn)
 }
 
-/// Repairs the watermark after damaged entries were removed: any decision may be missing.
-pub(crate) fn mend_watermark(txn: &mut WriteTxn, clock: Epoch) -> Result<()> {
+/// Repairs the watermark after damaged entries were removed. Any decision may be missing then.
+pub(crate) fn repair_watermark(txn: &mut WriteTxn, clock: Epoch) -> Result<()> {
     Watermark { swept: clock, count: count(txn)? }.store(txn)
 }
 
-/// The first decisions of an index, at most `most`.
+/// The oldest decisions of an index, at most `most`.
 fn oldest(txn: &Txn, most: usize) -> Result<Vec<Decided>> {
     let prefix = Key::table(Table::Decision);
     let mut found = Vec::new();
@@ -136,24 +138,25 @@ fn oldest(txn: &Txn, most: usize) -> Result<Vec<Decided>> {
 }
 
 impl OpenPool {
-    /// The watermark of all indexes together.
+    /// The combined watermark of all indexes.
     fn watermark(&self) -> Result<Watermark> {
         let mut all = Watermark::default();
         for target in &self.targets {
-            let of = Watermark::load(target.view_in_doubt(Scope::Committed)?.committed())?;
-            all.swept = all.swept.max(of.swept);
-            all.count += of.count;
+            let mark = Watermark::load(target.view_in_doubt(Scope::Committed)?.committed())?;
+            all.swept = all.swept.max(mark.swept);
+            all.count += mark.count;
         }
         Ok(all)
     }
 
-    /// True if the decision about a commit may have been swept. To be asked after [`OpenPool::find_decision`] has found none.
+    /// True if the decision about a commit may have been swept. Call this only after [`OpenPool::find_decision`] has
+    /// found none.
     pub(super) fn may_be_swept(&self, commit: Commit) -> Result<bool> {
         Ok(commit.may_be_swept(self.watermark()?.swept))
     }
 
-    /// Refuses to prepare a commit that this node coordinates, if a decision about it may have been swept, or if there is no
-    /// room for one. To be asked after [`OpenPool::find_decision`] has found none.
+    /// Refuses to prepare a commit that this node coordinates if a decision about it may have been swept, or if the
+    /// decision table is full. Call this only after [`OpenPool::find_decision`] has found none.
     ///
     /// # Errors
     /// `Again`.
@@ -162,7 +165,7 @@ impl OpenPool {
         commit.check_start(mark.swept, self.control.next_epoch())?;
         match self.is_full(mark) {
             false => Ok(()),
-            true => Err(full(mark.count)),
+            true => Err(table_full_error(mark.count)),
         }
     }
 
@@ -170,10 +173,10 @@ impl OpenPool {
         mark.count >= self.decisions_max.load(Ordering::Relaxed)
     }
 
-    /// The decisions of this node: at most `most` of the oldest.
+    /// The decisions of this node: the oldest ones, at most `most`.
     ///
     /// # Errors
-    /// `Corrupt` if one is damaged.
+    /// `Corrupt` if a decision is damaged.
     pub fn decisions(&self, most: usize) -> Result<Decisions> {
         let mut all = Vec::new();
         for target in &self.targets {
@@ -186,8 +189,8 @@ impl OpenPool {
         Ok(Decisions { clock: self.control.next_epoch(), is_full: self.is_full(mark), oldest: all })
     }
 
-    /// Removes decisions that [`OpenPool::decisions`] has listed. Commits must be ones that no other node has prepared.
-    /// Questions about them and about older ones are answered by "unknown" from then on.
+    /// Removes decisions that [`OpenPool::decisions`] has listed. No other node may have these commits prepared. From
+    /// then on, the outcome of these and of older commits is reported as unknown.
     ///
     /// # Errors
     /// Errors of a change of the index.
@@ -195,7 +198,7 @@ impl OpenPool {
         self.targets.iter().try_for_each(|target| self.sweep_target(target, ids))
     }
 
-    /// With the coordination lock held, so that nobody prepares a commit of which the decision is being removed.
+    /// Runs with the coordination lock held, so that no commit is prepared whose decision is being removed.
     fn sweep_target(&self, target: &Target, ids: &[CommitId]) -> Result<()> {
         let here = {
             let view = target.view_in_doubt(Scope::Committed)?;
@@ -207,9 +210,10 @@ impl OpenPool {
             return Ok(());
         }
         let clock = self.control.next_epoch();
-        while_held(&[target], &mut || {
+        with_coordination_locks(&[target], &mut || {
             target.with_room(|| {
-                // Also if another commit is prepared on the target: that one does not depend on these keys.
+                // This works even if another commit is prepared on the target, since that commit does not depend on
+                // these keys.
                 let mut txn = target.begin_in_doubt()?;
                 sweep(&mut txn, &here, clock)?;
                 txn.commit()
@@ -219,7 +223,7 @@ impl OpenPool {
 }
 
 #[cold]
-fn full(count: u64) -> Error {
+fn table_full_error(count: u64) -> Error {
     let message = format!(
         "this node keeps {count} decisions about commits over nodes (DECISIONS_MAX): sweep those that all nodes have followed"
     );

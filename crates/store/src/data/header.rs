@@ -1,22 +1,22 @@
-//! The header in front of every extent in a segment. It has the key of the extent, so that the live data of a segment
-//! is found without searching the whole index.
+//! Header of every extent in a segment. It contains the key of the extent, so that compaction finds the live data of a
+//! segment without a search of the complete index.
 use esker_types::Checksum;
 
 /// The header of an extent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Key in the data table, without the table, under which the extent was written.
+    /// Key under which the extent was written to the data table, without the table byte.
     pub(crate) key: Vec<u8>,
     /// Number of records.
     pub(crate) count: u64,
-    /// Bytes of data behind the header.
+    /// Bytes of data that follow the header.
     pub(crate) data_len: u32,
 }
 
 const MAGIC: u32 = u32::from_le_bytes(*b"Xtnt");
-/// Magic, checksum, key length, data length, count.
+/// Bytes of magic, checksum, key length, data length and count.
 const FIXED: usize = 24;
-/// Headers and data begin at multiples of this, a cache line.
+/// Alignment of headers and data: a cache line.
 pub(crate) const ALIGN: u64 = 64;
 
 /// Bytes from the start of the header to the start of the data.
@@ -24,16 +24,16 @@ pub(crate) fn data_offset(key_len: usize) -> u64 {
     (FIXED + key_len).next_multiple_of(ALIGN as usize) as u64
 }
 
-/// Bytes that header and data take in the segment.
+/// Bytes of the segment that header and data occupy.
 pub(crate) fn footprint(key_len: usize, data_len: u64) -> u64 {
     data_offset(key_len) + data_len.next_multiple_of(ALIGN)
 }
 
-/// Longest header.
+/// Maximum length of a header.
 pub(crate) const HEADER_MAX: usize = 4096;
 
 impl Header {
-    /// Encodes the header, padded to where the data begins.
+    /// Encodes the header, padded to the start of the data.
     pub(crate) fn encode(key: &[u8], count: u64, data_len: u32, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&MAGIC.to_le_bytes());
@@ -47,7 +47,7 @@ impl Header {
         out.resize(data_offset(key.len()) as usize, 0);
     }
 
-    /// Decodes a header from the start of `bytes`; `None` if there is none.
+    /// Decodes a header from the start of `bytes`; returns `None` if the bytes are not a header.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let end = FIXED.checked_add(word(8)? as usize)?;
@@ -59,7 +59,7 @@ impl Header {
         Some(Self { key: bytes[FIXED..end].to_vec(), count, data_len: word(12)? })
     }
 
-    /// Bytes the header and its data take.
+    /// Bytes that the header and its data occupy.
     pub(crate) fn footprint(&self) -> u64 {
         footprint(self.key.len(), u64::from(self.data_len))
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_come_back() {
+    fn headers_round_trip() {
         let mut bytes = Vec::new();
         Header::encode(b"some key", 9, 9000, &mut bytes);
         assert_eq!(bytes.len(), 64);
@@ -93,7 +93,7 @@ mod tests {
             if bytes.len() < FIXED {
                 continue;
             }
-            // The right magic and sum, and a key that may or may not fit.
+            // A header with the right magic and checksum, and a key length that may not fit.
             bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
             let key_len = bytes[8] as usize;
             bytes[9..12].fill(0);

@@ -1,10 +1,10 @@
-//! The data file of a target: its segments, one after the other.
+//! The data file of a target: an array of segments.
 pub(crate) mod header;
 pub(crate) mod table;
 
 use crate::format::superblock::Superblock;
 use crate::io::folder::Folder;
-use crate::io::huge::{HUGE, Pace};
+use crate::io::huge::{HUGE, TimeLimit};
 use crate::io::map::Map;
 use crate::io::pin::{Pin, ReadMap};
 use crate::io::{huge, lock, sys};
@@ -20,18 +20,19 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bytes read at a time, few enough to be in cache when they are summed. More if each run costs a system call.
-const RUN_MAPPED: usize = CHECKSUM_CHUNK;
-const RUN_CALLED: usize = 16 * CHECKSUM_CHUNK;
+/// Bytes that are read and verified at a time. They fit into the cache. A read by system call is longer, since each
+/// call has a cost.
+const READ_MAPPED: usize = CHECKSUM_CHUNK;
+const READ_SYSCALL: usize = 16 * CHECKSUM_CHUNK;
 
-/// Bytes written at a time: fewer, since source and copy share the cache.
-const STORED_MAPPED: u64 = 8 << 10;
-const STORED_CALLED: u64 = 128 << 10;
+/// Bytes that are written at a time. They are fewer, since source and copy share the cache.
+const WRITE_MAPPED: u64 = 8 << 10;
+const WRITE_SYSCALL: u64 = 128 << 10;
 
-/// How much longer a write that waits for a segment may take for huge pages.
-const LONGER_MAX: Duration = Duration::from_millis(2);
+/// Time limit for allocating huge pages while a writer waits for its segment.
+const HUGE_PAGE_TIME_MAX: Duration = Duration::from_millis(2);
 
-/// Its name in the directory of a target.
+/// File name in the directory of a target.
 pub(crate) const NAME: &str = "data";
 
 /// An open data file. It is mapped if the medium is memory.
@@ -39,7 +40,7 @@ pub(crate) struct Data {
     file: File,
     map: Option<Map>,
     bytes: u64,
-    /// For views; mapped by the first one.
+    /// Read-only mapping for zero-copy views. The first view creates it.
     read_map: Mutex<Option<Arc<ReadMap>>>,
 }
 
@@ -64,13 +65,13 @@ impl Data {
         self.map.is_some()
     }
 
-    /// Bytes to read at a time.
-    pub(crate) fn run(&self) -> usize {
-        if self.map.is_some() { RUN_MAPPED } else { RUN_CALLED }
+    /// Number of bytes to read at a time.
+    pub(crate) fn read_size(&self) -> usize {
+        if self.map.is_some() { READ_MAPPED } else { READ_SYSCALL }
     }
 
-    /// Writes the header in `scratch`, and the `part` of `source` behind it. The checksums are over the bytes that were
-    /// stored, not over the source, which another thread or process may change at any time.
+    /// Writes the header in `scratch`, followed by the `part` of `source`. The checksums cover the bytes that were
+    /// stored. They do not cover the source, which another thread or process may change at any time.
     pub(crate) fn write(
         &self,
         offset: u64,
@@ -87,7 +88,7 @@ impl Data {
         }
     }
 
-    /// Writes run by run; each is summed in `scratch` after it was written.
+    /// Writes in steps. The bytes of each step are copied to `scratch`, and the copy is summed.
     fn write_runs(
         &self,
         mut offset: u64,
@@ -96,7 +97,7 @@ impl Data {
         mut part: Range<u64>,
         mut summing: Summing<'_, impl Extend<u8>>,
     ) -> Result<()> {
-        let step = if self.map.is_some() { STORED_MAPPED } else { STORED_CALLED };
+        let step = if self.map.is_some() { WRITE_MAPPED } else { WRITE_SYSCALL };
         while !part.is_empty() {
             let (header, len) = (scratch.len(), step.min(part.end - part.start));
             self.write_run(offset, scratch, source, (part.start, len))?;
@@ -110,7 +111,7 @@ impl Data {
         Ok(())
     }
 
-    /// Writes `scratch` and some bytes of a source, which are appended to `scratch`.
+    /// Writes `scratch`, followed by `len` bytes of a source, which are appended to `scratch`.
     fn write_run(
         &self,
         offset: u64,
@@ -127,13 +128,13 @@ impl Data {
         source.visit(from, len, |piece| {
             fits = fits && map.write_keeping(offset + scratch.len() as u64, piece, scratch);
         });
-        fits.then_some(()).ok_or_else(outside)
+        fits.then_some(()).ok_or_else(out_of_bounds_error)
     }
 
-    /// Fills `bytes` from `offset` on.
+    /// Reads bytes at `offset` until `bytes` is full.
     pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         match &self.map {
-            Some(map) => map.read(offset, bytes).then_some(()).ok_or_else(outside),
+            Some(map) => map.read(offset, bytes).then_some(()).ok_or_else(out_of_bounds_error),
             None => self
                 .file
                 .read_exact_at(bytes, offset)
@@ -141,15 +142,16 @@ impl Data {
         }
     }
 
-    /// Prepares pages that are about to be written.
+    /// Populates the page table for pages that are about to be written.
     pub(crate) fn prepare(&self, offset: u64, len: usize) {
         if let Some(map) = &self.map {
             map.populate(offset, len);
         }
     }
 
-    /// Pins the `len` bytes at `begin`: they keep their content. `None` if they cannot be used in place. They cannot on
-    /// a disk: the kernel may read them again after they were verified, and a failing medium would kill the process.
+    /// Pins the `len` bytes at `begin`, so that their content does not change. Returns `None` if they are on a disk.
+    /// There the kernel may read them again after they were verified, and an error of the medium would kill the
+    /// process.
     pub(crate) fn pin(&self, begin: u64, len: u64) -> Result<Option<Pin>> {
         if !self.is_mapped() {
             return Ok(None);
@@ -170,46 +172,49 @@ impl Data {
         Ok(Arc::clone(known.insert(map)))
     }
 
-    /// True if some process has pinned the bytes at `begin`, or that is unknown.
+    /// True if some process has pinned the bytes at `begin`. True also if that cannot be determined.
     pub(crate) fn is_pinned(&self, begin: u64) -> bool {
         self.is_mapped() && lock::held_by_other(&self.file, begin).unwrap_or(true)
     }
 
-    /// Reserves space for a part of the file; false if the file system has no room.
+    /// Allocates space for a range of the file; returns false if the file system is full.
     pub(crate) fn reserve(&self, part: &Range<u64>) -> Result<bool> {
         let reserved = match self.map {
-            Some(_) => huge::reserve(&self.file, part, &Pace::of(LONGER_MAX)),
+            Some(_) => {
+                huge::reserve(&self.file, part, &TimeLimit::from_duration(HUGE_PAGE_TIME_MAX))
+            }
             None => sys::reserve(&self.file, part.start, part.end - part.start),
         };
         sys::has_room(reserved).map_err(|error| Error::io("reserving a segment", &error))
     }
 
-    /// Moves the bytes at `place`, which must not be a hole, into a huge page. If `urgent`, it takes no longer than
-    /// [`Data::reserve`].
-    pub(crate) fn gather(&self, place: u64, urgent: bool) {
-        let pace = if urgent { Pace::of(LONGER_MAX) } else { Pace::ANY };
-        huge::gather(&self.file, &(place..place + HUGE), &pace);
+    /// Moves the bytes at `offset`, which must not be a hole, into a huge page. If `urgent`, the time limit of
+    /// [`Data::reserve`] applies.
+    pub(crate) fn collapse(&self, offset: u64, urgent: bool) {
+        let limit =
+            if urgent { TimeLimit::from_duration(HUGE_PAGE_TIME_MAX) } else { TimeLimit::NONE };
+        huge::collapse(&self.file, &(offset..offset + HUGE), &limit);
     }
 
-    /// Bytes in huge pages, of those that begin at `places`, none of which may be a hole.
-    pub(crate) fn huge_bytes(&self, places: &[u64]) -> Result<u64> {
-        let counted = huge::count(&self.file, places.iter().copied());
-        counted.map_err(|error| Error::io("looking for huge pages", &error))
+    /// Counts the bytes in huge pages among those that begin at `offsets`. None of these may be a hole.
+    pub(crate) fn huge_bytes(&self, offsets: &[u64]) -> Result<u64> {
+        let counted = huge::count(&self.file, offsets.iter().copied());
+        counted.map_err(|error| Error::io("counting huge pages", &error))
     }
 
-    /// Releases the space of a part of the file.
-    pub(crate) fn give_up(&self, part: &Range<u64>) -> Result<()> {
+    /// Punches a hole: releases the space of a range of the file.
+    pub(crate) fn punch(&self, part: &Range<u64>) -> Result<()> {
         sys::punch(&self.file, part.start, part.end - part.start)
-            .map_err(|error| Error::io("giving up a segment", &error))
+            .map_err(|error| Error::io("releasing a segment", &error))
     }
 
-    /// Waits until all that was written is on the medium.
+    /// Waits until all written bytes are on the medium.
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| Error::io("syncing a segment", &error))
     }
 }
 
-/// As [`Data::write`], chunk by chunk. Each byte is read once, into a register that is stored and summed.
+/// Variant of [`Data::write`] that reads each byte once, into a register that is both stored and summed.
 fn write_summed(
     map: &Map,
     offset: u64,
@@ -231,10 +236,10 @@ fn write_summed(
         sums.extend((!sum).to_le_bytes());
     }
     map.fence();
-    fits.then_some(()).ok_or_else(outside)
+    fits.then_some(()).ok_or_else(out_of_bounds_error)
 }
 
-fn outside() -> Error {
+fn out_of_bounds_error() -> Error {
     Error::new(
         ErrorKind::Corrupt,
         "the index refers to bytes outside the data file: run `esker pool check`",

@@ -1,35 +1,35 @@
-//! The segment table of a target: how processes claim and release segments through shared atomics.
+//! Segment table of a target. Through its shared atomics, processes claim and release segments.
 use crate::shared::control::{ProcessSlot, SEGMENT_LEN, SegmentAtomics};
 use crate::sync::{AtomicU64, fence};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Free segments that are kept for compaction: without one, a full target could never be compacted.
+/// Number of free segments that are reserved for compaction. Without one, a full target could never be compacted.
 pub(crate) const RESERVE: usize = 1;
 
-/// The segments of a target, as one process uses them.
+/// The segment table of a target, as one process uses it.
 pub(crate) struct Segments<'c> {
     pub(crate) atomics: &'c [AtomicU64],
     pub(crate) process: ProcessSlot,
-    /// Bytes of a segment.
+    /// Bytes per segment.
     pub(crate) bytes: u64,
 }
 
 impl<'c> Segments<'c> {
     pub(crate) fn segment(&self, number: u32) -> SegmentAtomics<'c> {
-        SegmentAtomics::of(self.atomics, number)
+        SegmentAtomics::from_table(self.atomics, number)
     }
 
     fn numbers(&self) -> Range<u32> {
         0..(self.atomics.len() / SEGMENT_LEN) as u32
     }
 
-    /// State of a segment that this process writes to.
-    fn mine(&self) -> SegmentState {
+    /// State of a segment to which this process is writing.
+    fn busy_state(&self) -> SegmentState {
         SegmentState::Busy(self.process)
     }
 
-    /// Number of segments in such a state.
+    /// Number of segments whose state satisfies a condition.
     fn count(&self, is_wanted: impl Fn(SegmentState) -> bool) -> usize {
         self.numbers().filter(|&number| is_wanted(self.segment(number).load())).count()
     }
@@ -42,12 +42,12 @@ impl<'c> Segments<'c> {
         need <= self.bytes - self.segment(number).tail_in(self.bytes)
     }
 
-    /// True if the reserve is free.
+    /// True if the reserved number of segments is free.
     pub(crate) fn has_reserve(&self) -> bool {
         self.count_free() >= RESERVE
     }
 
-    /// True if a claim of `need` bytes would succeed at once.
+    /// True if a claim of `need` bytes would succeed immediately.
     pub(crate) fn has_room_for(&self, need: u64) -> bool {
         let is_open = |number| matches!(self.segment(number).load(), SegmentState::Open(_));
         let has_open =
@@ -56,14 +56,15 @@ impl<'c> Segments<'c> {
         free > RESERVE || (free == RESERVE && has_open())
     }
 
-    /// Takes a segment that is open without an owner, or free.
+    /// Takes an open segment without an owner, or a free segment.
     pub(crate) fn search(&self, need: u64) -> Option<u32> {
-        self.spare(need, Self::abandoned).or_else(|| self.take_free(RESERVE))
+        self.take_open(need, Self::take_unowned).or_else(|| self.take_free(RESERVE))
     }
 
-    /// Takes an open segment, unless the reserve is in use: then open ones with room are left to compaction, or
-    /// nothing would ever become free. If the reserve came into use meanwhile, the segment is given back.
-    pub(crate) fn spare(&self, need: u64, take: fn(&Self, u64) -> Option<u32>) -> Option<u32> {
+    /// Takes an open segment, unless the reserve is in use. Then open segments with space are left to compaction, since
+    /// otherwise no segment would ever become free. If the reserve comes into use meanwhile, the segment is released
+    /// again.
+    pub(crate) fn take_open(&self, need: u64, take: fn(&Self, u64) -> Option<u32>) -> Option<u32> {
         if !self.has_reserve() {
             return None;
         }
@@ -76,32 +77,33 @@ impl<'c> Segments<'c> {
         Some(taken)
     }
 
-    /// Takes an open segment, so that half empty segments are joined, else a free one, including the reserve.
+    /// Takes an open segment, so that partly filled segments are merged. Otherwise takes a free one, which may be the
+    /// reserve.
     pub(crate) fn take_for_compaction(&self, need: u64) -> Option<u32> {
-        self.abandoned(need).or_else(|| self.steal(need)).or_else(|| self.take_free(0))
+        self.take_unowned(need).or_else(|| self.steal(need)).or_else(|| self.take_free(0))
     }
 
     /// Takes an open segment without an owner.
-    pub(crate) fn abandoned(&self, need: u64) -> Option<u32> {
+    pub(crate) fn take_unowned(&self, need: u64) -> Option<u32> {
         self.numbers().find(|&number| {
             self.has_room(number, need)
-                && self.segment(number).change(SegmentState::Open(None), self.mine())
+                && self.segment(number).change(SegmentState::Open(None), self.busy_state())
         })
     }
 
-    /// Takes an open segment from an owner that is not writing: the only way if many processes have one each and none
-    /// is free.
+    /// Takes an open segment from an owner that is not writing. This is the only way if no segment is free and each of
+    /// many processes has one.
     pub(crate) fn steal(&self, need: u64) -> Option<u32> {
         self.numbers().find(|&number| {
             let atomics = self.segment(number);
             let state = atomics.load();
             let stealable =
                 matches!(state, SegmentState::Open(Some(_))) && self.has_room(number, need);
-            stealable && atomics.change(state, self.mine())
+            stealable && atomics.change(state, self.busy_state())
         })
     }
 
-    /// Takes the free segment that was freed last, whose pages are likely in memory, unless only `keep` are left.
+    /// Takes the free segment that was freed last, since its pages are likely in memory. Leaves `keep` segments free.
     pub(crate) fn take_free(&self, keep: usize) -> Option<u32> {
         let mut free: Vec<(u64, u32)> = self
             .numbers()
@@ -111,42 +113,42 @@ impl<'c> Segments<'c> {
         free.sort_unstable_by_key(|&(stamp, number)| (std::cmp::Reverse(stamp), number));
         let available = free.len().saturating_sub(keep);
         let mut numbers = free[..available].iter().map(|&(_, number)| number);
-        let taken =
-            numbers.find(|&number| self.segment(number).change(SegmentState::Free, self.mine()))?;
-        // Others took some meanwhile: at least one of those who took the last ones sees it.
+        let taken = numbers
+            .find(|&number| self.segment(number).change(SegmentState::Free, self.busy_state()))?;
+        // Other processes may have taken segments meanwhile. At least one process that took the last ones sees that.
         fence(Ordering::SeqCst);
         if self.count_free() < keep {
-            self.segment(taken).change(self.mine(), SegmentState::Free);
+            self.segment(taken).change(self.busy_state(), SegmentState::Free);
             return None;
         }
         self.segment(taken).begin();
         Some(taken)
     }
 
-    /// Releases a segment that is busy for this process: open for smaller extents, or sealed if there is hardly any
-    /// room.
-    pub(crate) fn leave(&self, number: u32) {
+    /// Releases a segment that is busy for this process. It becomes open for smaller extents, or sealed if it is almost
+    /// full.
+    pub(crate) fn release(&self, number: u32) {
         let atomics = self.segment(number);
-        let next = SegmentState::left_with(atomics.tail.load(Ordering::Acquire), self.bytes);
-        atomics.change(self.mine(), next);
+        let next = SegmentState::after_release(atomics.tail.load(Ordering::Acquire), self.bytes);
+        atomics.change(self.busy_state(), next);
     }
 }
 
 /// State of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentState {
-    /// It is empty.
+    /// The segment is empty.
     Free,
-    /// Partly filled; its owner, if any, is not writing.
+    /// Partly filled. The owner, if any, is not writing.
     Open(Option<ProcessSlot>),
-    /// Its owner is writing to it, or compacting it.
+    /// The owner is writing to it or compacting it.
     Busy(ProcessSlot),
-    /// Full: nothing is appended any more.
+    /// Full: nothing is appended to it.
     Sealed,
-    /// Nothing in it is live, but readers of old states may still read it.
+    /// It has no live data, but readers of old states may still read it.
     Dead,
-    /// Its space is lent to the index.
-    Lent,
+    /// The index uses its space.
+    Index,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -159,7 +161,7 @@ impl SegmentState {
             Self::Busy(owner) => (2, owner.0),
             Self::Sealed => (3, NOBODY),
             Self::Dead => (4, NOBODY),
-            Self::Lent => (5, NOBODY),
+            Self::Index => (5, NOBODY),
         };
         tag << 32 | u64::from(!owner)
     }
@@ -172,15 +174,15 @@ impl SegmentState {
             (1, _) => Self::Open((owner != NOBODY).then_some(slot)),
             (2, _) => Self::Busy(slot),
             (4, NOBODY) => Self::Dead,
-            (5, NOBODY) => Self::Lent,
-            // A damaged word: nothing is written to the segment, and no change of its state succeeds.
+            (5, NOBODY) => Self::Index,
+            // A damaged word. Nothing is written to the segment, and its state cannot be changed.
             _ => Self::Sealed,
         }
     }
 
-    /// State of a segment whose owner leaves it with `tail` of its `size` bytes used. With less than one sixteenth
-    /// left, hardly anything would ever fit.
-    pub(crate) fn left_with(tail: u64, size: u64) -> Self {
+    /// State of a segment that its owner releases with `tail` of its `size` bytes used. If less than one sixteenth is
+    /// left, hardly any extent would fit.
+    pub(crate) fn after_release(tail: u64, size: u64) -> Self {
         match tail {
             0 => Self::Free,
             _ if size - tail.min(size) < size / 16 => Self::Sealed,
@@ -188,7 +190,7 @@ impl SegmentState {
         }
     }
 
-    /// The process that owns it.
+    /// The process that owns the segment.
     pub(crate) fn owner(self) -> Option<ProcessSlot> {
         match self {
             Self::Open(owner) => owner,
@@ -204,30 +206,30 @@ impl SegmentAtomics<'_> {
         SegmentState::from_word(self.state.load(Ordering::Acquire))
     }
 
-    /// Bytes appended so far, in a segment of `size` bytes: a damaged word may say more.
+    /// Bytes appended so far, at most `size`, the size of the segment. A damaged word may be larger.
     pub(crate) fn tail_in(&self, size: u64) -> u64 {
         self.tail.load(Ordering::Acquire).min(size)
     }
 
-    /// Stores the state; only its owner, or the holder of the setup lock, may.
+    /// Stores the state. Only the owner, or the holder of the setup lock, may call this.
     pub(crate) fn store(&self, state: SegmentState) {
         self.state.store(state.to_word(), Ordering::Release);
     }
 
-    /// Changes the state if it is still `from`; true if it was.
+    /// Changes the state if it is `from`; returns true if it was.
     pub(crate) fn change(&self, from: SegmentState, to: SegmentState) -> bool {
         let (from, to) = (from.to_word(), to.to_word());
         self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Resets a free segment before its first bytes.
+    /// Resets the counters of a free segment before the first append.
     pub(crate) fn begin(&self) {
         self.tail.store(0, Ordering::Release);
         self.published.store(0, Ordering::Release);
         self.stamp.store(0, Ordering::Release);
     }
 
-    /// Frees a segment that nobody else can touch.
+    /// Frees a segment that no other process can access.
     pub(crate) fn make_free(&self, stamp: u64) {
         self.tail.store(0, Ordering::Release);
         self.published.store(0, Ordering::Release);
@@ -241,7 +243,7 @@ impl SegmentAtomics<'_> {
     }
 }
 
-/// What processes that share a segment table rely on, under every order they may run in.
+/// Models of processes that share a segment table, under every order of execution.
 #[cfg(all(loom, test))]
 mod models {
     use super::*;
@@ -265,19 +267,19 @@ mod models {
             let data = states.iter().map(|_| UnsafeCell::new(())).collect();
             let model = Self { atomics: Arc::new(atomics), data: Arc::new(data) };
             for (number, state) in (0..).zip(states) {
-                model.of(0).segment(number).store(*state);
+                model.as_process(0).segment(number).store(*state);
             }
             model
         }
 
-        fn of(&self, process: u32) -> Segments<'_> {
+        fn as_process(&self, process: u32) -> Segments<'_> {
             Segments { atomics: &self.atomics, process: ProcessSlot(process), bytes: BYTES }
         }
 
-        /// Appends to a segment; loom ends the model where somebody else does so meanwhile.
+        /// Appends to a segment. Loom fails the model if another thread does so at the same time.
         fn append(&self, number: u32) {
             self.data[number as usize].with_mut(|_| ());
-            let tail = self.of(0).segment(number).tail;
+            let tail = self.as_process(0).segment(number).tail;
             tail.store(tail.load(Ordering::Relaxed) + 10, Ordering::Release);
         }
 
@@ -290,22 +292,23 @@ mod models {
         }
     }
 
-    /// One process at a time writes to a segment, whoever it belonged to before, and sees what others wrote to it.
+    /// One process at a time writes to a segment, also after a change of the owner, and sees the data of earlier
+    /// owners.
     #[test]
-    fn a_segment_is_written_to_by_one_process() {
+    fn segment_has_one_writer_at_a_time() {
         loom::model(|| {
             let model = Model::new(&[SegmentState::Free]);
             let steals = model.beside(|model| {
-                let table = model.of(2);
-                let taken = table.steal(10).into_iter().chain(table.abandoned(10));
+                let table = model.as_process(2);
+                let taken = table.steal(10).into_iter().chain(table.take_unowned(10));
                 taken.for_each(|number| {
                     model.append(number);
-                    table.leave(number);
+                    table.release(number);
                 });
             });
-            let (append_slots, table) = (AppendSlots::new(1), model.of(1));
+            let (append_slots, table) = (AppendSlots::new(1), model.as_process(1));
             let mut slot = append_slots.enter();
-            slot.keep(table.take_free(0).unwrap());
+            slot.set_segment(table.take_free(0).unwrap());
             for _ in 0..2 {
                 slot.take(&table).into_iter().for_each(|number| model.append(number));
                 slot.release(&table);
@@ -314,21 +317,21 @@ mod models {
         });
     }
 
-    /// One free segment stays for compaction, even where a process has seen as free what was taken and freed while it
-    /// looked.
+    /// One free segment remains for compaction, even if a process counted a segment as free that was taken and freed
+    /// meanwhile.
     #[test]
-    fn the_reserve_is_taken_by_nobody() {
+    fn reserve_remains_free_for_compaction() {
         loom::model(|| {
             let model = Model::new(&[
                 SegmentState::Free,
                 SegmentState::Busy(ProcessSlot(1)),
                 SegmentState::Free,
             ]);
-            [0, 2]
-                .into_iter()
-                .for_each(|number| model.of(1).segment(number).make_free(5 - u64::from(number)));
-            let other = model.beside(|model| model.of(2).take_free(RESERVE));
-            let table = model.of(1);
+            [0, 2].into_iter().for_each(|number| {
+                model.as_process(1).segment(number).make_free(5 - u64::from(number))
+            });
+            let other = model.beside(|model| model.as_process(2).take_free(RESERVE));
+            let table = model.as_process(1);
             let first = table.take_free(RESERVE);
             table.segment(1).make_free(6);
             let second = table.take_free(RESERVE);
@@ -337,17 +340,17 @@ mod models {
         });
     }
 
-    /// Compaction finds a place while others look for what they may take.
+    /// Compaction finds a segment while another process takes one.
     #[test]
-    fn compaction_finds_a_place() {
+    fn compaction_finds_a_segment() {
         loom::model(|| {
             let model = Model::new(&[SegmentState::Open(None), SegmentState::Free]);
             let other = model.beside(|model| {
-                let taken = model.of(2).search(10);
+                let taken = model.as_process(2).search(10);
                 taken.into_iter().for_each(|number| model.append(number));
                 taken
             });
-            let mine = model.of(1).take_for_compaction(10);
+            let mine = model.as_process(1).take_for_compaction(10);
             mine.into_iter().for_each(|number| model.append(number));
             let theirs = other.join().unwrap();
             assert!(mine.is_some() && mine != theirs);
@@ -360,10 +363,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_come_back_and_zero_is_free() {
+    fn states_round_trip_and_zero_is_free() {
         let slot = ProcessSlot(7);
         use SegmentState::*;
-        for state in [Free, Open(None), Open(Some(slot)), Busy(slot), Sealed, Dead, Lent] {
+        for state in [Free, Open(None), Open(Some(slot)), Busy(slot), Sealed, Dead, Index] {
             assert_eq!(SegmentState::from_word(state.to_word()), state);
         }
         assert_eq!(Free.to_word(), 0);

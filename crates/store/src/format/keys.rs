@@ -1,6 +1,6 @@
-//! Keys of the index: one byte for the table, then fields that sort as the table is to be sorted. `docs/format.md`
+//! Keys of the index: one byte for the table, followed by fields that sort in the order of the table. `docs/format.md`
 //! has their layout.
-use super::long_keys::{self, DKEY_ROOM, LeftOut, damaged};
+use super::long_keys::{self, DKEY_ROOM, LeftOut, damaged_error};
 use esker_types::info::ContainerId;
 use esker_types::limits::KEY_PAIR_MAX;
 use esker_types::{Epoch, KeyBuffer, ObjectId, Result, encoded_len};
@@ -11,7 +11,7 @@ use esker_types::{Epoch, KeyBuffer, ObjectId, Result, encoded_len};
 pub(crate) enum Table {
     /// Attributes and properties of the pool and its containers (target 0).
     Attribute = b'A',
-    /// Present if an object of a Key-Value's type has an array.
+    /// Existing keys mean that a Key-Value object has an array.
     Arrays = b'K',
     /// Blocks of pages that the index does not use.
     Block = b'B',
@@ -19,11 +19,11 @@ pub(crate) enum Table {
     Container = b'C',
     /// Current content of objects.
     Data = b'D',
-    /// Segments whose space is lent to the index.
-    Lent = b'E',
-    /// Earlier content that snapshots show.
+    /// Segments whose space the index uses.
+    IndexSegment = b'E',
+    /// Earlier content that snapshots contain.
     History = b'H',
-    /// The intent of a commit over several targets: it is decided.
+    /// Intent of a commit over several targets, which is decided by it.
     Intent = b'I',
     /// Containers by label (target 0).
     Label = b'L',
@@ -31,33 +31,33 @@ pub(crate) enum Table {
     Next = b'N',
     /// Next object id of each container (target 0).
     Oid = b'O',
-    /// Commits over several nodes that are prepared here.
+    /// Commits over several nodes that are prepared on this node.
     Prepared = b'W',
     /// Reserved free pages.
     ReservedPages = b'P',
-    /// The last change of each slot of each session.
+    /// Reply cache: last change of each slot of each session.
     Reply = b'R',
     /// Number of dead bytes of each segment.
     Segment = b'G',
     /// Snapshots of containers.
     Snapshot = b'S',
-    /// Commits over several nodes that this node has decided about.
+    /// Decisions of this node about commits over several nodes.
     Decision = b'V',
-    /// Which decisions may have been swept, and the number of those that are kept.
+    /// Which decisions may have been swept, and the number of remaining ones.
     Watermark = b'M',
-    /// Destroyed containers and snapshots whose content is still to be freed.
+    /// Destroyed containers and snapshots whose content must still be freed.
     Destroyed = b'X',
 }
 
 impl Table {
-    /// All of them.
+    /// All tables.
     const ALL: [Self; 19] = [
         Self::Attribute,
         Self::Arrays,
         Self::Block,
         Self::Container,
         Self::Data,
-        Self::Lent,
+        Self::IndexSegment,
         Self::History,
         Self::Intent,
         Self::Label,
@@ -74,46 +74,46 @@ impl Table {
     ];
 
     /// The table of a key.
-    pub(crate) fn of(key: &[u8]) -> Option<Self> {
+    pub(crate) fn of_key(key: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|table| Some(&(*table as u8)) == key.first())
     }
 }
 
-/// True for an object of a Key-Value's type.
+/// True for a Key-Value object.
 pub(crate) fn is_kv(oid: ObjectId) -> bool {
     oid.object_type().is_some_and(|kind| kind.is_kv())
 }
 
-/// Number of the container that a key belongs to, if its table has one; 0 for the pool itself.
+/// Number of the container that a key belongs to, if its table has one; 0 for the pool.
 pub(crate) fn container_of(key: &[u8]) -> Option<u32> {
     let number = key.get(TABLE_LEN..)?.first_chunk()?;
     Some(u32::from_be_bytes(*number))
 }
 
-/// Follows the akey of a single value.
+/// Byte after the akey in the key of a single value.
 pub(crate) const SINGLE: u8 = 1;
-/// Follows the akey of an extent of an array, in front of its first record.
+/// Byte after the akey in the key of an extent of an array. The index of its first record follows.
 pub(crate) const ARRAY: u8 = 2;
 
 const TABLE_LEN: usize = 1;
 const CONTAINER_END: usize = TABLE_LEN + 4;
-/// Where the dkey begins in a data key.
+/// Offset of the dkey in a data key.
 pub(crate) const OBJECT_END: usize = CONTAINER_END + 16;
 
-/// A key, or a prefix of keys, under construction. Ordinary ones need no allocation.
+/// A key, or a prefix of keys, under construction. Ordinary keys need no allocation.
 #[derive(Debug)]
 pub(crate) struct Key {
     len: usize,
     short: [u8; SHORT_MAX],
-    /// The whole key, once it is longer than [`SHORT_MAX`].
+    /// The complete key, if it is longer than [`SHORT_MAX`].
     long: Vec<u8>,
 }
 
-/// Bytes that suffice for all but unusual dkeys and akeys.
+/// Number of bytes that suffice for all but unusually long dkeys and akeys.
 const SHORT_MAX: usize = 96;
 
 impl Key {
-    /// All keys of a table.
+    /// Prefix of all keys of a table.
     #[inline]
     pub(crate) fn table(table: Table) -> Self {
         let mut short = [0; SHORT_MAX];
@@ -121,7 +121,7 @@ impl Key {
         Self { len: 1, short, long: Vec::new() }
     }
 
-    /// All keys of a table that belong to a container.
+    /// Prefix of all keys of a table that belong to a container.
     #[inline]
     pub(crate) fn container(table: Table, container: ContainerId) -> Self {
         let mut key = Self::table(table);
@@ -129,7 +129,7 @@ impl Key {
         key
     }
 
-    /// All data of an object.
+    /// Prefix of all data of an object.
     #[inline]
     pub(crate) fn object(table: Table, container: ContainerId, oid: ObjectId) -> Self {
         let mut key = Self::container(table, container);
@@ -137,7 +137,7 @@ impl Key {
         key
     }
 
-    /// All data under a dkey.
+    /// Prefix of all data under a dkey.
     #[inline]
     pub(crate) fn dkey(
         table: Table,
@@ -156,7 +156,7 @@ impl Key {
         long_keys::encode(oid.dkey_kind(), dkey, DKEY_ROOM, self)
     }
 
-    /// All data under an akey; `self` is the prefix of its dkey.
+    /// Prefix of all data under an akey; `self` is the prefix of its dkey.
     #[inline]
     pub(crate) fn akey(&self, oid: ObjectId, akey: &[u8]) -> Result<Self> {
         let mut key = self.clone();
@@ -170,13 +170,13 @@ impl Key {
         long_keys::encode(oid.akey_kind(), akey, self.akey_room(), self)
     }
 
-    /// Bytes an encoded akey can take; `self` is the prefix of its dkey.
+    /// Maximum length of an encoded akey; `self` is the prefix of its dkey.
     #[inline]
     fn akey_room(&self) -> usize {
         (OBJECT_END + KEY_PAIR_MAX).saturating_sub(self.len())
     }
 
-    /// What keys under an akey leave out; `self` is the prefix of its dkey.
+    /// Bytes of dkey and akey that the keys under the akey omit; `self` is the prefix of its dkey.
     pub(crate) fn left_out<'k>(
         &self,
         oid: ObjectId,
@@ -207,7 +207,7 @@ impl Key {
         akey
     }
 
-    /// What the keys of all extents of an array begin with; `self` is the prefix of its akey.
+    /// Prefix of the keys of all extents of an array; `self` is the prefix of its akey.
     pub(crate) fn array(&self) -> Self {
         self.clone().push(&[ARRAY])
     }
@@ -217,7 +217,7 @@ impl Key {
         self.array().push(&start.to_be_bytes())
     }
 
-    /// The same with more bytes appended.
+    /// Appends bytes to the key.
     #[inline]
     pub(crate) fn push(mut self, bytes: &[u8]) -> Self {
         self.put(bytes);
@@ -232,10 +232,10 @@ impl Key {
         self
     }
 
-    /// The first key behind all keys that begin with `self`.
+    /// The first key after all keys that begin with `self`.
     pub(crate) fn successor(&self) -> Self {
-        let kept = self.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
-        let mut next = Self { len: 0, short: [0; SHORT_MAX], long: Vec::new() }.push(&self[..kept]);
+        let len = self.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
+        let mut next = Self { len: 0, short: [0; SHORT_MAX], long: Vec::new() }.push(&self[..len]);
         if let Some(last) = next.bytes_mut().last_mut() {
             *last += 1;
         }
@@ -259,7 +259,7 @@ impl Key {
 }
 
 impl Clone for Key {
-    /// Inlined, and without a call for short keys: each read and write makes several.
+    /// Inlined, and without a call for short keys, since each read and write makes several.
     #[inline]
     fn clone(&self) -> Self {
         let long = if self.long.is_empty() { Vec::new() } else { self.long.clone() };
@@ -289,7 +289,7 @@ impl std::ops::Deref for Key {
     }
 }
 
-/// The parts of a data or history key.
+/// The parsed parts of a data or history key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataKey<'k> {
     whole: &'k [u8],
@@ -299,14 +299,14 @@ pub(crate) struct DataKey<'k> {
     akey_end: usize,
     /// First record of an extent; `None` for a single value.
     pub(crate) start: Option<u64>,
-    /// When the value of a history key was written.
+    /// Epoch at which the value of a history key was written.
     pub(crate) created: Option<Epoch>,
 }
 
 impl<'k> DataKey<'k> {
     /// Parses a key of table [`Table::Data`] or [`Table::History`].
     pub(crate) fn parse(whole: &'k [u8]) -> Result<Self> {
-        Self::try_parse(whole).ok_or_else(damaged)
+        Self::try_parse(whole).ok_or_else(damaged_error)
     }
 
     fn try_parse(whole: &'k [u8]) -> Option<Self> {
@@ -326,55 +326,55 @@ impl<'k> DataKey<'k> {
         rest.is_empty().then_some(Self { whole, oid, dkey_end, akey_end, start, created })
     }
 
-    /// All of it.
+    /// The complete key.
     pub(crate) fn whole(&self) -> &'k [u8] {
         self.whole
     }
 
-    /// The container.
+    /// Number of the container.
     pub(crate) fn container(&self) -> ContainerId {
         let bytes = self.whole[TABLE_LEN..CONTAINER_END].try_into().unwrap_or_default();
         ContainerId(u32::from_be_bytes(bytes))
     }
 
-    /// The part of the dkey that is in the key, and whether that is all of it.
+    /// Bytes of the dkey that the key contains, and true if these are all of them.
     pub(crate) fn dkey_start(&self) -> Option<(Vec<u8>, bool)> {
         long_keys::start(self.oid.dkey_kind(), &self.whole[OBJECT_END..self.dkey_end])
     }
 
-    /// The part of the akey that is in the key, and whether that is all of it.
+    /// Bytes of the akey that the key contains, and true if these are all of them.
     pub(crate) fn akey_start(&self) -> Option<(Vec<u8>, bool)> {
         long_keys::start(self.oid.akey_kind(), &self.whole[self.dkey_end..self.akey_end])
     }
 
-    /// The dkey as its user wrote it. `left_out` comes from the record under the key.
+    /// The dkey, as the user wrote it. `left_out` comes from the record under the key.
     pub(crate) fn dkey(&self, left_out: LeftOut<'_>) -> Result<Vec<u8>> {
         let encoded = &self.whole[OBJECT_END..self.dkey_end];
         long_keys::decode(self.oid.dkey_kind(), encoded, left_out.dkey)
     }
 
-    /// The akey as its user wrote it.
+    /// The akey, as the user wrote it. `left_out` comes from the record under the key.
     pub(crate) fn akey(&self, left_out: LeftOut<'_>) -> Result<Vec<u8>> {
         let encoded = &self.whole[self.dkey_end..self.akey_end];
         long_keys::decode(self.oid.akey_kind(), encoded, left_out.akey)
     }
 
-    /// The part of the key up to and with the dkey.
+    /// The key up to the end of the dkey.
     pub(crate) fn dkey_prefix(&self) -> &'k [u8] {
         &self.whole[..self.dkey_end]
     }
 
-    /// The same in the data table, as a key.
+    /// The key up to the end of the akey, in the data table.
     pub(crate) fn akey_in_data(&self) -> Key {
         Key::table(Table::Data).push(&self.akey_prefix()[TABLE_LEN..])
     }
 
-    /// The part of the key up to and with the akey.
+    /// The key up to the end of the akey.
     pub(crate) fn akey_prefix(&self) -> &'k [u8] {
         &self.whole[..self.akey_end]
     }
 
-    /// Everything but the table and, for a history key, the epoch: the same in both tables.
+    /// The key without the table and, for a history key, without the epoch. It is the same in both tables.
     pub(crate) fn body(&self) -> &'k [u8] {
         let tail = if self.created.is_some() { 8 } else { 0 };
         &self.whole[TABLE_LEN..self.whole.len() - tail]
@@ -387,18 +387,18 @@ fn take_u64(bytes: &mut &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*head))
 }
 
-/// Key of the past of the data key `data`, which was written at `created`.
+/// History key for the data key `data`, whose value was written at `created`.
 pub(crate) fn history_key(data: &[u8], created: Epoch) -> Key {
     let body = data.get(TABLE_LEN..).unwrap_or_default();
     Key::table(Table::History).push(body).push(&created.0.to_be_bytes())
 }
 
-/// The same position in another table.
+/// The same key in another table.
 pub(crate) fn in_table(table: Table, key: &[u8]) -> Key {
     Key::table(table).push(key.get(TABLE_LEN..).unwrap_or_default())
 }
 
-/// The segment that a key of [`Table::Segment`] or [`Table::Lent`] names.
+/// Number of the segment in a key of [`Table::Segment`] or [`Table::IndexSegment`].
 pub(crate) fn segment_of(key: &[u8]) -> Option<u32> {
     let (_table, number) = key.split_first()?;
     number.try_into().ok().map(u32::from_be_bytes)
@@ -409,7 +409,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_any_length_are_built_alike() {
+    fn short_and_long_keys_are_built_alike() {
         let mut key = Key::table(Table::Data);
         let mut plain = vec![Table::Data as u8];
         for len in (0..SHORT_MAX).chain([1, 500]) {
@@ -437,7 +437,7 @@ mod tests {
             if let Some(table) = key.first_mut() {
                 *table = if round % 2 == 0 { Table::Data as u8 } else { Table::History as u8 };
             }
-            // Zeros and small bytes are what keys end with.
+            // Keys end with zeros and small bytes.
             key.iter_mut().skip(OBJECT_END).for_each(|byte| *byte %= 4);
             let Ok(parts) = DataKey::parse(&key) else { continue };
             let left_out = LeftOut { dkey: &[], akey: &[1] };

@@ -1,5 +1,5 @@
-//! Keys that are too long for the index. The index key has their first bytes and a hash, the record under it has the
-//! rest. `docs/format.md` has the layout of both.
+//! Keys that are too long for the index. The index key contains their first bytes and a hash, and the record contains
+//! the rest. `docs/format.md` has the layout of both.
 use esker_types::limits::{KEY_PAIR_MAX, KEY_WHOLE_MAX};
 use esker_types::{
     Error, ErrorKind, KeyBuffer, KeyKind, Result, check_key_length, decode_key, encode_key,
@@ -7,24 +7,24 @@ use esker_types::{
 use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 
-/// Separates the first bytes of a cut key from its hash. Sorts after the end of a key and before anything else that
-/// could follow.
+/// Separates the first bytes of a cut key from its hash. It sorts after the end of a key and before any other
+/// continuation.
 const CUT: [u8; 2] = [0, 1];
-/// Ends an encoded key, whole or cut.
+/// End of an encoded key, complete or cut.
 const END: [u8; 2] = [0, 0];
-/// Hex digits of the hash; as text, it has no zero bytes.
+/// Number of hex digits of the hash. As text it has no zero bytes.
 const HASH_LEN: usize = 32;
-/// Length of what follows the first bytes.
+/// Number of bytes that follow the first bytes of a cut key.
 const STUB_LEN: usize = CUT.len() + HASH_LEN + END.len();
 
-/// Longest encoded dkey. A longer one would leave no room for any akey.
+/// Maximum length of an encoded dkey. A longer one would leave no space for an akey.
 pub(crate) const DKEY_ROOM: usize = KEY_PAIR_MAX - 3;
 
-pub(crate) fn damaged() -> Error {
+pub(crate) fn damaged_error() -> Error {
     Error::new(ErrorKind::Corrupt, "the index has a damaged key: run `esker pool check`")
 }
 
-/// What an index key leaves out of its dkey and its akey; empty if it has them whole.
+/// Bytes of dkey and akey that an index key omits; empty if the index key has them completely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftOut<'k> {
     pub(crate) dkey: &'k [u8],
@@ -36,7 +36,7 @@ impl<'k> LeftOut<'k> {
         self.dkey.is_empty() && self.akey.is_empty()
     }
 
-    /// Appends it as it is stored in a record.
+    /// Appends the encoded form for a record.
     pub(crate) fn encode<const N: usize>(&self, out: &mut SmallVec<[u8; N]>) {
         for part in [self.dkey, self.akey] {
             out.extend_from_slice(&(part.len() as u32).to_le_bytes());
@@ -44,7 +44,7 @@ impl<'k> LeftOut<'k> {
         }
     }
 
-    /// Decodes it from the beginning of `bytes`, and returns the rest.
+    /// Decodes it from the start of `bytes`; also returns the bytes that follow it.
     pub(crate) fn split(bytes: &'k [u8]) -> Option<(Self, &'k [u8])> {
         let part = |bytes: &'k [u8]| {
             let (len, rest) = bytes.split_first_chunk()?;
@@ -56,7 +56,7 @@ impl<'k> LeftOut<'k> {
     }
 }
 
-/// Appends `key` to `out`, encoded: whole if that takes at most `room` bytes, else cut.
+/// Appends the encoded `key` to `out`: complete if it fits into `room` bytes, otherwise cut.
 #[inline]
 pub(crate) fn encode(
     kind: KeyKind,
@@ -70,12 +70,12 @@ pub(crate) fn encode(
     }
 }
 
-/// What [`encode`] leaves out of `key`.
+/// The bytes of `key` that [`encode`] omits.
 #[inline]
 pub(crate) fn left_out(kind: KeyKind, key: &[u8], room: usize) -> &[u8] {
     match is_whole(kind, key, room) {
         true => &[],
-        false => &key[kept(key, room)..],
+        false => &key[prefix_len(key, room)..],
     }
 }
 
@@ -94,8 +94,8 @@ fn escaped(key: &[u8]) -> usize {
     key.iter().map(|byte| escaped_byte(*byte)).sum()
 }
 
-/// Number of leading bytes of a cut key that stay in the index; never all.
-fn kept(key: &[u8], room: usize) -> usize {
+/// Number of leading bytes of a cut key that the index key contains. It is less than the length of the key.
+fn prefix_len(key: &[u8], room: usize) -> usize {
     let mut left = room.saturating_sub(END.len()).min(DKEY_ROOM - STUB_LEN);
     let fits = |byte: &&u8| {
         let rest = left.checked_sub(escaped_byte(**byte));
@@ -108,7 +108,7 @@ fn kept(key: &[u8], room: usize) -> usize {
 #[cold]
 fn encode_cut(key: &[u8], room: usize, out: &mut impl KeyBuffer) -> Result<()> {
     check_key_length(key)?;
-    let first = &key[..kept(key, room)];
+    let first = &key[..prefix_len(key, room)];
     if !first.is_empty() {
         let mut encoded = Vec::new();
         encode_key(KeyKind::Bytes, first, &mut encoded)?;
@@ -120,16 +120,16 @@ fn encode_cut(key: &[u8], room: usize, out: &mut impl KeyBuffer) -> Result<()> {
     Ok(())
 }
 
-/// The first half of the SHA-256 hash, in hex digits. Nobody can find two keys with the same one.
+/// First half of the SHA-256 hash, in hex digits. It is infeasible to find two keys with the same one.
 fn hash(key: &[u8]) -> String {
     let sum = Sha256::digest(key);
     sum.iter().take(HASH_LEN / 2).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The key of which [`encode`] made `encoded`, leaving out `rest`.
+/// Decodes the key that [`encode`] encoded as `encoded`, omitting `rest`.
 ///
 /// # Errors
-/// `Corrupt` if they do not belong together.
+/// `Corrupt` if `encoded` and `rest` do not match.
 pub(crate) fn decode(kind: KeyKind, encoded: &[u8], rest: &[u8]) -> Result<Vec<u8>> {
     let key = match stub(kind, encoded) {
         None => decode_key(kind, encoded).filter(|_| rest.is_empty()),
@@ -138,10 +138,10 @@ pub(crate) fn decode(kind: KeyKind, encoded: &[u8], rest: &[u8]) -> Result<Vec<u
             (hash(&key).as_bytes() == sum).then_some(key)
         }),
     };
-    key.ok_or_else(damaged)
+    key.ok_or_else(damaged_error)
 }
 
-/// The part of a key that its encoded form has, and whether that is all of it.
+/// The bytes of a key that its encoded form contains, and true if these are all of them.
 pub(crate) fn start(kind: KeyKind, encoded: &[u8]) -> Option<(Vec<u8>, bool)> {
     match stub(kind, encoded) {
         None => decode_key(kind, encoded).map(|key| (key, true)),
@@ -149,7 +149,7 @@ pub(crate) fn start(kind: KeyKind, encoded: &[u8]) -> Option<(Vec<u8>, bool)> {
     }
 }
 
-/// The encoded first bytes and the hash of a cut key; `None` for a whole one.
+/// The encoded first bytes and the hash of a cut key; `None` for a complete key.
 fn stub(kind: KeyKind, encoded: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = encoded.len().checked_sub(STUB_LEN).filter(|_| kind == KeyKind::Bytes)?;
     let (first, stub) = encoded.split_at(at);
@@ -174,7 +174,7 @@ mod tests {
         out
     }
 
-    /// Keys of all sorts: short ones, long ones that begin alike, those of zeros.
+    /// Keys of all kinds: short ones, long ones with a common prefix, and keys of zero bytes.
     fn keys() -> Vec<Vec<u8>> {
         let mut random = crate::tests::Random::new(8);
         let sizes = [1, 900, 1023, 1024, 1025, 1900, 5000, KEY_MAX];
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_back_with_what_was_left_out() {
+    fn keys_round_trip_with_omitted_bytes() {
         for key in keys() {
             for room in [3, 34, 800, 1000, DKEY_ROOM] {
                 let (index, rest) = (encoded(&key, room), left_out(KeyKind::Bytes, &key, room));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fitted_before_stays_whole_and_a_pair_fits_in_any_case() {
+    fn short_keys_stay_complete_and_every_pair_fits() {
         for dkey in keys() {
             let first = encoded(&dkey, DKEY_ROOM);
             let room = KEY_PAIR_MAX - first.len();
@@ -227,9 +227,9 @@ mod tests {
         }
     }
 
-    /// As a writer leaves it whose memory is damaged.
+    /// Records whose long key does not match the hash, as a writer with damaged memory may store them.
     #[test]
-    fn the_rest_of_another_key_is_found_by_a_check() {
+    fn check_detects_wrong_rest_of_long_key() {
         let mut pool = Scratch::new(32 << 20, |spec| spec.targets = Some(1));
         let (oid, long) = (ObjectId::default(), vec![b'k'; 5000]);
         let dkey = Key::dkey(Table::Data, ContainerId(1), oid, &long).unwrap();

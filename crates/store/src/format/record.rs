@@ -1,7 +1,7 @@
-//! Records: values of the data table. `docs/format.md` has their layout.
+//! Records, which are the values of the data table. `docs/format.md` has their layout.
 //!
-//! A record has the epoch of a write and either its data or its location in a segment. Its last four bytes are a
-//! checksum over key and record, so that damage to the index is detected.
+//! A record contains the epoch of a write, and either its data or its location in a segment. The last four bytes are a
+//! checksum over key and record, so that damage of the index is detected.
 use super::keys::{DataKey, Table};
 use super::long_keys::LeftOut;
 use esker_types::limits::CHECKSUM_CHUNK;
@@ -11,60 +11,60 @@ use smallvec::SmallVec;
 /// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'r> {
-    /// When it was written.
+    /// Epoch of the write.
     pub(crate) epoch: Epoch,
-    /// Bytes per array record; for a single value, its size.
+    /// Bytes per array record, or bytes of the single value.
     pub(crate) record_size: u32,
     /// Number of array records; one for a single value.
     pub(crate) count: u64,
-    /// What its key in the index leaves out of dkey and akey.
+    /// Bytes of dkey and akey that the index key omits.
     pub(crate) left_out: LeftOut<'r>,
-    /// The data, or where it is.
+    /// The data or its location.
     pub(crate) body: Body<'r>,
 }
 
-/// The data of a record, or where it is.
+/// The data of a record or its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body<'r> {
-    /// In the index.
+    /// Data in the index.
     Inline(&'r [u8]),
-    /// In a segment.
+    /// Data in a segment.
     Segment(Location<'r>),
 }
 
 /// A location in a segment, with checksums.
 ///
-/// Each checksum covers [`CHECKSUM_CHUNK`] bytes, from `base` on, `covered` bytes in total. A part that was cut from
-/// a larger extent keeps the checksums of all chunks it touches.
+/// Each checksum covers [`CHECKSUM_CHUNK`] bytes, from `base` on, `covered` bytes in total. If an extent is cut, the
+/// remaining part keeps the checksums of all chunks that it touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Location<'r> {
     pub(crate) segment: u32,
-    /// First byte in the segment.
+    /// Offset of the first byte in the segment.
     pub(crate) offset: u32,
-    /// First byte under the first checksum.
+    /// Offset of the first byte that a checksum covers.
     pub(crate) base: u32,
-    /// Number of bytes under all checksums.
+    /// Number of bytes that the checksums cover.
     pub(crate) covered: u32,
     pub(crate) checksum: Checksum,
     pub(crate) sums: &'r [u8],
 }
 
-/// An encoded record; small ones need no allocation.
+/// An encoded record. Small ones need no allocation.
 pub(crate) type RecordBytes = SmallVec<[u8; 192]>;
 
 const IN_SEGMENT: u8 = 1;
-/// What the key leaves out follows the fixed part.
-const KEY_CUT: u8 = 2;
+/// Flag: bytes that the key omits follow the fixed fields.
+const KEY_OMITS: u8 = 2;
 const CHECKSUM_SHIFT: u8 = 4;
 pub(crate) const CHECKSUM_LEN: usize = 4;
 
-/// Checksum over the key (without its table) and the record.
+/// Checksum over the key (without the table byte) and the record.
 pub(crate) fn checksum_of(key: &[u8], record: &[u8]) -> [u8; CHECKSUM_LEN] {
     let sum = |bytes| Checksum::Crc32c.sum(bytes) as u32;
     (sum(record) ^ sum(key).rotate_left(1)).to_le_bytes()
 }
 
-fn damaged() -> Error {
+fn damaged_error() -> Error {
     Error::new(
         ErrorKind::Checksum,
         "an index record does not match its checksum: run `esker pool check`",
@@ -72,19 +72,19 @@ fn damaged() -> Error {
 }
 
 impl<'r> Record<'r> {
-    /// Number of bytes of its data.
+    /// Number of bytes of the data.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.record_size) * self.count
     }
 
-    /// Appends the record, encoded for key `key` (without its table), to `out`.
+    /// Appends to `out` the record, encoded for `key` (without the table byte).
     pub(crate) fn encode(&self, key: &[u8], out: &mut RecordBytes) {
         let from = out.len();
         let flags = match self.body {
             Body::Inline(_) => 0,
             Body::Segment(place) => IN_SEGMENT | (place.checksum as u8) << CHECKSUM_SHIFT,
         };
-        let cut = if self.left_out.is_empty() { 0 } else { KEY_CUT };
+        let cut = if self.left_out.is_empty() { 0 } else { KEY_OMITS };
         let mut fixed = [flags | cut; 1 + 8 + 4 + 8];
         fixed[1..9].copy_from_slice(&self.epoch.0.to_le_bytes());
         fixed[9..13].copy_from_slice(&self.record_size.to_le_bytes());
@@ -101,16 +101,16 @@ impl<'r> Record<'r> {
         out.extend_from_slice(&checksum);
     }
 
-    /// Decodes the record of key `key` (without its table).
+    /// Decodes the record of `key` (without the table byte).
     ///
     /// # Errors
-    /// [`ErrorKind::Checksum`] if record or key are damaged, or do not belong together.
+    /// [`ErrorKind::Checksum`] if record or key are damaged, or do not match.
     pub(crate) fn decode(key: &[u8], bytes: &'r [u8]) -> Result<Self> {
-        let (record, sum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or_else(damaged)?;
+        let (record, sum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or_else(damaged_error)?;
         if *sum != checksum_of(key, record) {
-            return Err(damaged());
+            return Err(damaged_error());
         }
-        Self::parse(record).ok_or_else(damaged)
+        Self::parse(record).ok_or_else(damaged_error)
     }
 
     fn parse(bytes: &'r [u8]) -> Option<Self> {
@@ -118,7 +118,7 @@ impl<'r> Record<'r> {
         let (epoch, rest) = rest.split_first_chunk()?;
         let (record_size, rest) = rest.split_first_chunk()?;
         let (count, rest) = rest.split_first_chunk()?;
-        let (left_out, rest) = match flags & KEY_CUT {
+        let (left_out, rest) = match flags & KEY_OMITS {
             0 => (LeftOut::default(), rest),
             _ => LeftOut::split(rest)?,
         };
@@ -136,19 +136,19 @@ impl<'r> Record<'r> {
         record.is_sound().then_some(record)
     }
 
-    /// True if an encoded record, which may be damaged, has its data in it.
+    /// True if an encoded record contains its data. The record may be damaged.
     pub(crate) fn is_inline(bytes: &[u8]) -> bool {
         bytes.first().is_some_and(|flags| flags & IN_SEGMENT == 0)
     }
 
-    /// The epoch of an encoded record, whose checksum is not verified.
+    /// Epoch of an encoded record. Its checksum is not verified.
     pub(crate) fn epoch_of(bytes: &[u8]) -> Result<Epoch> {
         let epoch = bytes.split_first().and_then(|(_flags, rest)| rest.first_chunk());
-        epoch.map(|epoch| Epoch(u64::from_le_bytes(*epoch))).ok_or_else(damaged)
+        epoch.map(|epoch| Epoch(u64::from_le_bytes(*epoch))).ok_or_else(damaged_error)
     }
 
-    /// True if sizes, locations and number of checksums are consistent. A valid checksum does not imply that: anyone
-    /// who can write to the files can compute one.
+    /// True if sizes, locations and number of checksums are consistent. A valid checksum does not imply that, since
+    /// anyone who can write to the files can compute one.
     fn is_sound(&self) -> bool {
         let Some(bytes) = u64::from(self.record_size).checked_mul(self.count) else { return false };
         match self.body {
@@ -157,7 +157,7 @@ impl<'r> Record<'r> {
         }
     }
 
-    /// The part `part` of this record, which begins at array record `start`.
+    /// The part `part` of this record, whose first array record is `start`.
     pub(crate) fn cut(&self, start: u64, part: Extent) -> Self {
         let size = u64::from(self.record_size);
         let (skip, len) = ((part.start - start) * size, part.count * size);
@@ -171,8 +171,8 @@ impl<'r> Record<'r> {
         Self { count: part.count, body, ..*self }
     }
 
-    /// The segment it refers to, and how many bytes it keeps live there.
-    pub(crate) fn holds(&self) -> Option<(u32, u64)> {
+    /// Number of the segment that the record refers to, and number of bytes that it keeps live there.
+    pub(crate) fn segment_use(&self) -> Option<(u32, u64)> {
         match self.body {
             Body::Inline(_) => None,
             Body::Segment(place) => Some((place.segment, self.bytes())),
@@ -197,7 +197,7 @@ impl<'r> Location<'r> {
         Some(Self { segment, offset, base, covered, checksum, sums })
     }
 
-    /// True if `bytes` bytes are covered, and each chunk has a checksum.
+    /// True if all `bytes` bytes are covered and each chunk has a checksum.
     fn is_sound(&self, bytes: u64) -> bool {
         let skipped = self.offset.checked_sub(self.base);
         let chunks = Checksum::chunks(self.covered as usize);
@@ -206,7 +206,7 @@ impl<'r> Location<'r> {
             && self.sums.len() == chunks * self.checksum.width()
     }
 
-    /// The `len` bytes from byte `skip` on, with the checksums of the chunks they touch.
+    /// Location of the `len` bytes from byte `skip` on, with the checksums of the chunks that they touch.
     fn cut(&self, skip: u32, len: u32) -> Self {
         let chunk = CHECKSUM_CHUNK as u32;
         let offset = self.offset + skip;
@@ -222,10 +222,10 @@ impl<'r> Location<'r> {
     }
 }
 
-/// Bytes in front of a record in the history table: the epoch at which it was replaced.
+/// Bytes before a record in the history table: the epoch at which it was replaced.
 pub(crate) const UNTIL_LEN: usize = 8;
 
-/// Splits a value of the history table into the epoch at which it was replaced, and its record.
+/// Splits a value of the history table into the epoch at which it was replaced and the record.
 pub(crate) fn split_history(value: &[u8]) -> Result<(Epoch, &[u8])> {
     match value.split_first_chunk::<UNTIL_LEN>() {
         Some((until, record)) => Ok((Epoch(u64::from_le_bytes(*until)), record)),
@@ -233,20 +233,20 @@ pub(crate) fn split_history(value: &[u8]) -> Result<(Epoch, &[u8])> {
     }
 }
 
-/// A record with its key, or the error it has.
+/// A record with its key, or an error if it is damaged.
 pub(crate) type Found<'r> = Result<(DataKey<'r>, Record<'r>)>;
 
-/// True for the key of a record.
+/// True if `key` is the key of a record.
 pub(crate) fn is_record(key: &[u8]) -> bool {
-    matches!(Table::of(key), Some(Table::Data | Table::History))
+    matches!(Table::of_key(key), Some(Table::Data | Table::History))
 }
 
-/// True if a record matches its checksum, which is over its key too.
+/// True if a record matches its checksum, which covers the key too.
 pub(crate) fn checksum_matches(key: &[u8], value: &[u8]) -> bool {
-    Table::of(key).is_some_and(|table| parse_entry(table, key, value).is_ok())
+    Table::of_key(key).is_some_and(|table| parse_entry(table, key, value).is_ok())
 }
 
-/// The object that a record belongs to, for messages.
+/// Description of the object of a record, for messages.
 pub(crate) fn object_of(key: &[u8]) -> String {
     DataKey::parse(key).map_or_else(
         |_| "unknown object".to_owned(),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back() {
+    fn records_round_trip() {
         let sums: Vec<u8> = (0..16).collect();
         let left_out = LeftOut { dkey: b"the end of a dkey", akey: b"" };
         for record in [
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_keeps_the_sums_it_needs() {
+    fn cut_keeps_the_checksums_it_needs() {
         let sums: Vec<u8> = (0..16).collect();
         let whole = located(&sums);
         let part = whole.cut(100, Extent::new(100 + 4000, 10));
@@ -337,9 +337,9 @@ mod tests {
         assert_eq!(place.sums, [12, 13, 14, 15]);
     }
 
-    /// Sealed as if they were sound: whoever can write to a pool's files can do so.
+    /// The records have valid checksums. A user who can write to a pool's files can produce them.
     #[test]
-    fn sealed_records_whose_sizes_disagree_are_refused() {
+    fn records_with_inconsistent_sizes_are_refused() {
         let sums: Vec<u8> = (0..16).collect();
         let whole = located(&sums);
         let Body::Segment(place) = whole.body else { panic!("moved inline") };
@@ -356,7 +356,7 @@ mod tests {
         ] {
             let mut bytes = RecordBytes::new();
             record.encode(b"key", &mut bytes);
-            assert_eq!(Record::decode(b"key", &bytes), Err(damaged()), "{record:?}");
+            assert_eq!(Record::decode(b"key", &bytes), Err(damaged_error()), "{record:?}");
         }
     }
 
@@ -366,7 +366,7 @@ mod tests {
         for _ in 0..esker_testing::rounds(20_000) {
             let mut bytes = random.bytes(120);
             let _ = Record::decode(b"key", &bytes);
-            // One that is sealed, whatever it says; its count and sizes may well make sense.
+            // A random record with a valid checksum. Its count and sizes may be consistent.
             if let Some(byte) = bytes.first_mut() {
                 *byte &= 0x23;
             }

@@ -1,5 +1,5 @@
-//! The superblock: the file `pool` that describes a pool directory. It consists of lines `name = value`, is readable
-//! as text, and is written once.
+//! Superblock: the file `pool` that describes a pool directory. It is a text file of lines `name = value` and is
+//! written once.
 use crate::io::folder::{Folder, Use};
 use esker_types::info::{Durability, Medium, Part};
 use esker_types::limits::INDEX_BLOCKS_MAX;
@@ -8,25 +8,25 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Page size of an index in bytes. LMDB uses that of the machine; pools are supported if it is this.
+/// Supported page size of an index in bytes. LMDB uses the page size of the machine.
 pub(crate) const PAGE: usize = 4096;
 
-/// Version of the format that this release writes.
+/// Format version of a pool on one node without write buffers.
 pub const FORMAT_VERSION: u32 = 2;
-/// The version of pools that are one node's part of a pool: only part of what they hold concerns whoever opens them
-/// alone.
+/// Format version of a node's pool within a pool over nodes. Opened alone, it contains only a share of the data.
 pub(crate) const PART_VERSION: u32 = 3;
-/// The version of pools that had a log of puts in front of each index, an experiment: they open without it if it is empty.
+/// Experimental format version of pools with a log of puts before each index. Such a pool can be opened if the log is
+/// empty.
 const OLD_LOG_VERSION: u32 = 4;
-/// The version of pools that have write buffers.
+/// Format version of pools that have write buffers.
 pub(crate) const BUFFER_VERSION: u32 = 5;
-/// The oldest version, which this release reads: index and data have fixed shares.
+/// Oldest supported format version. In it, index and data have fixed sizes.
 const FIXED_SHARES: u32 = 1;
 
-/// Who may use a pool besides its owner.
+/// Users of a pool besides its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nobody.
+    /// No other user.
     Private,
     /// Members of the directory's group.
     Group,
@@ -35,17 +35,17 @@ pub enum Access {
 /// Properties of a pool that are fixed when it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Version of its format.
+    /// Version of the format.
     pub version: u32,
-    /// Its UUID.
+    /// UUID of the pool.
     pub uuid: Uuid,
-    /// Its label.
+    /// Label of the pool.
     pub label: String,
     /// Number of targets.
     pub targets: u32,
-    /// Bytes reserved for the index of each target, apart from what is lent to it.
+    /// Bytes allocated to the index of each target, without the segments that it uses.
     pub index_bytes: u64,
-    /// Number of blocks by which the index of each target can grow; zero if it cannot.
+    /// Number of blocks by which the index of each target can grow; zero if it cannot grow.
     pub blocks: u32,
     /// Bytes of a block.
     pub block_bytes: u64,
@@ -53,32 +53,32 @@ pub struct Superblock {
     pub segment_bytes: u64,
     /// Number of segments of each target.
     pub segments: u32,
-    /// Its medium.
+    /// Medium of the files.
     pub medium: Medium,
-    /// What an acknowledged update survives.
+    /// Failure that an acknowledged update survives.
     pub durability: Durability,
-    /// The index is written by system calls, so that stray pointers cannot damage it.
+    /// True if the index is written by system calls, so that stray pointers cannot damage it.
     pub guarded: bool,
-    /// Who may use it.
+    /// Users of the pool.
     pub access: Access,
-    /// Which part of a pool over nodes it is.
+    /// Number of the node and of all nodes, if it belongs to a pool over nodes.
     pub part: Part,
 }
 
 /// Name of the superblock in the directory of a pool.
 pub(crate) const NAME: &str = "pool";
-/// Most bytes of the file that are read.
+/// Maximum number of bytes of the file that are read.
 const BYTES_MAX: u64 = 1 << 16;
 
-/// Name of the directory for lock files of programs in the directory of a pool.
+/// Name of the directory for lock files of programs, in the directory of a pool.
 pub const LOCKS: &str = "locks";
 
-/// Name of the directory of target `number` in that of a pool.
+/// Name of the directory of target `number`, in the directory of a pool.
 pub(crate) fn target_name(number: u32) -> String {
     format!("target-{number}")
 }
 
-/// Name of the directory of the index in that of a target.
+/// Name of the directory of the index, in the directory of a target.
 pub(crate) const INDEX: &str = "index";
 
 /// Path of the superblock of the pool at `pool`.
@@ -95,8 +95,8 @@ impl Superblock {
         }
     }
 
-    /// Permissions of directories of the pool. Nothing is created in them after the pool: members of a group change
-    /// the content of files, not which files exist.
+    /// Permissions of directories of the pool. No file is created in them after the creation of the pool: members of a
+    /// group change the content of files, but not the set of files.
     pub(crate) fn directory_permissions(&self) -> u32 {
         match self.access {
             Access::Private => 0o700,
@@ -104,8 +104,8 @@ impl Superblock {
         }
     }
 
-    /// The widest permissions a directory of the pool may have: those of the directory for lock files, in which users
-    /// of the pool create files, and, in the first release, of all directories.
+    /// The widest permissions that a directory of the pool may have. The directory for lock files has them, since users
+    /// of the pool create files there. In the first release, all directories had them.
     pub(crate) fn directory_permissions_max(&self) -> u32 {
         match self.access {
             Access::Private => 0o700,
@@ -113,43 +113,43 @@ impl Superblock {
         }
     }
 
-    /// True if the format has long keys.
+    /// True if the format supports long keys.
     pub(crate) fn has_long_keys(&self) -> bool {
         self.version > FIXED_SHARES
     }
 
-    /// True if small puts are stored in write buffers first.
+    /// True if small puts go to write buffers first.
     #[must_use]
     pub fn has_write_buffer(&self) -> bool {
         self.version == BUFFER_VERSION
     }
 
-    /// True if the format has the log that the write buffer replaced.
+    /// True if the format has the log that write buffers replaced.
     pub(crate) fn has_old_log(&self) -> bool {
         self.version == OLD_LOG_VERSION
     }
 
-    /// Bytes reserved for data on each target.
+    /// Bytes allocated for data on each target.
     pub(crate) fn data_file_bytes(&self) -> u64 {
         u64::from(self.segments) * self.segment_bytes
     }
 
-    /// Bytes reserved for data, over all targets.
+    /// Bytes allocated for data on all targets.
     pub(crate) fn data_bytes(&self) -> u64 {
         u64::from(self.targets) * self.data_file_bytes()
     }
 
-    /// Bytes of the file of each index, of which not all are reserved.
+    /// Bytes of the file of each index, not all of which are allocated.
     pub(crate) fn index_file_bytes(&self) -> u64 {
         self.index_bytes + u64::from(self.blocks) * self.block_bytes
     }
 
-    /// Bytes that each target initially reserves for its index.
+    /// Bytes that are initially allocated for the index of each target.
     pub(crate) fn index_reserved_bytes(&self) -> u64 {
         self.index_bytes + u64::from(self.blocks) * PAGE as u64
     }
 
-    /// Bytes the pool reserves on its file system.
+    /// Bytes that the pool allocates on its file system.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.data_bytes() + u64::from(self.targets) * self.index_reserved_bytes()
@@ -158,7 +158,8 @@ impl Superblock {
     /// Reads the superblock of the pool at `pool`.
     ///
     /// # Errors
-    /// `NotFound` if there is no pool, `Incompatible` for another format version, `Corrupt` if it is invalid.
+    /// `NotFound` if there is not a pool, `Incompatible` for another format version, `Corrupt` if the superblock is
+    /// invalid.
     pub fn read(pool: &Path) -> Result<Self> {
         match Folder::open(pool).and_then(|folder| Self::read_in(&folder)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -168,7 +169,7 @@ impl Superblock {
         }
     }
 
-    /// Reads the superblock in the directory of a pool, and verifies who may write to both.
+    /// Reads the superblock in the directory of a pool. Verifies owner and write permissions of both.
     pub(crate) fn read_in(pool: &Folder) -> Result<Self> {
         let path = path(pool.path());
         let file = pool.any_file(NAME, Use::Read)?;
@@ -196,7 +197,7 @@ impl Superblock {
         let is_fixed = version == FIXED_SHARES;
         let superblock = Self {
             version,
-            uuid: Uuid::parse(fields.get("uuid")?).ok_or_else(|| bad("uuid"))?,
+            uuid: Uuid::parse(fields.get("uuid")?).ok_or_else(|| invalid_field("uuid"))?,
             label: fields.get("label")?.to_owned(),
             targets: fields.number("targets")?,
             index_bytes: fields.number("index_bytes")?,
@@ -224,7 +225,7 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// Refuses values with which no pool is created.
+    /// Refuses values with which a pool cannot be created.
     fn check(&self) -> Result<()> {
         let targets = 1..=esker_types::limits::TARGETS_MAX as u32;
         let sound = targets.contains(&self.targets)
@@ -238,7 +239,7 @@ impl Superblock {
             && (!self.has_write_buffer()
                 || (self.durability == Durability::Process && !self.guarded))
             && (self.version == PART_VERSION) == (self.part != Part::WHOLE);
-        if sound { Ok(()) } else { Err(bad("sizes")) }
+        if sound { Ok(()) } else { Err(invalid_field("sizes")) }
     }
 
     /// The text of the superblock.
@@ -274,29 +275,29 @@ impl Superblock {
 
 struct Fields<'t>(&'t str);
 
-fn bad(name: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("`{name}` is missing or makes no sense"))
+fn invalid_field(name: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("`{name}` is missing or invalid"))
 }
 
 impl<'t> Fields<'t> {
     fn get(&self, name: &str) -> Result<&'t str> {
         let lines = self.0.lines().filter_map(|line| line.split_once('='));
         let mut found = lines.filter(|(known, _)| known.trim() == name);
-        found.next().map(|(_, value)| value.trim()).ok_or_else(|| bad(name))
+        found.next().map(|(_, value)| value.trim()).ok_or_else(|| invalid_field(name))
     }
 
     fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T> {
-        self.get(name)?.parse().map_err(|_| bad(name))
+        self.get(name)?.parse().map_err(|_| invalid_field(name))
     }
 
     fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<T> {
         let value = self.get(name)?;
         let found = choices.iter().find(|(known, _)| *known == value);
-        found.map(|(_, choice)| *choice).ok_or_else(|| bad(name))
+        found.map(|(_, choice)| *choice).ok_or_else(|| invalid_field(name))
     }
 }
 
-/// True if segments may have this size: whole pages, and offsets of 32 bits.
+/// True if segments may have this size: a multiple of 4096 whose offsets fit into 32 bits.
 pub(crate) fn is_segment_size(bytes: u64) -> bool {
     bytes.is_multiple_of(4096) && (1 << 16..=1 << 30).contains(&bytes)
 }
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_knows_its_node() {
+    fn node_numbers_round_trip() {
         let part = Part { node: 2, nodes: 3 };
         let superblock = Superblock { part, version: PART_VERSION, ..sample() };
         let text = superblock.to_text();
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn text_comes_back_and_other_versions_are_refused() {
+    fn text_round_trips_and_other_versions_are_refused() {
         let superblock = sample();
         let text = superblock.to_text();
         assert_eq!(Superblock::parse(&text), Ok(superblock));
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_of_the_version_before_have_fixed_shares() {
+    fn pools_of_previous_version_have_fixed_shares() {
         let old = "format = 1\nuuid = 07070707-0707-0707-0707-070707070707\nlabel = tank\ntargets = 2\n\
                    index_bytes = 16777216\nsegment_bytes = 1048576\nsegments = 64\nmedium = block\n\
                    durability = commit\nindex = mapped\naccess = private\n";

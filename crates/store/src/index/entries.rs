@@ -3,10 +3,10 @@ use super::txn::Txn;
 use crate::format::keys::{Key, Table};
 use esker_types::Result;
 
-/// Copies of entries: key and value of each.
+/// Copies of entries: pairs of key and value.
 pub(crate) type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The entries under a prefix from key `from` on, at most `entries_max` of them.
+/// Returns up to `entries_max` entries under a prefix, from key `from` on.
 pub(crate) fn take(txn: &Txn, prefix: &[u8], from: &[u8], entries_max: usize) -> Result<Entries> {
     let mut cursor = txn.cursor()?;
     let mut entry = cursor.seek(from)?;
@@ -43,7 +43,7 @@ pub(crate) fn table(txn: &Txn, table: Table, mut visit: impl FnMut(&[u8], &[u8])
     })
 }
 
-/// True if an index has anything under a prefix.
+/// True if the index has an entry under a prefix.
 pub(crate) fn exists(txn: &Txn, prefix: &[u8]) -> Result<bool> {
     let first = txn.cursor()?.seek(prefix)?;
     Ok(first.is_some_and(|(key, _)| key.starts_with(prefix)))

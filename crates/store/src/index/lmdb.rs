@@ -1,14 +1,14 @@
-//! The index of a target: one LMDB environment with one unnamed database.
+//! Index of a target: one LMDB environment with one unnamed database.
 #![allow(unsafe_code)]
 
 use super::txn::{ReadTxn, WriteTxn};
 use crate::format::superblock::PAGE;
 use crate::io::folder::{Folder, Use};
 use crate::io::idle::{IdlePool, Pointer};
-use crate::io::own::Own;
+use crate::io::private_file::PrivateFile;
 use crate::io::turn::TurnWord;
 use crate::io::{lock, sys};
-use crate::sync::patiently;
+use crate::sync::retry_for_two_seconds;
 use esker_os as fork;
 use esker_types::limits::READERS_MAX;
 use esker_types::{Error, ErrorKind, Result};
@@ -23,46 +23,46 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How the file is written, and whether commits are synced.
+/// Method of writing the file, and whether commits are synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Written through the mapping, not synced: fastest; commits survive the death of processes, not a crash of the
-    /// machine.
+    /// Writes through the mapping, without sync. This is the fastest mode. Commits survive the death of processes, but
+    /// not a crash of the machine.
     Mapped,
-    /// Written by system calls, not synced: stray pointers of a program cannot damage it.
+    /// Writes by system calls, without sync. Stray pointers of the host program cannot damage the file.
     Guarded,
-    /// Written by system calls and synced by each commit.
+    /// Writes by system calls; each commit syncs.
     Synced,
-    /// On a read-only file system, without locks.
+    /// Reads on a read-only file system, without locks.
     ReadOnly,
 }
 
-/// An open LMDB environment. A process opens each index at most once (a rule of LMDB), and a forked child never
-/// touches that of its parent.
+/// An open LMDB environment. A process opens each index at most once, as LMDB requires. A forked child never uses the
+/// environment of its parent.
 pub(crate) struct Index {
     pub(super) env: *mut lmdb::MDB_env,
     pub(super) dbi: lmdb::MDB_dbi,
-    /// Bytes of the file, to verify lengths that LMDB returns.
+    /// Bytes of the file. Lengths that LMDB returns are verified against it.
     pub(super) bytes: usize,
     mode: Mode,
-    /// Number of the last transaction when it was opened.
+    /// Transaction id of the last commit when the index was opened.
     opened_at: u64,
     path: PathBuf,
     generation: u64,
-    /// The file with the locks by which others know that this process is alive.
-    locks: Option<Own>,
-    /// Says whose turn it is to take the write lock, if others have the index open.
+    /// Lock file. By its locks, other processes know that this process is alive.
+    locks: Option<PrivateFile>,
+    /// Lock word by which writers of all processes take turns. `None` if no other process has the index open.
     pub(super) turn: Option<TurnWord>,
-    /// State of the reader that was waited for in vain last.
+    /// State of the last reader that did not finish while a writer waited for it.
     stuck_reader: AtomicU64,
-    /// Idle read transactions: reset, each with a reader slot, ready to be renewed.
+    /// Idle read transactions. They are reset, keep their reader slots, and are ready to be renewed.
     pub(super) idle: IdlePool<IdleTxn>,
 }
 
 /// An idle read transaction.
 pub(super) struct IdleTxn(pub(super) NonNull<lmdb::MDB_txn>);
 
-// SAFETY: with MDB_NOTLS a read transaction belongs to no thread; one thread at a time uses it.
+// SAFETY: with MDB_NOTLS a read transaction does not belong to a thread; one thread at a time uses it.
 unsafe impl Send for IdleTxn {}
 
 impl Pointer for IdleTxn {
@@ -82,20 +82,21 @@ unsafe impl Send for Index {}
 // SAFETY: as for Send; the pool of idle readers synchronizes itself.
 unsafe impl Sync for Index {}
 
-/// Numbers of pages of an index.
+/// Page counts of an index.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pages {
-    /// In use by the tree.
+    /// Pages in use by the tree.
     pub(crate) used: u64,
-    /// In the file.
+    /// Pages in the file.
     pub(crate) total: u64,
     /// Bytes per page.
     pub(crate) bytes: u64,
 }
 
 impl Index {
-    /// Opens the environment in a directory. Its file must exist with `bytes` reserved bytes. Verifies that LMDB,
-    /// which follows links, opened the file that was verified before. Without `turn`, nobody else may have it open.
+    /// Opens the environment in a directory. Its file must exist, with `bytes` allocated bytes. LMDB follows links, so
+    /// this verifies that LMDB opened the file that was verified before. Without `turn`, no other process may have the
+    /// index open.
     pub(crate) fn open(
         folder: &Folder,
         bytes: u64,
@@ -120,7 +121,7 @@ impl Index {
         let found = files_of(folder, permissions)?;
         index.start(folder, permissions)?;
         if mode != Mode::ReadOnly {
-            index.locks = Some(keep_locks(folder, permissions)?);
+            index.locks = Some(replace_locks(folder, permissions)?);
         }
         index.opened_at = index.last_commit()?;
         match found == files_of(folder, permissions)? && found[0] == index.file()? {
@@ -135,17 +136,17 @@ impl Index {
         }
     }
 
-    /// The file that LMDB has open.
+    /// Identity of the file that LMDB has open.
     fn file(&self) -> Result<FileId> {
         let mut descriptor = -1;
-        // SAFETY: `env` is open and `descriptor` is ours to be written.
+        // SAFETY: `env` is open and `descriptor` is a local variable that LMDB writes.
         let code = unsafe { lmdb::mdb_env_get_fd(self.env, &raw mut descriptor) };
         self.check(code, "asking")?;
         // SAFETY: LMDB keeps its descriptor open as long as the environment.
         let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
-        sys::info_of(descriptor)
-            .map(|info| (info.st_dev, info.st_ino))
-            .map_err(|error| Error::io(format_args!("looking at {}", self.path.display()), &error))
+        sys::info_of(descriptor).map(|info| (info.st_dev, info.st_ino)).map_err(|error| {
+            Error::io(format_args!("reading the metadata of {}", self.path.display()), &error)
+        })
     }
 
     fn start(&mut self, folder: &Folder, permissions: u32) -> Result<()> {
@@ -158,10 +159,10 @@ impl Index {
         self.open_database()
     }
 
-    /// A database needs a reader slot to be opened. Where dead processes have all of them, theirs are freed.
+    /// Opens the database, which needs a reader slot. If dead processes hold all slots, their slots are freed first.
     ///
-    /// The lock of the process on its number may be taken for a moment: if a program forks and then executes another, the child
-    /// has a part in the old program's lock until it closes what it inherited.
+    /// The lock of the process on its pid may be held by a child for a moment. If a program forks and then executes
+    /// another one, the child shares the lock of the old program until it closes the inherited descriptors.
     fn open_database(&mut self) -> Result<()> {
         let mut code = self.try_open_database();
         if code == lmdb::MDB_READERS_FULL {
@@ -169,7 +170,7 @@ impl Index {
             code = self.try_open_database();
         }
         if code == libc::EAGAIN {
-            patiently(|| {
+            retry_for_two_seconds(|| {
                 code = self.try_open_database();
                 Ok((code != libc::EAGAIN).then_some(()))
             })?;
@@ -177,7 +178,7 @@ impl Index {
         self.check(code, "opening")
     }
 
-    /// Returns an error of LMDB, or 0.
+    /// Returns an error code of LMDB, or 0.
     fn try_open_database(&mut self) -> c_int {
         let mut txn = null_mut();
         // SAFETY: `env` is open; `txn` receives the transaction. The dbi of the unnamed database is a
@@ -201,7 +202,7 @@ impl Index {
     fn info(&self) -> Result<lmdb::MDB_envinfo> {
         // SAFETY: `MDB_envinfo` is plain data, for which all zeros is a valid value.
         let mut info: lmdb::MDB_envinfo = unsafe { std::mem::zeroed() };
-        // SAFETY: `env` is open and `info` is ours to be written.
+        // SAFETY: `env` is open and `info` is a local variable that LMDB writes.
         let code = unsafe { lmdb::mdb_env_info(self.env, &raw mut info) };
         self.check(code, "asking")?;
         Ok(info)
@@ -212,41 +213,41 @@ impl Index {
         self.bytes as u64
     }
 
-    /// Number of the last transaction that was committed.
+    /// Transaction id of the last commit.
     pub(crate) fn last_commit(&self) -> Result<u64> {
         Ok(self.info()?.me_last_txnid as u64)
     }
 
-    /// Number of pages that were ever in use, in the latest state.
-    pub(crate) fn reach(&self) -> Result<u64> {
+    /// Number of pages up to the last one that was ever in use.
+    pub(crate) fn high_water_pages(&self) -> Result<u64> {
         Ok((self.info()?.me_last_pgno as u64).saturating_add(1))
     }
 
-    /// Number of pages at the end of the file that were never in use. LMDB takes them when it has no free page, whatever
-    /// readers read.
+    /// Number of pages at the end of the file that were never in use. LMDB allocates them if it has no reusable free
+    /// page.
     pub(crate) fn untouched_pages(&self) -> Result<u64> {
-        Ok(((self.bytes / PAGE) as u64).saturating_sub(self.reach()?))
+        Ok(((self.bytes / PAGE) as u64).saturating_sub(self.high_water_pages()?))
     }
 
-    /// Begins a read transaction: a consistent view of the latest state.
+    /// Begins a read transaction, which is a consistent view of the latest state.
     pub(crate) fn read(&self) -> Result<ReadTxn<'_>> {
         let txn = match self.idle.take() {
             Some(txn) => ReadTxn::renew(self, txn),
             None => self.begin_read(),
         }?;
         if self.mode == Mode::ReadOnly && txn.id() != self.opened_at {
-            return Err(self.written_elsewhere());
+            return Err(self.changed_elsewhere_error());
         }
         Ok(txn)
     }
 
-    /// Writers do not wait for readers without locks.
+    /// Writers elsewhere do not wait for readers without locks, so a reader must not continue after a commit.
     #[cold]
-    fn written_elsewhere(&self) -> Error {
+    fn changed_elsewhere_error(&self) -> Error {
         Error::new(
             ErrorKind::Again,
             format!(
-                "index {} is mounted read-only here, and was written to where it is mounted for writing: \
+                "index {} is mounted read-only here, and another mount of it was written to: \
                  open the pool again",
                 self.path.display()
             ),
@@ -264,35 +265,35 @@ impl Index {
         }
     }
 
-    /// Begins a write transaction. `is_alive` tells whether the process with a number in the word of the turn lives.
+    /// Begins a write transaction. `is_alive` tells whether the process that holds a number in the turn word is alive.
     pub(crate) fn write(self: &Arc<Self>, is_alive: impl Fn(u64) -> bool) -> Result<WriteTxn> {
         if self.mode == Mode::ReadOnly {
-            return Err(read_only(&self.path));
+            return Err(read_only_error(&self.path));
         }
         WriteTxn::begin(self, is_alive)
     }
 
-    /// Begins a write transaction of an index that nobody else has open.
+    /// Begins a write transaction of an index that no other process has open.
     pub(crate) fn write_alone(self: &Arc<Self>) -> Result<WriteTxn> {
         WriteTxn::begin(self, |_| true)
     }
 
-    /// Oldest transaction that some reader may still read; without readers, the latest.
+    /// Oldest transaction that a live reader may still read. Without readers, it is the latest one.
     pub(crate) fn oldest_reader(&self) -> Result<u64> {
         self.clear_stale_readers();
         self.oldest_listed()
     }
 
-    /// Waits a moment for readers of old states, which keep pages and segments from being reused. True if they
-    /// finished, or were dead, or there are none. A reader that did not finish while somebody waited before is not
-    /// waited for again: it may be stopped.
-    pub(crate) fn outwait_readers(&self) -> Result<bool> {
+    /// Waits up to two seconds for readers of old states, which prevent the reuse of pages and segments. True if these
+    /// readers finished or were dead, or if there are none. A reader that once did not finish in time is not waited for
+    /// again, since its process may be stopped.
+    pub(crate) fn wait_for_readers(&self) -> Result<bool> {
         let latest = self.info()?.me_last_txnid as u64;
         let before = self.oldest_listed()?;
         let has_moved = || Ok((before >= latest || self.oldest_reader()? > before).then_some(()));
         let moved = match self.stuck_reader.load(Ordering::Relaxed) == before {
             true => has_moved(),
-            false => patiently(has_moved),
+            false => retry_for_two_seconds(has_moved),
         }?;
         if moved.is_none() {
             self.stuck_reader.store(before, Ordering::Relaxed);
@@ -300,7 +301,7 @@ impl Index {
         Ok(moved.is_some())
     }
 
-    /// As [`Index::oldest_reader`], but dead readers count like live ones.
+    /// Variant of [`Index::oldest_reader`] that counts the slots of dead readers too.
     pub(crate) fn oldest_listed(&self) -> Result<u64> {
         let mut oldest = self.info()?.me_last_txnid as u64;
         let context = (&raw mut oldest).cast::<c_void>();
@@ -317,11 +318,11 @@ impl Index {
     /// Frees reader slots of dead processes.
     pub(crate) fn clear_stale_readers(&self) {
         let mut dead = 0;
-        // SAFETY: `env` is open and `dead` is ours to be written.
+        // SAFETY: `env` is open and `dead` is a local variable that LMDB writes.
         unsafe { lmdb::mdb_reader_check(self.env, &raw mut dead) };
     }
 
-    /// Turns a code of LMDB into an error that names this index.
+    /// Converts an error code of LMDB into an error that names this index.
     pub(super) fn check(&self, code: c_int, doing: &str) -> Result<()> {
         if code == 0 {
             return Ok(());
@@ -330,9 +331,9 @@ impl Index {
     }
 }
 
-/// The error for writing on a read-only file system.
+/// Error for a write on a read-only file system.
 #[cold]
-pub(crate) fn read_only(path: &Path) -> Error {
+pub(crate) fn read_only_error(path: &Path) -> Error {
     let message = format!(
         "{} is on a file system that is mounted read-only: open the pool for reading, or mount the file system for \
          writing",
@@ -341,10 +342,10 @@ pub(crate) fn read_only(path: &Path) -> Error {
     Error::new(ErrorKind::NoPermission, message)
 }
 
-/// A line of the reader table: pid, thread, transaction (or `-`).
+/// Callback for one line of LMDB's reader table: pid, thread, and transaction (or `-`).
 ///
 /// # Safety
-/// `line` must be a zero-terminated string and `oldest` point to a `u64` nobody else uses.
+/// `line` must be a zero-terminated string and `oldest` point to a `u64` that nothing else uses.
 unsafe extern "C" fn note_reader(line: *const c_char, oldest: *mut c_void) -> c_int {
     // SAFETY: LMDB passes a zero-terminated line, and `oldest` as `oldest_reader` gave it.
     let (line, oldest) = unsafe { (CStr::from_ptr(line), &mut *oldest.cast::<u64>()) };
@@ -391,11 +392,11 @@ fn error_of(code: c_int, doing: &str, path: &Path) -> Error {
             "the index is full: destroy snapshots, delete something, or make a larger pool",
         ),
         lmdb::MDB_READERS_FULL => {
-            (ErrorKind::Busy, "all 4096 reader slots (READERS_MAX) are taken: use fewer readers")
+            (ErrorKind::Busy, "all 4096 reader slots (READERS_MAX) are in use: use fewer readers")
         }
         lmdb::MDB_BAD_RSLOT => (
             ErrorKind::Again,
-            "other processes took this one for dead while it was reading: open the pool again",
+            "other processes treated this one as dead while it was reading: open the pool again",
         ),
         lmdb::MDB_VERSION_MISMATCH => (ErrorKind::Incompatible, "written by another release"),
         lmdb::MDB_CORRUPTED
@@ -420,8 +421,8 @@ impl Drop for Index {
         if self.generation != fork::generation() {
             return;
         }
-        // SAFETY: every reader is idle (they borrow `self`) and every writer is gone (they share it), so the
-        // environment has no user left; it was opened by this very process.
+        // SAFETY: readers borrow `self` and writers share it, so all readers are idle and all writers have ended. The
+        // environment has no user left, and this very process opened it.
         unsafe {
             std::iter::from_fn(|| self.idle.take())
                 .for_each(|txn| lmdb::mdb_txn_abort(txn.0.as_ptr()));
@@ -430,14 +431,14 @@ impl Drop for Index {
     }
 }
 
-/// Name of the data file, given by LMDB.
+/// Name of LMDB's data file.
 pub(crate) const DATA: &str = "data.mdb";
 const LOCKS: &str = "lock.mdb";
 
-/// Device and number of a file.
+/// Device and inode number of a file.
 type FileId = (u64, u64);
 
-/// Identities of the data file and the lock file; the latter is created if it is missing.
+/// Identities of the data file and the lock file. A missing lock file is created.
 fn files_of(folder: &Folder, permissions: u32) -> Result<[FileId; 2]> {
     let id = |info: Metadata| (info.dev(), info.ino());
     let data = folder.info(DATA, permissions)?;
@@ -456,20 +457,20 @@ fn files_of(folder: &Folder, permissions: u32) -> Result<[FileId; 2]> {
     }
 }
 
-/// Replaces the locks of LMDB by locks of an open file.
+/// Replaces the record locks of LMDB by open file description locks.
 ///
-/// LMDB locks a byte of its reader table while that is in use, and one whose offset is the process id. Such locks
-/// belong to the process, which loses them when it closes any descriptor of the file: others would take its readers
-/// for dead. Locks of an open file on the same bytes mean the same to every LMDB. Nobody reads yet, so nothing is
-/// lost during the change.
+/// LMDB locks a byte of its reader table while the table is in use, and a byte whose offset is the pid. Record locks
+/// belong to the process, which loses them when it closes any descriptor of the file. Other processes would then treat
+/// its readers as dead. Open file description locks on the same bytes have the same meaning for every LMDB. There is no
+/// reader yet, so nothing is lost during the change.
 ///
-/// The descriptor is kept to drop the locks explicitly at the end: a child that another thread is about to start
-/// has a copy of each descriptor until it executes another program, and with this copy the locks would stay.
-fn keep_locks(folder: &Folder, permissions: u32) -> Result<Own> {
+/// The descriptor is kept so that the locks can be released explicitly at the end. A child that another thread is about
+/// to start has a copy of each descriptor until it executes another program. This copy would keep the locks.
+fn replace_locks(folder: &Folder, permissions: u32) -> Result<PrivateFile> {
     let process = u64::from(std::process::id());
     let file = folder.file(LOCKS, Use::Read, permissions)?;
-    let kept = Own::new(&file, false).and_then(|own| {
-        lock::drop_of_process(own.get()?, process)?;
+    let kept = PrivateFile::new(&file, false).and_then(|own| {
+        lock::drop_process_lock(own.get()?, process)?;
         lock::share(own.get()?, 0)?;
         lock::share(own.get()?, process)?;
         Ok(own)
@@ -484,7 +485,7 @@ mod tests {
     use crate::tests::Scratch;
     use esker_os::executor::without_waiting;
 
-    /// It may be stopped: then each change that needs room would wait for it.
+    /// The reader may be stopped. Then each change that needs space would wait for it.
     #[test]
     fn reader_that_does_not_finish_is_waited_for_once() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
@@ -494,10 +495,10 @@ mod tests {
         let reader = target.index().read().unwrap();
         put(b"one");
         put(b"two");
-        assert!(!target.index().outwait_readers().unwrap());
-        let (again, would_wait) = without_waiting(|| target.index().outwait_readers());
+        assert!(!target.index().wait_for_readers().unwrap());
+        let (again, would_wait) = without_waiting(|| target.index().wait_for_readers());
         assert_eq!((again, would_wait), (Ok(false), false));
         drop(reader);
-        assert!(target.index().outwait_readers().unwrap());
+        assert!(target.index().wait_for_readers().unwrap());
     }
 }

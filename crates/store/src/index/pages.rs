@@ -1,18 +1,18 @@
-//! Verifies the pages of an index before LMDB uses them: LMDB follows whatever a damaged page says.
+//! Verifies the pages of an index before LMDB uses them: LMDB trusts the fields of a damaged page.
 //!
-//! Knows the page format of LMDB (mdb.master on 64-bit machines): a header of 16 bytes, offsets of nodes, free space,
-//! nodes. Reads files with ordinary I/O, trusts nothing, and stops where it cannot continue.
+//! It knows the page format of LMDB (mdb.master on 64-bit machines): a header of 16 bytes, offsets of nodes, free
+//! space, nodes. It reads files with ordinary I/O, trusts no field, and stops at a page that it cannot follow.
+mod damaged_index;
 mod page;
-mod remains;
 mod tree;
 
 use super::lmdb::DATA;
 use crate::format::superblock::{PAGE, Superblock};
 use crate::format::{record, superblock};
 use crate::io::folder::{Folder, Use};
+pub(crate) use damaged_index::{DamagedIndex, Finding};
 use esker_types::Result;
 use page::Meta;
-pub(crate) use remains::{Finding, Remains};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,13 +22,13 @@ use std::thread;
 pub(crate) use tree::Gap;
 use tree::{Keys, Visit, Walk};
 
-/// Number of attempts to read a file that others change meanwhile.
+/// Number of attempts to read a file that other processes change during the walk.
 const ATTEMPTS: u32 = 5;
 
-/// Most problems reported per index.
+/// Maximum number of problems reported per index.
 const PROBLEMS_MAX: usize = 16;
 
-/// Damage of indexes, one message each.
+/// Damage found in indexes, one message each.
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
     /// Damaged pages, which LMDB must not follow.
@@ -37,7 +37,7 @@ pub(crate) struct Damage {
     pub(crate) records: Vec<String>,
 }
 
-/// Verifies the index files of all targets of a pool, several in parallel; also the checksums of records, if asked.
+/// Verifies the index files of all targets of a pool, several in parallel. With `checksums`, it also verifies records.
 pub(crate) fn check_all(pool: &Folder, checksums: bool) -> Result<Damage> {
     let superblock = Superblock::read_in(pool)?;
     let (next, found) = (AtomicU32::new(0), Mutex::new(BTreeMap::new()));
@@ -79,19 +79,19 @@ fn check_target(
     let bytes = superblock.index_file_bytes();
     let found = check(&file, bytes, checksums);
     let tell = |trouble: String| format!("target {number}, index: {trouble}");
-    let pages = cut_short(&file, bytes).into_iter().chain(found.pages);
+    let pages = truncation_problem(&file, bytes).into_iter().chain(found.pages);
     let pages = pages.map(tell).collect();
     Ok(Damage { pages, records: found.records.into_iter().map(tell).collect() })
 }
 
-/// Reports an index file that is shorter than it should be.
-fn cut_short(file: &File, wanted: u64) -> Option<String> {
+/// Reports an index file that is shorter than it must be.
+fn truncation_problem(file: &File, wanted: u64) -> Option<String> {
     let found = file.metadata().map_or(0, |info| info.len());
     (found < wanted).then(|| format!("{found} bytes of {wanted} are there"))
 }
 
-/// Verifies one index file. If others commit meanwhile, pages may be reused during the walk: then only damage found
-/// in a state that lasted is reported.
+/// Verifies one index file. Concurrent commits may reuse pages during the walk, so damage counts only if the newest
+/// meta page was the same before and after.
 fn check(file: &File, bytes: u64, checksums: bool) -> Damage {
     for _ in 0..ATTEMPTS {
         let before = newest_meta(file);
@@ -107,14 +107,16 @@ fn check(file: &File, bytes: u64, checksums: bool) -> Damage {
     Damage::default()
 }
 
-/// The meta page with which LMDB would begin. LMDB requires both to be valid.
+/// The meta page that LMDB would use. LMDB requires both meta pages to be valid.
 fn newest_meta(file: &File) -> std::result::Result<Meta, String> {
     let (first, second) = (meta(file, 0)?, meta(file, 1)?);
-    // Commits write them alternately. If the older one claims to be newer, the last commit would be lost.
+    // Commits write the two meta pages alternately. If the older one claims to be newer, the last commit would be lost.
     let in_turn = first.txn % 2 == 0 && second.txn % 2 == 1 && first.txn.abs_diff(second.txn) == 1;
     if !in_turn && (first.txn, second.txn) != (0, 0) {
         let (first, second) = (first.txn, second.txn);
-        return Err(format!("the meta pages are of commits {first} and {second}, not in turn"));
+        return Err(format!(
+            "the meta pages have transactions {first} and {second}, which do not alternate"
+        ));
     }
     Ok(if first.txn < second.txn { second } else { first })
 }
@@ -135,7 +137,7 @@ fn check_state(file: &File, meta: &Meta, bytes: u64, checksums: bool) -> Damage 
     let (pages, mut checksums) =
         (bytes / PAGE as u64, Checksums { wanted: checksums, broken: Vec::new() });
     if meta.last_page < 1 || meta.last_page >= pages || meta.map_bytes > bytes {
-        let trouble = format!("the meta page speaks of {} pages of {pages}", meta.last_page + 1);
+        let trouble = format!("the meta page refers to {} pages of {pages}", meta.last_page + 1);
         return Damage { pages: vec![trouble], ..Damage::default() };
     }
     let mut walk = Walk::new(file, meta, &mut checksums);
@@ -175,7 +177,7 @@ mod tests {
 
     const BYTES: u64 = 4 << 20;
 
-    /// A random index in a directory that goes with it.
+    /// A random index in a temporary directory.
     struct Sample(PathBuf);
 
     impl Sample {
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_indexes_are_sound() {
+    fn undamaged_indexes_pass_the_check() {
         for (name, mode) in [("m", Mode::Mapped), ("g", Mode::Guarded), ("s", Mode::Synced)] {
             for keys in [0, 1, 10, 2000] {
                 let sample = Sample::new(&format!("sound-{name}-{keys}"), mode, keys);
@@ -240,20 +242,20 @@ mod tests {
         let sound = std::fs::read(sample.file()).unwrap();
         let meta = newest_meta(&File::open(sample.file()).unwrap()).unwrap();
         let root = meta.main.root.unwrap() as usize * PAGE;
-        // The header of the root page and its list of offsets, byte by byte: each says where to look.
+        // Corrupts the header of the root page and its list of offsets, byte by byte.
         for at in (root..root + 30).filter(|at| !(root + 8..root + 10).contains(at)) {
             let mut bytes = sound.clone();
             bytes[at] ^= 0x41;
             std::fs::write(sample.file(), &bytes).unwrap();
             let found = sample.problems();
-            // What flags mean in memory only does not matter in the file.
+            // Flags that LMDB uses only in memory do not matter in the file.
             let passing = (root + 10..root + 12).contains(&at) && found.is_empty();
             assert!(!found.is_empty() || passing, "byte {} of the root page unnoticed", at - root);
         }
     }
 
     #[test]
-    fn random_files_end_in_problems_not_in_panics() {
+    fn random_damage_is_reported_without_panic() {
         let sample = Sample::new("random", Mode::Guarded, 2000);
         let sound = std::fs::read(sample.file()).unwrap();
         let mut word = 0x1234_5678_9abc_def1_u64;
@@ -282,9 +284,9 @@ mod tests {
         assert_eq!(sample.problems().len(), 1);
     }
 
-    /// LMDB believes what a node says of its length.
+    /// LMDB trusts the length in a node.
     #[test]
-    fn lengths_that_leave_a_page_are_refused() {
+    fn values_longer_than_their_page_are_refused() {
         for mode in [Mode::Mapped, Mode::Guarded] {
             let sample = Sample::new(&format!("lengths-{mode:?}"), mode, 0);
             let index =

@@ -14,35 +14,35 @@ use std::ops::Deref;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
-/// What read and write transactions have in common: reading the index.
+/// Common base of read and write transactions: it reads the index.
 pub(crate) struct Txn {
     raw: *mut lmdb::MDB_txn,
-    /// The index it belongs to, which [`ReadTxn`] borrows and [`WriteTxn`] shares.
+    /// Index of the transaction. [`ReadTxn`] borrows it, [`WriteTxn`] shares it.
     index: NonNull<Index>,
-    /// Changed pages are copies outside the mapping.
+    /// True if changed pages are copies outside the mapping.
     has_copies: bool,
 }
 
-/// LMDB's own database, which lists free pages.
+/// Number of LMDB's own database, which lists free pages.
 const TREE_OF_FREE_PAGES: lmdb::MDB_dbi = 0;
-/// A value longer than this is on overflow pages.
+/// A value with more bytes than this is stored on overflow pages.
 const OWN_PAGES_MIN: u64 = 2048;
-/// Pages at the start of the file that belong to no tree.
+/// Number of meta pages at the start of the file. They belong to no tree.
 const META_PAGES: u64 = 2;
 
-/// Bytes of a page header, also of the one in front of a value on overflow pages.
+/// Bytes of a page header. Values on overflow pages follow such a header too.
 pub(crate) const PAGE_HEADER: usize = 16;
-/// Flag of the first overflow page of such a value.
+/// Page flag of the first overflow page of a value.
 pub(crate) const OVERFLOW: u16 = 0x04;
 
 /// A key and its value.
 pub(crate) type Entry<'t> = (&'t [u8], &'t [u8]);
 
-/// Outcome of an insertion.
+/// Result of an insertion.
 pub(crate) enum Inserted<'t> {
-    /// The key was inserted between these two.
+    /// The key was inserted between these two entries.
     Between(Option<Entry<'t>>, Option<Entry<'t>>),
-    /// The key existed with this value, which is unchanged.
+    /// The key existed with this value, which is not changed.
     Existed(&'t [u8]),
 }
 
@@ -50,7 +50,7 @@ fn val(bytes: &[u8]) -> lmdb::MDB_val {
     lmdb::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr().cast_mut().cast() }
 }
 
-/// First word of a key or value of LMDB's list of free pages: a transaction id, or a number of pages.
+/// First word of a key or value in LMDB's list of free pages: a transaction id or a page count.
 fn first_word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word))
 }
@@ -62,11 +62,11 @@ fn empty() -> lmdb::MDB_val {
 impl Txn {
     #[inline]
     fn index(&self) -> &Index {
-        // SAFETY: whoever has the transaction keeps its index: a reader borrows it, a writer shares it.
+        // SAFETY: the index outlives the transaction: a reader borrows it, a writer shares it.
         unsafe { self.index.as_ref() }
     }
 
-    /// Number of the transaction; for a reader, of the last one it sees.
+    /// Transaction id. For a reader, it is that of the last commit that the reader sees.
     pub(crate) fn id(&self) -> u64 {
         // SAFETY: `raw` is a live transaction.
         unsafe { lmdb::mdb_txn_id(self.raw) as u64 }
@@ -85,7 +85,7 @@ impl Txn {
         self.slice(value).map(Some)
     }
 
-    /// Number of the first overflow page of a value; `None` if there is no such key.
+    /// Number of the first overflow page of a value; `None` if the key does not exist.
     pub(crate) fn page_of(&self, key: &[u8]) -> Result<Option<u64>> {
         match self.get(key)? {
             Some(value) => self.page_before(val(value)).map(Some),
@@ -93,11 +93,11 @@ impl Txn {
         }
     }
 
-    /// Number of the overflow page that a value begins, from the header in front of it.
+    /// Number of the overflow page on which a value begins, from the header before the value.
     fn page_before(&self, value: lmdb::MDB_val) -> Result<u64> {
         let page = match value.mv_size as u64 {
-            // SAFETY: a value too long to stand beside others begins a page, behind a header; both live as long
-            // as the transaction.
+            // SAFETY: a value of this length begins on an overflow page, behind a page header. Both live as long as the
+            // transaction.
             len if len > OWN_PAGES_MIN => unsafe { PageHeader::before(value.mv_data) }.number,
             _ => u64::MAX,
         };
@@ -111,7 +111,7 @@ impl Txn {
         }
     }
 
-    /// The bytes LMDB points to, if they can be: a damaged page may claim any length.
+    /// The bytes that LMDB points to. Fails if they cannot exist, since a damaged page may claim any length.
     fn slice(&self, value: lmdb::MDB_val) -> Result<&[u8]> {
         if value.mv_size == 0 {
             return Ok(&[]);
@@ -122,16 +122,16 @@ impl Txn {
                 "the index has a value of an impossible length: run `esker pool check`",
             ));
         }
-        // SAFETY: LMDB points into a page of its mapping, and so many bytes are there; it lives as long as the
-        // transaction; in a writing transaction the next change needs `&mut`, which ends this borrow.
+        // SAFETY: LMDB points into a page of its mapping, and `mv_size` bytes are within it. The page lives as long as
+        // the transaction. In a write transaction the next change needs `&mut`, which ends this borrow.
         Ok(unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) })
     }
 
-    /// True if a value is within its page, or within its overflow pages.
+    /// True if a value is within its page or its overflow pages.
     fn is_inside(&self, value: lmdb::MDB_val) -> bool {
         let at = value.mv_data as usize % PAGE;
         match value.mv_size {
-            // Copies lie anywhere.
+            // Copies of changed pages may be at any address.
             len if self.has_copies => len <= self.index().bytes,
             len if len <= PAGE - at => true,
             _ if at != size_of::<PageHeader>() => false,
@@ -140,28 +140,28 @@ impl Txn {
         }
     }
 
-    /// A cursor.
+    /// Opens a cursor.
     pub(crate) fn cursor(&self) -> Result<Cursor<'_>> {
-        self.cursor_of(self.index().dbi)
+        self.open_cursor(self.index().dbi)
     }
 
-    fn cursor_of(&self, tree: lmdb::MDB_dbi) -> Result<Cursor<'_>> {
+    fn open_cursor(&self, tree: lmdb::MDB_dbi) -> Result<Cursor<'_>> {
         let mut raw = null_mut();
-        // SAFETY: `raw` is live; the cursor is closed before the transaction ends, for it borrows it.
+        // SAFETY: `raw` is live; the cursor is closed before the transaction ends, because it borrows the transaction.
         let code = unsafe { lmdb::mdb_cursor_open(self.raw, tree, &raw mut raw) };
         self.index().check(code, "reading")?;
         Ok(Cursor { raw, txn: self })
     }
 
-    /// Pages in use and in all.
+    /// Number of pages in use and of all pages.
     pub(crate) fn pages(&self) -> Result<Pages> {
-        self.pages_of(self.index().dbi)
+        self.page_counts(self.index().dbi)
     }
 
-    fn pages_of(&self, tree: lmdb::MDB_dbi) -> Result<Pages> {
+    fn page_counts(&self, tree: lmdb::MDB_dbi) -> Result<Pages> {
         // SAFETY: `MDB_stat` is plain data, for which all zeros is a valid value.
         let mut stat: lmdb::MDB_stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `raw` is live and `stat` is ours to be written.
+        // SAFETY: `raw` is live and `stat` is a local variable that LMDB writes.
         let code = unsafe { lmdb::mdb_stat(self.raw, tree, &raw mut stat) };
         self.index().check(code, "asking")?;
         // A damaged page may claim any number.
@@ -173,10 +173,10 @@ impl Txn {
         Ok(Pages { used: used as u64, total, bytes: u64::from(stat.ms_psize) })
     }
 
-    /// Number of free pages that LMDB may reuse while the oldest reader reads the state of transaction `oldest`. Takes
-    /// longer the more transactions have freed pages before it.
+    /// Number of free pages that LMDB may reuse if the oldest reader reads the state of transaction `oldest`. The time
+    /// grows with the number of transactions before it that freed pages.
     pub(crate) fn free_pages_before(&self, oldest: u64) -> Result<u64> {
-        let mut cursor = self.cursor_of(TREE_OF_FREE_PAGES)?;
+        let mut cursor = self.open_cursor(TREE_OF_FREE_PAGES)?;
         let (mut free, mut op) = (0_u64, lmdb::MDB_FIRST);
         while let Some((id, pages)) = cursor.step(empty(), op)? {
             if first_word(id) >= oldest {
@@ -190,23 +190,23 @@ impl Txn {
 
     /// Number of free pages, some of which may not be reusable yet.
     pub(crate) fn free_pages(&self) -> Result<u64> {
-        let used = self.pages()?.used.saturating_add(self.pages_of(TREE_OF_FREE_PAGES)?.used);
-        Ok(self.index().reach()?.saturating_sub(used.saturating_add(META_PAGES)))
+        let used = self.pages()?.used.saturating_add(self.page_counts(TREE_OF_FREE_PAGES)?.used);
+        Ok(self.index().high_water_pages()?.saturating_sub(used.saturating_add(META_PAGES)))
     }
 }
 
-/// A cursor.
+/// A cursor over the entries of an index.
 pub(crate) struct Cursor<'t> {
     raw: *mut lmdb::MDB_cursor,
     txn: &'t Txn,
 }
 
 impl<'t> Cursor<'t> {
-    /// First entry whose key is `key` or follows it.
+    /// First entry whose key is `key` or greater.
     pub(crate) fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'t>>> {
         let found = self.step(val(key), lmdb::MDB_SET_RANGE)?;
         if found.is_some_and(|(found, _)| found < key) {
-            // Whoever goes on from what it finds would go round for ever.
+            // A caller that continues after the key it found would loop forever.
             return Err(Error::new(
                 ErrorKind::Corrupt,
                 "the keys of the index are out of order: run `esker pool check`",
@@ -215,12 +215,12 @@ impl<'t> Cursor<'t> {
         Ok(found)
     }
 
-    /// Last entry whose key comes before `key`.
+    /// Last entry whose key is less than `key`.
     pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<Option<Entry<'t>>> {
         self.around(key).map(|(before, _)| before)
     }
 
-    /// Last entry whose key comes before `key`, and the first one whose key does not.
+    /// Last entry whose key is less than `key`, and first entry whose key is not.
     pub(crate) fn around(&mut self, key: &[u8]) -> Result<(Option<Entry<'t>>, Option<Entry<'t>>)> {
         let after = self.seek(key)?;
         let before = match after {
@@ -230,12 +230,12 @@ impl<'t> Cursor<'t> {
         Ok((before, after))
     }
 
-    /// The entry after the last one returned.
+    /// Entry after the last one that was returned.
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'t>>> {
         self.step(empty(), lmdb::MDB_NEXT)
     }
 
-    /// The entry before the last one returned.
+    /// Entry before the last one that was returned.
     pub(crate) fn previous(&mut self) -> Result<Option<Entry<'t>>> {
         self.step(empty(), lmdb::MDB_PREV)
     }
@@ -263,14 +263,14 @@ impl Drop for Cursor<'_> {
     }
 }
 
-/// A read transaction: a consistent view of the index.
+/// A read transaction, which is a consistent view of the index.
 pub(crate) struct ReadTxn<'i> {
     txn: Txn,
     _index: PhantomData<&'i Index>,
 }
 
 impl<'i> ReadTxn<'i> {
-    /// Visits each leaf page: its number, and one of its keys.
+    /// Visits each leaf page with its number and one of its keys.
     pub(crate) fn for_each_page(&self, mut visit: impl FnMut(u64, &[u8])) -> Result<()> {
         let bytes = self.pages()?.bytes as usize;
         let (mut cursor, mut before) = (self.cursor()?, None);
@@ -279,8 +279,8 @@ impl<'i> ReadTxn<'i> {
             let inside = key.as_ptr().addr() % bytes;
             let page = key.as_ptr().wrapping_byte_sub(inside);
             if before.replace(page) != Some(page) {
-                // SAFETY: what a reading transaction finds lies in LMDB's mapping, which begins with a whole page;
-                // so there is all of this one, and its first word is its number.
+                // SAFETY: the keys of a read transaction are in LMDB's mapping, which begins at a page boundary. So the
+                // complete page is mapped, and its first word is its number.
                 visit(unsafe { page.cast::<u64>().read() }, key);
             }
             entry = cursor.next()?;
@@ -294,7 +294,7 @@ impl<'i> ReadTxn<'i> {
         let code =
             unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), lmdb::MDB_RDONLY, &raw mut raw) };
         index.check(code, "reading")?;
-        Ok(Self::of(index, raw))
+        Ok(Self::new(index, raw))
     }
 
     #[inline]
@@ -303,14 +303,14 @@ impl<'i> ReadTxn<'i> {
         // SAFETY: the transaction is a reset reader of this environment.
         let code = unsafe { lmdb::mdb_txn_renew(raw) };
         if code != 0 {
-            // SAFETY: as above; a reader that cannot be renewed is given up.
+            // SAFETY: as above; a reader that cannot be renewed is aborted.
             unsafe { lmdb::mdb_txn_abort(raw) };
             index.check(code, "reading")?;
         }
-        Ok(Self::of(index, raw))
+        Ok(Self::new(index, raw))
     }
 
-    fn of(index: &'i Index, raw: *mut lmdb::MDB_txn) -> Self {
+    fn new(index: &'i Index, raw: *mut lmdb::MDB_txn) -> Self {
         let txn = Txn { raw, index: NonNull::from(index), has_copies: false };
         Self { txn, _index: PhantomData }
     }
@@ -327,17 +327,18 @@ impl Deref for ReadTxn<'_> {
 impl Drop for ReadTxn<'_> {
     fn drop(&mut self) {
         let Some(raw) = NonNull::new(self.txn.raw) else { return };
-        // SAFETY: a live reader, whose borrows have ended; it is kept for the next one.
+        // SAFETY: a live reader, whose borrows have ended. It is reset and returned to the pool of idle readers.
         unsafe { lmdb::mdb_txn_reset(raw.as_ptr()) };
         self.txn.index().idle.put(IdleTxn(raw));
     }
 }
 
-/// The turn of a writer at an index, until it is dropped.
+/// A writer's turn at an index. Dropping it ends the turn.
 struct Turn(Arc<Index>);
 
 impl Turn {
-    /// Takes the turn, if the index has turns. `is_alive` tells whether the process with a number lives.
+    /// Waits for the turn, if writers of the index take turns. `is_alive` tells whether the process with a number is
+    /// alive.
     fn take(index: &Arc<Index>, is_alive: impl Fn(u64) -> bool) -> Self {
         index.turn.iter().for_each(|word| word.take(&is_alive));
         Self(Arc::clone(index))
@@ -350,15 +351,16 @@ impl Drop for Turn {
     }
 }
 
-/// A write transaction. Dropped without [`WriteTxn::commit`], it changes nothing.
+/// A write transaction. If it is dropped without [`WriteTxn::commit`], nothing changes.
 pub(crate) struct WriteTxn {
     txn: Txn,
-    /// A cursor at the entry that was put last: the next one is often beside it, and needs no descent of the tree then.
+    /// A cursor at the last entry that was put. The next entry is often beside it and then needs no descent of the
+    /// tree.
     put_cursor: Option<NonNull<lmdb::MDB_cursor>>,
     done: bool,
-    /// True if it includes puts of the write buffer.
+    /// True if the transaction includes the puts of the write buffer.
     pub(crate) includes_buffer: bool,
-    /// Keeps the index that `txn` points to. Ended after the lock of the index is released.
+    /// Keeps the index alive that `txn` points to. The turn ends after the lock of the index is released.
     _turn: Turn,
     _writing: Writing,
 }
@@ -368,7 +370,7 @@ pub(crate) struct WriteTxn {
 unsafe impl Send for WriteTxn {}
 
 impl WriteTxn {
-    /// Begins one in its turn, if the index has turns.
+    /// Begins a write transaction after waiting for the turn, if writers of the index take turns.
     pub(super) fn begin(index: &Arc<Index>, is_alive: impl Fn(u64) -> bool) -> Result<Self> {
         let (mut raw, _writing) = (null_mut(), Writing::begin());
         let turn = Turn::take(index, is_alive);
@@ -386,12 +388,12 @@ impl WriteTxn {
         })
     }
 
-    /// The cursor at the entry that was put last. LMDB moves it along with what other puts move.
+    /// The cursor at the last entry that was put. LMDB adjusts it when later puts move entries.
     fn put_cursor(&mut self) -> Result<*mut lmdb::MDB_cursor> {
         if let Some(cursor) = self.put_cursor {
             return Ok(cursor.as_ptr());
         }
-        // Closed before the transaction ends.
+        // The cursor is closed before the transaction ends.
         let raw = ManuallyDrop::new(self.txn.cursor()?).raw;
         self.put_cursor = NonNull::new(raw);
         Ok(raw)
@@ -404,10 +406,11 @@ impl WriteTxn {
         }
     }
 
-    /// Puts a value at its key. False if the key must not exist, and does: then `value` is what it has.
+    /// Puts a value at a key. With `MDB_NOOVERWRITE`, returns false if the key exists; then `value` is set to its
+    /// value.
     fn put_by(&mut self, key: &[u8], value: &mut lmdb::MDB_val, flags: u32) -> Result<bool> {
         let (mut key, cursor) = (val(key), self.put_cursor()?);
-        // SAFETY: the cursor is open; LMDB copies both, or points `value` into its mapping.
+        // SAFETY: the cursor is open; LMDB copies key and value, or points `value` into its mapping.
         let code = unsafe { lmdb::mdb_cursor_put(cursor, &raw mut key, value, flags) };
         if code == lmdb::MDB_KEYEXIST {
             return Ok(false);
@@ -420,7 +423,7 @@ impl WriteTxn {
         self.put_by(key, &mut val(value), 0).map(drop)
     }
 
-    /// Inserts a key that does not exist yet; else returns its value, which is unchanged.
+    /// Inserts a key. If it exists, returns its value, which is not changed.
     pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<Option<&[u8]>> {
         let mut value = val(value);
         match self.put_by(key, &mut value, lmdb::MDB_NOOVERWRITE)? {
@@ -429,7 +432,7 @@ impl WriteTxn {
         }
     }
 
-    /// Inserts a key that does not exist yet, and returns its neighbours: all in one descent of the tree.
+    /// Inserts a key and returns its neighbours, in one descent of the tree.
     pub(crate) fn insert_between(&mut self, key: &[u8], value: &[u8]) -> Result<Inserted<'_>> {
         let mut value = val(value);
         if !self.put_by(key, &mut value, lmdb::MDB_NOOVERWRITE)? {
@@ -437,7 +440,7 @@ impl WriteTxn {
         }
         let raw = self.put_cursor()?;
         let mut cursor = ManuallyDrop::new(Cursor { raw, txn: &self.txn });
-        // A step past the end leaves a cursor where it was; one before the beginning does not.
+        // A step past the end leaves the cursor at its entry; a step before the beginning does not.
         let after = cursor.next()?;
         if after.is_some() {
             cursor.previous()?;
@@ -445,13 +448,12 @@ impl WriteTxn {
         Ok(Inserted::Between(cursor.previous()?, after))
     }
 
-    /// Sets a key to `len` unspecified bytes on overflow pages; returns the number of the first.
+    /// Sets a key to `len` unspecified bytes on overflow pages; returns the number of the first page.
     pub(crate) fn reserve(&mut self, key: &[u8], len: usize) -> Result<u64> {
         self.close_put_cursor();
         let (mut key, mut value) = (val(key), empty());
         value.mv_size = len;
-        // SAFETY: the transaction is live; LMDB copies the key and makes room of that length, which
-        // nobody writes to.
+        // SAFETY: the transaction is live; LMDB copies the key and reserves `len` bytes, which nothing writes to.
         let code = unsafe {
             let flags = lmdb::MDB_RESERVE;
             lmdb::mdb_put(self.txn.raw, self.txn.index().dbi, &raw mut key, &raw mut value, flags)
@@ -460,7 +462,7 @@ impl WriteTxn {
         self.txn.page_before(value)
     }
 
-    /// Removes a key; false if it did not exist.
+    /// Removes a key; returns false if it did not exist.
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
         self.close_put_cursor();
         let mut key = val(key);
@@ -474,7 +476,7 @@ impl WriteTxn {
         Ok(true)
     }
 
-    /// Commits: all changes become visible at once.
+    /// Commits the transaction: all changes become visible at once.
     pub(crate) fn commit(mut self) -> Result<()> {
         self.done = true;
         self.close_put_cursor();
@@ -502,7 +504,7 @@ impl Drop for WriteTxn {
     }
 }
 
-/// As it is on the page.
+/// Page header, in the layout of LMDB's pages.
 #[repr(C)]
 struct PageHeader {
     number: u64,
@@ -514,16 +516,16 @@ struct PageHeader {
 const _: () = assert!(size_of::<PageHeader>() == PAGE_HEADER);
 
 impl PageHeader {
-    /// The header in front of a value.
+    /// The page header before a value.
     ///
     /// # Safety
-    /// That many bytes in front of the value must be readable.
+    /// `PAGE_HEADER` bytes before the value must be readable.
     unsafe fn before(value: *const c_void) -> Self {
-        // SAFETY: as the caller promises; any bytes are a header.
+        // SAFETY: the caller guarantees that the bytes are readable, and any bytes are a valid header.
         unsafe { value.byte_sub(PAGE_HEADER).cast::<Self>().read_unaligned() }
     }
 
-    /// True if a value of `len` bytes fits the pages of the header, and they are within a file of `file` bytes.
+    /// True if a value of `len` bytes fits in the pages of the header, and these are within a file of `file` bytes.
     fn holds(&self, len: usize, file: usize) -> bool {
         let bytes = (self.pages as usize).saturating_mul(PAGE);
         let begin = usize::try_from(self.number).unwrap_or(usize::MAX).saturating_mul(PAGE);

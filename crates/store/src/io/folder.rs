@@ -1,5 +1,4 @@
-//! Directories of a pool, opened safely: no link is followed, and nobody may write to an entry who is not supposed
-//! to.
+//! Directories of a pool, opened safely: links are not followed, and files with unexpected writers are refused.
 use super::sys;
 use esker_os::open_plain;
 use esker_types::{Error, ErrorKind, Result};
@@ -9,14 +8,14 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Write permissions in the mode of a file.
+/// Write permissions of all users in the mode of a file.
 const WRITERS: u32 = 0o222;
-const NOT_THE_OWNER: u32 = 0o022;
+const WRITERS_BUT_OWNER: u32 = 0o022;
 
-/// An open directory. Its entries must have the same owner.
+/// An open directory. Its entries must have the same owner as the directory.
 pub(crate) struct Folder {
     file: File,
-    /// For messages.
+    /// Path, for messages.
     path: PathBuf,
     owner: u32,
     group: u32,
@@ -33,16 +32,18 @@ pub(crate) enum Use {
 }
 
 impl Folder {
-    /// Opens the directory at `path`; links on the way are followed.
+    /// Opens the directory at `path`. Links in the path are followed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(path);
-        Self::new(file.map_err(|error| failed("opening", path, &error))?, path.to_owned())
+        Self::new(file.map_err(|error| io_error("opening", path, &error))?, path.to_owned())
     }
 
     fn new(file: File, path: PathBuf) -> Result<Self> {
-        let info = file.metadata().map_err(|error| failed("looking at", &path, &error))?;
+        let info =
+            file.metadata().map_err(|error| io_error("reading the metadata of", &path, &error))?;
         let read_only = sys::is_read_only(&file);
-        let read_only = read_only.map_err(|error| failed("looking at", &path, &error))?;
+        let read_only =
+            read_only.map_err(|error| io_error("reading the metadata of", &path, &error))?;
         Ok(Self { file, path, owner: info.uid(), group: info.gid(), read_only })
     }
 
@@ -51,72 +52,76 @@ impl Folder {
         self.read_only
     }
 
-    /// The most access for which files in it can be opened.
+    /// Maximum access for which its files can be opened.
     pub(crate) fn most(&self) -> Use {
         if self.read_only { Use::Read } else { Use::Write }
     }
 
-    /// Its path, for messages.
+    /// Path of the directory, for messages.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path to this very directory that stays valid while it is open, whatever happens to its name.
+    /// A path to this open directory. It stays valid if the directory is renamed or replaced.
     pub(crate) fn handle(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
     }
 
-    /// Verifies that nobody may write to the directory itself who may not by `mode`.
+    /// Verifies that only users with write permission in `mode` may write to the directory itself.
     pub(crate) fn limit_writers(&self, mode: u32) -> Result<()> {
-        let info =
-            self.file.metadata().map_err(|error| failed("looking at", &self.path, &error))?;
-        match info.mode() & NOT_THE_OWNER & !mode {
+        let info = self
+            .file
+            .metadata()
+            .map_err(|error| io_error("reading the metadata of", &self.path, &error))?;
+        match info.mode() & WRITERS_BUT_OWNER & !mode {
             0 => Ok(()),
-            _ => Err(self.refused(&self.path, "others may write to it", &info, mode)),
+            _ => Err(self.changed_error(&self.path, "others may write to it", &info, mode)),
         }
     }
 
-    /// Opens a directory in it, and verifies that nobody may write to it who may not by `mode`.
+    /// Opens a subdirectory, and verifies that only users with write permission in `mode` may write to it.
     pub(crate) fn folder(&self, name: &str, mode: u32) -> Result<Self> {
         let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
         let opened = File::options().read(true).custom_flags(flags).open(self.handle().join(name));
         let path = self.path.join(name);
-        let folder = Self::new(opened.map_err(|error| not_opened(&path, &error))?, path)?;
+        let folder = Self::new(opened.map_err(|error| open_error(&path, &error))?, path)?;
         if folder.owner != self.owner {
             let info = folder.file.metadata();
-            let info = info.map_err(|error| failed("looking at", &folder.path, &error))?;
-            return Err(self.refused(&folder.path, "it has another owner", &info, mode));
+            let info =
+                info.map_err(|error| io_error("reading the metadata of", &folder.path, &error))?;
+            return Err(self.changed_error(&folder.path, "it has another owner", &info, mode));
         }
         folder.limit_writers(mode)?;
         Ok(folder)
     }
 
-    /// Opens a file in it, and verifies that its writers are those of `mode`, or nobody.
+    /// Opens a file, and verifies that it has the write permissions in `mode` or none.
     pub(crate) fn file(&self, name: &str, wanted: Use, mode: u32) -> Result<File> {
         let file = self.any_file(name, wanted)?;
         self.check(name, &file, mode)?;
         Ok(file)
     }
 
-    /// As [`Folder::file`], but without [`Folder::check`].
+    /// Variant of [`Folder::file`] without [`Folder::check`].
     pub(crate) fn any_file(&self, name: &str, wanted: Use) -> Result<File> {
         let opened = open_plain(&self.handle().join(name), wanted == Use::Write);
-        opened.map_err(|error| not_opened(&self.path.join(name), &error))
+        opened.map_err(|error| open_error(&self.path.join(name), &error))
     }
 
     /// Verifies owner, type and permissions of an open file.
     pub(crate) fn check(&self, name: &str, file: &File, mode: u32) -> Result<()> {
         let info = file.metadata();
-        let info = info.map_err(|error| failed("looking at", &self.path.join(name), &error))?;
+        let info = info
+            .map_err(|error| io_error("reading the metadata of", &self.path.join(name), &error))?;
         self.check_info(name, &info, mode)
     }
 
-    /// Metadata of an entry, without opening it; `None` if there is none.
+    /// Metadata of an entry, without opening it; `None` if it does not exist.
     pub(crate) fn info(&self, name: &str, mode: u32) -> Result<Option<Metadata>> {
         match std::fs::symlink_metadata(self.handle().join(name)) {
             Ok(info) => self.check_info(name, &info, mode).map(|()| Some(info)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("looking at", &self.path.join(name), &error)),
+            Err(error) => Err(io_error("reading the metadata of", &self.path.join(name), &error)),
         }
     }
 
@@ -131,11 +136,11 @@ impl Folder {
             () if writers != 0 && writers != mode & WRITERS => "its write permissions differ",
             () => return Ok(()),
         };
-        Err(self.refused(&self.path.join(name), trouble, info, mode))
+        Err(self.changed_error(&self.path.join(name), trouble, info, mode))
     }
 
     #[cold]
-    fn refused(&self, path: &Path, trouble: &str, info: &Metadata, mode: u32) -> Error {
+    fn changed_error(&self, path: &Path, trouble: &str, info: &Metadata, mode: u32) -> Error {
         let message = format!(
             "{} is not as the pool was created: {trouble} (user {}, group {}, mode {:o}; expected: \
              user {}, group {}, mode {mode:o}). Find out who changed it, then restore it",
@@ -149,7 +154,7 @@ impl Folder {
         Error::new(ErrorKind::NoPermission, message)
     }
 
-    /// Creates an empty file in it.
+    /// Creates an empty file in the directory.
     pub(crate) fn create(&self, name: &str, mode: u32) -> Result<File> {
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(mode);
@@ -157,16 +162,16 @@ impl Folder {
             file.set_permissions(Permissions::from_mode(mode))?;
             Ok(file)
         });
-        file.map_err(|error| failed("making", &self.path.join(name), &error))
+        file.map_err(|error| io_error("creating", &self.path.join(name), &error))
     }
 }
 
-fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
+fn io_error(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
 }
 
-/// A link is reported in two ways by `O_NOFOLLOW`.
-fn not_opened(path: &Path, error: &io::Error) -> Error {
+/// Error of an open with `O_NOFOLLOW`, which reports a link in one of two ways.
+fn open_error(path: &Path, error: &io::Error) -> Error {
     let is_link = || path.symlink_metadata().is_ok_and(|info| info.is_symlink());
     match error.raw_os_error() {
         Some(libc::ELOOP | libc::ENOTDIR) if is_link() => Error::new(
@@ -177,7 +182,7 @@ fn not_opened(path: &Path, error: &io::Error) -> Error {
                 path.display()
             ),
         ),
-        _ => failed("opening", path, error),
+        _ => io_error("opening", path, error),
     }
 }
 
@@ -193,8 +198,8 @@ mod tests {
         ["pool", "control", "target-1/data", "target-1/index/data.mdb", "target-1/index/lock.mdb"];
     const FOLDERS: [&str; 2] = ["target-0", "target-1/index"];
 
-    /// A pool whose entry `name` somebody has exchanged for what `exchange` makes of both paths, where the
-    /// first has the content now; what opening and checking it say, and whether the content stayed.
+    /// Replaces the entry `name` of a pool by what `exchange` creates, which gets the paths of the saved entry and of
+    /// the new one. Expects that opening and checking the pool fail and do not change the saved entry.
     fn refused(name: &str, exchange: impl Fn(&Path, &Path)) {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         pool.close();
@@ -223,22 +228,22 @@ mod tests {
     }
 
     #[test]
-    fn files_that_have_a_name_elsewhere_too_are_not_opened() {
+    fn files_with_a_second_hard_link_are_refused() {
         let link = |to: &Path, at: &Path| fs::hard_link(to, at).unwrap();
         FILES.iter().for_each(|name| refused(name, link));
     }
 
     #[test]
-    fn only_plain_files_are_opened() {
+    fn only_regular_files_are_opened() {
         let socket = |_: &Path, at: &Path| {
             std::os::unix::net::UnixListener::bind(at).map(drop).unwrap();
         };
-        // What is not even opened has no mode to be told of.
+        // Only entries that are not opened by the superblock code can be sockets here.
         FILES[4..].iter().for_each(|name| refused(name, socket));
     }
 
     #[test]
-    fn nobody_else_may_write_to_a_pool() {
+    fn pool_writable_by_other_users_is_refused() {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         pool.close();
         let change = |name: &str, mode: u32| {
@@ -262,12 +267,12 @@ mod tests {
         assert_eq!(opened(), Ok(()));
     }
 
-    /// What a member of a pool's group gets done in the directory of a target; `None` if this process may
-    /// not act as another user.
-    fn as_a_member(pool: &Scratch, work: &str) -> Option<bool> {
+    /// Runs a shell command in the directory of a target as a member of the pool's group; true if it succeeded. `None`
+    /// if this process may not act as another user.
+    fn run_as_member(pool: &Scratch, work: &str) -> Option<bool> {
         let member = ["--reuid=65534", "--regid=65534", "--groups=1", "sh", "-c", work];
         let place = pool.path().join("target-0");
-        // SAFETY: a plain question to the kernel.
+        // SAFETY: a system call without arguments.
         let is_root = unsafe { libc::geteuid() } == 0;
         let ran = is_root.then(|| {
             let mut program = std::process::Command::new("setpriv");
@@ -277,23 +282,23 @@ mod tests {
     }
 
     #[test]
-    fn members_of_the_group_exchange_no_files() {
+    fn group_members_cannot_replace_files() {
         let mut pool = Scratch::new(24 << 20, |spec| {
             spec.targets = Some(1);
             spec.group = Some("1".to_owned());
         });
-        let Some(read) = as_a_member(&pool, "cat data >/dev/null") else {
+        let Some(read) = run_as_member(&pool, "cat data >/dev/null") else {
             return esker_testing::skip("this needs to be root, and setpriv");
         };
         assert!(read, "members may use the pool");
         let exchange = "mv data data.old && ln data.old other && ln -s data.old data";
-        assert_eq!(as_a_member(&pool, exchange), Some(false));
+        assert_eq!(run_as_member(&pool, exchange), Some(false));
         pool.reopen();
         let wide = Permissions::from_mode(0o2770);
         fs::set_permissions(pool.path().join("target-0"), wide).unwrap();
         pool.reopen();
         let exchange = "cp data data.new && mv data data.old && mv data.new data";
-        assert_eq!(as_a_member(&pool, exchange), Some(true), "as in the first release");
+        assert_eq!(run_as_member(&pool, exchange), Some(true), "as in the first release");
         pool.close();
         let refused = Pool::open(&pool.path()).map(drop).unwrap_err();
         assert!(refused.message().contains("another owner"), "{refused}");

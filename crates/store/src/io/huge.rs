@@ -1,8 +1,8 @@
-//! Huge pages of files on tmpfs: 2 MiB of a file in one page. A process that maps the file again needs one entry of
-//! its page table instead of 512.
+//! Huge pages of files on tmpfs: 2 MiB of a file in one page. A process that maps the file needs one page table entry
+//! for it instead of 512.
 //!
-//! `MADV_COLLAPSE` (Linux 6.1) makes them at once, without privileges, whatever the mount option `huge=` says. All
-//! of it is best effort: if the kernel or the file system has no huge pages, pages stay small.
+//! `MADV_COLLAPSE` (Linux 6.1) creates them at once, without privileges and independently of the mount option `huge=`.
+//! It is best effort: if the kernel or the file system does not support huge pages, the pages stay small.
 use super::map::Map;
 use super::sys;
 use std::fs::File;
@@ -16,31 +16,31 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a huge page.
 pub(crate) const HUGE: u64 = HUGE_LEN as u64;
-/// The same as a length in memory.
+/// Bytes of a huge page, as a length in memory.
 pub(super) const HUGE_LEN: usize = esker_os::HUGE_PAGE;
 
-/// The huge pages that are entirely within a part of a file.
+/// The huge pages that are entirely within a range of a file.
 fn inside(part: &Range<u64>) -> Range<u64> {
     let begin = part.start.next_multiple_of(HUGE);
     begin..(part.end / HUGE * HUGE).max(begin)
 }
 
-/// How much longer huge pages may take than small ones. A huge piece of memory that was never used may be slow to
-/// get, especially on virtual machines, when small pages are still available.
-pub(crate) struct Pace {
-    /// Nanoseconds that are left; `None` for no limit.
+/// Limit on the extra time that huge pages may take over small ones. The kernel may need long to get a huge page that
+/// was never used, especially on virtual machines, while small pages are still available.
+pub(crate) struct TimeLimit {
+    /// Nanoseconds that are left; `None` without a limit.
     left: Option<AtomicI64>,
 }
 
-/// Approximate rate at which the kernel reserves small pages, in bytes per nanosecond.
+/// Approximate rate at which the kernel allocates small pages, in bytes per nanosecond.
 const SMALL_PAGES_SPEED: i64 = 2;
 
-impl Pace {
-    /// Without a limit.
-    pub(crate) const ANY: Self = Self { left: None };
+impl TimeLimit {
+    /// No limit.
+    pub(crate) const NONE: Self = Self { left: None };
 
     /// At most `longer` more than small pages would take.
-    pub(crate) fn of(longer: Duration) -> Self {
+    pub(crate) fn from_duration(longer: Duration) -> Self {
         Self { left: Some(AtomicI64::new(longer.as_nanos() as i64)) }
     }
 
@@ -49,8 +49,8 @@ impl Pace {
         self.left.as_ref().is_none_or(|left| left.load(Ordering::Relaxed) > 0)
     }
 
-    /// Accounts for the time of one huge page. If it could not be made, no other is tried.
-    fn count(&self, made: bool, time: Duration) {
+    /// Charges the time of one huge page. If the kernel could not create it, no other one is tried.
+    fn charge(&self, made: bool, time: Duration) {
         let Some(left) = &self.left else { return };
         if made {
             let longer = time.as_nanos() as i64 - HUGE as i64 / SMALL_PAGES_SPEED;
@@ -61,18 +61,18 @@ impl Pace {
     }
 }
 
-/// Bytes that are reserved at a time.
+/// Bytes that are allocated at a time.
 const STEP: u64 = 32 << 20;
 
-/// Extends a file to `len` bytes and reserves all of it, in huge pages as far as the kernel has some. `report` is
-/// called with the bytes of each step.
+/// Extends a file to `len` bytes and allocates all of it, in huge pages if the kernel has enough. Calls `report` with
+/// the number of bytes of each step.
 ///
 /// # Errors
-/// Those of [`reserve`].
+/// Errors of [`reserve`].
 pub(crate) fn reserve_all(
     file: &File,
     bytes: u64,
-    pace: &Pace,
+    limit: &TimeLimit,
     report: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
     file.set_len(bytes)?;
@@ -82,10 +82,10 @@ pub(crate) fn reserve_all(
         left -= more;
         report(more);
     };
-    if !comes_in_huge_pages(file)? {
-        fill_all(file, bytes, pace, &mut done)?;
+    if !allocates_huge_pages(file)? {
+        fill_all(file, bytes, limit, &mut done)?;
     }
-    // By one thread: they would wait for each other.
+    // Only one thread allocates, since several would wait for each other.
     for begin in (0..bytes).step_by(STEP as usize) {
         let len = STEP.min(bytes - begin);
         sys::reserve(file, begin, len)?;
@@ -94,24 +94,29 @@ pub(crate) fn reserve_all(
     Ok(())
 }
 
-/// True if the file system uses a huge page for any reserved byte, by its mount option `huge=`.
-fn comes_in_huge_pages(file: &File) -> io::Result<bool> {
+/// True if the file system allocates a huge page even for a single byte, because of its mount option `huge=`.
+fn allocates_huge_pages(file: &File) -> io::Result<bool> {
     sys::reserve(file, 0, 1)?;
     Ok(file.metadata()?.blocks() * 512 >= HUGE)
 }
 
-/// Makes all huge pages of a file for which there is time, with one thread per core: zeroing memory takes most of the
+/// Creates all huge pages of a file for which there is time, with one thread per core. Zeroing memory takes most of the
 /// time.
-fn fill_all(file: &File, bytes: u64, pace: &Pace, report: &mut dyn FnMut(u64)) -> io::Result<()> {
+fn fill_all(
+    file: &File,
+    bytes: u64,
+    limit: &TimeLimit,
+    report: &mut dyn FnMut(u64),
+) -> io::Result<()> {
     let (next, (done, reports)) = (AtomicU64::new(0), mpsc::channel());
     let next_part = || {
         let begin = next.fetch_add(STEP, Ordering::Relaxed);
-        (begin < bytes && pace.has_time()).then(|| begin..(begin + STEP).min(bytes))
+        (begin < bytes && limit.has_time()).then(|| begin..(begin + STEP).min(bytes))
     };
     let work = |done: mpsc::Sender<io::Result<u64>>| {
         while let Some(part) = next_part() {
-            // Nobody listens any more where something failed.
-            if done.send(fill(file, &part, pace).map(|()| part.end - part.start)).is_err() {
+            // The receiver is dropped if another part failed.
+            if done.send(fill(file, &part, limit).map(|()| part.end - part.start)).is_err() {
                 break;
             }
         }
@@ -125,68 +130,69 @@ fn fill_all(file: &File, bytes: u64, pace: &Pace, report: &mut dyn FnMut(u64)) -
     })
 }
 
-/// Reserves a part of a file that is an unused hole, in huge pages as far as the kernel has some.
+/// Allocates a range of a file that is a hole, in huge pages if the kernel has enough.
 ///
 /// # Errors
-/// The error of the reservation; nothing is reserved then.
-pub(crate) fn reserve(file: &File, part: &Range<u64>, pace: &Pace) -> io::Result<()> {
+/// The error of the allocation. Then nothing is allocated.
+pub(crate) fn reserve(file: &File, part: &Range<u64>, limit: &TimeLimit) -> io::Result<()> {
     let (begin, len) = (part.start, part.end - part.start);
-    let reserved = fill(file, part, pace).and_then(|()| sys::reserve(file, begin, len));
+    let reserved = fill(file, part, limit).and_then(|()| sys::reserve(file, begin, len));
     reserved.inspect_err(|_| drop(sys::punch(file, begin, len)))
 }
 
-/// Makes huge pages of a hole: each begins with one small page, so that the kernel has almost nothing to copy.
-fn fill(file: &File, part: &Range<u64>, pace: &Pace) -> io::Result<()> {
-    each_place(file, &inside(part), pace, |begin| file.write_all_at(&[0], begin))
+/// Creates huge pages in a hole. Each begins with one small page, so that the kernel has almost nothing to copy.
+fn fill(file: &File, part: &Range<u64>, limit: &TimeLimit) -> io::Result<()> {
+    for_each_huge_page(file, &inside(part), limit, |begin| file.write_all_at(&[0], begin))
 }
 
-/// Has the kernel move small pages of a part of a file into huge ones. Holes are filled.
-pub(crate) fn gather(file: &File, part: &Range<u64>, pace: &Pace) {
-    let _ = each_place(file, part, pace, |_| Ok(()));
+/// Asks the kernel to move the small pages of a range of a file into huge ones. Holes are filled.
+pub(crate) fn collapse(file: &File, part: &Range<u64>, limit: &TimeLimit) {
+    let _ = for_each_huge_page(file, part, limit, |_| Ok(()));
 }
 
-/// Has the kernel make a huge page at each position, after `prepare`, as long as there is time.
-fn each_place(
+/// Creates a huge page at each position of a range, after `prepare`, as long as there is time.
+fn for_each_huge_page(
     file: &File,
     part: &Range<u64>,
-    pace: &Pace,
+    limit: &TimeLimit,
     mut prepare: impl FnMut(u64) -> io::Result<()>,
 ) -> io::Result<()> {
-    if part.is_empty() || !pace.has_time() {
+    if part.is_empty() || !limit.has_time() {
         return Ok(());
     }
     let Ok(map) = Map::new(file, part.start, (part.end - part.start) as usize) else {
         return Ok(());
     };
-    for begin in part.clone().step_by(HUGE_LEN).take_while(|_| pace.has_time()) {
+    for begin in part.clone().step_by(HUGE_LEN).take_while(|_| limit.has_time()) {
         let start = Instant::now();
         prepare(begin)?;
         let made = map.collapse(begin - part.start, HUGE_LEN);
-        pace.count(made, start.elapsed());
+        limit.charge(made, start.elapsed());
     }
     Ok(())
 }
 
-/// Number of bytes in huge pages, of those that begin at `pages`. None of them may be a hole: it would be filled.
+/// Number of bytes in huge pages, among those that begin at `pages`. None of them may be a hole, since reading fills
+/// it.
 pub(crate) fn count(file: &File, pages: impl Iterator<Item = u64>) -> io::Result<u64> {
     let map = Map::to_read(file, file.metadata()?.len() as usize)?;
     for begin in pages {
         let mut byte = [0];
         map.read(begin, &mut byte);
-        // Not left out because nobody looks at it.
+        // Prevents that the compiler removes the read.
         std::hint::black_box(byte);
     }
     map.huge_bytes()
 }
 
-/// True if this machine makes huge pages of files in the directory `folder` of a file system in memory.
+/// True if this machine creates huge pages for files in `folder`, which is on a file system in memory.
 ///
 /// # Errors
-/// `Io` if no file can be created there.
+/// `Io` if a file cannot be created there.
 pub fn has_huge_pages(folder: &Path) -> io::Result<bool> {
     let mut options = File::options();
     let file = options.read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder)?;
-    reserve(&file, &(0..HUGE), &Pace::ANY)?;
+    reserve(&file, &(0..HUGE), &TimeLimit::NONE)?;
     Ok(count(&file, std::iter::once(0))? == HUGE)
 }
 
@@ -195,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn huge_pages_lie_inside() {
+    fn huge_pages_are_within_range() {
         let mib = |from: u64, to: u64| from << 20..to << 20;
         assert_eq!(inside(&mib(0, 8)), mib(0, 8));
         assert_eq!(inside(&mib(1, 9)), mib(2, 8));
@@ -203,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_there_and_what_is_not_is_no_more() {
+    fn reserve_allocates_the_range_and_nothing_else() {
         let folder = Path::new("/dev/shm");
         let mut options = File::options();
         let file = options.read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder);
         let file = file.unwrap();
         file.write_all_at(&[7; 100], (5 << 20) - 100).unwrap();
         let part = 5 << 20..(13 << 20) + 4096;
-        reserve(&file, &part, &Pace::ANY).unwrap();
+        reserve(&file, &part, &TimeLimit::NONE).unwrap();
         let blocks = |file: &File| file.metadata().unwrap().blocks() * 512;
         let reserved = part.end - part.start;
         assert!(blocks(&file) >= reserved + 4096);
@@ -226,19 +232,20 @@ mod tests {
     }
 
     #[test]
-    fn slow_memory_is_left_alone_in_time() {
-        let (pace, slow) = (Pace::of(Duration::from_millis(10)), Duration::from_millis(5));
-        pace.count(true, slow);
-        pace.count(true, slow);
-        assert!(pace.has_time());
-        pace.count(true, slow);
-        assert!(!pace.has_time());
-        // What was faster than small pages makes up for it.
-        (0..20).for_each(|_| pace.count(true, Duration::from_micros(100)));
-        assert!(pace.has_time());
-        pace.count(false, Duration::ZERO);
-        assert!(!pace.has_time());
-        Pace::ANY.count(false, slow);
-        assert!(Pace::ANY.has_time());
+    fn slow_huge_pages_use_up_the_time_limit() {
+        let (limit, slow) =
+            (TimeLimit::from_duration(Duration::from_millis(10)), Duration::from_millis(5));
+        limit.charge(true, slow);
+        limit.charge(true, slow);
+        assert!(limit.has_time());
+        limit.charge(true, slow);
+        assert!(!limit.has_time());
+        // Pages that were faster than small ones extend the time.
+        (0..20).for_each(|_| limit.charge(true, Duration::from_micros(100)));
+        assert!(limit.has_time());
+        limit.charge(false, Duration::ZERO);
+        assert!(!limit.has_time());
+        TimeLimit::NONE.charge(false, slow);
+        assert!(TimeLimit::NONE.has_time());
     }
 }

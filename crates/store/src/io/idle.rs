@@ -1,26 +1,26 @@
-//! A pool of idle things: any thread can take one and put it back without a lock.
+//! A pool of idle items. Any thread can take one and return it without a lock.
 use crate::sync::{AtomicPtr, Mutex};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Something that can be stored as a pointer.
+/// An item that can be stored as a pointer.
 pub(crate) trait Pointer: Sized {
-    /// What it points to.
+    /// Type that the pointer points to.
     type Target;
 
-    /// The pointer.
+    /// Converts the item into a pointer.
     fn into_raw(self) -> *mut Self::Target;
 
-    /// The one that [`Pointer::into_raw`] was called on.
+    /// Converts back a pointer from [`Pointer::into_raw`].
     fn from_raw(raw: NonNull<Self::Target>) -> Self;
 }
 
-/// Number of things kept without a lock.
+/// Number of items that are stored without a lock.
 const SLOTS: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// A slot, alone on its cache line (or two, which some processors fetch together).
+/// A slot on a cache line of its own (or two lines, since some processors fetch them in pairs).
 #[repr(align(128))]
 struct Slot<T>(AtomicPtr<T>);
 
@@ -33,7 +33,7 @@ impl<T> Slot<T> {
         NonNull::new(self.0.swap(null_mut(), Ordering::Acquire))
     }
 
-    /// True if the slot was empty and has it now.
+    /// Stores an item; returns false if the slot is full.
     #[inline]
     fn put(&self, raw: *mut T) -> bool {
         let (full, empty) = (Ordering::Release, Ordering::Relaxed);
@@ -41,14 +41,14 @@ impl<T> Slot<T> {
     }
 }
 
-/// A pool of idle things. A thread usually finds the one it put back last.
+/// A pool of idle items. A thread usually gets the item that it returned last.
 pub(crate) struct IdlePool<P: Pointer> {
     slots: [Slot<P::Target>; SLOTS],
-    /// Those for which there was no empty slot.
+    /// Items for which there was no empty slot.
     rest: Mutex<Vec<P>>,
 }
 
-/// The slot at which this thread looks first.
+/// Index of the slot that this thread tries first.
 fn first_slot() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -68,15 +68,15 @@ impl<P: Pointer> IdlePool<P> {
         Self { slots, rest: Mutex::new(Vec::new()) }
     }
 
-    /// Takes an idle one, if there is any.
+    /// Takes an idle item, if there is one.
     #[inline]
     pub(crate) fn take(&self) -> Option<P> {
-        let idle = self.slots[first_slot()].take().or_else(|| self.take_anywhere());
+        let idle = self.slots[first_slot()].take().or_else(|| self.take_from_any_slot());
         idle.map(P::from_raw)
     }
 
     #[cold]
-    fn take_anywhere(&self) -> Option<NonNull<P::Target>> {
+    fn take_from_any_slot(&self) -> Option<NonNull<P::Target>> {
         let rest = || {
             let idle = self.rest.lock().unwrap_or_else(PoisonError::into_inner).pop();
             idle.and_then(|idle| NonNull::new(idle.into_raw()))
@@ -84,17 +84,17 @@ impl<P: Pointer> IdlePool<P> {
         self.slots.iter().find_map(Slot::take).or_else(rest)
     }
 
-    /// Keeps one for the next [`IdlePool::take`].
+    /// Returns an item to the pool, for the next [`IdlePool::take`].
     #[inline]
     pub(crate) fn put(&self, idle: P) {
         let raw = idle.into_raw();
         if !self.slots[first_slot()].put(raw) {
-            self.put_anywhere(raw);
+            self.put_in_any_slot(raw);
         }
     }
 
     #[cold]
-    fn put_anywhere(&self, raw: *mut P::Target) {
+    fn put_in_any_slot(&self, raw: *mut P::Target) {
         if !self.slots.iter().any(|slot| slot.put(raw)) {
             let idle = NonNull::new(raw).map(P::from_raw);
             self.rest.lock().unwrap_or_else(PoisonError::into_inner).extend(idle);
@@ -114,14 +114,14 @@ mod tests {
         }
 
         fn from_raw(raw: NonNull<u32>) -> Self {
-            // SAFETY: `into_raw` gave it up, and a pool hands it out once.
+            // SAFETY: `into_raw` released it, and the pool returns it once.
             unsafe { Box::from_raw(raw.as_ptr()) }
         }
     }
 
     #[test]
     #[cfg(not(loom))]
-    fn what_was_put_is_taken_once() {
+    fn each_item_is_taken_once() {
         let pool = IdlePool::<Box<u32>>::new();
         assert!(pool.take().is_none());
         let count = 2 * SLOTS as u32 + 3;
@@ -132,7 +132,7 @@ mod tests {
     }
 }
 
-/// Under every order in which threads may run.
+/// Models under every order in which threads may run.
 #[cfg(all(loom, test))]
 mod models {
     use super::*;
@@ -150,14 +150,14 @@ mod models {
         }
 
         fn from_raw(raw: NonNull<UnsafeCell<u32>>) -> Self {
-            // SAFETY: readers of the model are leaked.
+            // SAFETY: the readers of the model are leaked.
             Self(unsafe { raw.as_ref() })
         }
     }
 
-    /// Two threads never have the same one, and each sees what those before did with it.
+    /// Two threads never have the same item, and each sees the writes of earlier users.
     #[test]
-    fn an_idle_reader_is_taken_by_one_thread() {
+    fn idle_reader_is_taken_by_one_thread() {
         loom::model(|| {
             let pool = Arc::new(IdlePool::<Reader>::new());
             for _ in 0..2 {
@@ -165,7 +165,7 @@ mod models {
             }
             let uses = |pool: &IdlePool<Reader>| {
                 let reader = pool.take().unwrap();
-                // SAFETY: loom ends the model where somebody else has it.
+                // SAFETY: loom fails the model if another thread has it.
                 reader.0.with_mut(|uses| unsafe { *uses += 1 });
                 pool.put(reader);
             };
@@ -174,7 +174,7 @@ mod models {
             uses(&pool);
             other.join().unwrap();
             let left = std::iter::from_fn(|| pool.take());
-            // SAFETY: both threads are done.
+            // SAFETY: both threads have ended.
             assert_eq!(left.map(|reader| reader.0.with(|uses| unsafe { *uses })).sum::<u32>(), 2);
         });
     }

@@ -1,6 +1,6 @@
-//! Record locks that belong to an open file, not to a process: only closing that open file drops them, whatever else
-//! the program does with the file. Forked children inherit the open file; [`super::own`] prevents that where it must
-//! not be.
+//! Record locks that belong to an open file and not to a process (open file description locks). Only closing that open
+//! file drops them, even if the program closes other descriptors of the file. Forked children inherit the open file;
+//! [`super::private_file`] prevents that where it is not wanted.
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -40,7 +40,7 @@ fn control(file: &File, command: libc::c_int, lock: &mut libc::flock) -> io::Res
     }
 }
 
-/// Takes, changes or drops the lock of `file` on a byte; false if another lock conflicts.
+/// Takes, changes or drops the lock of `file` on a byte; returns false if another lock conflicts.
 pub(crate) fn set(file: &File, kind: LockKind, byte: u64) -> io::Result<bool> {
     match control(file, libc::F_OFD_SETLK, &mut request(kind, byte)) {
         Ok(()) => Ok(true),
@@ -51,19 +51,19 @@ pub(crate) fn set(file: &File, kind: LockKind, byte: u64) -> io::Result<bool> {
     }
 }
 
-/// An exclusive lock of a file on a byte, dropped with this value, also during a panic.
+/// An exclusive lock of a file on a byte. It is dropped with this value, also during a panic.
 pub(crate) struct ByteLock<'f> {
     file: &'f File,
     byte: u64,
 }
 
 impl<'f> ByteLock<'f> {
-    /// Takes the lock; `None` if another one conflicts.
+    /// Takes the lock; returns `None` if another lock conflicts.
     pub(crate) fn take(file: &'f File, byte: u64) -> io::Result<Option<Self>> {
         Ok(set(file, LockKind::Exclusive, byte)?.then_some(Self { file, byte }))
     }
 
-    /// Takes the lock; waits until no other one conflicts.
+    /// Takes the lock; waits until no other lock conflicts.
     pub(crate) fn wait(file: &'f File, byte: u64) -> io::Result<Self> {
         control(file, libc::F_OFD_SETLKW, &mut request(LockKind::Exclusive, byte))?;
         Ok(Self { file, byte })
@@ -72,7 +72,7 @@ impl<'f> ByteLock<'f> {
 
 impl Drop for ByteLock<'_> {
     fn drop(&mut self) {
-        // It fails only if the program closed the file, which dropped the lock.
+        // This fails only if the program closed the file, which dropped the lock.
         let _ = set(self.file, LockKind::None, self.byte);
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn any_held_by_other(file: &File, bytes: std::ops::Range<u64>) -> io:
     Ok(first_held_by_other(file, bytes)?.is_some())
 }
 
-/// A byte of the range on which another open file description, in any process, has a lock.
+/// The first byte of the range on which another open file description, in any process, has a lock.
 pub(crate) fn first_held_by_other(
     file: &File,
     bytes: std::ops::Range<u64>,
@@ -102,7 +102,7 @@ pub(crate) fn first_held_by_other(
 /// Takes a shared lock of `file` on a byte.
 ///
 /// # Errors
-/// `WouldBlock` if there is an exclusive one.
+/// `WouldBlock` if there is an exclusive lock.
 pub(crate) fn share(file: &File, byte: u64) -> io::Result<()> {
     match set(file, LockKind::Shared, byte)? {
         true => Ok(()),
@@ -110,7 +110,7 @@ pub(crate) fn share(file: &File, byte: u64) -> io::Result<()> {
     }
 }
 
-/// Takes a shared lock of `file` on a byte; waits for exclusive ones to be dropped.
+/// Takes a shared lock of `file` on a byte; waits until exclusive locks are dropped.
 pub(crate) fn wait_shared(file: &File, byte: u64) -> io::Result<()> {
     control(file, libc::F_OFD_SETLKW, &mut request(LockKind::Shared, byte))
 }
@@ -122,7 +122,7 @@ pub(super) fn drop_all(file: &File) -> io::Result<()> {
     control(file, libc::F_OFD_SETLK, &mut all)
 }
 
-/// Drops the lock that this process, not an open file, has on a byte.
-pub(crate) fn drop_of_process(file: &File, byte: u64) -> io::Result<()> {
+/// Drops the lock on a byte that belongs to this process and not to an open file.
+pub(crate) fn drop_process_lock(file: &File, byte: u64) -> io::Result<()> {
     control(file, libc::F_SETLK, &mut request(LockKind::None, byte))
 }

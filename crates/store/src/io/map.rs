@@ -1,5 +1,5 @@
-//! Files mapped into memory and shared with other processes. Access is by copies and atomics only: no plain reference
-//! to mapped bytes leaves this module.
+//! Files mapped into memory and shared with other processes. Access is by copies and atomics only: this module returns
+//! no plain reference to mapped bytes.
 use super::huge::HUGE_LEN;
 use super::sys;
 use crate::sync::AtomicU64;
@@ -16,14 +16,14 @@ pub(crate) struct Map {
     len: usize,
 }
 
-// SAFETY: the mapping is reached through bounds-checked copies and atomics only. Copies may race with
-// other processes by the nature of shared memory; who may touch which bytes is settled by segment
-// ownership, and what is read is verified by its checksum.
+// SAFETY: the mapping is accessed by bounds-checked copies and atomics only. Copies may race with those of other
+// processes, since the memory is shared. Segment ownership decides which process may write which bytes, and readers
+// verify checksums.
 unsafe impl Send for Map {}
 // SAFETY: as for Send.
 unsafe impl Sync for Map {}
 
-/// Maps `len` bytes of `file` from `offset` on, shared. A mapping with room for huge pages begins at an address at
+/// Maps `len` bytes of `file` from `offset` on, shared. If huge pages fit into the mapping, it begins at an address at
 /// which the processor can use them.
 pub(super) fn map(
     file: &File,
@@ -41,7 +41,7 @@ pub(super) fn map(
         .inspect(|_| room.keep(at..at + len))
 }
 
-/// Maps something; at `at`, if given, which must be in reserved addresses.
+/// Calls mmap, at address `at` if it is given, which must be within reserved addresses.
 fn map_any(
     at: Option<usize>,
     len: usize,
@@ -50,8 +50,8 @@ fn map_any(
     (file, offset): (libc::c_int, u64),
 ) -> io::Result<NonNull<u8>> {
     let at = std::ptr::without_provenance_mut(at.unwrap_or(0));
-    // SAFETY: a fresh mapping at an address of the kernel's choice, or in place of room that is ours and that
-    // nobody uses.
+    // SAFETY: a new mapping, either at an address that the kernel chooses or in place of addresses that this process
+    // reserved and does not use.
     let base = unsafe { libc::mmap(at, len, protection, flags, file, offset as libc::off_t) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -59,7 +59,7 @@ fn map_any(
     NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned a null address"))
 }
 
-/// Reserved addresses, which nobody else gets.
+/// Reserved addresses, which other mappings do not get.
 struct AddressRange(Range<usize>);
 
 impl AddressRange {
@@ -69,7 +69,7 @@ impl AddressRange {
         Ok(Self(base..base + len))
     }
 
-    /// Releases all but `used`, which is inside.
+    /// Releases all addresses but `used`, which must be inside.
     fn keep(mut self, used: Range<usize>) {
         let end = std::mem::replace(&mut self.0.end, used.start);
         // The rest begins at a page boundary.
@@ -81,7 +81,7 @@ impl Drop for AddressRange {
     fn drop(&mut self) {
         if !self.0.is_empty() {
             let base = std::ptr::without_provenance_mut(self.0.start);
-            // SAFETY: the addresses are of `new`, and nothing has been mapped there since but what was given up.
+            // SAFETY: `new` reserved the addresses, and only ranges that were removed from them have been mapped since.
             unsafe { libc::munmap(base, self.0.len()) };
         }
     }
@@ -94,22 +94,23 @@ impl Map {
         Ok(Self { base, len })
     }
 
-    /// Maps the first `len` bytes read-only, for a file opened for reading. Writing to it would kill the process.
+    /// Maps the first `len` bytes read-only, for a file that was opened for reading. A write to the mapping would kill
+    /// the process.
     pub(super) fn to_read(file: &File, len: usize) -> io::Result<Self> {
         Ok(Self { base: map(file, 0, len, libc::PROT_READ)?, len })
     }
 
-    /// Has the kernel put the bytes at `offset` into huge pages; false if it cannot.
+    /// Asks the kernel to move the bytes at `offset` into huge pages; returns false if it cannot.
     pub(super) fn collapse(&self, offset: u64, len: usize) -> bool {
         /// `MADV_COLLAPSE` of Linux 6.1.
         const COLLAPSE: libc::c_int = 25;
-        self.place(offset, len).is_some_and(|place| {
+        self.address(offset, len).is_some_and(|address| {
             // SAFETY: the range is inside the mapping; the call changes no content.
-            unsafe { libc::madvise(place.cast(), len, COLLAPSE) == 0 }
+            unsafe { libc::madvise(address.cast(), len, COLLAPSE) == 0 }
         })
     }
 
-    /// Number of bytes mapped by huge pages, of those that this process has accessed so far.
+    /// Number of bytes that are mapped by huge pages, among those that this process has accessed so far.
     pub(super) fn huge_bytes(&self) -> io::Result<u64> {
         let begin = format!("{:x}-", self.base.as_ptr().addr());
         let maps = std::fs::read_to_string("/proc/self/smaps")?;
@@ -121,27 +122,27 @@ impl Map {
         Ok(kib.sum::<u64>() << 10)
     }
 
-    /// Address of `len` bytes at `offset`; `None` if they are not all inside.
-    fn place(&self, offset: u64, len: usize) -> Option<*mut u8> {
+    /// Address of `len` bytes at `offset`; `None` if some are outside the mapping.
+    fn address(&self, offset: u64, len: usize) -> Option<*mut u8> {
         let offset = usize::try_from(offset).ok()?;
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
-        // SAFETY: offset lies inside the mapping.
+        // SAFETY: the offset is inside the mapping.
         inside.then(|| unsafe { self.base.as_ptr().add(offset) })
     }
 
-    /// Copies `from` to `offset`; false, without any change, if it does not fit.
+    /// Copies `from` to `offset`; returns false, without any change, if it does not fit.
     pub(crate) fn write(&self, offset: u64, from: &[u8]) -> bool {
-        let Some(place) = self.place(offset, from.len()) else { return false };
-        // SAFETY: `place` has room for all of `from`, which as a Rust slice cannot be the mapping.
+        let Some(place) = self.address(offset, from.len()) else { return false };
+        // SAFETY: there are enough bytes at `place`, and `from` is a Rust slice, so it is not in the mapping.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), place, from.len()) };
         true
     }
 
-    /// As [`Map::write`]; the bytes that were stored are appended to `kept`, since `from` may change meanwhile. Call
+    /// Variant of [`Map::write`] that appends the stored bytes to `kept`, since `from` may change meanwhile. Call
     /// [`Map::fence`] afterwards.
     pub(crate) fn write_keeping(&self, offset: u64, from: &[u8], kept: &mut Vec<u8>) -> bool {
-        let Some(place) = self.place(offset, from.len()) else { return false };
-        // SAFETY: `place` has room for all of `from`, which as a Rust slice cannot be the mapping.
+        let Some(place) = self.address(offset, from.len()) else { return false };
+        // SAFETY: there are enough bytes at `place`, and `from` is a Rust slice, so it is not in the mapping.
         unsafe { super::copy::copy_twice(from, place, kept) };
         true
     }
@@ -154,12 +155,12 @@ impl Map {
         return false;
     }
 
-    /// As [`Map::write`]; continues a CRC-32C over the bytes that were stored: takes its register and returns it.
-    /// `None` if the bytes do not fit, or without [`Map::can_sum`]. Call [`Map::fence`] afterwards.
+    /// Variant of [`Map::write`] that continues a CRC-32C over the stored bytes: takes its register and returns the new
+    /// one. Returns `None` if the bytes do not fit, or if [`Map::can_sum`] is false. Call [`Map::fence`] afterwards.
     pub(crate) fn write_summed(&self, offset: u64, from: &[u8], sum: u32) -> Option<u32> {
-        let place = self.place(offset, from.len())?;
+        let place = self.address(offset, from.len())?;
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `place` has room for all of `from`, which as a Rust slice cannot be the mapping.
+        // SAFETY: there are enough bytes at `place`, and `from` is a Rust slice, so it is not in the mapping.
         return Self::can_sum().then(|| unsafe { super::summed::copy(from, place, sum) });
         #[cfg(not(target_arch = "x86_64"))]
         {
@@ -168,24 +169,24 @@ impl Map {
         }
     }
 
-    /// Orders all that was written before all later stores.
+    /// Orders all earlier writes before all later stores.
     pub(crate) fn fence(&self) {
         super::copy::fence();
     }
 
-    /// Copies the bytes at `offset` to `to`; false, without any change, if they are not all inside.
+    /// Copies the bytes at `offset` to `to`; returns false, without any change, if some are outside the mapping.
     pub(crate) fn read(&self, offset: u64, to: &mut [u8]) -> bool {
-        let Some(place) = self.place(offset, to.len()) else { return false };
-        // SAFETY: `place` has as many bytes as `to`, which as a Rust slice cannot be the mapping.
+        let Some(place) = self.address(offset, to.len()) else { return false };
+        // SAFETY: there are enough bytes at `place`, and `to` is a Rust slice, so it is not in the mapping.
         unsafe { super::copy::fetch(place, to) };
         true
     }
 
-    /// Has the kernel enter the pages at `offset` into the page table at once, which is several times cheaper than
-    /// one fault per page. It is done as if for reading, since then neighbouring pages are entered too (twice as
-    /// fast); they can be written all the same. Best effort: it fails on kernels before 5.14.
+    /// Asks the kernel to enter the pages at `offset` into the page table at once, which is several times cheaper than
+    /// one fault per page. The request is for reading, since then the kernel also enters neighbouring pages, which is
+    /// twice as fast. The pages can still be written. Best effort: it fails on kernels before 5.14.
     pub(crate) fn populate(&self, offset: u64, len: usize) {
-        if let Some(place) = self.place(offset, len) {
+        if let Some(place) = self.address(offset, len) {
             // SAFETY: the range is inside the mapping; the call changes no content.
             unsafe { libc::madvise(place.cast(), len, libc::MADV_POPULATE_READ) };
         }
@@ -196,12 +197,12 @@ impl Map {
 pub(crate) struct SharedAtomics(Map);
 
 impl SharedAtomics {
-    /// Maps the first `count` atomics of `file`, which must be that long.
+    /// Maps the first `count` atomics of `file`, which must be long enough.
     pub(crate) fn new(file: &File, count: usize) -> io::Result<Self> {
         Map::new(file, 0, count * 8).map(Self)
     }
 
-    /// A private copy of the first `count` atomics of `file`, with zeros behind its end.
+    /// A private copy of the first `count` atomics of `file`, padded with zeros.
     pub(crate) fn copy_of(file: &File, count: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -213,13 +214,13 @@ impl SharedAtomics {
         Ok(Self(map))
     }
 
-    /// The lower half of an atomic, on which the kernel lets threads sleep.
+    /// The lower half of an atomic, which the kernel uses as a futex.
     fn half(&self, at: usize) -> *const u32 {
         std::ptr::from_ref(&self[at]).cast()
     }
 
-    /// Sleeps until another thread or process wakes one that sleeps on an atomic, or for `time`; not at all if its lower half
-    /// is not `expected`. True if the time has passed.
+    /// Sleeps until another thread or process calls [`SharedAtomics::wake_one`], or for `time`. Returns at once if the
+    /// lower half of the atomic is not `expected`. True if the time has passed.
     pub(crate) fn sleep_on(&self, at: usize, expected: u32, time: Duration) -> bool {
         let time = libc::timespec {
             tv_sec: time.as_secs() as libc::time_t,
@@ -238,7 +239,7 @@ impl SharedAtomics {
         slept != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT)
     }
 
-    /// Wakes one of those that sleep on an atomic.
+    /// Wakes one thread or process that sleeps on an atomic.
     pub(crate) fn wake_one(&self, at: usize) {
         // SAFETY: the word is inside the mapping, and the kernel does not access it.
         unsafe { libc::syscall(libc::SYS_futex, self.half(at), libc::FUTEX_WAKE, 1) };
@@ -249,8 +250,8 @@ impl std::ops::Deref for SharedAtomics {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is page-aligned and that long; it outlives the borrow, and all access
-        // to it, here and in other processes, goes through atomics.
+        // SAFETY: the mapping is page-aligned, long enough, and outlives the borrow. All access to it, here and in
+        // other processes, is atomic.
         unsafe { std::slice::from_raw_parts(self.0.base.as_ptr().cast(), self.0.len / 8) }
     }
 }

@@ -1,7 +1,7 @@
-//! Mapping and I/O: with LMDB ([`crate::index`]) the only place of the store where `unsafe` lives.
+//! Mapping and I/O: with LMDB ([`crate::index`]) the only module of the store with `unsafe` code.
 //!
-//! Everything here turns a system facility (mmap, record locks, fork) into a safe one. No
-//! knowledge of objects, segments or pools belongs here.
+//! Each submodule makes a safe interface of a system facility (mmap, record locks, fork). None of them uses objects,
+//! segments or pools.
 #![allow(unsafe_code)]
 
 mod copy;
@@ -10,8 +10,8 @@ pub(crate) mod huge;
 pub(crate) mod idle;
 pub(crate) mod lock;
 pub(crate) mod map;
-pub(crate) mod own;
 pub(crate) mod pin;
+pub(crate) mod private_file;
 #[cfg(target_arch = "x86_64")]
 mod summed;
 pub(crate) mod sys;

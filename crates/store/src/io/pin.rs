@@ -1,5 +1,5 @@
-//! Pinned segments, whose bytes are used in place.
-use super::{lock, map, own};
+//! Pinned segments, whose bytes are read in place.
+use super::{lock, map, private_file};
 use esker_types::limits::VIEWS_MAX;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::File;
@@ -9,13 +9,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A data file mapped for reading only.
+/// A data file that is mapped read-only.
 pub(crate) struct ReadMap {
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the mapping is only ever read, and `Pin::bytes` says which of it may be.
+// SAFETY: the mapping is only read, and `Pin::bytes` limits the range.
 unsafe impl Send for ReadMap {}
 // SAFETY: as for Send.
 unsafe impl Sync for ReadMap {}
@@ -34,44 +34,44 @@ impl Drop for ReadMap {
     }
 }
 
-/// A pinned segment: as long as this value exists, here or in a forked child, it is not reused for other data.
+/// A pinned segment. As long as this value exists, here or in a forked child, the segment is not reused for other data.
 ///
-/// The lock that pins it belongs to the file as it was opened here. A forked child inherits both, so the segment
-/// stays pinned until both have dropped it or died.
+/// The lock that pins the segment belongs to the open file. A forked child inherits both. So the segment remains pinned
+/// until both processes have dropped the value or died.
 pub(crate) struct Pin {
     map: Arc<ReadMap>,
-    /// Position of the segment in the file.
+    /// Byte range of the segment in the file.
     segment: Range<usize>,
-    /// The open file with the lock.
+    /// The open file that has the lock.
     _file: File,
 }
 
 impl Pin {
     /// Pins the bytes `segment` of the data file `data`.
     pub(crate) fn new(data: &File, map: Arc<ReadMap>, segment: Range<usize>) -> io::Result<Self> {
-        let file = own::open_again(data, false)?;
+        let file = private_file::open_again(data, false)?;
         lock::share(&file, segment.start as u64)?;
         Ok(Self { map, segment, _file: file })
     }
 
-    /// Bytes of the segment; `None` if they are not all inside. They must be a committed extent: nobody writes to it
+    /// Bytes of the segment; `None` if some are outside. They must be a committed extent, to which no process writes
     /// before the segment is reused.
     pub(crate) fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
         let start = self.segment.start.checked_add(range.start)?;
         let end = self.segment.start.checked_add(range.end)?;
         let inside = start <= end && end <= self.segment.end.min(self.map.len);
-        // SAFETY: the range is inside the mapping, which lives as long as `self`. A segment is only
-        // appended to until it is used again, and the lock keeps that from happening.
+        // SAFETY: the range is inside the mapping, which lives as long as `self`. Until a segment is reused, bytes are
+        // only appended to it, and the lock prevents the reuse.
         inside.then(|| unsafe {
             std::slice::from_raw_parts(self.map.base.as_ptr().add(start), range.len())
         })
     }
 }
 
-/// Number of views of this process.
+/// Number of views in this process.
 static VIEWS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts one view of this process.
+/// Guard that counts one view of this process.
 struct ViewCount;
 
 impl ViewCount {
@@ -83,8 +83,8 @@ impl ViewCount {
         Err(Error::new(
             ErrorKind::Overflow,
             format!(
-                "this process has {VIEWS_MAX} views (VIEWS_MAX), each of which keeps a segment from \
-                 being used again: drop some, or read copies"
+                "this process has {VIEWS_MAX} views (VIEWS_MAX), each of which prevents the reuse of a \
+                 segment: drop some, or read copies"
             ),
         ))
     }
@@ -96,8 +96,8 @@ impl Drop for ViewCount {
     }
 }
 
-/// Bytes of a value, in place in a segment. They do not change as long as this value exists, whatever happens to the
-/// value, the container and the pool; also in forked children.
+/// Bytes of a value, in place in a segment. They do not change while this value exists, also in forked children.
+/// Replacing the stored value or destroying its container or pool has no effect on them.
 pub struct Mapped {
     pin: Arc<Pin>,
     range: Range<usize>,
@@ -105,10 +105,10 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// The bytes `range` of a pinned segment, which must be inside.
+    /// The bytes `range` of a pinned segment, which must be inside it.
     ///
     /// # Errors
-    /// `Overflow` if this process has [`VIEWS_MAX`] of them.
+    /// `Overflow` if this process has [`VIEWS_MAX`] views.
     pub(crate) fn new(pin: Arc<Pin>, range: Range<usize>) -> Result<Self> {
         Ok(Self { pin, range, _one: ViewCount::new()? })
     }

@@ -1,18 +1,17 @@
 //! Copies data into mapped segments and computes its checksum in one pass.
 //!
-//! Each byte is read once, into a register that is both stored and summed: the checksum is over what was stored,
+//! Each byte is read once, into a register that is both stored and summed. So the checksum is that of the stored bytes,
 //! even if another thread changes the source meanwhile. The CRC-32C (RFC 3720, polynomial 0x1EDC6F41, reflected) is
-//! folded as in Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel,
-//! 2009).
+//! folded as in Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009).
 use super::copy::{LINE, STREAM_MIN};
 use std::arch::x86_64::*;
 use std::array::from_fn;
 use std::is_x86_feature_detected as detected;
 
-/// Bytes of one step of both loops.
+/// Bytes per step of both loops.
 const STEP: usize = 256;
 
-/// True if the processor has the instructions.
+/// True if the processor has the required instructions.
 pub(super) fn is_available() -> bool {
     detected!("avx2") && detected!("pclmulqdq") && detected!("sse4.2")
 }
@@ -21,17 +20,17 @@ fn is_wide() -> bool {
     detected!("avx512f") && detected!("vpclmulqdq")
 }
 
-/// Copies `from` to `to` and continues a checksum: takes its register and returns it. It begins with all ones and is
-/// inverted at the end. Other processes see the bytes in order after a fence.
+/// Copies `from` to `to` and continues a checksum: takes its register and returns the new one. The register starts with
+/// all ones and is inverted at the end. Other processes see the bytes in order after a fence.
 ///
 /// # Safety
-/// `to` must have room for all of `from` and not overlap it; [`is_available`] must have said so.
+/// `to` must have `from.len()` bytes and not overlap `from`; [`is_available`] must have returned true.
 pub(super) unsafe fn copy(from: &[u8], to: *mut u8, sum: u32) -> u32 {
     let streams = from.len() >= STREAM_MIN;
     let head = if streams { to.align_offset(LINE).min(from.len()) } else { 0 };
     let (head, rest) = from.split_at(head);
     let (steps, tail) = rest.split_at(rest.len() / STEP * STEP);
-    // SAFETY: the caller's promises; the parts lie behind one another, and past the head `to` is aligned.
+    // SAFETY: as for this function; the parts are adjacent, and after the head `to` is aligned.
     unsafe {
         let sum = words(head, to, sum);
         let to = to.add(head.len());
@@ -49,7 +48,7 @@ pub(super) unsafe fn copy(from: &[u8], to: *mut u8, sum: u32) -> u32 {
 /// Copies few bytes, word by word.
 ///
 /// # Safety
-/// As [`copy`].
+/// Same as for [`copy`].
 #[target_feature(enable = "sse4.2")]
 unsafe fn words(from: &[u8], to: *mut u8, sum: u32) -> u32 {
     let (words, bytes) = from.as_chunks();
@@ -57,27 +56,28 @@ unsafe fn words(from: &[u8], to: *mut u8, sum: u32) -> u32 {
     for (at, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
         sum = _mm_crc32_u64(sum, word);
-        // SAFETY: the caller's promise.
+        // SAFETY: as for this function.
         unsafe { to.cast::<u64>().add(at).write_unaligned(word) };
     }
     let mut sum = sum as u32;
     for (at, &byte) in bytes.iter().enumerate() {
         sum = _mm_crc32_u8(sum, byte);
-        // SAFETY: the caller's promise.
+        // SAFETY: as for this function.
         unsafe { to.add(size_of_val(words) + at).write(byte) };
     }
     sum
 }
 
-/// Steps of four vectors of 64 bytes.
+/// Copies steps of four vectors of 64 bytes.
 ///
 /// # Safety
-/// As [`copy`], for whole steps, at least one, on a processor that [`is_wide`]; `to` is aligned where it streams.
+/// Same as for [`copy`]. `from` must be one or more complete steps, and [`is_wide`] must be true. With `STREAMS`, `to`
+/// must be aligned.
 #[target_feature(enable = "avx512f,vpclmulqdq,pclmulqdq,sse4.2")]
 unsafe fn wide<const STREAMS: bool>(from: &[u8], to: *mut u8, sum: u32) -> u32 {
     const SIZE: usize = 64;
     let take = |at: usize| {
-        // SAFETY: all of `from` is whole steps, and `to` has as much room.
+        // SAFETY: `from` consists of complete steps, and `to` is as long.
         unsafe {
             let vector = _mm512_loadu_si512(from.as_ptr().add(at).cast());
             match STREAMS {
@@ -109,16 +109,16 @@ unsafe fn wide<const STREAMS: bool>(from: &[u8], to: *mut u8, sum: u32) -> u32 {
     last(quarters.as_flattened())
 }
 
-/// The same with vectors of 32 bytes, half a step at a time.
+/// Variant of [`wide`] with vectors of 32 bytes, half a step at a time.
 ///
 /// # Safety
-/// As [`wide`], on a processor that has what [`is_available`] asks for.
+/// Same as for [`wide`], but [`is_available`] suffices.
 #[target_feature(enable = "avx2,pclmulqdq,sse4.2")]
 unsafe fn narrow<const STREAMS: bool>(from: &[u8], to: *mut u8, sum: u32) -> u32 {
     const SIZE: usize = 32;
     const HALF: usize = STEP / 2;
     let take = |at: usize| {
-        // SAFETY: all of `from` is whole steps, and `to` has as much room.
+        // SAFETY: `from` consists of complete steps, and `to` is as long.
         let vector = unsafe {
             let vector = _mm256_loadu_si256(from.as_ptr().add(at).cast());
             match STREAMS {
@@ -141,7 +141,7 @@ unsafe fn narrow<const STREAMS: bool>(from: &[u8], to: *mut u8, sum: u32) -> u32
     last(lanes.as_flattened())
 }
 
-/// The register after adjacent vectors.
+/// Reduces adjacent vectors to the checksum register.
 #[target_feature(enable = "pclmulqdq,sse4.2")]
 fn last(vectors: &[__m128i]) -> u32 {
     let factors = factors::<128>();
@@ -151,7 +151,7 @@ fn last(vectors: &[__m128i]) -> u32 {
     _mm_crc32_u64(sum, _mm_extract_epi64::<1>(folded) as u64) as u32
 }
 
-/// Folds the vector in front of `next` into it.
+/// Folds `before` into the next vector.
 #[target_feature(enable = "pclmulqdq")]
 fn fold(before: __m128i, factors: __m128i, next: __m128i) -> __m128i {
     let low = _mm_clmulepi64_si128::<0x00>(before, factors);
@@ -159,7 +159,7 @@ fn fold(before: __m128i, factors: __m128i, next: __m128i) -> __m128i {
     _mm_xor_si128(_mm_xor_si128(low, high), next)
 }
 
-/// The factors that shift both halves of a vector by so many bits.
+/// Factors that shift both halves of a vector by `BITS` bits.
 #[target_feature(enable = "sse4.2")]
 fn factors<const BITS: u32>() -> __m128i {
     const { assert!(BITS >= 128) };
@@ -191,7 +191,7 @@ mod tests {
         (0..len).map(|at| (at * 31 + (at >> 8) * 7) as u8).collect()
     }
 
-    /// Copies to an offset, with vectors of 64 bytes where there are, and checks that nothing else changed.
+    /// Copies to an offset, and checks that no other byte changed.
     fn check(from: &[u8], offset: usize, copy: impl Fn(&[u8], *mut u8) -> u32) {
         let mut to = vec![0xee; offset + from.len() + LINE];
         let sum = copy(from, to[offset..].as_mut_ptr());
@@ -201,39 +201,39 @@ mod tests {
     }
 
     #[test]
-    fn bytes_arrive_and_are_summed() {
+    fn bytes_are_copied_and_summed() {
         if !is_available() {
             return esker_testing::skip("this processor has no AVX2 or PCLMULQDQ");
         }
         for len in LENGTHS {
             for offset in [0, 1, 8, 63] {
-                // SAFETY: the vectors have that room.
+                // SAFETY: the vectors are long enough.
                 check(&source(len), offset, |from, to| unsafe { super::copy(from, to, !0) });
             }
         }
     }
 
     #[test]
-    fn a_sum_goes_on_over_pieces() {
+    fn checksum_continues_over_pieces() {
         if !is_available() {
             return esker_testing::skip("this processor has no AVX2 or PCLMULQDQ");
         }
         for cut in LENGTHS {
             check(&source(32768), 3, |from, to| {
                 let (first, second) = from.split_at(cut);
-                // SAFETY: the vectors have that room.
+                // SAFETY: the vectors are long enough.
                 unsafe { super::copy(second, to.add(cut), super::copy(first, to, !0)) }
             });
         }
     }
 
     #[test]
-    fn narrow_vectors_do_the_same() {
+    fn narrow_vectors_give_same_result() {
         if !is_available() {
             return esker_testing::skip("this processor has no AVX2 or PCLMULQDQ");
         }
         for steps in [1, 2, 16] {
-            // SAFETY: the vectors have that room.
+            // SAFETY: the vectors are long enough.
             check(&source(steps * STEP), 5, |from, to| unsafe { narrow::<false>(from, to, !0) });
         }
     }

@@ -7,14 +7,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds of file systems, as far as they matter for a pool.
+/// Kinds of file systems that make a difference for a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileSystem {
-    /// tmpfs and the like: files are memory.
+    /// A file system in memory, such as tmpfs.
     Memory,
     /// A local file system on a device.
     Local,
-    /// Shared with other machines: the name of its type.
+    /// A file system that other machines share, and the name of its type.
     Network(&'static str),
 }
 
@@ -39,7 +39,7 @@ const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
     // SAFETY: `statfs` is plain data, for which all zeros is a valid value.
     let mut info: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open while `file` is borrowed, and `info` is ours to be written.
+    // SAFETY: the descriptor is open while `file` is borrowed, and `info` is a local variable.
     if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut info) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -55,19 +55,19 @@ pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
 pub(crate) fn info_of(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     // SAFETY: `stat` is plain data, for which all zeros is a valid value.
     let mut info: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open while `file` is borrowed, and `info` is ours to be written.
+    // SAFETY: the descriptor is open while `file` is borrowed, and `info` is a local variable.
     match unsafe { libc::fstat(file.as_raw_fd(), &raw mut info) } {
         0 => Ok(info),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Bytes free on the file system of `file` for this user.
+/// Bytes that are free for this user on the file system of `file`.
 pub(crate) fn free_space(file: &File) -> io::Result<u64> {
     space(file).map(|(free, _)| free)
 }
 
-/// Bytes the file system of `file` has free for this user, and in all.
+/// Bytes that are free for this user on the file system of `file`, and its size.
 pub(crate) fn space(file: &File) -> io::Result<(u64, u64)> {
     let info = mounted(file)?;
     let unit = info.f_frsize as u64;
@@ -82,17 +82,17 @@ pub(crate) fn is_read_only(file: &File) -> io::Result<bool> {
 fn mounted(file: &File) -> io::Result<libc::statvfs> {
     // SAFETY: `statvfs` is plain data, for which all zeros is a valid value.
     let mut info: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open while `file` is borrowed, and `info` is ours to be written.
+    // SAFETY: the descriptor is open while `file` is borrowed, and `info` is a local variable.
     match unsafe { libc::fstatvfs(file.as_raw_fd(), &raw mut info) } {
         0 => Ok(info),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Reserves the blocks `offset..offset + len` of a file, so that no later write to them runs out of space, and no
-/// access through a mapping kills the process.
+/// Allocates the blocks of `len` bytes at `offset`. Then later writes to them do not run out of space, and accesses
+/// through a mapping do not kill the process.
 pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    // SAFETY: a call on an open descriptor that touches no memory of ours.
+    // SAFETY: a call on an open descriptor that accesses no memory.
     let result = unsafe {
         libc::posix_fallocate(file.as_raw_fd(), offset as libc::off_t, len as libc::off_t)
     };
@@ -102,12 +102,12 @@ pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
-/// Reserves a part of a file; false if the file system has no room.
-pub(crate) fn reserved(file: &File, part: &Range<u64>) -> io::Result<bool> {
+/// Allocates a range of a file; returns false if the file system is full.
+pub(crate) fn try_reserve(file: &File, part: &Range<u64>) -> io::Result<bool> {
     has_room(reserve(file, part.start, part.end - part.start))
 }
 
-/// False if something failed because the file system has no room.
+/// Returns false instead of the error that the file system is full.
 pub(crate) fn has_room(reserved: io::Result<()>) -> io::Result<bool> {
     match reserved {
         Ok(()) => Ok(true),
@@ -116,12 +116,12 @@ pub(crate) fn has_room(reserved: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// Releases the blocks `offset..offset + len` of a file. They read as zeros; the file keeps its length.
+/// Releases the blocks of `len` bytes at `offset`, which then read as zeros. The length of the file does not change.
 ///
 /// # Errors
-/// `Unsupported` on file systems that cannot.
+/// `Unsupported` on file systems without holes.
 pub(crate) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    // SAFETY: a call on an open descriptor that touches no memory of ours.
+    // SAFETY: a call on an open descriptor that accesses no memory.
     let result = unsafe {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         libc::fallocate(file.as_raw_fd(), mode, offset as libc::off_t, len as libc::off_t)
@@ -131,14 +131,14 @@ pub(crate) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
 
 /// Page size of this machine, in bytes.
 pub(crate) fn page_bytes() -> u64 {
-    // SAFETY: a call that touches no memory of ours.
+    // SAFETY: a call that accesses no memory.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
 /// A number that changes with every boot of the machine.
 ///
 /// # Errors
-/// `Io` if /proc does not have it: then shared atomics of other processes cannot be trusted.
+/// `Io` if /proc has none. Then shared atomics of other processes cannot be trusted.
 pub(crate) fn boot_id() -> io::Result<u64> {
     static KNOWN: AtomicU64 = AtomicU64::new(0);
     let known = KNOWN.load(Ordering::Relaxed);
@@ -151,14 +151,14 @@ pub(crate) fn boot_id() -> io::Result<u64> {
     Ok(id)
 }
 
-/// The PID namespace of this process in the lower half, its time namespace in the upper. Record locks and LMDB identify
-/// processes by PID; read leases end by the clock.
+/// The PID namespace of this process in the lower half, its time namespace in the upper half. Record locks and LMDB
+/// identify processes by PID, and read leases end by the clock.
 pub(crate) fn namespaces() -> u64 {
     let inode = |path| std::fs::metadata(path).map_or(0, |info| info.ino());
     inode("/proc/self/ns/pid") | inode("/proc/self/ns/time") << 32
 }
 
-/// True if this process has mapped `file` for writing, from an address on.
+/// True if this process has a writable mapping of `file` that begins at `address`.
 pub(crate) fn is_mapped_at(file: &File, address: u64) -> io::Result<bool> {
     let inode = file.metadata()?.ino().to_string();
     let maps = std::fs::read_to_string("/proc/self/maps")?;
@@ -171,21 +171,21 @@ pub(crate) fn is_mapped_at(file: &File, address: u64) -> io::Result<bool> {
     }))
 }
 
-/// Buffer sizes for a group entry, which lists all members: initial and largest.
+/// Initial and maximum buffer size for a group entry, which lists all members.
 const GROUP_BYTES: usize = 16 << 10;
 const GROUP_BYTES_MAX: usize = 16 << 20;
 
-/// Registers a function to be called when the process ends by `exit` or the end of `main`.
+/// Registers a function that is called when the process ends by `exit` or returns from `main`.
 pub(crate) fn at_exit(run: extern "C" fn()) {
-    // SAFETY: the function is there as long as the code it is part of, which the C library waits with until then.
+    // SAFETY: the function exists as long as its library, which the C library does not unload before the call.
     unsafe { libc::atexit(run) };
 }
 
-/// Id of the group of this name, from whatever source the system is configured for (its own file, LDAP, SSSD); `None`
-/// if there is none.
+/// Id of the group of this name, from any source that the system is configured for (its own file, LDAP, SSSD); `None`
+/// if the group does not exist.
 ///
 /// # Errors
-/// `Io` if the system cannot tell.
+/// `Io` if the lookup fails.
 pub fn group_id(name: &str) -> io::Result<Option<u32>> {
     let name = CString::new(name)?;
     let mut bytes = GROUP_BYTES;
@@ -204,15 +204,15 @@ fn group_in(name: &CString, bytes: usize) -> io::Result<Option<u32>> {
     let mut record = vec![0; bytes];
     let mut group = std::mem::MaybeUninit::<libc::group>::uninit();
     let (at, room, mut found) = (group.as_mut_ptr(), record.as_mut_ptr(), std::ptr::null_mut());
-    // SAFETY: all places are of this function and as long as said, and the name ends in a zero byte.
+    // SAFETY: all pointers are to local variables of the given lengths, and the name ends in a zero byte.
     match unsafe { libc::getgrnam_r(name.as_ptr(), at, room, bytes, &raw mut found) } {
-        // SAFETY: what was found is the group.
+        // SAFETY: on success `found` is null or points to the group.
         0 => Ok(unsafe { found.as_ref() }.map(|group| group.gr_gid)),
         code => Err(io::Error::from_raw_os_error(code)),
     }
 }
 
-/// Error codes by which, according to the manual page, systems report that there is no such group.
+/// Error codes by which systems report that a group does not exist, according to the manual page.
 fn is_no_group(error: &io::Error) -> bool {
     let codes = [libc::ENOENT, libc::ESRCH, libc::EBADF, libc::EPERM];
     error.raw_os_error().is_some_and(|code| codes.contains(&code))

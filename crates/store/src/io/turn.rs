@@ -1,28 +1,29 @@
-//! Turns at the write lock of an index.
+//! Queue for the write lock of an index: writers take turns.
 //!
-//! LMDB's lock is a robust mutex: it survives the death of its owner, but a thread that sleeps on it may sleep for ever. If a
-//! thread is woken, loses the race for the mutex and is killed together with the winner, the kernel wakes nobody else. So
-//! nobody sleeps on that mutex. A word in shared memory says whose turn it is; the others spin for a moment and then sleep on
-//! the word, for a limited time, and look whether the owner of the turn is alive.
+//! LMDB's lock is a robust mutex, which survives the death of its owner. But a thread that sleeps on it may sleep for
+//! ever: if a thread is woken, loses the race for the mutex, and is killed together with the winner, the kernel wakes
+//! no other thread. So no thread sleeps on that mutex. A word in shared memory records whose turn it is. The other
+//! writers spin for a short time. Then they sleep on the word for a limited time, and check whether the owner of the
+//! turn is alive.
 //!
-//! The word only decides who waits where. What excludes writers is LMDB's lock, so a turn that is taken from a process by
-//! mistake does no harm.
+//! The word only decides which writer waits. LMDB's lock excludes other writers, so it does no harm if a turn is taken
+//! from a live process by mistake.
 use super::map::SharedAtomics;
 use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Set in the word if somebody sleeps on it.
+/// Flag in the word: a thread sleeps on it.
 const WAITERS: u64 = 1 << 31;
-/// How long a thread spins before it sleeps: about as long as the commit of a full write buffer takes, and being woken.
+/// Time for which a thread spins before it sleeps. The commit of a full write buffer and a wake-up take about as long.
 const SPIN_TIME: Duration = Duration::from_micros(100);
-/// Attempts between two looks at the clock, some nanoseconds apart.
+/// Number of attempts between two reads of the clock. An attempt takes some nanoseconds.
 const SPINS: u32 = 256;
-/// How long a thread sleeps before it looks whether the owner is alive.
+/// Time for which a thread sleeps before it checks whether the owner is alive.
 const SLEEP: Duration = Duration::from_millis(10);
 
-/// The word of an index, and the process that takes turns.
+/// The turn word of an index, and the number of the process that uses it.
 pub(crate) struct TurnWord {
     atomics: Arc<SharedAtomics>,
     at: usize,
@@ -35,7 +36,7 @@ impl TurnWord {
         Self { atomics, at, process }
     }
 
-    /// Waits for the turn. `is_alive` tells whether the process with a number lives.
+    /// Waits for the turn. `is_alive` tells whether the process with a number is alive.
     pub(crate) fn take(&self, is_alive: impl Fn(u64) -> bool) {
         let Self { ref atomics, at, process } = *self;
         let word = &atomics[at];
@@ -47,7 +48,7 @@ impl TurnWord {
             loop {
                 let found = word.load(Ordering::Relaxed);
                 match found & !WAITERS {
-                    // Others may still sleep.
+                    // Other threads may still sleep.
                     0 if swap(found, process | WAITERS) => break,
                     0 => continue,
                     _ if found & WAITERS == 0 && !swap(found, found | WAITERS) => continue,
@@ -68,8 +69,8 @@ impl TurnWord {
         end(&self.atomics, self.at);
     }
 
-    /// Ends the turn that a dead process with this number had.
-    pub(crate) fn end_of_dead(atomics: &SharedAtomics, at: usize, process: u64) {
+    /// Ends the turn of a dead process that had this number.
+    pub(crate) fn end_dead_turn(atomics: &SharedAtomics, at: usize, process: u64) {
         if atomics[at].load(Ordering::Relaxed) & !WAITERS == process {
             end(atomics, at);
         }

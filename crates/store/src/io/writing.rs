@@ -1,32 +1,32 @@
-//! Whether a thread holds, or waits for, what it needs to change an index.
+//! Guard for threads that hold, or wait for, a lock for changing an index.
 //!
-//! A program may end in a signal handler. What the thread was doing then does not go on, so whatever it holds is
-//! not to be waited for.
+//! A program may end in a signal handler. Then the interrupted code of that thread does not continue, so the handler
+//! must not wait for a lock that the thread holds.
 use std::cell::Cell;
 
 thread_local! {
     static HOLDS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What the calling thread holds, or is about to.
+/// Marks a lock that the calling thread holds or is about to take.
 pub(crate) struct Writing(());
 
 impl Writing {
-    /// Call before waiting for it.
+    /// Call this before waiting for the lock.
     pub(crate) fn begin() -> Self {
         HOLDS.with(|holds| holds.set(holds.get() + 1));
         Self(())
     }
 
-    /// True if the calling thread holds anything.
-    pub(crate) fn is_here() -> bool {
+    /// True if the calling thread holds or waits for such a lock.
+    pub(crate) fn is_in_progress() -> bool {
         HOLDS.with(Cell::get) > 0
     }
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        // Not below zero, even if another thread ends what this one began.
+        // Saturates at zero, since another thread may end what this one began.
         HOLDS.with(|holds| holds.set(holds.get().saturating_sub(1)));
     }
 }

@@ -1,4 +1,4 @@
-//! Containers of a pool, their users and their metadata. All of it is stored on target 0.
+//! Containers of a pool, their handles and their metadata. All of it is stored on target 0.
 use crate::format::keys::{Key, Table};
 use crate::index::entries;
 use crate::index::txn::Txn;
@@ -15,15 +15,15 @@ use std::sync::atomic::Ordering;
 /// Specification of a container to be created.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerSpec<'a> {
-    /// Its label, if any.
+    /// Label of the container, if any.
     pub label: Option<&'a str>,
-    /// Its UUID; `None` for a random one.
+    /// UUID of the container; `None` for a random one.
     pub uuid: Option<Uuid>,
-    /// Kind of checksums over its data.
+    /// Kind of checksums of the data.
     pub checksum: Checksum,
     /// Initial metadata.
     pub metadata: &'a [(&'a str, &'a [u8])],
-    /// The first object id that is allocated.
+    /// First object id that is allocated.
     pub first_oid: u64,
 }
 
@@ -85,7 +85,7 @@ impl OpenPool {
     /// Creates a container.
     ///
     /// # Errors
-    /// `Exists` if label or UUID are taken.
+    /// `Exists` if label or UUID are in use.
     pub fn create_container(&self, spec: &ContainerSpec<'_>) -> Result<ContainerInfo> {
         spec.label.map_or(Ok(()), check_label)?;
         let uuid = match spec.uuid {
@@ -114,7 +114,7 @@ impl OpenPool {
     /// Opens a container.
     ///
     /// # Errors
-    /// `NotFound`; `Busy` if exclusive use conflicts.
+    /// `NotFound` if there is not such a container; `Busy` if exclusive use conflicts.
     pub fn open_container(&self, name: ContainerRef<'_>, mode: OpenMode) -> Result<Container> {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = self.control.destroyed_containers().load(Ordering::Acquire);
@@ -132,8 +132,8 @@ impl OpenPool {
         }
     }
 
-    /// Destroys a container with all its objects. Other processes see it gone at once. Its space is freed before this
-    /// returns, or by the next process that opens the pool if this one dies.
+    /// Destroys a container with all its objects. Other processes see this at once. Its space is freed before this
+    /// returns. If this process dies before, the next process that opens the pool frees it.
     ///
     /// # Errors
     /// `Busy` if a process has it open, unless `force`.
@@ -159,17 +159,21 @@ impl OpenPool {
             self.control.use_container(info.id, None)?;
         }
         removed?;
-        // Handles notice before the leases are looked at: none is granted after that.
+        // Open handles notice the destruction before the leases are checked, so no lease is granted after that.
         self.control.destroyed_containers().fetch_add(1, Ordering::SeqCst);
-        self.targets.iter().try_for_each(|target| target.outwait_all_leases())?;
-        crate::commit::destroyed::or_later(self, crate::commit::destroyed::empty(self, info.id));
+        self.targets.iter().try_for_each(|target| target.wait_for_all_leases())?;
+        crate::commit::destroyed::retry_later(
+            self,
+            crate::commit::destroyed::free_container(self, info.id),
+        );
         Ok(())
     }
 
     /// All containers, sorted by label.
     pub fn list_containers(&self) -> Result<Vec<ContainerInfo>> {
         let mut found = Vec::new();
-        // No read transaction is kept: the owner of `uses` may wait for one who waits for readers to finish.
+        // No read transaction is kept open here: the owner of `uses` may wait for a process that waits for readers to
+        // finish.
         entries::each(
             self.targets[0].view_of(Scope::Committed)?.committed(),
             &Key::table(Table::Container),
@@ -221,7 +225,7 @@ fn insert(change: &mut Change<'_>, info: &ContainerInfo) -> Result<()> {
     change.put(&key, &encode(info))
 }
 
-/// Allocates a container number that was never used.
+/// Allocates a container number that was never used before.
 fn next_id(change: &mut Change<'_>) -> Result<ContainerId> {
     let key = Key::table(Table::Next);
     let last = change
@@ -231,7 +235,7 @@ fn next_id(change: &mut Change<'_>) -> Result<ContainerId> {
         .map_or(0, u32::from_le_bytes);
     if last >= CONTAINERS_MAX {
         let message = format!(
-            "the pool has had {CONTAINERS_MAX} containers (CONTAINERS_MAX), the most in its lifetime: create another pool"
+            "the pool has had {CONTAINERS_MAX} containers (CONTAINERS_MAX), the maximum over its lifetime: create another pool"
         );
         return Err(Error::new(ErrorKind::Overflow, message));
     }
@@ -240,7 +244,7 @@ fn next_id(change: &mut Change<'_>) -> Result<ContainerId> {
 }
 
 impl OpenPool {
-    /// Allocates `count` consecutive object ids; returns the first.
+    /// Allocates `count` consecutive object ids; returns the first one.
     pub fn allocate_oids(&self, container: &Container, count: u64) -> Result<u64> {
         self.targets[0].change(|change| {
             container.check_alive(self)?;
@@ -248,7 +252,7 @@ impl OpenPool {
             let next = first.checked_add(count).ok_or_else(|| {
                 Error::new(
                     ErrorKind::Overflow,
-                    "the container has no object ids left: make another one",
+                    "the container has no object ids left: create another one",
                 )
             })?;
             put_next_oid(change, container.id(), next)?;
@@ -256,12 +260,12 @@ impl OpenPool {
         })
     }
 
-    /// The first object id that the next allocation would return.
+    /// The first object id of the next allocation.
     pub fn next_oid(&self, container: &Container) -> Result<u64> {
         next_oid(self.targets[0].view_of(Scope::Committed)?.committed(), container.id())
     }
 
-    /// Value of a metadata entry of a container, or of the pool.
+    /// Value of a metadata entry of a container or, for `None`, of the pool.
     pub fn get_metadata(
         &self,
         container: Option<ContainerId>,
@@ -272,7 +276,7 @@ impl OpenPool {
         Ok(txn.get(&metadata_key(container.unwrap_or(POOL), name))?.map(<[u8]>::to_vec))
     }
 
-    /// Sets or removes metadata entries, all or none.
+    /// Sets or removes all or none of the metadata entries.
     pub fn set_metadata(
         &self,
         container: Option<ContainerId>,
@@ -295,7 +299,7 @@ impl OpenPool {
         })
     }
 
-    /// Names of metadata entries that begin with `prefix`, sorted.
+    /// Names of the metadata entries that begin with `prefix`, sorted.
     pub fn list_metadata(
         &self,
         container: Option<ContainerId>,
@@ -313,7 +317,7 @@ impl OpenPool {
     }
 }
 
-/// Stands for the pool as the owner of metadata.
+/// Container number that represents the pool as the owner of metadata.
 const POOL: ContainerId = ContainerId(0);
 
 /// Key of a metadata entry.
@@ -330,7 +334,7 @@ fn next_oid(txn: &Txn, container: ContainerId) -> Result<u64> {
     Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
 }
 
-/// Sets the object id with which the next allocation begins.
+/// Sets the first object id of the next allocation.
 fn put_next_oid(change: &mut Change<'_>, container: ContainerId, next: u64) -> Result<()> {
     change.put(&oid_key(container), &next.to_le_bytes())
 }
@@ -341,7 +345,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn a_list_waits_for_others_without_a_view() {
+    fn list_waits_for_lock_without_a_read_transaction() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         let state = pool.opened();
         let target = &state.targets[0];
@@ -355,12 +359,12 @@ mod tests {
             begun.wait();
             let moves_on = |number: u64| {
                 target.change(|change| change.put(b"Tkey", &number.to_le_bytes())).unwrap();
-                target.index().outwait_readers().unwrap()
+                target.index().wait_for_readers().unwrap()
             };
             let stuck = (0..1000).find(|&number| !moves_on(number));
             drop(opening);
             list.join().unwrap().unwrap();
-            assert_eq!(stuck, None, "a list that waits keeps its view");
+            assert_eq!(stuck, None, "a waiting list keeps its read transaction");
         });
     }
 }

@@ -1,4 +1,4 @@
-//! Creates pools.
+//! Creation of pools.
 use super::destroy::POOL;
 use super::{Pool, control_bytes};
 use crate::data;
@@ -8,11 +8,11 @@ use crate::format::superblock::{
 };
 use crate::index::lmdb::{DATA, Index, Mode};
 use crate::io::folder::Folder;
-use crate::io::huge::Pace;
-use crate::io::own::Own;
+use crate::io::huge::TimeLimit;
+use crate::io::private_file::PrivateFile;
 use crate::io::sys::FileSystem;
 use crate::io::{huge, lock, sys};
-use crate::shard::lending;
+use crate::shard::index_space;
 use crate::shared::control;
 use esker_types::info::{Durability, Medium, Part};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
@@ -27,36 +27,38 @@ use std::time::Duration;
 /// Specification of a pool to be created.
 #[derive(Clone, Debug)]
 pub struct PoolSpec {
-    /// Its label, and the name of its directory.
+    /// Label of the pool, and name of its directory.
     pub label: String,
-    /// Total size in bytes, indexes included; reserved on creation.
+    /// Total size in bytes, including indexes. It is allocated on creation.
     pub size_bytes: u64,
-    /// Number of targets; by default one per core, at least 2 and at most 8.
+    /// Number of targets. By default one per core, at least 2 and at most 8.
     pub targets: Option<u32>,
-    /// What an acknowledged update survives; by default power loss on disks, the death of processes in memory.
+    /// Failure that an acknowledged update survives. By default power loss for pools on disks, and the death of
+    /// processes for pools in memory.
     pub durability: Option<Durability>,
-    /// Writes the index by system calls, so that stray pointers of programs cannot damage it; commits are slower.
+    /// True to write the index by system calls, so that stray pointers of programs cannot damage it. Commits are
+    /// slower.
     pub guarded: bool,
-    /// Group whose members may use the pool, by name or number; by default only the owner may.
+    /// Name or number of the group whose members may use the pool. By default only the owner may use it.
     pub group: Option<String>,
-    /// Share of the pool with which the index begins, in percent; by default 4.
+    /// Initial share of the index in percent of the pool. By default 4.
     pub index_percent: Option<u32>,
-    /// Bytes of a segment, a multiple of 4096; by default chosen by size.
+    /// Bytes of a segment, a multiple of 4096. By default chosen by the size of the pool.
     pub segment_bytes: Option<u64>,
-    /// Puts all data in huge pages, for pools in memory, however long the kernel takes to make them. By default, only
-    /// as far as that takes no longer than small pages. See [`crate::HugePages`].
+    /// True to put all data in huge pages, for pools in memory, even if the kernel takes long to create them. By
+    /// default, huge pages are used only while they take no longer than small pages. See [`crate::HugePages`].
     pub huge_pages: bool,
-    /// Stores small puts in write buffers first, which makes them up to twice as fast; by default where that can be: in
-    /// pools of one node with durability `process` that are not guarded.
+    /// True to store small puts in write buffers first, which makes them up to twice as fast. By default where it is
+    /// possible: in pools of one node with durability `process` that are not guarded.
     pub write_buffer: Option<bool>,
-    /// Which part of a pool over nodes it is; by default it is a pool of its own.
+    /// Number of the node and of all nodes, if the pool belongs to a pool over nodes. By default it does not.
     pub part: Part,
-    /// Its UUID; by default a random one.
+    /// UUID of the pool. By default a random one.
     pub uuid: Option<Uuid>,
 }
 
 impl PoolSpec {
-    /// A pool of this label and size, with defaults for everything else.
+    /// Specification with this label and size, and defaults for everything else.
     #[must_use]
     pub fn new(label: &str, size_bytes: u64) -> Self {
         Self {
@@ -76,27 +78,29 @@ impl PoolSpec {
     }
 }
 
-/// Attempts to begin a directory, which other processes may take for abandoned in its first moment.
+/// Number of attempts to create the directory. Right after its creation, another process may treat it as abandoned.
 const ATTEMPTS: u32 = 8;
-/// How much longer the creation of a pool may take for huge pages, unless all are to be huge.
-const LONGER_MAX: Duration = Duration::from_millis(50);
-/// Bytes reserved between two reports of progress.
+/// Extra time that the creation of a pool may take for huge pages, unless all must be huge.
+const HUGE_PAGE_TIME_MAX: Duration = Duration::from_millis(50);
+/// Bytes allocated between two reports of progress.
 const STEP: u64 = 256 << 20;
 
-/// The medium of a directory.
+/// Medium of a directory.
 ///
 /// # Errors
-/// `NotSupported` for file systems shared with other machines.
+/// `NotSupported` for file systems that other machines share.
 fn medium_of(directory: &Path) -> Result<Medium> {
-    let failed = |error| Error::io(format_args!("looking at {}", directory.display()), &error);
+    let failed = |error| {
+        Error::io(format_args!("checking the file system of {}", directory.display()), &error)
+    };
     let file = File::open(directory).map_err(failed)?;
     match sys::file_system(&file).map_err(failed)? {
         FileSystem::Memory => Ok(Medium::Memory),
         FileSystem::Local => Ok(Medium::Block),
-        FileSystem::Network(sort) => Err(Error::new(
+        FileSystem::Network(kind) => Err(Error::new(
             ErrorKind::NotSupported,
             format!(
-                "{} is on {sort}, which other machines share: a pool needs a local file system; use a \
+                "{} is on {kind}, which other machines share: a pool needs a local file system; use a \
                  `posix:` URL there",
                 directory.display()
             ),
@@ -105,12 +109,12 @@ fn medium_of(directory: &Path) -> Result<Medium> {
 }
 
 impl Pool {
-    /// Creates a pool in `directory` and reserves all its space. `progress` is called with the bytes done and the
-    /// total.
+    /// Creates a pool in `directory` and allocates all its space. Calls `progress` with the number of finished bytes
+    /// and the total.
     ///
     /// # Errors
-    /// `Exists` if there is a pool of this label; `NoSpace` if the file system is too full;
-    /// `NotSupported` on a network file system; `Invalid` for a size or a label that does not work.
+    /// `Exists` if there is a pool of this label; `NoSpace` if the file system is too full; `NotSupported` on a network
+    /// file system; `Invalid` for an invalid size or label.
     pub fn create(
         directory: &Path,
         spec: &PoolSpec,
@@ -118,17 +122,21 @@ impl Pool {
     ) -> Result<Superblock> {
         check_pool_label(&spec.label)?;
         fs::create_dir_all(directory)
-            .map_err(|error| Error::io(format_args!("making {}", directory.display()), &error))?;
+            .map_err(|error| Error::io(format_args!("creating {}", directory.display()), &error))?;
         let growing = can_grow(directory);
-        let superblock = lay_out(spec, medium_of(directory)?, growing)?;
+        let superblock = plan_layout(spec, medium_of(directory)?, growing)?;
         let group = spec.group.as_deref().map(resolve_group).transpose()?;
         let path = directory.join(&spec.label);
-        // A thread that creates the same pool waits here, rather than be told that it is being created.
+        // A thread that creates the same pool waits here, instead of getting the error that the pool is being created.
         let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
         esker_os::directory::finish_others(directory, POOL);
         remove_abandoned(&path)?;
-        let pace = if spec.huge_pages { Pace::ANY } else { Pace::of(LONGER_MAX) };
-        let builder = Builder { path: &path, superblock: &superblock, group, pace };
+        let limit = if spec.huge_pages {
+            TimeLimit::NONE
+        } else {
+            TimeLimit::from_duration(HUGE_PAGE_TIME_MAX)
+        };
+        let builder = Builder { path: &path, superblock: &superblock, group, limit };
         let (unfinished, _locked) = builder.begin(directory)?;
         if let Err(error) = builder.build(unfinished, progress) {
             let _ = fs::remove_dir_all(&path);
@@ -140,12 +148,12 @@ impl Pool {
 
 fn resolve_group(name: &str) -> Result<u32> {
     let known = sys::group_id(name)
-        .map_err(|error| Error::io(format_args!("looking for group `{name}`"), &error))?;
+        .map_err(|error| Error::io(format_args!("looking up group `{name}`"), &error))?;
     let number = || name.parse().ok();
     known.or_else(number).ok_or_else(|| invalid(format!("there is no group `{name}`")))
 }
 
-/// Names the directory of the pools rather than the temporary name in it.
+/// Replaces a permission error by one that names the directory of pools and not the temporary name in it.
 #[cold]
 fn explain_denied(error: Error, directory: &Path) -> Error {
     if error.kind() != ErrorKind::NoPermission {
@@ -159,7 +167,7 @@ fn explain_denied(error: Error, directory: &Path) -> Error {
 }
 
 fn make_directory(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
-    let failed = |error| Error::io(format_args!("making {}", path.display()), &error);
+    let failed = |error| Error::io(format_args!("creating {}", path.display()), &error);
     fs::DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
     if group.is_some() {
         std::os::unix::fs::chown(path, None, group).map_err(failed)?;
@@ -171,14 +179,14 @@ fn make_directory(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
 
 static CREATING: Mutex<()> = Mutex::new(());
 
-/// The file that becomes the superblock. While a pool is being created, its creator has a lock on it, so that one
-/// that was abandoned can be told from one in progress.
+/// Name of the file that becomes the superblock. The creating process has a lock on it. By that lock, other processes
+/// distinguish a pool in creation from an abandoned one.
 const UNFINISHED: &str = "pool.new";
 
-fn lock_unfinished(unfinished: &File, pool: &Path) -> Result<Own> {
+fn lock_unfinished(unfinished: &File, pool: &Path) -> Result<PrivateFile> {
     let failed =
         |error| Error::io(format_args!("locking {UNFINISHED} of {}", pool.display()), &error);
-    let own = Own::new(unfinished, true).map_err(failed)?;
+    let own = PrivateFile::new(unfinished, true).map_err(failed)?;
     if own
         .get()
         .and_then(|unfinished| lock::set(unfinished, lock::LockKind::Exclusive, 0))
@@ -192,8 +200,7 @@ fn lock_unfinished(unfinished: &File, pool: &Path) -> Result<Own> {
     ))
 }
 
-/// Removes what a process left behind that was killed while it created a pool or, in the first release, destroyed
-/// one.
+/// Removes the files of a process that was killed while it created a pool or, in the first release, destroyed one.
 fn remove_abandoned(path: &Path) -> Result<()> {
     let failed = |error| Error::io(format_args!("removing {}", path.display()), &error);
     match esker_os::open_plain(&path.join(UNFINISHED), true) {
@@ -202,13 +209,13 @@ fn remove_abandoned(path: &Path) -> Result<()> {
             let _locked = lock_unfinished(&unfinished, path)?;
             fs::remove_dir_all(path).map_err(failed)
         }
-        Err(_) if is_rest_of_pool(path) => fs::remove_dir_all(path).map_err(failed),
+        Err(_) if has_only_pool_files(path) => fs::remove_dir_all(path).map_err(failed),
         Err(_) => Ok(()),
     }
 }
 
-/// True for a directory with nothing in it but parts of a pool.
-fn is_rest_of_pool(path: &Path) -> bool {
+/// True for a directory that contains only files and directories of a pool.
+fn has_only_pool_files(path: &Path) -> bool {
     let is_part = |name: &str| {
         let numbered =
             |part| name.strip_prefix(part).is_some_and(|rest| rest.parse::<u32>().is_ok());
@@ -221,7 +228,7 @@ fn is_rest_of_pool(path: &Path) -> bool {
     entries.is_ok_and(|mut parts| parts.all(|part| part))
 }
 
-/// Removes the unfinished superblock of a pool that nobody is creating.
+/// Removes the unfinished superblock of a pool that no process is creating.
 pub(super) fn discard_unfinished(directory: &Path) {
     let unfinished = directory.join(UNFINISHED);
     let locked = esker_os::open_plain(&unfinished, true)
@@ -232,23 +239,24 @@ pub(super) fn discard_unfinished(directory: &Path) {
     }
 }
 
-fn not_reserved(path: &Path, error: &std::io::Error) -> Error {
-    Error::io(format_args!("reserving {}", path.display()), error)
+fn allocation_error(path: &Path, error: &std::io::Error) -> Error {
+    Error::io(format_args!("allocating {}", path.display()), error)
 }
 
 struct Builder<'b> {
     path: &'b Path,
     superblock: &'b Superblock,
     group: Option<u32>,
-    pace: Pace,
+    limit: TimeLimit,
 }
 
 impl Builder<'_> {
-    /// Creates the directory of the pool under a hidden name, and locks the unfinished superblock in it.
-    fn begin(&self, parent: &Path) -> Result<(File, Own)> {
+    /// Creates the directory of the pool under a hidden name, locks the unfinished superblock in it, and renames the
+    /// directory.
+    fn begin(&self, parent: &Path) -> Result<(File, PrivateFile)> {
         for _ in 1..ATTEMPTS {
             match self.try_begin(parent) {
-                // Another process took the new directory for abandoned, or has its lock to find out.
+                // Another process treated the new directory as abandoned, or has its lock to check that.
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Busy) => {}
                 other => return other,
             }
@@ -256,15 +264,15 @@ impl Builder<'_> {
         self.try_begin(parent)
     }
 
-    fn try_begin(&self, parent: &Path) -> Result<(File, Own)> {
+    fn try_begin(&self, parent: &Path) -> Result<(File, PrivateFile)> {
         let coming = esker_os::directory::coming(parent)?;
         let permissions = self.superblock.directory_permissions();
         make_directory(&coming, permissions, self.group)
             .map_err(|error| explain_denied(error, parent))?;
         let begun = self.create(&coming.join(UNFINISHED)).and_then(|unfinished| {
             let locked = lock_unfinished(&unfinished, self.path)?;
-            fs::rename(&coming, self.path).map_err(|error| self.not_made(&error))?;
-            // It may have been removed before it was locked.
+            fs::rename(&coming, self.path).map_err(|error| self.creation_error(&error))?;
+            // Another process may have removed the directory before it was locked.
             let named = self.path.join(UNFINISHED).metadata();
             let is_it = named.and_then(|named| Ok(named.ino() == unfinished.metadata()?.ino()));
             match is_it {
@@ -276,13 +284,13 @@ impl Builder<'_> {
     }
 
     #[cold]
-    fn not_made(&self, error: &std::io::Error) -> Error {
+    fn creation_error(&self, error: &std::io::Error) -> Error {
         use std::io::ErrorKind as K;
         match error.kind() {
             K::AlreadyExists | K::DirectoryNotEmpty | K::NotADirectory => {
                 Error::new(ErrorKind::Exists, format!("{} exists", self.path.display()))
             }
-            _ => Error::io(format_args!("making {}", self.path.display()), error),
+            _ => Error::io(format_args!("creating {}", self.path.display()), error),
         }
     }
 
@@ -304,14 +312,16 @@ impl Builder<'_> {
             self.make_data(target.join(data::NAME), &mut report)?;
         }
         self.reserve(self.path.join(control::NAME), control_bytes(superblock), &mut |_| {})?;
-        // Whoever may use the pool may lock files of it, for which lock files are made.
+        // Users of the pool may lock its objects, and lock files are created for that.
         let mode = superblock.directory_permissions_max();
         make_directory(&self.path.join(LOCKS), mode, self.group)?;
         self.write_superblock(unfinished)
     }
 
     fn check_space(&self, total: u64) -> Result<()> {
-        let failed = |error| Error::io(format_args!("looking at {}", self.path.display()), &error);
+        let failed = |error| {
+            Error::io(format_args!("reading the free space of {}", self.path.display()), &error)
+        };
         let free = File::open(self.path).and_then(|file| sys::free_space(&file)).map_err(failed)?;
         if free < total {
             let message = format!(
@@ -323,7 +333,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// LMDB starts an index only in an empty file, so its space is reserved afterwards.
+    /// Creates an index. LMDB initializes an index only in an empty file, so its space is allocated afterwards.
     fn make_index(&self, path: &Path, report: &mut dyn FnMut(u64)) -> Result<()> {
         let (superblock, mode) = (self.superblock, self.superblock.file_permissions());
         let (file, folder) = (self.create(&path.join(DATA))?, Folder::open(path)?);
@@ -333,7 +343,7 @@ impl Builder<'_> {
             return self.reserve_file(&path.join(DATA), bytes, report);
         }
         let index = Index::open(&folder, bytes, Mode::Mapped, mode, None)?;
-        lending::make_blocks(&index, &file, superblock)?;
+        index_space::make_blocks(&index, &file, superblock)?;
         file.sync_all().map_err(|error| Error::io("syncing an index", &error))?;
         report(superblock.index_reserved_bytes());
         Ok(())
@@ -346,12 +356,12 @@ impl Builder<'_> {
             return self.reserve(path, bytes, report);
         }
         let file = self.create(&path)?;
-        let reserved = huge::reserve_all(&file, bytes, &self.pace, report);
-        reserved.map_err(|error| not_reserved(&path, &error))
+        let reserved = huge::reserve_all(&file, bytes, &self.limit, report);
+        reserved.map_err(|error| allocation_error(&path, &error))
     }
 
     fn create(&self, path: &Path) -> Result<File> {
-        let failed = |error| Error::io(format_args!("making {}", path.display()), &error);
+        let failed = |error| Error::io(format_args!("creating {}", path.display()), &error);
         let mode = self.superblock.file_permissions();
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(mode);
@@ -360,14 +370,14 @@ impl Builder<'_> {
         Ok(file)
     }
 
-    /// Creates a file and reserves its blocks, so that no later access can run out of space.
+    /// Creates a file and allocates its blocks, so that later accesses cannot run out of space.
     fn reserve(&self, path: PathBuf, bytes: u64, report: &mut dyn FnMut(u64)) -> Result<()> {
         self.create(&path)?;
         self.reserve_file(&path, bytes, report)
     }
 
     fn reserve_file(&self, path: &Path, bytes: u64, report: &mut dyn FnMut(u64)) -> Result<()> {
-        let failed = |error| not_reserved(path, &error);
+        let failed = |error| allocation_error(path, &error);
         let file = File::options().write(true).open(path).map_err(failed)?;
         let mut done = 0;
         while done < bytes {
@@ -379,7 +389,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Turns the directory into a pool: everything else is in place and, if needed, on the medium.
+    /// Writes the superblock, which turns the directory into a pool. All other files are complete and, if needed, on
+    /// the medium.
     fn write_superblock(&self, mut file: File) -> Result<()> {
         let unfinished = self.path.join(UNFINISHED);
         let failed = |error| Error::io(format_args!("writing {}", unfinished.display()), &error);
@@ -391,22 +402,22 @@ impl Builder<'_> {
     }
 }
 
-/// Percentage for an index that cannot grow.
+/// Share in percent of an index that cannot grow.
 const INDEX_PERCENT: u32 = 12;
-/// Initial percentage for an index that can grow.
+/// Initial share in percent of an index that can grow.
 const INDEX_PERCENT_FIRST: u32 = 4;
-/// Largest block by which an index grows: LMDB's list of its pages must not take several adjacent pages.
+/// Maximum size of a block by which an index grows. LMDB's list of its pages must fit on one page.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
 const INDEX_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MIN: u64 = 512 << 10;
-/// By default, segments can store the largest single value, if there are enough of them.
+/// Segment size that is preferred for pools with enough segments: a segment can store the largest single value.
 const SEGMENT_BYTES_WANTED: u64 = 8 << 20;
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
-/// Fewest segments of a target: one is kept for compaction, and several are written at a time.
+/// Minimum number of segments of a target: one is reserved for compaction, and several are written at a time.
 const SEGMENTS_MIN: u64 = 4;
-/// By default, segments can store the largest single value, if there are enough of them.
+/// Number of segments from which on the preferred segment size is used.
 const SEGMENTS_WANTED: u64 = 8;
-/// Most segments of a target: their numbers have 24 bits.
+/// Maximum number of segments of a target: their numbers have 24 bits.
 const SEGMENTS_MAX: u64 = (1 << 24) - 1;
 
 pub(super) fn invalid(message: String) -> Error {
@@ -418,13 +429,13 @@ fn default_targets() -> u32 {
     cores.clamp(2, 8) as u32
 }
 
-/// Room for data whose size is a power of two, and for the headers in front of it: without some more, the end of each
-/// segment would be lost.
+/// Space for data of a power of two bytes, and for the headers before the extents. Without the extra space, the end of
+/// each segment would be lost.
 fn with_slack(data: u64) -> u64 {
     data + data / 128
 }
 
-/// The version of the format that a pool needs.
+/// Format version that a pool needs.
 fn version_of(spec: &PoolSpec, durability: Durability) -> Result<u32> {
     let may_buffer = spec.part == Part::WHOLE && durability == Durability::Process && !spec.guarded;
     match spec.part {
@@ -441,7 +452,7 @@ fn version_of(spec: &PoolSpec, durability: Durability) -> Result<u32> {
     }
 }
 
-/// Segment size in bytes: as specified, or by the size of the pool.
+/// Segment size in bytes: as specified, or chosen by the size of the pool.
 fn segment_bytes(spec: &PoolSpec, data_bytes: u64) -> Result<u64> {
     let bytes = spec.segment_bytes.unwrap_or_else(|| {
         let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_WANTED, SEGMENT_BYTES_MAX);
@@ -457,7 +468,7 @@ fn segment_bytes(spec: &PoolSpec, data_bytes: u64) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Number of targets: as specified, or by the machine.
+/// Number of targets: as specified, or chosen by the machine.
 fn targets_of(spec: &PoolSpec) -> Result<u32> {
     let targets = spec.targets.unwrap_or_else(default_targets);
     if targets == 0 || targets as usize > TARGETS_MAX {
@@ -468,8 +479,8 @@ fn targets_of(spec: &PoolSpec) -> Result<u32> {
     Ok(targets)
 }
 
-/// Divides the bytes of the pool between targets, indexes and segments.
-pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<Superblock> {
+/// Divides the space of the pool among targets, indexes and segments.
+pub(super) fn plan_layout(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<Superblock> {
     if spec.huge_pages && medium != Medium::Memory {
         return Err(invalid(super::huge::IN_MEMORY.to_owned()));
     }
@@ -526,8 +537,8 @@ pub(super) fn lay_out(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<
     })
 }
 
-/// True if files can release reserved space, so that index and data can share it. Tried on a file without a name, so
-/// that nothing is left behind.
+/// True if files can release allocated space, so that index and data can share it. It is tested on an unnamed file, so
+/// that no file is left behind.
 pub(super) fn can_grow(directory: &Path) -> bool {
     let mut options = File::options();
     options.read(true).write(true).custom_flags(libc::O_TMPFILE);

@@ -1,4 +1,4 @@
-//! Destroys pools.
+//! Destruction of pools.
 use super::Pool;
 use crate::format::superblock::{self, Superblock};
 use crate::io::folder::{Folder, Use};
@@ -12,8 +12,8 @@ use std::io;
 use std::path::Path;
 
 impl Pool {
-    /// Destroys the pool at `path` with everything in it. On error nothing has changed. If it is interrupted, the pool
-    /// is gone, and the next creation or destruction in the same directory removes the rest.
+    /// Destroys the pool at `path` with all its content. On error nothing has changed. If it is interrupted, the pool
+    /// is destroyed, and the next creation or destruction of a pool in the same directory removes the remaining files.
     ///
     /// # Errors
     /// `Busy` if a process has it open, unless `force`; `NoPermission`.
@@ -44,13 +44,13 @@ pub(crate) fn in_use(folder: &Folder, superblock: &Superblock) -> Result<bool> {
         other => other?,
     };
     let used = lock::any_held_by_other(&file, PROCESS_BYTES);
-    used.map_err(|error| failed("looking at", folder.path(), &error))
+    used.map_err(|error| io_error("reading the locks of", folder.path(), &error))
 }
 
-/// Pool directories: the superblock is removed last.
+/// Description of pool directories. The superblock is removed last.
 pub(super) const POOL: Kind =
     Kind { marker: superblock::NAME, discard: super::create::discard_unfinished };
 
-fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
+fn io_error(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
 }

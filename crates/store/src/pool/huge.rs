@@ -1,24 +1,25 @@
-//! Huge pages of a pool in memory: how much of its data uses them, and moving the rest into them.
+//! Huge pages of a pool in memory: counts the data in huge pages, and moves other data into them.
 use super::Progress;
 use crate::io::huge::HUGE;
 use crate::shard::open_pool::OpenPool;
 use esker_types::info::Medium;
 use esker_types::{Error, ErrorKind, Result};
 
-/// Why a pool on a disk has no huge pages.
+/// Error message for pools on a disk.
 pub(crate) const IN_MEMORY: &str = "huge pages are for pools in memory (tmpfs)";
 
-/// How much of a pool's data is in huge pages.
+/// Data of a pool in huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HugePages {
     /// Bytes in huge pages.
     pub bytes: u64,
-    /// Bytes that could be: all data except the remainder of each target and what is lent to its index.
+    /// Bytes that could be in huge pages: all data except the remainder of each target and the segments that the index
+    /// uses.
     pub total: u64,
 }
 
 impl OpenPool {
-    /// How much of the data is in huge pages; zero if the pool is not in memory. Maps the data files once more.
+    /// Counts the data in huge pages; zero if the pool is not in memory. Maps the data files once more.
     ///
     /// # Errors
     /// `Io` if a data file cannot be mapped.
@@ -35,11 +36,12 @@ impl OpenPool {
         Ok(sum)
     }
 
-    /// Moves data into huge pages, as far as the kernel can. `progress` is called with the bytes done and the total.
-    /// The pool can be used meanwhile: an access to a page that is being moved waits for some tenths of a millisecond.
+    /// Moves data into huge pages, if the kernel can create them. Calls `progress` with the number of finished bytes
+    /// and the total. The pool can be used meanwhile. An access to a page that is being moved waits for some tenths of
+    /// a millisecond.
     ///
     /// # Errors
-    /// `Invalid` if the pool is not in memory; else errors of reading an index.
+    /// `Invalid` if the pool is not in memory; errors of reading an index.
     pub fn gather_pages(&self, progress: Progress<'_>) -> Result<()> {
         if self.superblock.medium != Medium::Memory {
             return Err(Error::new(ErrorKind::Invalid, IN_MEMORY));
@@ -47,8 +49,8 @@ impl OpenPool {
         let total = self.targets.iter().map(|target| target.huge_end()).sum();
         let mut done = 0;
         for target in &self.targets {
-            for place in target.huge_places() {
-                target.gather_place(place)?;
+            for place in target.huge_page_offsets() {
+                target.collapse_huge_page(place)?;
                 done += HUGE;
                 progress(done, total);
             }
@@ -68,7 +70,7 @@ mod tests {
 
     const MEMORY: &str = "/dev/shm";
 
-    /// A pool of one target with its data in huge pages; none where this kernel makes none.
+    /// A pool of one target with its data in huge pages; `None` if this kernel does not create them.
     fn pool() -> Option<Scratch> {
         if !crate::has_huge_pages(Path::new(MEMORY)).unwrap() {
             esker_testing::skip("this kernel makes no huge pages of files in memory");
@@ -86,11 +88,11 @@ mod tests {
         File::options().read(true).write(true).open(path).unwrap()
     }
 
-    fn taken(pool: &Scratch) -> u64 {
+    fn bytes_on_medium(pool: &Scratch) -> u64 {
         data_file(pool).metadata().unwrap().blocks() * 512
     }
 
-    /// All of the data file in small pages, with what it holds.
+    /// Moves the data file into small pages, and returns its content.
     fn make_small(pool: &Scratch) -> Vec<u8> {
         let file = data_file(pool);
         let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
@@ -102,16 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn all_data_is_in_huge_pages_if_one_wants_it() {
+    fn pool_can_be_created_in_huge_pages() {
         let Some(pool) = pool() else { return };
         let pages = pool.opened().huge_pages().unwrap();
         assert!(pages.total > 50 << 20, "{pages:?}");
         assert_eq!(pages.bytes, pages.total);
-        assert_eq!(taken(&pool), data_file(&pool).metadata().unwrap().len());
+        assert_eq!(bytes_on_medium(&pool), data_file(&pool).metadata().unwrap().len());
     }
 
     #[test]
-    fn what_is_in_small_pages_is_gathered_and_stays_what_it_is() {
+    fn small_pages_are_collapsed_without_change_of_data() {
         let Some(pool) = pool() else { return };
         data_file(&pool).write_all_at(&[7; 5000], 5_000_000).unwrap();
         let before = make_small(&pool);
@@ -126,32 +128,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_stays_a_hole_and_comes_back_in_huge_pages() {
+    fn index_segments_stay_holes_and_return_in_huge_pages() {
         let Some(pool) = pool() else { return };
         let state = pool.opened();
         let target = &state.targets[0];
-        let whole = taken(&pool);
-        while target.lent_count() < 5 {
+        let whole = bytes_on_medium(&pool);
+        while target.index_segment_count() < 5 {
             assert!(target.grow_index(1, false).unwrap());
         }
-        let lent = taken(&pool);
+        let lent = bytes_on_medium(&pool);
         assert!(lent <= whole - 5 * (3 << 20), "{lent} of {whole} bytes are left");
         state.gather_pages(&mut |_, _| {}).unwrap();
-        assert_eq!(taken(&pool), lent, "holes were filled");
+        assert_eq!(bytes_on_medium(&pool), lent, "holes were filled");
         let pages = state.huge_pages().unwrap();
         assert!(pages.bytes <= pages.total && pages.total < whole - 5 * (3 << 20));
-        assert_eq!(taken(&pool), lent, "looking filled holes");
-        while target.take_back(true).unwrap() {
-            assert_eq!(taken(&pool), whole - u64::from(target.lent_count()) * (3 << 20));
+        assert_eq!(bytes_on_medium(&pool), lent, "counting filled holes");
+        while target.return_segment(true).unwrap() {
+            assert_eq!(
+                bytes_on_medium(&pool),
+                whole - u64::from(target.index_segment_count()) * (3 << 20)
+            );
         }
-        assert!(target.lent_count() < 5, "nothing came back");
+        assert!(target.index_segment_count() < 5, "nothing came back");
         state.gather_pages(&mut |_, _| {}).unwrap();
         let pages = state.huge_pages().unwrap();
         assert_eq!(pages.bytes, pages.total);
     }
 
     #[test]
-    fn pools_on_disks_have_none() {
+    fn pools_on_disks_have_no_huge_pages() {
         let pool = Scratch::on(Path::new("/var/tmp"), 64 << 20, |_| {});
         assert_eq!(pool.opened().huge_pages().unwrap(), HugePages::default());
         let refused = pool.opened().gather_pages(&mut |_, _| {});

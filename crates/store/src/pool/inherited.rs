@@ -1,10 +1,10 @@
-//! Objects that processes inherited open, by fork or exec, and have not used yet. Such a process has no lease
-//! ([`OpenPool::lease`]), but the kernel knows of it.
+//! Open objects that processes inherited by fork or exec and have not used yet. Such a process has no lease
+//! ([`OpenPool::lease`]), but a file lock shows that it exists.
 //!
-//! To pass an open object on, a process opens a lock file in the pool's directory `locks`, named after the object, and
-//! takes a shared lock on its last byte. Before that it counts the file beside the leases. Children and programs inherit
-//! the open file and its lock. Whoever closes the file last removes it; if the file is not empty, it also removes the
-//! object.
+//! To pass on an open object, a process opens a lock file, which is in the pool's directory `locks` and named after the
+//! object. It takes a shared lock on the last byte of the file. Before that, it counts the file in the lease table.
+//! Children and executed programs inherit the open file and its lock. The process that closes the file last removes it.
+//! If the file is not empty, that process also removes the object.
 use crate::format::superblock::LOCKS;
 use crate::io::lock::{self, LockKind};
 use crate::shard::open_pool::OpenPool;
@@ -17,21 +17,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// Offset of the byte of a lock file on which everyone who has the file open has a shared lock: the last one a file can
-/// have.
+/// Offset of the byte of a lock file on which every process that has the file open has a shared lock. It is the largest
+/// offset in a file.
 pub const PRESENCE: u64 = i64::MAX as u64;
 
-/// Length of a lock file whose object is unlinked on last close.
+/// Length of a lock file whose object must be unlinked on last close.
 const UNLINKED: u64 = 1;
 
-/// Name of the lock file of an object in the directory [`LOCKS`].
+/// Name of the lock file of an object, in the directory [`LOCKS`].
 #[must_use]
 pub fn lock_file(container: &str, oid: ObjectId) -> String {
     format!("{container}.{:x}.{:x}", oid.hi, oid.lo)
 }
 
 impl OpenPool {
-    /// Records that the lock file of an object is about to be made, or has been removed.
+    /// Records that the lock file of an object is about to be created, or has been removed.
     pub fn note_lock_file(&self, container: ContainerId, oid: ObjectId, made: bool) {
         let counts = leases::counts(&self.control, (container, oid));
         let changed = |found: u64| match made {
@@ -41,15 +41,15 @@ impl OpenPool {
         let _ = counts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed);
     }
 
-    /// False if there can be no lock file of an object. Call it after [`OpenPool::unlink_on_last_close`]: whoever
-    /// passes an object on makes the file before ending the lease.
+    /// False if an object has no lock file. Call it after [`OpenPool::unlink_on_last_close`]: a process that passes on
+    /// an object creates the file before it ends its lease.
     fn may_have_lock_file(&self, container: ContainerId, oid: ObjectId) -> bool {
         let counts = leases::counts(&self.control, (container, oid));
         counts.load(Ordering::SeqCst) >= LOCK_FILE
     }
 
-    /// Has an object removed by the last process that inherited it; false if none did. The counterpart of
-    /// [`OpenPool::unlink_on_last_close`] for processes without a lease.
+    /// Flags an object that processes have inherited, so that the last of them removes it. Returns false if none did.
+    /// It is the counterpart of [`OpenPool::unlink_on_last_close`] for processes without a lease.
     ///
     /// # Errors
     /// `Io` or `NoPermission` if the lock file can be neither opened nor locked.
@@ -67,7 +67,8 @@ impl OpenPool {
     }
 }
 
-/// Flags the lock file, or removes it if nobody has it open: whether it was flagged, and whether it was removed.
+/// Flags the lock file, or removes it if no process has it open. Returns whether it was flagged, and whether it was
+/// removed.
 fn leave(path: &Path) -> io::Result<(bool, bool)> {
     loop {
         let file = match esker_os::open_plain(path, true) {
@@ -75,7 +76,8 @@ fn leave(path: &Path) -> io::Result<(bool, bool)> {
             file => file?,
         };
         file.set_len(UNLINKED)?;
-        // Who has just found that nobody else has it open is about to remove it.
+        // A process with an exclusive lock has just found that no other one has the file open, and is about to remove
+        // it.
         lock::wait_shared(&file, PRESENCE)?;
         lock::set(&file, LockKind::None, PRESENCE)?;
         let is_alone = lock::set(&file, LockKind::Exclusive, PRESENCE)?;
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inherited_is_left_to_the_last_who_has_it() {
+    fn inherited_object_is_left_to_last_process() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
         let state = pool.opened();
         let is_inherited = || state.leave_to_inheritors(&container(), OID).unwrap();

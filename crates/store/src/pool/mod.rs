@@ -36,17 +36,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, Weak};
 
-/// Called with the bytes or entries that a long operation has dealt with, and with the total.
+/// Callback for the progress of a long operation: the number of finished bytes or entries, and the total.
 pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 
-/// An open pool. Cheap to share. It survives a fork: the child opens the pool again with its first operation.
+/// An open pool, which is cheap to share. It survives a fork: the child opens the pool again with its first operation.
 pub struct Pool {
     path: PathBuf,
     current: PerProcess<Arc<OpenPool>>,
 }
 
-/// An open pool of this process, and whether it is completely closed. It must be before it is opened again, since
-/// closing a file drops all locks of the process on it.
+/// An open pool of this process, and whether it is completely closed. Before it is opened again it must be closed,
+/// since closing a file drops all locks of the process on it.
 struct OpenEntry {
     state: Weak<OpenPool>,
     closed: Arc<AtomicBool>,
@@ -54,37 +54,39 @@ struct OpenEntry {
 
 type Registry = HashMap<(u64, u64), OpenEntry>;
 
-/// Identity of a pool directory, whatever path leads to it.
+/// Device and inode of a pool directory, which are the same for all paths to it.
 fn identity(path: &Path) -> Result<(u64, u64)> {
-    let failed = |error| Error::io(format_args!("looking at {}", path.display()), &error);
+    let failed =
+        |error| Error::io(format_args!("reading the metadata of {}", path.display()), &error);
     let info = path.metadata().map_err(failed)?;
     Ok((info.dev(), info.ino()))
 }
 
-/// Pools that this process has open, by device and inode of the directory: an index must not be opened twice.
+/// Pools that this process has open, by device and inode of the directory. An index must not be opened twice.
 static OPEN: ForkLock<Registry> = ForkLock::new();
 
 static AT_EXIT: Once = Once::new();
 
-extern "C" fn ending() {
+extern "C" fn on_exit() {
     record_clean_exit();
 }
 
-/// Says that the caller calls [`record_clean_exit`] itself before the process ends. Call it before any pool is opened.
+/// Declares that the caller will call [`record_clean_exit`] itself before the process ends. Call this before any pool
+/// is opened.
 pub fn will_record_exit() {
     AT_EXIT.call_once(|| ());
 }
 
-/// Commits the buffered puts of the pools that this process still has open, and records that their indexes are sound, so that
-/// the next process need not verify them. For programs that end without closing anything.
+/// Commits the buffered puts of the pools that this process still has open. Records that their indexes are sound, so
+/// that the next process need not verify them. It is for programs that end without closing their pools.
 pub fn record_clean_exit() {
-    // A pool that another thread is opening right now has nothing to record yet.
+    // If another thread is opening a pool right now, that pool has nothing to record yet.
     let Some(open) = OPEN.try_lock() else { return };
     let states: Vec<_> = open.values().filter_map(|entry| entry.state.upgrade()).collect();
     drop(open);
     states.iter().for_each(|state| {
-        // What a signal handler interrupted will never be done.
-        if !Writing::is_here() {
+        // In a signal handler, the interrupted operation will never finish, so its lock must not be waited for.
+        if !Writing::is_in_progress() {
             flush_all(state);
         }
         state.record_clean();
@@ -92,12 +94,12 @@ pub fn record_clean_exit() {
 }
 
 #[cold]
-fn no_pool(path: &Path, cause: Error) -> Error {
+fn no_pool_error(path: &Path, cause: Error) -> Error {
     if cause.kind() == ErrorKind::NoPermission {
         return cause;
     }
     let message = format!(
-        "there is no pool at {}: {cause}: `esker pool list` lists the pools in the known directories",
+        "cannot find a pool at {}: {cause}: `esker pool list` lists the pools in the known directories",
         path.display()
     );
     Error::new(ErrorKind::NotFound, message)
@@ -107,26 +109,26 @@ impl Pool {
     /// Opens the pool at `path`.
     ///
     /// # Errors
-    /// `NotFound` if there is none; `Incompatible` for another format; `Corrupt` if the machine crashed while a pool
-    /// was in use whose durability is `process`: run `esker pool check`.
+    /// `NotFound` if there is not a pool; `Incompatible` for another format version; `Corrupt` if the machine crashed
+    /// while a pool with durability `process` was in use: run `esker pool check`.
     pub fn open(path: &Path) -> Result<Self> {
-        let path = resolve_links(path).map_err(|error| no_pool(path, error))?;
+        let path = resolve_links(path).map_err(|error| no_pool_error(path, error))?;
         let state = OpenPool::shared(&path, Purpose::Use)?;
         Ok(Self { path, current: PerProcess::new(state) })
     }
 
-    /// The pool as this process has it open. A forked child opens it first.
+    /// The pool, as this process has it open. A forked child opens it first.
     #[inline]
     pub fn opened(&self) -> Result<&Arc<OpenPool>> {
         self.current.get_or_make(|| OpenPool::shared(&self.path, Purpose::Use))
     }
 
-    /// The pool as this process has it open; `None` in a forked child before its first operation.
+    /// The pool, as this process has it open; `None` in a forked child before its first operation.
     pub fn opened_here(&self) -> Option<&Arc<OpenPool>> {
         self.current.get()
     }
 
-    /// Its path.
+    /// Path of the pool.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -134,7 +136,7 @@ impl Pool {
 }
 
 impl OpenPool {
-    /// The pool at `path` (canonical), opened unless this process has it open.
+    /// The pool at `path`, which is canonical. Opens the pool unless this process has it open.
     pub(crate) fn shared(path: &Path, purpose: Purpose) -> Result<Arc<Self>> {
         let identity = identity(path)?;
         let mut open = OPEN.lock();
@@ -156,15 +158,15 @@ impl OpenPool {
         let closed = Arc::clone(&state.closed.0);
         open.insert(identity, OpenEntry { state: Arc::downgrade(&state), closed });
         drop(open);
-        AT_EXIT.call_once(|| sys::at_exit(ending));
+        AT_EXIT.call_once(|| sys::at_exit(on_exit));
         if purpose == Purpose::Use && !state.control.read_only {
-            // Only space depends on it, and the next process that opens the pool tries again.
-            let _ = crate::commit::destroyed::empty_all(&state);
+            // A failure only delays the release of space, and the next process that opens the pool tries again.
+            let _ = crate::commit::destroyed::free_all(&state);
         }
         Ok(state)
     }
 
-    /// True if this process has the pool at `path` (canonical) open.
+    /// True if this process has the pool open at `path`, which is canonical.
     pub(crate) fn is_open_here(path: &Path) -> bool {
         let Ok(identity) = identity(path) else { return false };
         OPEN.lock().get(&identity).is_some_and(|entry| entry.state.strong_count() > 0)
@@ -174,7 +176,7 @@ impl OpenPool {
         let folder = Folder::open(path)?;
         let superblock = Superblock::read_in(&folder)?;
         let control = Arc::new(Control::open(&folder, &superblock)?);
-        // A record left behind would be taken for another copy of this library once its address is reused.
+        // A remaining record would look like another copy of this library when its address is reused.
         let targets = setup::set_up(&folder, &superblock, &control, purpose)
             .inspect_err(|_| double_open::leave(&control))?;
         Ok(Self {
@@ -185,7 +187,7 @@ impl OpenPool {
             uses: Mutex::default(),
             handles: Mutex::default(),
             leases: Leases::default(),
-            is_left_over: AtomicBool::new(false),
+            has_unfreed_space: AtomicBool::new(false),
             decisions_max: AtomicU64::new(DECISIONS_MAX as u64),
             generation: fork::generation(),
             stamped: AtomicU64::new(0),
@@ -201,7 +203,7 @@ impl OpenPool {
 impl Drop for OpenPool {
     fn drop(&mut self) {
         if self.generation != fork::generation() {
-            // Opened by an ancestor: this process must not touch the control file and the LMDB environments.
+            // An ancestor opened the pool. This process must not use its control file and LMDB environments.
             std::mem::forget(std::mem::take(&mut self.targets));
             return;
         }
@@ -213,8 +215,8 @@ impl Drop for OpenPool {
     }
 }
 
-/// Commits the buffered puts, before the pool is closed. What cannot be committed stays in the buffer, and what another process
-/// has locked is left to that process, which may be stopped.
+/// Commits the buffered puts before the pool is closed. Puts that cannot be committed remain in the buffer. If another
+/// process has the write lock of a target, its puts are left to that process, which may be stopped.
 fn flush_all(pool: &OpenPool) {
     if pool.control.read_only {
         return;

@@ -1,4 +1,4 @@
-//! Sets up a pool for use: joins the processes that have it open, or, after a restart of the machine, rebuilds the
+//! Sets up an opened pool: joins the processes that have it open or, after a restart of the machine, rebuilds the
 //! control file from the indexes.
 use crate::commit::{Prepared, staged_on};
 use crate::data::table::SegmentState;
@@ -16,11 +16,11 @@ use std::sync::atomic::Ordering;
 pub(crate) enum Purpose {
     /// Ordinary use.
     Use,
-    /// Check and repair: also opens pools that are refused for ordinary use.
+    /// Check and repair. It also opens pools that are refused for ordinary use.
     Check,
 }
 
-/// Opens the targets. Sets up the control file unless that was done since the machine started.
+/// Opens the targets. Sets up the control file, unless that was done since the machine started.
 pub(super) fn set_up(
     pool: &Folder,
     superblock: &Superblock,
@@ -37,16 +37,17 @@ pub(super) fn set_up(
         }
         let open = |number| {
             let control = Arc::clone(control);
-            Target::open(pool, superblock, control, number, crate::commit::settle).map(Arc::new)
+            Target::open(pool, superblock, control, number, crate::commit::resolve_doubt)
+                .map(Arc::new)
         };
         let targets = (0..superblock.targets).map(open).collect::<Result<Vec<_>>>()?;
         if superblock.has_old_log() {
             targets.iter().try_for_each(|target| refuse_old_log(superblock, target))?;
         }
         if current {
-            targets.iter().try_for_each(|target| forget_predecessor(target, control.slot))?;
+            targets.iter().try_for_each(|target| clear_dead_state(target, control.slot))?;
         } else if purpose == Purpose::Use {
-            control.forget();
+            control.discard_state();
             crate::commit::recover(&targets)?;
             rebuild_all(&targets)?;
             control.set_current()?;
@@ -55,7 +56,7 @@ pub(super) fn set_up(
     })
 }
 
-/// Fails if the log of an experimental format has puts that the index lacks.
+/// Fails if the log of an experimental format has puts that the index does not have.
 fn refuse_old_log(superblock: &Superblock, target: &Target) -> Result<()> {
     if !target.control.has_puts_in_old_log(target.number(), target.last_commit()?) {
         return Ok(());
@@ -69,7 +70,7 @@ fn refuse_old_log(superblock: &Superblock, target: &Target) -> Result<()> {
     ))
 }
 
-/// After a crash of the machine, only a durable pool is known to be intact.
+/// Refuses a pool that was in use when the machine crashed, unless it is durable.
 fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
     if control.was_used() && superblock.durability == Durability::Process {
         return Err(Error::new(
@@ -84,8 +85,7 @@ fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
     Ok(())
 }
 
-/// Fails if an index is damaged. Verifies all pages, before a damaged one leads LMDB astray, and, if asked, the
-/// checksums of records.
+/// Fails if an index is damaged. Verifies all pages before LMDB uses them and, with `checksums`, the records.
 pub(crate) fn refuse_damaged(pool: &Folder, checksums: bool) -> Result<()> {
     let found = crate::index::pages::check_all(pool, checksums)?;
     let path = pool.path().display();
@@ -101,19 +101,20 @@ pub(crate) fn refuse_damaged(pool: &Folder, checksums: bool) -> Result<()> {
     Err(Error::new(ErrorKind::Corrupt, message))
 }
 
-/// Declares the pool intact after a check, with a rebuilt control file. Call with the setup lock held and no other
-/// process in the pool.
+/// Declares the pool intact after a check, and rebuilds the control file. The caller holds the setup lock, and no other
+/// process has the pool open.
 pub(crate) fn declare_sound(control: &Control, targets: &[Arc<Target>]) -> Result<()> {
     if !control.is_current() {
-        control.forget();
+        control.discard_state();
     }
     crate::commit::recover(targets)?;
     rebuild_all(targets)?;
     control.set_current()
 }
 
-/// Releases the segments of a dead process that had this slot before, and shows its last commit, in case it died in that.
-fn forget_predecessor(target: &Target, slot: ProcessSlot) -> Result<()> {
+/// Releases the segments of a dead process that had this slot before. Publishes its last commit, in case it died in
+/// that.
+fn clear_dead_state(target: &Target, slot: ProcessSlot) -> Result<()> {
     let atomics = target.shared();
     for number in 0..target.segment_count() {
         let segment = atomics.segment(number);
@@ -121,11 +122,11 @@ fn forget_predecessor(target: &Target, slot: ProcessSlot) -> Result<()> {
         if state == SegmentState::Open(Some(slot)) {
             segment.change(state, SegmentState::Open(None));
         } else if state == SegmentState::Busy(slot) {
-            // The next collection recounts it, since its owner cannot be alive.
+            // The owner is not alive, so the next collection recounts the segment.
             segment.change(state, SegmentState::Busy(ProcessSlot::NOBODY));
         }
     }
-    target.show_commit_of(slot)
+    target.publish_commit_of(slot)
 }
 
 fn rebuild_all(targets: &[Arc<Target>]) -> Result<()> {
@@ -134,7 +135,7 @@ fn rebuild_all(targets: &[Arc<Target>]) -> Result<()> {
     crate::commit::doubt_prepared(targets)
 }
 
-/// Rebuilds the shared atomics of a target from its index, and from the commits that are prepared on the pool.
+/// Rebuilds the shared atomics of a target from its index and from the commits that are prepared on the pool.
 pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
     let usage = walk::usage(target, &staged_on(prepared, target.number()))?;
     let atomics = target.shared();
@@ -147,18 +148,19 @@ pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
         segment.stamp.store(used.end, Ordering::Release);
         segment.store(match (used.live, dead) {
             (0, 0) if !target.is_viewed(number) => SegmentState::Free,
-            // Its count of dead bytes is removed when the next collection frees it: opening a pool needs no room in
-            // the index. Views may outlive all processes that had the pool open.
+            // The next collection frees the segment and removes its count of dead bytes, so opening a pool needs no
+            // space in the index. Views may outlive all processes that had the pool open.
             (0, _) => SegmentState::Dead,
-            _ => SegmentState::left_with(used.end, target.segment_bytes()),
+            _ => SegmentState::after_release(used.end, target.segment_bytes()),
         });
     }
-    target.settle_space()?;
+    target.restore_space()?;
     target.control.pass_epoch(usage.last_epoch);
     atomics.note_snapshots(usage.has_snapshots);
     atomics.freed().store(0, Ordering::Release);
     atomics.writer().store(0, Ordering::Release);
-    // What changed before is not known any more. A transaction over nodes may have read it, and be committed only now.
+    // Earlier versions of the slots are unknown. A transaction over nodes may have read an earlier state and be
+    // committed only now.
     let last = target.view_in_doubt(Scope::Committed)?.version().0;
     atomics.conflicts().iter().for_each(|slot| slot.store(last, Ordering::Release));
     target.count_reserved()
@@ -183,9 +185,9 @@ mod tests {
     use crate::tests::Scratch;
     use esker_types::ErrorKind;
 
-    /// Where nobody has had the pool open since the machine started.
+    /// No process has had the pool open since the machine started.
     #[test]
-    fn to_open_a_pool_takes_no_room_in_the_index() {
+    fn opening_a_pool_needs_no_space_in_the_index() {
         let mut pool = Scratch::new(24 << 20, |spec| {
             spec.targets = Some(2);
             spec.durability = Some(Durability::Commit);
@@ -208,12 +210,12 @@ mod tests {
         assert_eq!(target.free_data_bytes().unwrap(), target.data_bytes());
         assert_eq!(target.shared().segment(1).load(), SegmentState::Dead);
         target.recycle().unwrap();
-        assert_eq!(target.whole_free_bytes(), whole);
+        assert_eq!(target.free_segment_bytes(), whole);
     }
 
     /// A transaction over nodes may have read before its engine was killed, and be committed after that.
     #[test]
-    fn what_changed_before_a_rebuild_is_a_conflict_after_it() {
+    fn changes_before_a_rebuild_conflict_with_earlier_reads() {
         let pool = Scratch::new(24 << 20, |_| {});
         let state = pool.opened();
         let target = &state.targets[0];

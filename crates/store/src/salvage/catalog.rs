@@ -1,4 +1,4 @@
-//! The containers of a damaged pool, and what else must be known before its data is read.
+//! Containers of a damaged pool, and other information that is needed before its data is read.
 use super::shard::Shard;
 use super::{Losses, SalvagedContainer};
 use crate::commit::Intent;
@@ -12,32 +12,32 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    /// Containers by number; 0 is the pool itself.
+    /// Containers by number; 0 is the pool.
     pub(super) containers: BTreeMap<u32, SalvagedContainer>,
     destroyed: BTreeSet<u32>,
     labels: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Containers from damaged pages.
     doubtful: Vec<(Vec<u8>, ContainerInfo)>,
-    /// Keys on damaged pages that are taken for right.
-    believed: HashSet<Vec<u8>>,
+    /// Keys on damaged pages that are accepted as correct.
+    accepted: HashSet<Vec<u8>>,
     intents: Vec<Intent>,
-    /// Epoch of the last commit over several targets that reached a target; `None` if unknown.
+    /// Epoch of the last commit over several targets that each target has applied; missing if unknown.
     applied: BTreeMap<u32, u64>,
-    /// Commits that another node decides about.
+    /// Number of prepared commits that another node decides.
     pub(super) prepared: u64,
-    /// Numbers of containers that have data but are not known.
-    met: BTreeSet<u32>,
+    /// Numbers of unknown containers whose loss was reported.
+    reported: BTreeSet<u32>,
 }
 
 impl Catalog {
     pub(super) fn read(shards: &[Shard]) -> Result<Self> {
         let mut catalog = Self::default();
         for shard in shards {
-            let mut is_whole = shard.has_index() && shard.trouble().is_none();
+            let mut is_whole = shard.has_index() && shard.meta_damage().is_none();
             shard.visit(&mut |find| {
                 match find {
                     Finding::Entry(key, value) => catalog.entry(shard.number(), key, value),
-                    Finding::Doubtful(key, value) => catalog.doubt(key, value),
+                    Finding::Doubtful(key, value) => catalog.add_doubtful(key, value),
                     Finding::Broken(_) => {}
                     Finding::Gap(_) => is_whole = false,
                 }
@@ -47,12 +47,12 @@ impl Catalog {
                 catalog.applied.entry(shard.number()).or_default();
             }
         }
-        catalog.settle();
+        catalog.resolve_doubtful();
         Ok(catalog)
     }
 
     fn entry(&mut self, shard: u32, key: &[u8], value: &[u8]) {
-        let (Some(table), [_, rest @ ..]) = (Table::of(key), key) else { return };
+        let (Some(table), [_, rest @ ..]) = (Table::of_key(key), key) else { return };
         let number = container_of(key);
         let scope = |containers: &mut BTreeMap<u32, SalvagedContainer>,
                      change: &dyn Fn(&mut SalvagedContainer)| {
@@ -87,33 +87,32 @@ impl Catalog {
         }
     }
 
-    /// Adds an entry of a damaged page. A container is taken for right if its label, which is stored elsewhere,
-    /// agrees.
-    fn doubt(&mut self, key: &[u8], value: &[u8]) {
-        let info = Some(key).filter(|key| Table::of(key) == Some(Table::Container));
+    /// Adds an entry of a damaged page. A container is accepted if its label, which is stored elsewhere, matches.
+    fn add_doubtful(&mut self, key: &[u8], value: &[u8]) {
+        let info = Some(key).filter(|key| Table::of_key(key) == Some(Table::Container));
         let info = info.and_then(|key| parse_container(key, value));
         self.doubtful.extend(info.map(|info| (key.to_vec(), info)));
     }
 
-    fn settle(&mut self) {
+    fn resolve_doubtful(&mut self) {
         for (key, info) in std::mem::take(&mut self.doubtful) {
             let named = self.labels.get(info.label.as_bytes());
             let agrees = named.is_some_and(|uuid| uuid[..] == info.uuid.0);
-            let place = self.containers.entry(info.id.0).or_default();
-            if agrees && place.info.is_none() {
-                place.info = Some(info);
-                self.believed.insert(key);
+            let found = self.containers.entry(info.id.0).or_default();
+            if agrees && found.info.is_none() {
+                found.info = Some(info);
+                self.accepted.insert(key);
             }
         }
         self.intents.sort_by_key(|intent| intent.epoch);
     }
 
-    /// True if an entry of a damaged page is taken for right.
-    pub(super) fn has_believed(&self, key: &[u8]) -> bool {
-        self.believed.contains(key)
+    /// True if an entry of a damaged page is accepted as correct.
+    pub(super) fn has_accepted(&self, key: &[u8]) -> bool {
+        self.accepted.contains(key)
     }
 
-    /// Buffered puts of a target, and the decided edits that have not been carried out.
+    /// Buffered puts of a target, and edits of decided commits that have not been carried out.
     pub(super) fn overlay_of(&self, shard: &Shard) -> Overlay {
         let mut overlay = Overlay::default();
         shard.buffered().for_each(|put| overlay.put(put.key, put.record));
@@ -126,8 +125,8 @@ impl Catalog {
         overlay
     }
 
-    /// True for the remains of a destroyed container.
-    pub(super) fn is_doomed(&self, key: &[u8]) -> bool {
+    /// True for a key of a destroyed container.
+    pub(super) fn is_destroyed(&self, key: &[u8]) -> bool {
         container_of(key)
             .is_some_and(|number| self.destroyed.contains(&number) && !self.is_known(number))
     }
@@ -136,9 +135,9 @@ impl Catalog {
         self.containers.get(&number).is_some_and(|found| found.info.is_some())
     }
 
-    /// Records that a container has data; if its names are lost, that is reported once.
-    pub(super) fn meet(&mut self, container: ContainerId, losses: &mut Losses) {
-        if !self.is_known(container.0) && self.met.insert(container.0) {
+    /// Reports a container once if it has data but its label and UUID are lost.
+    pub(super) fn report_if_unknown(&mut self, container: ContainerId, losses: &mut Losses) {
+        if !self.is_known(container.0) && self.reported.insert(container.0) {
             losses.note(1, || format!("container number {}: its label and id", container.0));
         }
     }
@@ -152,14 +151,14 @@ impl Catalog {
         }
     }
 
-    /// The object of a data key, for messages.
-    pub(super) fn place(&self, key: &[u8], extent: Option<Extent>) -> String {
+    /// Description of the object of a data key, for messages.
+    pub(super) fn describe(&self, key: &[u8], extent: Option<Extent>) -> String {
         let Ok(parts) = DataKey::parse(key) else { return "an unknown object".to_owned() };
         let container = self.name(parts.container());
         let key = |kind, start: Option<(Vec<u8>, bool)>| match start {
             None => "?".to_owned(),
-            Some((key, true)) => shown(kind, &key),
-            Some((start, false)) => format!("{}...", shown(kind, &start)),
+            Some((key, true)) => display_key(kind, &key),
+            Some((start, false)) => format!("{}...", display_key(kind, &start)),
         };
         let dkey = key(parts.oid.dkey_kind(), parts.dkey_start());
         let akey = key(parts.oid.akey_kind(), parts.akey_start());
@@ -172,36 +171,36 @@ impl Catalog {
         text
     }
 
-    /// The meaning of a key at the edge of a gap, for messages.
-    pub(super) fn edge(&self, key: Option<&[u8]>) -> String {
-        let Some(key) = key else { return "the edge of the index".to_owned() };
-        let whose = |what: &str| match container_of(key) {
+    /// Description of a bound of a gap, for messages.
+    pub(super) fn describe_bound(&self, key: Option<&[u8]>) -> String {
+        let Some(key) = key else { return "the end of the index".to_owned() };
+        let of_container = |what: &str| match container_of(key) {
             Some(0) | None => format!("{what} of the pool"),
             Some(number) => format!("{what} of {}", self.name(ContainerId(number))),
         };
-        match Table::of(key) {
-            Some(Table::Attribute) => whose("the attributes"),
+        match Table::of_key(key) {
+            Some(Table::Attribute) => of_container("the attributes"),
             Some(Table::Container | Table::Label) => "the list of containers".to_owned(),
-            Some(Table::Data) => self.place(key, None),
-            Some(Table::History) => whose("the past"),
-            Some(Table::Oid) => whose("the next object id"),
-            _ => "the account of space".to_owned(),
+            Some(Table::Data) => self.describe(key, None),
+            Some(Table::History) => of_container("the history"),
+            Some(Table::Oid) => of_container("the next object id"),
+            _ => "the accounting of space".to_owned(),
         }
     }
 }
 
-/// A key in the form its user knows.
-fn shown(kind: KeyKind, key: &[u8]) -> String {
+/// Formats a key as its user knows it.
+fn display_key(kind: KeyKind, key: &[u8]) -> String {
     match (kind, key.try_into()) {
         (KeyKind::Integer, Ok(bytes)) => u64::from_ne_bytes(bytes).to_string(),
         _ => format!("\"{}\"", String::from_utf8_lossy(key).escape_debug()),
     }
 }
 
-/// Edits of the entries of a target that are not in its index yet.
+/// Edits of a target that are not in its index yet.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
-    /// New values; `None` for removed keys.
+    /// New values by key; `None` for removed keys.
     entries: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// Prefixes of removed keys.
     removed: Vec<Vec<u8>>,
@@ -223,12 +222,12 @@ impl Overlay {
         }
     }
 
-    /// True if an edit replaces the entry of a key.
+    /// True if an edit replaces or removes the entry of a key.
     pub(super) fn hides(&self, key: &[u8]) -> bool {
         self.entries.contains_key(key) || self.removed.iter().any(|prefix| key.starts_with(prefix))
     }
 
-    /// The new values.
+    /// The new entries.
     pub(super) fn into_puts(self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
         self.entries.into_iter().filter_map(|(key, value)| Some((key, value?)))
     }

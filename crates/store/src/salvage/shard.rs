@@ -1,11 +1,11 @@
-//! The files of one target of a damaged pool.
+//! Files of one target of a damaged pool.
 use super::Losses;
 use crate::data;
 use crate::format::keys::Table;
 use crate::format::record::Location;
 use crate::format::superblock::{self, Superblock};
 use crate::index::lmdb::DATA;
-use crate::index::pages::{Finding, Remains};
+use crate::index::pages::{DamagedIndex, Finding};
 use crate::io::folder::{Folder, Use};
 use crate::shared::control::{LeftInBuffer, left_in_buffer};
 use crate::shared::write_buffer::{Put, Puts};
@@ -17,8 +17,8 @@ use std::os::unix::fs::FileExt;
 
 pub(super) struct Shard {
     number: u32,
-    index: Option<Remains>,
-    /// Puts that are not in the index yet.
+    index: Option<DamagedIndex>,
+    /// Puts of the write buffer that are not in the index yet.
     buffered: Puts,
     data: Option<File>,
     segments: u32,
@@ -26,7 +26,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// Opens the files of a target that exist. Missing ones are losses, and no reason to give up the others.
+    /// Opens the files of a target that exist. Missing files are reported as losses, and the others are still read.
     pub(super) fn open(
         pool: &Folder,
         superblock: &Superblock,
@@ -36,18 +36,18 @@ impl Shard {
         let (mode, bytes) = (superblock.directory_permissions_max(), superblock.index_file_bytes());
         let permissions = superblock.file_permissions();
         let folder = pool.folder(&superblock::target_name(number), mode);
-        let folder = or_lost(folder, number, losses)?;
+        let folder = or_report_loss(folder, number, losses)?;
         let index = folder.as_ref().map(|folder| {
             let index = folder.folder(superblock::INDEX, mode);
             index.and_then(|index| index.file(DATA, Use::Read, permissions))
         });
         let data = folder.as_ref().map(|folder| folder.file(data::NAME, Use::Read, permissions));
-        let index = index.map(|file| or_lost(file, number, losses)).transpose()?.flatten();
-        let data = data.map(|file| or_lost(file, number, losses)).transpose()?.flatten();
-        let index = index.map(|file| Remains::of(file, bytes));
-        let last = index.as_ref().and_then(Remains::last_commit);
+        let index = index.map(|file| or_report_loss(file, number, losses)).transpose()?.flatten();
+        let data = data.map(|file| or_report_loss(file, number, losses)).transpose()?.flatten();
+        let index = index.map(|file| DamagedIndex::open(file, bytes));
+        let last = index.as_ref().and_then(DamagedIndex::last_commit);
         let buffered = last.map(|last| left_in_buffer(pool, superblock, number, last));
-        let buffered = buffered.map(|puts| or_rest(puts, number, losses)).transpose()?;
+        let buffered = buffered.map(|puts| puts_or_rest(puts, number, losses)).transpose()?;
         Ok(Self {
             number,
             index,
@@ -62,7 +62,7 @@ impl Shard {
         self.number
     }
 
-    /// Puts that are not in its index yet.
+    /// Puts of the write buffer that are not in the index yet.
     pub(super) fn buffered(&self) -> impl Iterator<Item = Put<'_>> {
         self.buffered.iter()
     }
@@ -71,26 +71,26 @@ impl Shard {
         self.index.is_some()
     }
 
-    /// What is wrong with its index file as a whole.
-    pub(super) fn trouble(&self) -> Option<&str> {
-        self.index.as_ref().and_then(Remains::trouble)
+    /// Damage of the meta pages of the index.
+    pub(super) fn meta_damage(&self) -> Option<&str> {
+        self.index.as_ref().and_then(DamagedIndex::meta_damage)
     }
 
-    /// Number of entries its index had.
+    /// Number of entries according to the meta page of the index.
     pub(super) fn entries(&self) -> u64 {
-        self.index.as_ref().map_or(0, Remains::entries)
+        self.index.as_ref().map_or(0, DamagedIndex::entries)
     }
 
-    pub(super) fn is_as_it_was(&self) -> bool {
-        self.index.as_ref().is_none_or(Remains::is_as_it_was)
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.index.as_ref().is_none_or(DamagedIndex::is_unchanged)
     }
 
-    /// Reports all entries of its index, and gaps.
+    /// Reports all entries and gaps of the index.
     pub(super) fn visit(&self, found: &mut dyn FnMut(Finding<'_>) -> Result<()>) -> Result<()> {
         self.index.as_ref().map_or(Ok(()), |index| index.visit(is_wanted, found))
     }
 
-    /// Reads `len` bytes at a location; returns the damaged parts.
+    /// Reads `len` bytes at a location; returns the damaged ranges.
     pub(super) fn load(
         &self,
         place: &Location<'_>,
@@ -132,22 +132,22 @@ impl Shard {
 
 const CHUNK: u64 = CHECKSUM_CHUNK as u64;
 
-/// Entries that only occupy space are not read.
+/// True unless the entry only reserves space.
 fn is_wanted(key: &[u8]) -> bool {
-    !matches!(Table::of(key), Some(Table::Block | Table::ReservedPages))
+    !matches!(Table::of_key(key), Some(Table::Block | Table::ReservedPages))
 }
 
-/// Buffered puts, or those that are left of a damaged buffer.
-fn or_rest(left: Result<LeftInBuffer>, number: u32, losses: &mut Losses) -> Result<Puts> {
-    let left = or_lost(left, number, losses)?.unwrap_or_default();
+/// Buffered puts. If the buffer is damaged, the puts that are left.
+fn puts_or_rest(left: Result<LeftInBuffer>, number: u32, losses: &mut Losses) -> Result<Puts> {
+    let left = or_report_loss(left, number, losses)?.unwrap_or_default();
     if let Some(error) = left.damage {
         losses.note(1, || format!("target {number}: {}", error.message()));
     }
     Ok(left.puts)
 }
 
-/// Missing permissions, or files that were replaced, are not damage.
-fn or_lost<T>(opened: Result<T>, number: u32, losses: &mut Losses) -> Result<Option<T>> {
+/// Reports damage as a loss. Missing permissions, or files that were replaced, are errors and not damage.
+fn or_report_loss<T>(opened: Result<T>, number: u32, losses: &mut Losses) -> Result<Option<T>> {
     match opened {
         Err(error) if error.kind() == ErrorKind::NoPermission => Err(error),
         Err(error) => {

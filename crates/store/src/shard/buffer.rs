@@ -1,7 +1,7 @@
-//! Puts that the write buffer of a target accepts, and how a transaction includes them.
+//! Conditions for puts in the write buffer of a target, and their application in a transaction.
 use super::Target;
 use super::change::{Change, headroom_pages, note_versions};
-use super::extents::{Extents, has_place_for};
+use super::extents::{Extents, fits_between};
 use super::lock::WriteLock;
 use crate::format::keys::{DataKey, Key, Table, is_kv};
 use crate::format::record::Record;
@@ -13,39 +13,39 @@ use crate::shared::write_buffer::{LockedBuffer, Published, Put};
 use esker_types::{Extent, ObjectId, Result};
 use std::sync::atomic::Ordering;
 
-/// Most free pages of the index that a put may take when it is committed: those from the root to a leaf, another leaf for
-/// the old value if a snapshot needs it, and pages that split.
+/// Maximum number of free pages of the index that a put may need when it is committed: those from the root to a leaf,
+/// another leaf for the old value if a snapshot needs it, and pages that split.
 const PAGES_PER_PUT: u64 = 8;
 
 /// Approximate number of small values in a full write buffer.
 const PUTS_WHEN_FULL: u64 = 400;
 
-/// Longest key and record in the write buffer, in bytes.
+/// Maximum length of a key and of a record in the write buffer, in bytes.
 const KEY_MAX: usize = 1024;
 const RECORD_MAX: usize = 2048;
 
-/// A put of one record, which may go into the write buffer.
+/// A put of one record, which the write buffer may accept.
 pub(crate) struct SinglePut<'w> {
-    /// Slots of the conflict table that it changes.
+    /// Slots of the conflict table that the put changes.
     pub(crate) slots: TouchedSlots,
-    /// Prefix of its akey in the data table.
+    /// Prefix of the akey in the data table.
     pub(crate) akey: &'w Key,
     pub(crate) kind: Kind,
 }
 
-/// Kind of a put, and what must not be there.
+/// Kind of a put, and its condition for the write buffer.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
-    /// A single value of a Key-Value, whatever was there before.
+    /// A single value of a Key-Value. There is no condition.
     Value,
-    /// A single value of another object, where the dkey did not exist.
+    /// A single value of another object. The dkey must not exist.
     First,
-    /// An extent of an array, and the bytes of its records, where the array had none.
+    /// An extent of an array, and the bytes of its records. It must not overlap another extent.
     Extent(Extent, u32),
 }
 
 impl SinglePut<'_> {
-    /// Its key in the data table.
+    /// Key of the put in the data table.
     pub(crate) fn key(&self) -> Key {
         match self.kind {
             Kind::Value | Kind::First => self.akey.single(),
@@ -61,7 +61,7 @@ impl SinglePut<'_> {
         }
     }
 
-    /// Records of an array that it has, zero for a single value.
+    /// Number of array records; zero for a single value.
     fn count(&self) -> u32 {
         match self.kind {
             Kind::Value | Kind::First => 0,
@@ -69,30 +69,31 @@ impl SinglePut<'_> {
         }
     }
 
-    /// True if nothing is in its way, neither in the index nor in the write buffer.
-    fn has_place(&self, lock: &WriteLock<'_>, buffer: &LockedBuffer<'_>) -> Result<bool> {
+    /// True if the put does not conflict with the index or the write buffer.
+    fn has_no_conflict(&self, lock: &WriteLock<'_>, buffer: &LockedBuffer<'_>) -> Result<bool> {
         match self.kind {
             Kind::Value => Ok(true),
-            // Each put has changed the version of its dkey.
+            // Each buffered put has changed the version of its dkey.
             Kind::First => {
                 let is_buffered = buffer.has_puts() && lock.has_buffered(self.slots[2]);
                 Ok(!is_buffered && self.is_first(lock.committed())?)
             }
             Kind::Extent(extent, record_size) => {
-                Ok(self.has_place_beside(buffer.published(), extent, record_size)?
-                    && has_place_for(lock.committed(), self.akey, extent, record_size)?)
+                Ok(self.fits_beside_buffered(buffer.published(), extent, record_size)?
+                    && fits_between(lock.committed(), self.akey, extent, record_size)?)
             }
         }
     }
 
-    /// True if the index has nothing under its dkey.
+    /// True if the index has no value under the dkey.
     fn is_first(&self, txn: &Txn) -> Result<bool> {
         let key = self.akey.single();
         exists(txn, DataKey::parse(&key)?.dkey_prefix()).map(|exists| !exists)
     }
 
-    /// True if an extent overlaps none in the buffer, and nothing is there that must not be beside it.
-    fn has_place_beside(
+    /// True if an extent overlaps none in the buffer, and the akey has no buffered value of another kind or record
+    /// size.
+    fn fits_beside_buffered(
         &self,
         puts: Option<Published<'_>>,
         extent: Extent,
@@ -117,15 +118,16 @@ pub(crate) struct OpenBuffer<'l, 't> {
 }
 
 impl OpenBuffer<'_, '_> {
-    /// Appends a put, whose key and record are given. False if it cannot be in the buffer: then it must be committed.
+    /// Appends a put with its key and record. Returns false if it must be committed instead.
     pub(crate) fn append(&self, put: &SinglePut<'_>, key: &[u8], record: &[u8]) -> Result<bool> {
         let Self { lock, buffer } = self;
         let entry = Put { key, record, count: put.count() };
         let fits = key.len() <= KEY_MAX && record.len() <= RECORD_MAX && buffer.has_room(&entry)?;
-        if !fits || !put.has_place(lock, buffer)? {
+        if !fits || !put.has_no_conflict(lock, buffer)? {
             return Ok(false);
         }
-        // As a commit does, so that a transaction that has read what the put changes finds out.
+        // The versions are stored as in a commit, so that a transaction detects that the put changes something it has
+        // read.
         note_versions(lock.target(), buffer.version_of(&entry), &put.slots);
         if lock.target().expect_no_leases(&put.slots).is_err() {
             return Ok(false);
@@ -134,13 +136,13 @@ impl OpenBuffer<'_, '_> {
     }
 }
 
-/// Key of a value that exists if an object of a Key-Value's type has an array. A single value beside it must be refused,
-/// which takes a look into the index: then nothing goes into the write buffer.
+/// Key of a value that exists if a Key-Value object has an array. A single value beside the array must be refused,
+/// which needs a lookup in the index. So the write buffer accepts no puts then.
 fn arrays_key() -> Key {
     Key::table(Table::Arrays)
 }
 
-/// Notes that an object of a Key-Value's type has an array, if there is a write buffer.
+/// Records that a Key-Value object has an array, if the pool has write buffers.
 pub(crate) fn note_array(change: &mut Change<'_>, oid: ObjectId) -> Result<()> {
     let concerns = change.target().has_write_buffer() && is_kv(oid);
     match concerns && change.txn().get(&arrays_key())?.is_none() {
@@ -150,8 +152,8 @@ pub(crate) fn note_array(change: &mut Change<'_>, oid: ObjectId) -> Result<()> {
 }
 
 impl Target {
-    /// Pages that should be free in an index of `total` pages, so that the write buffer can become full: no more than a
-    /// quarter.
+    /// Number of pages that should be free in an index of `total` pages, so that the write buffer can become full. At
+    /// most a quarter.
     pub(crate) fn pages_for_buffer(&self, total: u64) -> u64 {
         match self.has_write_buffer() {
             true => (headroom_pages(total) + 2 * PUTS_WHEN_FULL * PAGES_PER_PUT).min(total / 4),
@@ -161,18 +163,14 @@ impl Target {
 }
 
 impl<'t> WriteLock<'t> {
-    /// The write buffer, on top of the last commit; `None` if no put may go into it.
+    /// The write buffer on top of the last commit; `None` if it accepts no puts.
     pub(crate) fn open_buffer(&self) -> Result<Option<OpenBuffer<'_, 't>>> {
         let Some(mut buffer) = self.buffer.filter(|_| !self.target().is_in_doubt()) else {
             return Ok(None);
         };
         if !buffer.is_live() {
             let has_arrays = self.committed().get(&arrays_key())?.is_some();
-            buffer.restart(if has_arrays {
-                0
-            } else {
-                self.count_of_puts_that_fit(PAGES_PER_PUT)?
-            });
+            buffer.restart(if has_arrays { 0 } else { self.fitting_put_count(PAGES_PER_PUT)? });
         }
         Ok(Some(OpenBuffer { lock: self, buffer }))
     }
@@ -185,12 +183,12 @@ impl<'t> WriteLock<'t> {
 }
 
 impl Change<'_> {
-    /// Makes a buffered put.
+    /// Applies a buffered put.
     pub(super) fn apply_buffered(&mut self, put: &Put<'_>) -> Result<()> {
         let parts = DataKey::parse(put.key)?;
         self.epoch = Record::epoch_of(put.record)?;
         match parts.start.filter(|_| Record::is_inline(put.record)) {
-            // An extent is joined with those beside it.
+            // An extent is joined with adjacent ones.
             Some(start) => {
                 let record = Record::decode(parts.body(), put.record)?;
                 let extent = Extent::new(start, record.count);

@@ -1,6 +1,6 @@
-//! A change of the index of one target.
+//! Change of the index of one target.
 use super::Target;
-use super::read_leases::outwaiting;
+use super::read_leases::retry_after_leases;
 use crate::format::keys::{Key, Table, history_key};
 use crate::format::record::{Record, RecordBytes};
 use crate::format::superblock::PAGE;
@@ -12,51 +12,52 @@ use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 
-/// An edit of an index, as a coordinator records it.
+/// An edit of an index, as recorded for a coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IndexEdit {
-    /// A key got a value.
+    /// A key was set to a value.
     Put(Vec<u8>, Vec<u8>),
     /// A key was removed.
     Delete(Vec<u8>),
-    /// All keys with this prefix were removed: as short for a large object as for a small one.
+    /// All keys with this prefix were removed. The edit is as short for a large object as for a small one.
     DeleteAll(Vec<u8>),
 }
 
-/// A write transaction with what must be settled before its commit.
+/// A write transaction with the bookkeeping that its commit requires.
 pub(crate) struct Change<'t> {
     target: &'t Target,
     txn: &'t mut WriteTxn,
     /// Epoch of the change.
     pub(crate) epoch: Epoch,
-    /// Number of bytes that become dead, by segment.
+    /// Bytes that become dead, by segment.
     dead: SmallVec<[(u32, u64); 4]>,
-    /// Slots of the conflict table that change.
+    /// Slots of the conflict table that the change touches.
     touched: SmallVec<[u32; 8]>,
-    /// Newest snapshot of the container that was looked up last.
+    /// The container that was looked up last, and its newest snapshot.
     newest_snapshot: Option<(ContainerId, Option<Epoch>)>,
     /// All edits, if a coordinator must be able to repeat them.
     journal: Option<Vec<IndexEdit>>,
     changed: bool,
-    /// Pages in use before this change, if there is hardly any room left.
+    /// Number of pages in use before this change, if only the headroom is left.
     tight: Option<u64>,
-    /// Records of several pages or of history were put, which may use up the headroom.
+    /// True if the change has put records of several pages or history, which may use up the headroom.
     has_large: bool,
     scratch: RecordBytes,
 }
 
-/// Headroom of an index, in pages: kept free so that deletions always find room. One in sixteen pages, at least 64.
+/// Headroom of an index, in pages. It is kept free so that deletions always find space: one in sixteen pages, at least
+/// 64.
 pub(crate) fn headroom_pages(total: u64) -> u64 {
     (total / 16).max(64)
 }
 
-/// True if even deletions have little hope of room, whatever readers finish.
+/// True if even deletions may not find space after readers have finished.
 fn is_full(target: &Target) -> Result<bool> {
     let (used, total) = target.pages(&*target.index.read()?)?;
     Ok(used + headroom_pages(total) / 2 > total)
 }
 
-/// True if only deletions still have room.
+/// True if only deletions find space.
 fn is_tight(target: &Target) -> Result<bool> {
     let (used, total) = target.pages(&*target.index.read()?)?;
     Ok(used + headroom_pages(total) > total)
@@ -95,7 +96,7 @@ impl<'t> Change<'t> {
         self.target
     }
 
-    /// The index, including this change so far.
+    /// The index, including the edits of this change so far.
     pub(crate) fn txn(&self) -> &Txn {
         self.txn
     }
@@ -116,7 +117,7 @@ impl<'t> Change<'t> {
         self.txn.delete(key)
     }
 
-    /// Records that all keys with a prefix are about to be removed, one by one, by [`Change::delete_announced`].
+    /// Records that all keys with a prefix are about to be removed, one by one, with [`Change::delete_announced`].
     pub(crate) fn announce_removal(&mut self, prefix: &[u8]) {
         if let Some(journal) = &mut self.journal {
             journal.push(IndexEdit::DeleteAll(prefix.to_vec()));
@@ -139,7 +140,7 @@ impl<'t> Change<'t> {
         self.txn.put(key, &self.scratch)
     }
 
-    /// Sets a key of the data table to a record, if it does not exist yet.
+    /// Inserts a record in the data table; an existing one is not changed.
     pub(crate) fn insert_record(
         &mut self,
         key: &[u8],
@@ -156,7 +157,7 @@ impl<'t> Change<'t> {
         Ok(inserted)
     }
 
-    /// Replaces the record that was in the way of the last insertion by what was to be inserted.
+    /// Replaces the record that prevented the last insertion by the record of that insertion.
     pub(crate) fn replace_inserted(
         &mut self,
         container: ContainerId,
@@ -168,13 +169,13 @@ impl<'t> Change<'t> {
         self.txn.put(key, &self.scratch)
     }
 
-    /// Announces that the change adds something. If only the headroom is left, [`Change::finish`] fails, unless it
-    /// fits on pages that deletions left half empty.
+    /// Declares that the change adds data. If only the headroom is left, [`Change::finish`] fails, unless the data fits
+    /// on pages that deletions left partly empty.
     ///
     /// # Errors
     /// `NoSpace` if readers of old states hold back all pages but those for removals.
     pub(crate) fn check_room(&mut self) -> Result<()> {
-        self.target.expect_room_beside_readers(self.txn)?;
+        self.target.check_usable_pages(self.txn)?;
         let (used, total) = self.target.pages(self.txn)?;
         if self.tight.is_none() && used + headroom_pages(total) > total {
             self.tight = Some(used);
@@ -182,7 +183,7 @@ impl<'t> Change<'t> {
         Ok(())
     }
 
-    /// Pages of the headroom; `None` if part of it is used, so that only deletions still have room.
+    /// Number of pages of the headroom; `None` if part of it is used, so that only deletions find space.
     pub(crate) fn untouched_headroom(&self) -> Result<Option<u64>> {
         let (used, total) = self.target.pages(self.txn)?;
         let headroom = headroom_pages(total);
@@ -206,8 +207,8 @@ impl<'t> Change<'t> {
         ))
     }
 
-    /// Sets a key of the data table to an encoded record of this epoch, and retires the one that was there. One that is
-    /// not older stays.
+    /// Sets a key of the data table to an encoded record of this epoch, and retires the old record. An old record that
+    /// is not older remains.
     pub(super) fn replace_encoded(
         &mut self,
         container: ContainerId,
@@ -220,14 +221,14 @@ impl<'t> Change<'t> {
         match Record::decode(&key[1..], &old) {
             Ok(old) if old.epoch >= self.epoch => return Ok(()),
             Ok(old) => self.retire(container, key, &old)?,
-            // What is damaged cannot be told from what is older.
+            // The epoch of a damaged record is unknown, so the record is replaced.
             Err(_) => {}
         }
         self.txn.put(key, record)
     }
 
-    /// Retires a record: it moves to history if a snapshot shows it, else its bytes become dead. The caller removes
-    /// or replaces the key itself.
+    /// Retires a record: if a snapshot contains it, it moves to history. Otherwise, its bytes become dead. The caller
+    /// removes or replaces the key.
     pub(crate) fn retire(
         &mut self,
         container: ContainerId,
@@ -245,9 +246,9 @@ impl<'t> Change<'t> {
         Ok(())
     }
 
-    /// Counts the bytes of a record as dead. This is a change of the index even if nothing else changes.
+    /// Counts the bytes of a record as dead. This alone makes a commit necessary.
     pub(crate) fn count_dead(&mut self, record: &Record<'_>) {
-        let Some((segment, bytes)) = record.holds() else { return };
+        let Some((segment, bytes)) = record.segment_use() else { return };
         self.changed = true;
         match self.dead.iter_mut().find(|(known, _)| *known == segment) {
             Some((_, sum)) => *sum += bytes,
@@ -255,7 +256,7 @@ impl<'t> Change<'t> {
         }
     }
 
-    /// True if a snapshot shows what was written at `epoch` and is current.
+    /// True if a snapshot contains a current record that was written at `epoch`.
     pub(crate) fn is_in_snapshot(&mut self, container: ContainerId, epoch: Epoch) -> Result<bool> {
         Ok(self.newest_snapshot(container)?.is_some_and(|newest| epoch <= newest))
     }
@@ -277,14 +278,14 @@ impl<'t> Change<'t> {
         self.touched.extend_from_slice(&touched_slots(container, oid, dkey));
     }
 
-    /// Records for conflict detection that a whole object is removed, with all its dkeys.
+    /// Records for conflict detection that an object is removed with all its dkeys.
     pub(crate) fn touch_object(&mut self, container: ContainerId, oid: ObjectId) {
         let (object, punch) = (object_slot(container, oid), punch_slot(container, oid));
         self.touched.extend_from_slice(&[container_slot(container), object, punch]);
     }
 
-    /// Stores dead bytes and versions of what changed; the last thing before the commit. (A version stored by a
-    /// change that is given up would look like a conflict to all readers until the next change.)
+    /// Stores dead bytes and the versions of changed slots. It is the last step before the commit: the
+    /// version of an aborted change looks like a conflict to all readers until the next change.
     pub(crate) fn finish(&mut self) -> Result<()> {
         if !self.changed {
             return Ok(());
@@ -293,19 +294,19 @@ impl<'t> Change<'t> {
         let touched = std::mem::take(&mut self.touched);
         note_versions(self.target, Version::committed(self.txn.id()), &touched);
         self.target.expect_no_leases(&touched)?;
-        self.settle_dead()
+        self.store_dead_bytes()
     }
 
-    /// As [`Change::finish`], for a change that is made later by what its journal says. Returns the slots of the conflict
-    /// table that are to change then.
+    /// Variant of [`Change::finish`] for a change that is applied later from its journal. Returns the slots of the
+    /// conflict table that change then.
     pub(crate) fn finish_prepared(&mut self) -> Result<Vec<u32>> {
         self.check_growth()?;
-        self.settle_dead()?;
+        self.store_dead_bytes()?;
         Ok(std::mem::take(&mut self.touched).into_vec())
     }
 
-    /// Stores how many bytes have become dead.
-    pub(super) fn settle_dead(&mut self) -> Result<()> {
+    /// Adds the new dead bytes to the counts in the index.
+    pub(super) fn store_dead_bytes(&mut self) -> Result<()> {
         for (segment, bytes) in std::mem::take(&mut self.dead) {
             let key = Key::table(Table::Segment).push(&segment.to_be_bytes());
             let before = self.txn.get(&key)?.map_or(0, super::segment::collect::dead_bytes);
@@ -314,23 +315,23 @@ impl<'t> Change<'t> {
         Ok(())
     }
 
-    /// True if there is anything to commit.
+    /// True if there are edits to commit.
     pub(crate) fn is_changed(&self) -> bool {
         self.changed
     }
 
-    /// The edits, for the coordinator.
+    /// The recorded edits, for the coordinator.
     pub(crate) fn into_journal(self) -> Vec<IndexEdit> {
         self.journal.unwrap_or_default()
     }
 
-    /// Adds to an error whether the transaction can still be used by others.
-    pub(crate) fn failed(&self, error: Error) -> super::group::Failed {
+    /// Adds to an error whether the transaction already contains edits of this change.
+    pub(crate) fn to_failed(&self, error: Error) -> super::group::Failed {
         super::group::Failed { error, spoiled: self.changed }
     }
 }
 
-/// Stores for conflict detection that slots change with `version`. Call before others can see the change.
+/// Stores `version` in slots of the conflict table. Call it before the change becomes visible.
 pub(crate) fn note_versions(target: &Target, version: Version, slots: &[u32]) {
     let atomics = target.shared();
     for slot in slots {
@@ -338,11 +339,11 @@ pub(crate) fn note_versions(target: &Target, version: Version, slots: &[u32]) {
     }
 }
 
-/// Most retries after there was no room. With each, the index grows by twice as much.
+/// Maximum number of retries after `NoSpace`. With each, the index grows by twice as much.
 const RETRIES: u32 = 12;
 
-/// Runs `work`, and again if there was no room, as long as `help` finds some, and once more in any case: whoever was
-/// in the way may just have left.
+/// Runs `work` and repeats it after `NoSpace`, as long as `help` frees space. It is repeated at least once, since
+/// another process may just have freed space.
 fn retry<T>(
     targets: &[&Target],
     help: impl Fn(&Target, u32) -> Result<bool>,
@@ -365,18 +366,18 @@ fn retry<T>(
     work()
 }
 
-/// Runs `work`, which changes the indexes of targets, and makes room for it.
+/// Runs `work`, which changes the indexes of targets. If it fails with `NoSpace`, frees space and repeats it.
 pub(crate) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>) -> Result<T> {
     let help = |target: &Target, retry: u32| {
-        if target.is_held_back(&*target.index.read()?)? {
-            // Making room would take the pages for removals, and free none that can be used.
-            return target.index.outwait_readers();
+        if target.is_limited_by_readers(&*target.index.read()?)? {
+            // Freeing space would use the pages for removals, and no reusable page would result.
+            return target.index.wait_for_readers();
         }
         let returned = target.return_pages()?;
         if (retry > 0 || is_tight(target)?) && target.grow_index(2 << retry, true)? {
             return Ok(true);
         }
-        let waited = !is_full(target)? && target.index.outwait_readers()?;
+        let waited = !is_full(target)? && target.index.wait_for_readers()?;
         Ok(returned || waited)
     };
     retry(targets, help, work)
@@ -399,13 +400,13 @@ impl Target {
         })
     }
 
-    /// Runs `work`, which changes the index, and makes room for it.
+    /// Runs `work`, which changes the index. If it fails with `NoSpace`, frees space and repeats it.
     pub(crate) fn with_room<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
-        outwaiting(|| with_room(&[self], &mut work))
+        retry_after_leases(|| with_room(&[self], &mut work))
     }
 
-    /// Runs `work`, which writes to segments; again if there was no room, since what it had filled itself can be
-    /// compacted by then.
+    /// Runs `work`, which writes to segments. If it fails with `NoSpace`, repeats it once, since the segments that it
+    /// filled can be compacted by then.
     pub(crate) fn with_segments<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         match work() {
             Err(error) if error.kind() == ErrorKind::NoSpace => work(),

@@ -1,4 +1,4 @@
-//! Containers that a process has open.
+//! Open containers of a process.
 use super::open_pool::OpenPool;
 use crate::format::keys::{Key, Table};
 use esker_types::info::{ContainerId, ContainerInfo, OpenMode};
@@ -7,40 +7,40 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A container that a process has open.
+/// An open container of a process.
 #[derive(Debug)]
 pub struct Container {
     info: ContainerInfo,
-    /// Number of destroyed containers when this one was last known to exist.
+    /// Number of containers that had been destroyed when this one was last known to exist.
     seen: AtomicU64,
 }
 
 impl Container {
-    /// An open container. `seen` containers of the pool were destroyed when it was last known to exist.
+    /// An open container. When it was last known to exist, `seen` containers of the pool had been destroyed.
     pub(crate) fn new(info: ContainerInfo, seen: u64) -> Self {
         Self { info, seen: AtomicU64::new(seen) }
     }
 
-    /// Its number in the pool.
+    /// Number of the container in its pool.
     #[must_use]
     pub fn id(&self) -> ContainerId {
         self.info.id
     }
 
-    /// Kind of checksums over its data.
+    /// Kind of checksums of the data.
     #[must_use]
     pub fn checksum(&self) -> Checksum {
         self.info.checksum
     }
 
-    /// Its properties when it was opened.
+    /// Properties of the container when it was opened.
     #[must_use]
     pub fn info(&self) -> &ContainerInfo {
         &self.info
     }
 
-    /// Fails with `NoHandle` if the container was destroyed since it was opened. One atomic load unless some
-    /// container is destroyed.
+    /// Fails with `NoHandle` if the container was destroyed since it was opened. Costs one atomic load unless a
+    /// container was destroyed.
     pub fn check_alive(&self, pool: &OpenPool) -> Result<()> {
         let destroyed = pool.control.destroyed_containers().load(Ordering::Acquire);
         if destroyed == self.seen.load(Ordering::Relaxed) {
@@ -60,12 +60,12 @@ impl Container {
     }
 }
 
-/// Key of a container in the catalog.
+/// Key of a container in the table of containers.
 pub(crate) fn container_key(uuid: Uuid) -> Key {
     Key::table(Table::Container).push(&uuid.0)
 }
 
-/// Containers that this process has open.
+/// Open containers of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Uses(HashMap<ContainerId, Use>);
 

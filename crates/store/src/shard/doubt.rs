@@ -1,5 +1,5 @@
-//! Doubt: while a commit over several targets is in progress, an atomic of each of them says so, and nobody reads
-//! them.
+//! Targets in doubt. While a commit over several targets is in progress, an atomic of each of them says so, and no
+//! reader uses the target.
 use super::Target;
 use crate::format::keys::{Key, Table};
 use crate::index::txn::{Txn, WriteTxn};
@@ -7,25 +7,25 @@ use crate::sync::AtomicU64;
 use esker_types::{Epoch, Result};
 use std::sync::atomic::Ordering;
 
-/// Calls `look` until the target is not in doubt. `settle` waits for the end of the doubt, or brings it about.
+/// Calls `read` until the target is not in doubt. `resolve` waits for the end of the doubt, or ends it.
 #[inline]
-fn undoubted<V>(
+fn until_not_in_doubt<V>(
     in_doubt: &AtomicU64,
-    look: impl Fn() -> Result<V>,
-    settle: impl Fn() -> Result<()>,
+    read: impl Fn() -> Result<V>,
+    resolve: impl Fn() -> Result<()>,
 ) -> Result<V> {
     loop {
-        let view = look()?;
+        let view = read()?;
         if in_doubt.load(Ordering::Acquire) == 0 {
             return Ok(view);
         }
         drop(view);
-        settle()?;
+        resolve()?;
     }
 }
 
-/// Set in the in-doubt word of a target that takes part in a commit that another node decides about. The other bits are
-/// the epoch at which it was prepared here.
+/// Flag in the in-doubt word of a target with a prepared commit that another node decides. The other bits are the epoch
+/// of the preparation.
 pub(crate) const PREPARED: u64 = 1 << 63;
 
 impl Target {
@@ -41,24 +41,24 @@ impl Target {
         }
     }
 
-    /// True while a commit over several targets, this one among them, is in progress.
+    /// True while a commit over several targets, including this one, is in progress.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt().load(Ordering::Acquire) != 0
     }
 
-    /// True while it waits for a commit that another node decides about.
+    /// True while a commit is prepared on the target that another node decides.
     pub(crate) fn is_prepared(&self) -> bool {
         self.in_doubt().load(Ordering::Acquire) & PREPARED != 0
     }
 
-    /// Puts it in doubt until another node has decided about what was prepared on it at `epoch`.
+    /// Puts the target in doubt until another node has decided about the commit that was prepared at `epoch`.
     pub(crate) fn doubt_prepared(&self, epoch: Epoch) {
         self.in_doubt().store(PREPARED | epoch.0, Ordering::SeqCst);
     }
 
-    /// Puts it in doubt as a commit at `epoch` does that dies half-way.
+    /// Puts the target in doubt like a commit at `epoch` whose process dies before the end.
     #[cfg(test)]
-    pub(crate) fn doubt_by(&self, epoch: Epoch) {
+    pub(crate) fn set_doubt(&self, epoch: Epoch) {
         self.in_doubt().store(epoch.0, Ordering::SeqCst);
     }
 
@@ -67,32 +67,32 @@ impl Target {
         self.in_doubt().store(0, Ordering::SeqCst);
     }
 
-    /// Ends the doubt if it is that of the commit at `epoch`.
-    pub(crate) fn end_doubt_of(&self, epoch: Epoch) {
+    /// Ends the doubt if it is due to the commit at `epoch`.
+    pub(crate) fn end_doubt_at(&self, epoch: Epoch) {
         let (won, lost) = (Ordering::SeqCst, Ordering::SeqCst);
         let _ = self.in_doubt().compare_exchange(epoch.0, 0, won, lost);
     }
 
-    /// Calls `look` until the target is not in doubt.
+    /// Calls `read` until the target is not in doubt.
     #[inline]
-    pub(super) fn undoubted<V>(&self, look: impl Fn() -> Result<V>) -> Result<V> {
-        undoubted(self.in_doubt(), look, || (self.resolve)(self))
+    pub(super) fn until_not_in_doubt<V>(&self, read: impl Fn() -> Result<V>) -> Result<V> {
+        until_not_in_doubt(self.in_doubt(), read, || (self.resolve)(self))
     }
 }
 
-/// Key of the epoch of the last commit over several targets that reached this target.
+/// Key of the epoch of the last commit over several targets that was applied to this target.
 pub(crate) fn applied_key() -> Key {
     Key::table(Table::Intent).push(b"A")
 }
 
-/// Epoch of the last commit over several targets that reached the target of `txn`.
+/// Epoch of the last commit over several targets that was applied to the target of `txn`.
 pub(crate) fn last_applied(txn: &Txn) -> Result<Epoch> {
     let value = txn.get(&applied_key())?;
     Ok(Epoch(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes)))
 }
 
-/// Commits transactions at `epoch`, one on each of the targets. The first one decides: if it fails, none is committed, and the
-/// targets are in doubt as before: because of what was prepared on them at the epoch `prepared`, or not at all.
+/// Commits transactions at `epoch`, one on each target. The first commit decides: if it fails, none is committed.
+/// Then the targets are in doubt only if they were before, due to a commit that was prepared at epoch `prepared`.
 pub(crate) fn commit_on_all(
     targets: &[&Target],
     prepared: Option<Epoch>,
@@ -105,8 +105,8 @@ pub(crate) fn commit_on_all(
     commit_all(&in_doubt, before, txns, commit, epoch)
 }
 
-/// Commits all of `txns`, one per target. The first one decides: if it fails, none is committed, and the words become
-/// `before` again.
+/// Commits all of `txns`, one per target. The first commit decides: if it fails, none is committed, and the words
+/// become `before` again.
 fn commit_all<T>(
     in_doubt: &[&AtomicU64],
     before: u64,
@@ -121,7 +121,8 @@ fn commit_all<T>(
         clear(before);
         return Err(error);
     }
-    // Decided. A target whose commit fails now stays in doubt, and whoever needs it carries it out.
+    // The commit is decided. A target whose commit fails now remains in doubt, and the next operation that needs the
+    // target carries it out.
     let followed = txns.map(&commit).collect::<Vec<_>>();
     if followed.iter().all(Result::is_ok) {
         clear(0);
@@ -129,7 +130,7 @@ fn commit_all<T>(
     Ok(())
 }
 
-/// Under every order in which threads may run.
+/// Models under every order in which threads may run.
 #[cfg(all(loom, test))]
 mod models {
     use super::*;
@@ -141,7 +142,7 @@ mod models {
     #[derive(Default)]
     struct Target {
         in_doubt: AtomicU64,
-        /// The epoch of its last commit.
+        /// Epoch of its last commit.
         committed: AtomicU64,
     }
 
@@ -162,38 +163,38 @@ mod models {
             commit_all(&in_doubt, 0, self.targets.iter().collect(), commit, Epoch(7))
         }
 
-        fn look(&self, target: &Target) -> bool {
-            let look = || Ok(target.committed.load(Ordering::Acquire) == 1);
-            let settle = || Ok(drop(self.coordinating.lock().unwrap()));
-            undoubted(&target.in_doubt, look, settle).unwrap()
+        fn read(&self, target: &Target) -> bool {
+            let read = || Ok(target.committed.load(Ordering::Acquire) == 1);
+            let resolve = || Ok(drop(self.coordinating.lock().unwrap()));
+            until_not_in_doubt(&target.in_doubt, read, resolve).unwrap()
         }
     }
 
     fn model(fails: bool) {
         loom::model(move || {
             let pool = Arc::new(Pool::default());
-            let looks = [[0, 1], [1, 0]].map(|order| {
+            let reads = [[0, 1], [1, 0]].map(|order| {
                 let pool = Arc::clone(&pool);
-                thread::spawn(move || order.map(|number: usize| pool.look(&pool.targets[number])))
+                thread::spawn(move || order.map(|number: usize| pool.read(&pool.targets[number])))
             });
             assert_eq!(pool.commit(fails).is_err(), fails);
-            for look in looks {
-                let [before, after] = look.join().unwrap();
+            for read in reads {
+                let [before, after] = read.join().unwrap();
                 assert!(after >= before && (!fails || !after), "{before} {after}");
             }
-            assert!(pool.targets.iter().all(|target| pool.look(target) != fails));
+            assert!(pool.targets.iter().all(|target| pool.read(target) != fails));
         });
     }
 
     /// A reader that has seen a commit on one target sees it on the others.
     #[test]
-    fn a_commit_over_several_targets_is_seen_whole() {
+    fn commit_over_several_targets_is_atomic_for_readers() {
         model(false);
     }
 
-    /// A commit that fails leaves nothing behind, and blocks nobody.
+    /// A failed commit changes nothing, and blocks no reader.
     #[test]
-    fn a_commit_that_fails_is_seen_nowhere() {
+    fn failed_commit_is_not_visible() {
         model(true);
     }
 }

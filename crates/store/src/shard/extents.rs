@@ -1,4 +1,5 @@
-//! Extents of arrays in an index: what a new one covers is retired, small adjacent ones are joined.
+//! Extents of arrays in an index. A new extent replaces the records that it covers, and small adjacent extents are
+//! joined.
 use super::change::Change;
 use crate::format::keys::{ARRAY, DataKey, Key};
 use crate::format::record::{Body, Record, RecordBytes};
@@ -8,7 +9,7 @@ use esker_types::limits::INLINE_MAX;
 use esker_types::{Epoch, Error, ErrorKind, Extent, Result};
 use smallvec::SmallVec;
 
-/// Extents of the arrays of a container, in a change of an index.
+/// Changes of extents of a container, within a change of an index.
 pub(crate) struct Extents<'c, 't> {
     pub(crate) change: &'c mut Change<'t>,
     pub(crate) container: ContainerId,
@@ -27,13 +28,13 @@ impl OwnedRecord {
 }
 
 impl Extents<'_, '_> {
-    /// Stores an extent of the array with this prefix, in place of what it covers.
+    /// Stores an extent of the array with this prefix, and replaces the records that it covers.
     pub(crate) fn put(&mut self, prefix: &Key, extent: Extent, record: &Record<'_>) -> Result<()> {
         let (key, record_size) = (prefix.extent(extent.start), record.record_size);
         match self.change.insert_record(&key, record)? {
             Inserted::Between(before, after) => {
-                if let Some(around) = Neighbours::of(prefix, record_size, before, after)
-                    && around.leave_free(extent)
+                if let Some(around) = Neighbours::decode(prefix, record_size, before, after)
+                    && around.do_not_overlap(extent)
                 {
                     let joined = around.join(extent, record);
                     return self.put_joined(prefix, joined, record);
@@ -52,7 +53,7 @@ impl Extents<'_, '_> {
         self.insert(prefix, extent, record)
     }
 
-    /// Inserts an extent where there is none, joined with adjacent ones.
+    /// Inserts an extent that overlaps no other one, and joins it with adjacent ones.
     pub(crate) fn insert(
         &mut self,
         prefix: &Key,
@@ -63,12 +64,12 @@ impl Extents<'_, '_> {
         let Inserted::Between(before, after) = self.change.insert_record(&key, record)? else {
             return self.change.put_record(&key, record);
         };
-        let joined = Neighbours::of(prefix, record.record_size, before, after)
+        let joined = Neighbours::decode(prefix, record.record_size, before, after)
             .and_then(|around| around.join(extent, record));
         self.put_joined(prefix, joined, record)
     }
 
-    /// Replaces adjacent records by one, unless a snapshot shows only some of them.
+    /// Replaces adjacent records by one, unless a snapshot contains some of them.
     fn put_joined(
         &mut self,
         prefix: &Key,
@@ -85,7 +86,7 @@ impl Extents<'_, '_> {
         self.change.put_record(&prefix.extent(joined.start), &joined.record(record))
     }
 
-    /// Clears `extent`: what it covers is retired, what sticks out stays.
+    /// Removes the records in `extent`: covered parts are retired, and the parts outside remain.
     pub(crate) fn clear(
         &mut self,
         prefix: &Key,
@@ -113,7 +114,7 @@ impl Extents<'_, '_> {
         Ok(())
     }
 
-    /// Extents that overlap `extent`, last first. Fails if the akey has a single value or (if `record_size` is given)
+    /// Extents that overlap `extent`, in descending order. Fails if the akey has a single value or, with `record_size`,
     /// records of another size.
     fn overlapping(
         &self,
@@ -142,20 +143,20 @@ impl Extents<'_, '_> {
     }
 }
 
-/// True if an index has nothing where an extent of records of this size is to be put, nor anything that must not be
-/// beside it.
-pub(crate) fn has_place_for(
+/// True if an extent of records of this size can be inserted: no extent overlaps it, and no neighbour has another kind
+/// or record size.
+pub(crate) fn fits_between(
     txn: &Txn,
     prefix: &Key,
     extent: Extent,
     record_size: u32,
 ) -> Result<bool> {
     let (before, after) = txn.cursor()?.around(&prefix.extent(extent.end()))?;
-    let around = Neighbours::of(prefix, record_size, before, after);
-    Ok(around.is_some_and(|around| around.leave_free(extent)))
+    let around = Neighbours::decode(prefix, record_size, before, after);
+    Ok(around.is_some_and(|around| around.do_not_overlap(extent)))
 }
 
-/// True if `key` is an extent of the akey; fails if a new extent must not be stored beside it.
+/// True if `key` is an extent of the akey. Fails if a new extent must not be stored beside it.
 fn check_neighbour(
     prefix: &Key,
     key: &[u8],
@@ -166,7 +167,7 @@ fn check_neighbour(
         return Ok(false);
     }
     if key.get(prefix.len()) != Some(&ARRAY) {
-        return Err(mixed_kinds());
+        return Err(mixed_kinds_error());
     }
     let stored = Record::decode(&key[1..], value)?.record_size;
     match record_size {
@@ -178,41 +179,40 @@ fn check_neighbour(
     }
 }
 
-/// The error for an akey that has a value of the other kind.
-pub(crate) fn mixed_kinds() -> Error {
+/// Error for an akey that has a value of the other kind.
+pub(crate) fn mixed_kinds_error() -> Error {
     Error::new(
         ErrorKind::NoPermission,
         "an akey has either a single value or an array: punch it before writing the other kind",
     )
 }
 
-/// An extent in the index.
+/// An extent of the index.
 struct Stored<'t> {
     extent: Extent,
     record: Record<'t>,
 }
 
-/// The extents of the same akey right before and right after one that was just put.
+/// The extents of the same akey immediately before and after a new one.
 struct Neighbours<'t> {
     before: Option<Stored<'t>>,
     after: Option<Stored<'t>>,
 }
 
-/// Adjacent extents joined into one.
+/// Adjacent extents, joined into one.
 struct Joined {
-    /// First record.
+    /// First record of the joined extent.
     start: u64,
-    /// Starts of the records it replaces.
+    /// First records of the extents that it replaces.
     others: SmallVec<[u64; 2]>,
-    /// Epoch of the oldest of those.
+    /// Epoch of the oldest of the replaced extents.
     oldest: Epoch,
     data: SmallVec<[u8; 256]>,
 }
 
 impl<'t> Neighbours<'t> {
-    /// Decodes two entries; `None` if one of them must not be beside an extent of records of this size, or is
-    /// damaged.
-    fn of(
+    /// Decodes two entries; returns `None` if one of them is damaged, or has another kind or record size.
+    fn decode(
         prefix: &Key,
         record_size: u32,
         before: Option<Entry<'t>>,
@@ -230,14 +230,14 @@ impl<'t> Neighbours<'t> {
         Some(Self { before: stored(before)?, after: stored(after)? })
     }
 
-    /// True if they do not overlap `extent`.
-    fn leave_free(&self, extent: Extent) -> bool {
+    /// True if the neighbours do not overlap `extent`.
+    fn do_not_overlap(&self, extent: Extent) -> bool {
         self.before.as_ref().is_none_or(|before| before.extent.end() <= extent.start)
             && self.after.as_ref().is_none_or(|after| extent.end() <= after.extent.start)
     }
 
-    /// Joins `extent`, which has `record`, with adjacent ones as far as the result stays inline, so that the cost of
-    /// appending a byte is bounded.
+    /// Joins `extent`, whose record is `record`, with adjacent ones as long as the result is stored inline. This bounds
+    /// the cost of appending a byte.
     fn join(&self, extent: Extent, record: &Record<'_>) -> Option<Joined> {
         let Body::Inline(own) = record.body else { return None };
         let mut joined = Joined {
@@ -267,7 +267,7 @@ impl<'t> Neighbours<'t> {
 }
 
 impl<'t> Stored<'t> {
-    /// Its data, if it is inline and at most `most` bytes long.
+    /// The data of the extent, if it is inline and has at most `most` bytes.
     fn inline(&self, most: usize) -> Option<&'t [u8]> {
         match self.record.body {
             Body::Inline(data) if data.len() <= most => Some(data),
@@ -283,7 +283,7 @@ impl Joined {
         self.oldest = self.oldest.min(from.record.epoch);
     }
 
-    /// As a record with the epoch of `newest`.
+    /// The joined record, with the epoch of `newest`.
     fn record<'r>(&'r self, newest: &Record<'r>) -> Record<'r> {
         let count = self.data.len() as u64 / u64::from(newest.record_size);
         Record { count, body: Body::Inline(&self.data), ..*newest }

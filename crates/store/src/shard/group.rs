@@ -1,5 +1,5 @@
-//! Group commit: threads of one process that wait for a sync of the same durable target share one transaction.
-//! Targets that need no sync commit each change by itself.
+//! Group commit: threads of one process that wait for a sync of the same durable target share one transaction. Targets
+//! that need no sync commit each change separately.
 use super::Target;
 use crate::index::txn::WriteTxn;
 use crate::shared::read_version::ReadVersion;
@@ -8,10 +8,10 @@ use esker_types::{Epoch, Error, Result};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// Most changes per sync.
+/// Maximum number of changes per sync.
 pub(crate) const GROUP_MAX: usize = 256;
 
-/// Why a change failed, and whether it left changes in the transaction.
+/// Error of a change, and whether the change left edits in the transaction.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) error: Error,
@@ -24,15 +24,15 @@ impl From<Error> for Failed {
     }
 }
 
-/// A change that can be applied to a transaction, and again to another one if that fails.
+/// A change that can be applied to a transaction. It is applied to another one if that transaction fails.
 pub(crate) type Job<'j, T = WriteTxn> =
     &'j mut dyn FnMut(&mut T) -> std::result::Result<Epoch, Failed>;
 
-/// Something that is changed by transactions, one at a time.
-trait Changing {
+/// A target of transactions, of which only one can be open. Models implement it too.
+trait CommitTarget {
     type Txn;
 
-    /// Begins a transaction, once no other is open, unless what a transaction read has changed.
+    /// Begins a transaction when no other one is open. Fails if something that a transaction has read has changed.
     fn begin(&self, read_versions: &[ReadVersion]) -> Result<Self::Txn>;
 
     /// Syncs the data that transactions refer to.
@@ -40,16 +40,17 @@ trait Changing {
 
     fn commit(&self, txn: Self::Txn) -> Result<()>;
 
-    /// Ends a transaction whose only change failed. `spoiled` says that it has a part of that.
+    /// Ends a transaction whose only change failed. `spoiled` means that it contains edits of that change.
     fn abort(&self, txn: Self::Txn, spoiled: bool);
 }
 
-impl Changing for Target {
+impl CommitTarget for Target {
     type Txn = WriteTxn;
 
     fn begin(&self, read_versions: &[ReadVersion]) -> Result<WriteTxn> {
         let lock = self.lock()?;
-        // Before the write buffer is flushed, so that a transaction that must restart does not flush it in vain.
+        // This comes before the flush of the write buffer, so that a transaction that must restart does not flush it in
+        // vain.
         lock.expect_unchanged(read_versions)?;
         lock.flush()
     }
@@ -62,8 +63,8 @@ impl Changing for Target {
         txn.commit()
     }
 
-    /// Commits the buffered puts that the transaction includes, or the next one would make them again. If that fails,
-    /// they stay in the buffer.
+    /// Commits the buffered puts that the transaction includes, since otherwise the next transaction would apply them
+    /// again. If the commit fails, they remain in the buffer.
     fn abort(&self, txn: WriteTxn, spoiled: bool) {
         if !spoiled && txn.includes_buffer {
             let _ = txn.commit();
@@ -75,7 +76,7 @@ impl Changing for Target {
 pub(crate) struct Group<T = WriteTxn> {
     state: Mutex<GroupState<T>>,
     done: Condvar,
-    /// Number of threads that wait for `state`.
+    /// Number of threads that wait for the lock on `state`.
     arriving: AtomicUsize,
 }
 
@@ -84,7 +85,7 @@ struct GroupState<T> {
     open: Option<Batch<T>>,
     /// Number of the last batch.
     number: u64,
-    /// Outcomes that followers have not taken yet.
+    /// Outcomes that some followers have not read yet.
     outcomes: Vec<Outcome>,
 }
 
@@ -92,7 +93,7 @@ struct Batch<T> {
     txn: T,
     followers: usize,
     has_data: bool,
-    /// A member failed half-way: the batch cannot be committed.
+    /// True if a member failed after some of its edits. Then the batch cannot be committed.
     spoiled: bool,
 }
 
@@ -106,13 +107,13 @@ struct Outcome {
 enum End {
     Committed,
     Failed(Error),
-    /// Because of another member: each one tries again alone.
+    /// Another member failed after some of its edits. Each member tries again alone.
     Spoiled,
 }
 
-/// Commits one change of `target`, unless what a transaction read has changed. `has_data` says that segments were
-/// written to for it. A change that depends on reads shares no transaction, since it must tell its own changes from those
-/// of others.
+/// Commits one change of `target`, unless something that a transaction has read has changed. `has_data` means that the
+/// change has written to segments. A change that depends on reads does not share a transaction, since it must tell its
+/// own edits from those of others.
 pub(crate) fn commit(
     target: &Target,
     read_versions: &[ReadVersion],
@@ -120,13 +121,13 @@ pub(crate) fn commit(
     job: Job<'_>,
 ) -> Result<Epoch> {
     target.with_room(|| match (target.is_durable(), read_versions) {
-        (false, _) => alone(target, read_versions, false, job),
-        (true, []) => target.group.together(target, has_data, job),
-        (true, _) => alone(target, read_versions, has_data, job),
+        (false, _) => commit_alone(target, read_versions, false, job),
+        (true, []) => target.group.commit_together(target, has_data, job),
+        (true, _) => commit_alone(target, read_versions, has_data, job),
     })
 }
 
-fn alone<C: Changing>(
+fn commit_alone<C: CommitTarget>(
     target: &C,
     read_versions: &[ReadVersion],
     sync: bool,
@@ -151,9 +152,9 @@ impl<T> Group<T> {
         Self { state: Mutex::new(state), done: Condvar::new(), arriving: AtomicUsize::new(0) }
     }
 
-    fn together(
+    fn commit_together(
         &self,
-        target: &impl Changing<Txn = T>,
+        target: &impl CommitTarget<Txn = T>,
         has_data: bool,
         job: Job<'_, T>,
     ) -> Result<Epoch> {
@@ -164,7 +165,7 @@ impl<T> Group<T> {
             None => self.lead(state, target, has_data, job),
             Some(batch) if batch.spoiled || batch.followers + 1 >= GROUP_MAX => {
                 drop(state);
-                alone(target, &[], has_data, job)
+                commit_alone(target, &[], has_data, job)
             }
             Some(_) => self.follow(state, target, has_data, job),
         }
@@ -174,11 +175,11 @@ impl<T> Group<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a batch, lets others join while the lock is contended, then commits it.
+    /// Opens a batch, lets other threads join while the lock is contended, and then commits it.
     fn lead(
         &self,
         mut state: MutexGuard<'_, GroupState<T>>,
-        target: &impl Changing<Txn = T>,
+        target: &impl CommitTarget<Txn = T>,
         has_data: bool,
         job: Job<'_, T>,
     ) -> Result<Epoch> {
@@ -192,11 +193,11 @@ impl<T> Group<T> {
             yield_now();
         }
         let batch = self.lock().open.take();
-        let Some(batch) = batch else { return alone(target, &[], has_data, job) };
+        let Some(batch) = batch else { return commit_alone(target, &[], has_data, job) };
         let followers = batch.followers;
-        let end = close(target, batch);
+        let end = commit_batch(target, batch);
         self.announce(Outcome { number, takers: followers, end: end.clone() });
-        settle_end(end, Ok(epoch), || alone(target, &[], has_data, job))
+        resolve_end(end, Ok(epoch), || commit_alone(target, &[], has_data, job))
     }
 
     fn has_room(&self) -> bool {
@@ -217,25 +218,25 @@ impl<T> Group<T> {
     fn follow(
         &self,
         mut state: MutexGuard<'_, GroupState<T>>,
-        target: &impl Changing<Txn = T>,
+        target: &impl CommitTarget<Txn = T>,
         has_data: bool,
         job: Job<'_, T>,
     ) -> Result<Epoch> {
         let number = state.number;
         let Some(batch) = &mut state.open else {
             drop(state);
-            return alone(target, &[], has_data, job);
+            return commit_alone(target, &[], has_data, job);
         };
-        // If the job panics, the batch stays spoiled: what it did so far must not be committed.
+        // If the job panics, the batch remains spoiled, since a part of a change must not be committed.
         batch.spoiled = true;
         let outcome = job(&mut batch.txn);
         batch.spoiled = matches!(&outcome, Err(failed) if failed.spoiled);
-        // A failure waits for the outcome too: it may be due to changes of other members.
+        // A failure also waits for the outcome, since it may be due to changes of other members.
         let outcome = outcome.map_err(|failed| failed.error);
         batch.followers += 1;
         batch.has_data |= has_data;
         let end = self.wait_for(state, number);
-        settle_end(end, outcome, || alone(target, &[], has_data, job))
+        resolve_end(end, outcome, || commit_alone(target, &[], has_data, job))
     }
 
     fn wait_for(&self, mut state: MutexGuard<'_, GroupState<T>>, number: u64) -> End {
@@ -255,8 +256,8 @@ impl<T> Group<T> {
     }
 }
 
-/// Syncs data first, then commits the index that refers to it.
-fn close<C: Changing>(target: &C, batch: Batch<C::Txn>) -> End {
+/// Syncs the data first, then commits the index that refers to it.
+fn commit_batch<C: CommitTarget>(target: &C, batch: Batch<C::Txn>) -> End {
     if batch.spoiled {
         return End::Spoiled;
     }
@@ -267,7 +268,7 @@ fn close<C: Changing>(target: &C, batch: Batch<C::Txn>) -> End {
     }
 }
 
-fn settle_end(
+fn resolve_end(
     end: End,
     outcome: Result<Epoch>,
     again: impl FnOnce() -> Result<Epoch>,
@@ -288,7 +289,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn half_a_change_of_a_follower_that_panics_is_not_committed() {
+    fn partial_change_of_panicking_follower_is_not_committed() {
         let pool = Scratch::new(24 << 20, |spec| {
             spec.targets = Some(1);
             spec.durability = Some(Durability::Commit);
@@ -299,7 +300,7 @@ mod tests {
             txn.put(key, b"there")?;
             Ok(target.control.next_epoch())
         };
-        // As somebody on the way, which the leader waits for.
+        // Simulates a thread that waits for the lock, so that the leader keeps the batch open.
         target.group.arriving.fetch_add(1, Ordering::AcqRel);
         thread::scope(|threads| {
             let lead = || commit(target, &[], false, &mut |txn| put(txn, b"Tlead"));
@@ -321,7 +322,7 @@ mod tests {
     }
 }
 
-/// What threads that commit together rely on, under every order they may run in.
+/// Models of threads that commit together, under every order in which they may run.
 #[cfg(all(loom, test))]
 mod models {
     use super::*;
@@ -330,18 +331,18 @@ mod models {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// An index that is changed by one transaction at a time, and the data that it names.
+    /// An index with at most one open transaction, and the data to which it refers.
     struct Index {
         busy: Mutex<bool>,
         free: Condvar,
         commits: Mutex<Vec<Vec<u64>>>,
-        /// Changes whose data is written, and what of it is on the medium.
+        /// Changes whose data was written, and changes whose data is on the medium.
         written: Mutex<Vec<u64>>,
         synced: Mutex<Vec<u64>>,
         fails: bool,
     }
 
-    /// A transaction, which goes from thread to thread: loom ends the model where two are at it.
+    /// A transaction, which moves from thread to thread. Loom fails the model if two threads use it at the same time.
     struct Txn {
         watched: UnsafeCell<()>,
         changes: Vec<u64>,
@@ -362,7 +363,7 @@ mod models {
         }
     }
 
-    impl Changing for Arc<Index> {
+    impl CommitTarget for Arc<Index> {
         type Txn = Txn;
 
         fn begin(&self, _: &[ReadVersion]) -> Result<Txn> {
@@ -393,7 +394,7 @@ mod models {
         fn abort(&self, _txn: Txn, _spoiled: bool) {}
     }
 
-    /// A group, and the index it changes.
+    /// A group, and the index that it changes.
     #[derive(Clone)]
     struct Model {
         group: Arc<Group<Txn>>,
@@ -408,21 +409,21 @@ mod models {
             Self { group: Arc::new(Group::new()), index: Arc::new(index) }
         }
 
-        /// The first has data, the others have none.
+        /// Makes a change. Change 1 has data, the others have none.
         fn change(&self, number: u64) -> Result<Epoch> {
             let has_data = number == 1;
             if has_data {
                 self.index.written.lock().unwrap().push(number);
             }
-            self.group.together(&self.index, has_data, &mut |txn| {
+            self.group.commit_together(&self.index, has_data, &mut |txn| {
                 txn.put(number);
                 Ok(Epoch(number))
             })
         }
 
-        /// Fails after half of it.
+        /// Makes an edit and then fails.
         fn spoil(&self, number: u64) -> Result<Epoch> {
-            self.group.together(&self.index, false, &mut |txn| {
+            self.group.commit_together(&self.index, false, &mut |txn| {
                 txn.put(number);
                 Err(Failed { error: ErrorKind::Exists.into(), spoiled: true })
             })
@@ -436,18 +437,18 @@ mod models {
             thread::spawn(move || work(&model))
         }
 
-        /// What was committed, each change as often as it was.
+        /// All committed changes, sorted; each appears as often as it was committed.
         fn committed(&self) -> Vec<u64> {
-            assert!(self.group.lock().outcomes.is_empty(), "all have heard");
+            assert!(self.group.lock().outcomes.is_empty(), "all outcomes were read");
             let mut committed = self.index.commits.lock().unwrap().concat();
             committed.sort_unstable();
             committed
         }
     }
 
-    /// Whoever is told of a commit was in one, once, after its data; and everybody is told.
+    /// A change that is acknowledged was committed once, after its data, and every change gets an outcome.
     #[test]
-    fn all_that_join_are_committed_once() {
+    fn all_members_are_committed_once() {
         loom::model(|| {
             let model = Model::new(false);
             let others = [1, 2].map(|number| model.beside(move |model| model.change(number)));
@@ -458,9 +459,9 @@ mod models {
         });
     }
 
-    /// Half a change is in no commit, whatever else is.
+    /// A partial change is not committed, even if other changes are.
     #[test]
-    fn half_a_change_is_not_committed() {
+    fn partial_change_is_not_committed() {
         loom::model(|| {
             let model = Model::new(false);
             let half = model.beside(|model| model.spoil(4));
@@ -472,9 +473,9 @@ mod models {
         });
     }
 
-    /// Where a commit fails, all whose changes were in it are told.
+    /// If a commit fails, every change in it gets the error.
     #[test]
-    fn all_that_join_hear_of_a_failure() {
+    fn all_members_get_the_error_of_the_commit() {
         loom::model(|| {
             let model = Model::new(true);
             let other = model.beside(|model| model.change(1));

@@ -1,8 +1,9 @@
 //! Pages of an index that readers of old states hold back.
 //!
-//! LMDB reuses a page once no reader is older than the transaction that freed it. Beside a reader that is stopped, changes
-//! therefore take pages that were free before it began, then those at the end of the file that were never in use. Growth
-//! does not help: the pages of a block are freed by a transaction, too. `docs/decisions/0057-stopped-readers.md` has the reasons.
+//! LMDB reuses a page only if no reader is older than the transaction that freed it. While a reader is stopped, changes
+//! first use pages that were free before it began. Then they use pages at the end of the file that were never in use.
+//! Growth does not help, since the pages of a block are freed by a transaction too.
+//! `docs/decisions/0057-stopped-readers.md` explains the reasons.
 use super::Target;
 use crate::index::txn::Txn;
 use esker_types::limits::PAGES_FOR_REMOVALS;
@@ -11,36 +12,36 @@ use std::sync::atomic::Ordering;
 
 /// A reader at most this many commits behind holds back few pages.
 const LAG_MAX: u64 = 8;
-/// Commits until readers are looked at again if none lags.
+/// Number of commits until readers are checked again if none lags.
 pub(crate) const LAG_PAUSE: u64 = 32;
-/// Pages that a commit is expected to take at most. Only delays the next count of pages.
+/// Maximum number of pages that a commit is expected to use. It only delays the next count of pages.
 const PAGES_PER_COMMIT: u64 = 64;
 
 impl Target {
-    /// Number of pages that LMDB may use now.
+    /// Number of pages that LMDB can use now.
     fn usable_pages(&self) -> Result<u64> {
         let oldest = self.index.oldest_listed()?;
         let free = self.index.read()?.free_pages_before(oldest)?;
         Ok(free.saturating_add(self.index.untouched_pages()?))
     }
 
-    /// Pages that changes may use now and need not leave to removals, up to `wanted`.
-    pub(crate) fn pages_beside_readers(&self, wanted: u64) -> Result<u64> {
+    /// Number of pages that changes can use now and need not leave to removals, up to `wanted`.
+    pub(crate) fn usable_pages_up_to(&self, wanted: u64) -> Result<u64> {
         match self.index.untouched_pages()?.saturating_sub(PAGES_FOR_REMOVALS) {
             untouched if untouched >= wanted => Ok(wanted),
             _ => Ok(self.usable_pages()?.saturating_sub(PAGES_FOR_REMOVALS).min(wanted)),
         }
     }
 
-    /// True if a reader of an old state holds back what the latest transactions before `txn` have freed.
+    /// True if a reader of an old state holds back the pages that the latest transactions before `txn` have freed.
     pub(crate) fn has_lagging_reader(&self, txn: &Txn) -> Result<bool> {
         let lags = |oldest: u64| oldest + LAG_MAX < txn.id();
-        // Dead readers, which take longer to find, hold back pages until they are removed.
+        // Slots of dead readers, which take longer to detect, hold back pages until they are cleared.
         Ok(lags(self.index.oldest_listed()?) && lags(self.index.oldest_reader()?))
     }
 
-    /// True if only the pages for removals can be used, because a reader of an old state holds back the others.
-    pub(crate) fn is_held_back(&self, txn: &Txn) -> Result<bool> {
+    /// True if only the pages for removals can be used, because a reader of an old state holds back all others.
+    pub(crate) fn is_limited_by_readers(&self, txn: &Txn) -> Result<bool> {
         if txn.id() < self.count_pause.load(Ordering::Relaxed) {
             return Ok(false);
         }
@@ -60,17 +61,17 @@ impl Target {
         Ok(left == 0)
     }
 
-    /// Fails if [`Target::is_held_back`].
-    pub(crate) fn expect_room_beside_readers(&self, txn: &Txn) -> Result<()> {
-        match self.is_held_back(txn)? {
+    /// Fails if [`Target::is_limited_by_readers`].
+    pub(crate) fn check_usable_pages(&self, txn: &Txn) -> Result<()> {
+        match self.is_limited_by_readers(txn)? {
             false => Ok(()),
-            true => Err(held_back(self.number())),
+            true => Err(held_back_error(self.number())),
         }
     }
 }
 
 #[cold]
-fn held_back(target: u32) -> Error {
+fn held_back_error(target: u32) -> Error {
     let message = format!(
         "the index of target {target} cannot reuse its free pages, because a process has been reading an old state for long: \
          continue or end stopped processes that use the pool, or make a larger pool"
@@ -96,9 +97,9 @@ mod tests {
         })
     }
 
-    /// Why there is nothing to gain from lending segments to the index beside a stopped reader.
+    /// Shows that the index gains nothing from more segments while a reader is stopped.
     #[test]
-    fn growth_beside_a_reader_frees_no_page_until_the_reader_is_gone() {
+    fn growth_frees_no_page_until_old_reader_ends() {
         let pool = pool(40 << 20);
         let state = pool.opened();
         let target = &state.targets[0];
@@ -115,18 +116,18 @@ mod tests {
     }
 
     #[test]
-    fn index_full_beside_a_reader_keeps_pages_for_removals_and_refuses_without_waiting() {
+    fn index_held_back_by_reader_keeps_pages_for_removals_and_does_not_wait() {
         let pool = pool(24 << 20);
         let state = pool.opened();
         let target = &state.targets[0];
         let reader = target.index.read().unwrap();
         let end = (0..).find(|&number| put(target, number).is_err()).unwrap();
-        let lent = target.lent_count();
+        let lent = target.index_segment_count();
         let (refused, would_wait) = without_waiting(|| put(target, end));
         let error = refused.unwrap_err();
         assert_eq!((error.kind(), would_wait), (ErrorKind::NoSpace, false), "{error}");
         assert!(error.to_string().contains("stopped processes"), "{error}");
-        assert_eq!(target.lent_count(), lent, "growth would be in vain");
+        assert_eq!(target.index_segment_count(), lent, "growth would be useless");
         let remove = |number: u32| {
             let key = [b"T".as_slice(), &number.to_be_bytes()].concat();
             target.change(|change| change.delete(&key).map(drop))
@@ -134,10 +135,10 @@ mod tests {
         (0..8).for_each(|number| remove(number).unwrap());
         drop(reader);
         (end..end + 8000).for_each(|number| put(target, number).unwrap());
-        assert!(target.lent_count() > lent, "it grows again");
+        assert!(target.index_segment_count() > lent, "it grows again");
     }
 
-    /// Pages at the end of the file are the only ones that serve beside a reader of any age.
+    /// Pages at the end of the file are the only ones that can be used beside a reader of any age.
     #[test]
     fn index_grows_before_it_uses_the_end_of_its_file() {
         let pool = pool(64 << 20);

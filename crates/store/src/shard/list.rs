@@ -1,4 +1,4 @@
-//! Listings: keys, extents, objects.
+//! Listings of keys, extents and objects.
 use super::{Scope, Target, scan};
 use crate::format::keys::{Key, OBJECT_END, Table};
 use crate::shared::control::container_slot;
@@ -6,7 +6,8 @@ use esker_types::info::ContainerId;
 use esker_types::ops::{AkeyRef, Anchor, KeyScope, ListLimit, ReadAt, StoredExtent};
 use esker_types::{Extent, KeyBatch, ObjectId, Result};
 
-/// The position at which a listing of this shard continues; `None` if the shard is done.
+/// Position at which the listing of this shard continues; `None` if the anchor belongs to another shard or is at the
+/// end.
 fn resume(anchor: &Anchor, shard: u32) -> Option<&[u8]> {
     match anchor {
         Anchor::Start => Some(&[]),
@@ -16,7 +17,7 @@ fn resume(anchor: &Anchor, shard: u32) -> Option<&[u8]> {
 }
 
 impl Target {
-    /// Lists the next dkeys or akeys that this target has of an object. Sets the anchor to the last one, or to
+    /// Lists the next dkeys or akeys of an object on this target. Sets the anchor to the last one, or to
     /// [`Anchor::End`].
     pub fn list_keys(
         &self,
@@ -35,7 +36,7 @@ impl Target {
         let position = resume(anchor, self.number).ok_or_else(Anchor::foreign)?;
         let mut scan = scan::Scan::new(&view, prefix.clone(), at.view)?;
         let mut keys = KeyBatch::default();
-        // Entries of one key are adjacent: the next key follows the last of them.
+        // Entries of one key are adjacent, so the next key is found after the last of them.
         let mut from = match position {
             [] => prefix.clone(),
             last => prefix.clone().push(last).successor(),
@@ -79,7 +80,7 @@ impl Target {
         let rest = Extent::new(from, u64::MAX - from);
         for visible in scan::extents(&view, &akey, rest, at.view, entries)? {
             let record = visible.record()?;
-            // An extent rewritten since may begin before the position: only the rest of it is new.
+            // A rewritten extent may begin before the position. Only the part after the position is new.
             let extent = Extent::new(visible.start(), record.count).intersect(rest);
             found.push(StoredExtent {
                 extent: extent.unwrap_or_default(),
@@ -94,7 +95,7 @@ impl Target {
         Ok(found)
     }
 
-    /// Lists the next objects of a container that this target has data of, after `after`.
+    /// Lists the next objects of a container, after `after`, that have data on this target.
     pub fn list_objects(
         &self,
         container: ContainerId,

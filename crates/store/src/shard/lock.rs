@@ -1,9 +1,9 @@
-//! Write lock of a target: the one way to change it.
+//! Write lock of a target, through which all changes are made.
 //!
-//! The lock is that of LMDB, which survives the death of its owner. While a process holds it, nobody else commits a
-//! transaction or appends to the write buffer. What the owner then does decides what becomes of the buffered puts:
-//! [`WriteLock::flush`] includes them in its transaction, [`WriteLock::keep_buffer`] keeps them on top of it, and one that is
-//! dropped leaves everything as it is.
+//! The lock is that of LMDB, which survives the death of its owner. While a process holds it, no other process commits
+//! a transaction or appends to the write buffer. The owner decides about the buffered puts: [`WriteLock::flush`]
+//! includes them in its transaction, and [`WriteLock::retain_buffer`] keeps them on top of it. If the lock is dropped,
+//! nothing changes.
 use super::Target;
 use super::change::{Change, headroom_pages};
 use crate::index::txn::{Txn, WriteTxn};
@@ -14,10 +14,10 @@ use crate::sync::fence;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 
-/// Bits of [`crate::shared::control::TargetAtomics::writer`] that have the process slot.
+/// Bits of [`crate::shared::control::TargetAtomics::writer`] that contain the process slot.
 const PROCESS_BITS: u32 = 16;
 
-/// Id of a write transaction and its process, as one value.
+/// Id of a write transaction and its process, as one word.
 pub(super) fn word_of(id: u64, process: ProcessSlot) -> u64 {
     id << PROCESS_BITS | u64::from(process.0)
 }
@@ -34,24 +34,24 @@ pub(crate) struct WriteLock<'t> {
 }
 
 impl Target {
-    /// Takes the write lock, once no commit over several targets is half done.
+    /// Takes the write lock when no commit over several targets is in progress.
     pub(crate) fn lock(&self) -> Result<WriteLock<'_>> {
         let mut tended = false;
         loop {
-            let lock = self.undoubted(|| self.lock_in_doubt())?;
-            match self.due(&lock.txn)?.filter(|_| !tended) {
+            let lock = self.until_not_in_doubt(|| self.lock_in_doubt())?;
+            match self.free_page_work(&lock.txn)?.filter(|_| !tended) {
                 None => return Ok(lock),
-                // An error while tending free pages is no reason to refuse a change.
+                // An error of this optional work must not refuse the change.
                 Some(due) => {
                     tended = true;
-                    let _ = self.tend(lock.keep_buffer(), due);
+                    let _ = self.do_free_page_work(lock.retain_buffer(), due);
                 }
             }
         }
     }
 
-    /// Begins a write transaction, whatever is in doubt or in the write buffer. It tells readers its id before it changes
-    /// anything ([`Target::is_overwritten`]).
+    /// Begins a write transaction, even if the target is in doubt, and without the buffered puts. It publishes its id
+    /// to readers before it changes anything ([`Target::is_overwritten`]).
     pub(crate) fn begin_bare(&self) -> Result<WriteTxn> {
         let txn = self.index.write(|process| self.control.is_turn_alive(process))?;
         let word = word_of(txn.id(), self.process());
@@ -60,41 +60,42 @@ impl Target {
         Ok(txn)
     }
 
-    /// True if what the read transaction with an id has copied may be of a later state than the id says.
+    /// True if a read transaction may have copied a later state than its id says.
     ///
-    /// LMDB reads the id of the last commit, then copies the roots from one of two places, which the next but one transaction
-    /// overwrites before its commit is complete.
+    /// LMDB reads the id of the last commit, then copies the roots from one of two meta pages. The transaction after
+    /// the next one overwrites that page before its commit is complete.
     #[inline]
     pub(crate) fn is_overwritten(&self, id: u64) -> Result<bool> {
         fence(Ordering::Acquire);
         let (writer, _) = writer_of(self.shared().writer().load(Ordering::Relaxed));
-        // An id that no writer can have is damage.
+        // An id that no writer can have results from damage.
         Ok(writer > id + 1 && writer <= self.index.last_commit()? + 1)
     }
 
-    /// Takes the write lock, even if a commit over several targets is half done.
+    /// Takes the write lock, even if a commit over several targets is in progress.
     pub(crate) fn lock_in_doubt(&self) -> Result<WriteLock<'_>> {
         let txn = self.begin_bare()?;
         let buffer = self.write_buffer().map(|buffer| LockedBuffer::lock(buffer, txn.id() - 1));
         Ok(WriteLock { target: self, buffer: buffer.transpose()?, txn })
     }
 
-    /// Begins a transaction that includes the buffered puts, once no commit over several targets is half done.
+    /// Begins a transaction that includes the buffered puts, when no commit over several targets is in progress.
     pub(crate) fn begin_write(&self) -> Result<WriteTxn> {
         self.lock()?.flush()
     }
 
-    /// Begins such a transaction even if a commit over several targets is half done.
+    /// Begins a transaction that includes the buffered puts, even if a commit over several targets is in progress.
     pub(crate) fn begin_in_doubt(&self) -> Result<WriteTxn> {
         self.lock_in_doubt()?.flush()
     }
 
-    /// Begins a transaction that only makes room in the index and keeps the buffered puts, which may need that room.
+    /// Begins a transaction that only frees space in the index. It retains the buffered puts, which may need that
+    /// space.
     pub(crate) fn begin_for_room(&self) -> Result<WriteTxn> {
-        self.lock_in_doubt().map(WriteLock::keep_buffer)
+        self.lock_in_doubt().map(WriteLock::retain_buffer)
     }
 
-    /// Commits the buffered puts, if there are any and there is room for them.
+    /// Commits the buffered puts, if there are any and the index has space for them.
     pub(crate) fn flush_if_fits(&self) -> Result<()> {
         if !self.has_buffered_puts()? {
             return Ok(());
@@ -103,24 +104,25 @@ impl Target {
         if txn.includes_buffer { txn.commit() } else { Ok(()) }
     }
 
-    /// Commits the buffered puts, and makes room for them.
+    /// Commits the buffered puts, and frees space for them.
     pub(crate) fn flush(&self) -> Result<()> {
         self.with_room(|| self.flush_if_fits())
     }
 
-    /// Commits the puts of a damaged write buffer that are whole, and empties it. Returns their number. No other process may
-    /// have the pool open. If the damage hides that the puts were committed before, a key that was removed since comes back.
+    /// Commits the undamaged puts of a damaged write buffer and empties it. Returns their number. No other process may
+    /// have the pool open. If the damage hides that the puts were committed before, a key that was removed since then
+    /// reappears.
     pub(crate) fn recover_buffer(&self) -> Result<usize> {
         let Some(buffer) = self.write_buffer() else { return Ok(0) };
         let puts = buffer.recover();
         let mut txn = self.begin_bare()?;
-        include(self, &mut txn, &puts)?;
+        apply_puts(self, &mut txn, &puts)?;
         txn.commit()?;
         buffer.reset();
         Ok(puts.iter().count())
     }
 
-    /// The process that makes, or made, the last commit, if the read transaction with an id misses that commit.
+    /// The process of the last commit, if the read transaction with this id misses that commit.
     fn owner_of_missed_commit(&self, id: u64) -> Result<Option<ProcessSlot>> {
         let newest = self.last_commit()?;
         if newest <= id {
@@ -135,9 +137,10 @@ impl Target {
         writer_of(self.shared().writer().load(Ordering::Acquire))
     }
 
-    /// True if the read transaction with an id misses a commit whose process died in it: the commit is on the medium, but LMDB,
-    /// which stores the number of the last one in its lock file, shows it only after somebody takes the write lock. Only
-    /// durable pools need to know: a commit of others is acknowledged after it is shown.
+    /// True if the read transaction with this id misses a commit whose process died in it. Such a commit is on the
+    /// medium. But LMDB stores the id of the last commit in its lock file, so it becomes visible only when a process
+    /// takes the write lock. Only durable pools need this check: in other pools, commits are acknowledged after they
+    /// are visible.
     #[inline]
     pub(crate) fn misses_commit_of_dead(&self, id: u64) -> Result<bool> {
         if !self.is_durable() {
@@ -146,9 +149,9 @@ impl Target {
         Ok(self.owner_of_missed_commit(id)?.is_some_and(|process| !self.is_alive(process)))
     }
 
-    /// Shows the last commit, if a process that had this slot before has died in it. Otherwise, the write lock, whose owner may
-    /// be stopped, is not taken.
-    pub(crate) fn show_commit_of(&self, slot: ProcessSlot) -> Result<()> {
+    /// Publishes the last commit if a process that had this slot before died in it. Otherwise, the write lock is not
+    /// taken, since its owner may be stopped.
+    pub(crate) fn publish_commit_of(&self, slot: ProcessSlot) -> Result<()> {
         if self.last_writer().1 != slot || self.control.read_only {
             return Ok(());
         }
@@ -159,8 +162,8 @@ impl Target {
         }
     }
 
-    /// Fails if what a transaction read from this target has changed since, as far as that can be told without the write
-    /// lock: a version may be left from a change that was aborted.
+    /// Fails if something that a transaction has read from this target has changed since. Without the write lock the
+    /// answer may be wrong, since an aborted change may have left a version.
     pub(crate) fn expect_unchanged(&self, read_versions: &[ReadVersion]) -> Result<()> {
         self.expect_versions(read_versions, |slot| slot.load(Ordering::Acquire))
     }
@@ -185,11 +188,11 @@ impl Target {
     }
 }
 
-/// Makes buffered puts in a transaction.
-fn include(target: &Target, txn: &mut WriteTxn, puts: &Puts) -> Result<()> {
+/// Applies buffered puts in a transaction.
+fn apply_puts(target: &Target, txn: &mut WriteTxn, puts: &Puts) -> Result<()> {
     let mut change = Change::new(target, txn, Epoch(0));
     puts.iter().try_for_each(|put| change.apply_buffered(&put))?;
-    change.settle_dead()
+    change.store_dead_bytes()
 }
 
 #[cfg(test)]
@@ -204,12 +207,12 @@ impl<'t> WriteLock<'t> {
         self.target
     }
 
-    /// The index, without the buffered puts.
+    /// The index without the buffered puts.
     pub(super) fn committed(&self) -> &Txn {
         &self.txn
     }
 
-    /// Version of everything that the target has.
+    /// Version of the index together with the buffer.
     fn version(&self) -> Version {
         match &self.buffer {
             Some(buffer) => buffer.version(),
@@ -217,10 +220,11 @@ impl<'t> WriteLock<'t> {
         }
     }
 
-    /// Fails if what a transaction read from this target has changed since.
+    /// Fails if something that a transaction has read from this target has changed since.
     ///
-    /// A slot with a version later than everything was left by a change that died or was aborted. What it had before is
-    /// lost, so the last change is assumed. A transaction that restarts for this reads a later version, and succeeds.
+    /// If a slot has a version later than that of the target, a change that died or was aborted left it. The earlier
+    /// version is lost, so the version of the last change is assumed. A transaction that restarts for this reason reads
+    /// a later version and succeeds.
     pub(crate) fn expect_unchanged(&self, read_versions: &[ReadVersion]) -> Result<()> {
         let last = self.version().0;
         self.target.expect_versions(read_versions, |slot| {
@@ -232,38 +236,39 @@ impl<'t> WriteLock<'t> {
         })
     }
 
-    /// Makes the buffered puts in a transaction, which is to be changed and committed. If it is aborted, they stay in the
-    /// buffer.
+    /// Applies the buffered puts in a transaction, in which the caller makes its change. If the transaction is aborted,
+    /// the puts remain in the buffer.
     ///
     /// # Errors
-    /// `NoSpace` if the index has no room for them; `Corrupt` if the buffer is damaged.
+    /// `NoSpace` if the index has no space for the puts; `Corrupt` if the buffer is damaged.
     pub(crate) fn flush(self) -> Result<WriteTxn> {
         let Self { mut txn, target, buffer } = self;
         let mut puts = buffer.map(|buffer| buffer.puts()).transpose()?.unwrap_or_default();
         if !puts.is_empty() {
-            // The last put of a key comes last.
+            // Sorting keeps the newest put of a key last.
             puts.sort();
-            include(target, &mut txn, &puts)?;
+            apply_puts(target, &mut txn, &puts)?;
             txn.includes_buffer = true;
         }
         Ok(txn)
     }
 
-    /// A transaction that changes nothing that a buffered put may change: the puts stay on top of its commit.
-    pub(crate) fn keep_buffer(self) -> WriteTxn {
+    /// Begins a transaction that must not change anything that a buffered put may change. The puts remain on top of its
+    /// commit.
+    pub(crate) fn retain_buffer(self) -> WriteTxn {
         let Self { txn, buffer, .. } = self;
         if let Some(buffer) = buffer {
-            buffer.keep(txn.id());
+            buffer.retain(txn.id());
         }
         txn
     }
 
-    /// Puts that fit the free pages of the index, half of which are counted: those freed last may not be used yet. Pages
-    /// that readers hold back are not counted.
-    pub(super) fn count_of_puts_that_fit(&self, pages_per_put: u64) -> Result<u64> {
+    /// Number of puts for which the index has free pages. Only half of the pages are counted, since those freed last
+    /// may not be reusable yet. Pages that readers hold back are not counted.
+    pub(super) fn fitting_put_count(&self, pages_per_put: u64) -> Result<u64> {
         let (used, total) = self.target.pages(&self.txn)?;
         let free = total.saturating_sub(used + headroom_pages(total)) / 2;
-        Ok(self.target.pages_beside_readers(free)? / pages_per_put)
+        Ok(self.target.usable_pages_up_to(free)? / pages_per_put)
     }
 }
 
@@ -276,9 +281,9 @@ mod tests {
     use esker_types::info::Durability;
     use std::sync::atomic::Ordering;
 
-    /// A word that a dead or failed writer leaves delays other writers, and changes nothing else.
+    /// The word of a dead or failed writer may delay other writers, but it changes nothing else.
     #[test]
-    fn a_writer_that_never_commits_holds_nobody_up() {
+    fn writer_that_never_commits_does_not_block_others() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         let state = pool.opened();
         let target = &state.targets[0];
@@ -290,9 +295,9 @@ mod tests {
         }
     }
 
-    /// A process that takes the slot of the last writer opens the pool although another writer stands still.
+    /// A process that takes the slot of the last writer opens the pool although another writer is stopped.
     #[test]
-    fn commit_that_is_shown_needs_no_lock() {
+    fn visible_commit_needs_no_lock_to_publish() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
         let state = pool.opened();
         let target = &state.targets[0];
@@ -300,17 +305,17 @@ mod tests {
         let held = target.begin_write().unwrap();
         let word = word_of(target.last_commit().unwrap(), target.process());
         target.shared().writer().store(word, Ordering::Release);
-        // It would wait for this very thread.
-        target.show_commit_of(target.process()).unwrap();
+        // Taking the lock would wait for this very thread.
+        target.publish_commit_of(target.process()).unwrap();
         drop(held);
     }
 
-    /// Names the pool in which a process of this test is to die.
+    /// Environment variable for the child process of a test: the pool in which it dies.
     const DIE_IN: &str = "ESKER_TEST_DIE_IN";
 
-    /// Leaves a pool as a process does that is killed in a synced commit, after it has written its meta page and before it
-    /// has written LMDB's number of the last commit.
-    fn die_in_a_commit(pool: &std::path::Path) -> ! {
+    /// Leaves a pool like a process that is killed in a synced commit. It has written its meta page, but not yet LMDB's
+    /// id of the last commit.
+    fn crash_in_commit(pool: &std::path::Path) -> ! {
         let pool = Pool::open(pool).unwrap();
         let state = pool.opened().unwrap();
         let target = &state.targets[0];
@@ -327,9 +332,9 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_whose_process_died_in_it_is_seen_at_once_or_never() {
+    fn commit_of_dead_process_is_visible_at_once_or_never() {
         if let Some(pool) = std::env::var_os(DIE_IN) {
-            die_in_a_commit(pool.as_ref());
+            crash_in_commit(pool.as_ref());
         }
         let pool = Scratch::new(24 << 20, |spec| {
             (spec.targets, spec.durability) = (Some(2), Some(Durability::Commit));
@@ -339,7 +344,7 @@ mod tests {
         let put =
             |key: &[u8], value: &[u8]| target.change(|change| change.put(key, value)).unwrap();
         put(b"Tkey", b"old");
-        let own_name = "a_commit_whose_process_died_in_it_is_seen_at_once_or_never";
+        let own_name = "commit_of_dead_process_is_visible_at_once_or_never";
         let status = std::process::Command::new(std::env::current_exe().unwrap())
             .args([&format!("shard::lock::tests::{own_name}"), "--exact"])
             .env(DIE_IN, pool.path())
@@ -349,7 +354,7 @@ mod tests {
             || target.view_of(Scope::Committed).unwrap().get(b"Tkey").unwrap().map(<[u8]>::to_vec);
         let first = value();
         put(b"Tother", b"value");
-        assert_eq!(first, value(), "it came to light with the next commit");
+        assert_eq!(first, value(), "it became visible with the next commit");
         assert_eq!(first.as_deref(), Some(&b"new"[..]));
     }
 }

@@ -1,7 +1,7 @@
-//! A target: one shard of a pool, and the only way to its index, its write buffer and its data.
+//! A target, which is one shard of a pool. All access to its index, its write buffer and its data goes through it.
 //!
-//! [`Target::view_of`] is the one way to read it, [`Target::lock`] the one way to change it. Commits over several targets
-//! are made by [`crate::commit`].
+//! [`Target::view_of`] is the only way to read a target, and [`Target::lock`] the only way to change it.
+//! [`crate::commit`] makes commits over several targets.
 pub(crate) mod buffer;
 pub(crate) mod change;
 pub(crate) mod container;
@@ -10,7 +10,7 @@ pub(crate) mod extents;
 pub(crate) mod group;
 mod held_pages;
 pub(crate) mod huge;
-pub(crate) mod lending;
+pub(crate) mod index_space;
 mod list;
 pub(crate) mod lock;
 pub(crate) mod open_pool;
@@ -37,7 +37,7 @@ use esker_types::info::{ContainerId, Durability};
 use esker_types::ops::{ReadAt, ReadTokens};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use group::Group;
-use lending::Lending;
+use index_space::IndexSpace;
 use open_pool::OpenPool;
 use segment::claim::AppendSlots;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,37 +50,37 @@ pub struct Target {
     data: Data,
     pub(crate) control: Arc<Control>,
     append_slots: AppendSlots,
-    lending: Option<Lending>,
+    index_space: Option<IndexSpace>,
     segment_bytes: u64,
     segments: u32,
     pins: read::Pins,
-    /// Bytes of each segment that this process has entered into its page table.
+    /// Bytes of each segment that are already in the page table of this process.
     prepared: Vec<AtomicU64>,
     durability: Durability,
     has_long_keys: bool,
     /// Held by the thread of this process that coordinates a commit with this target.
     pub(crate) coordinating: Mutex<()>,
-    /// Commits of threads of this process that share a sync.
+    /// Changes of threads of this process that share a sync.
     group: Group,
-    /// Number of the first transaction that may reserve free pages again.
+    /// Transaction id from which on free pages may be reserved again.
     reserving_pause: AtomicU64,
-    /// Number of the first transaction that may find that readers hold back too many pages.
+    /// Transaction id from which on the pages that readers hold back are counted again.
     count_pause: AtomicU64,
-    /// The pool it belongs to, set once that is open.
+    /// The pool of the target. It is set when the pool is open.
     pub(crate) pool: OnceLock<Weak<OpenPool>>,
-    /// Completes or drops a commit over several targets that left this one in doubt, or waits for its end. Such commits are
-    /// made by a layer above this one.
+    /// Completes or aborts a commit over several targets that left this one in doubt, or waits for its end. The
+    /// function belongs to the layer above, which makes such commits.
     resolve: fn(&Target) -> Result<()>,
 }
 
-/// Number of threads of one process that can append to one target at the same time.
+/// Maximum number of threads of one process that append to one target at the same time.
 const APPEND_SLOTS: usize = 8;
 
-/// Bytes of a segment that are entered into the page table at once. Fresh memory takes milliseconds per MiB, which a
-/// single write should not wait for several times.
+/// Bytes of a segment that are entered into the page table at once. New memory takes milliseconds per MiB, and a single
+/// write should not wait for several such steps.
 const PREPARED_AT_ONCE: u64 = 1 << 20;
 
-/// How the index of a pool is to be opened.
+/// Mode in which the index of a pool is opened.
 fn index_mode(pool: &Folder, superblock: &Superblock) -> Mode {
     match (superblock.durability, superblock.guarded) {
         _ if pool.is_read_only() => Mode::ReadOnly,
@@ -90,8 +90,8 @@ fn index_mode(pool: &Folder, superblock: &Superblock) -> Mode {
     }
 }
 
-/// Refuses an index whose file was cut short: LMDB would start an empty file afresh, as if nothing had been stored.
-fn refuse_cut_short(index: &Folder, superblock: &Superblock) -> Result<()> {
+/// Refuses an index whose file was truncated. LMDB would initialize an empty file, as if nothing had been stored.
+fn refuse_truncated(index: &Folder, superblock: &Superblock) -> Result<()> {
     let Some(info) = index.info(DATA, superblock.file_permissions())? else { return Ok(()) };
     let (found, wanted) = (info.len(), superblock.index_file_bytes());
     if found >= wanted {
@@ -99,13 +99,13 @@ fn refuse_cut_short(index: &Folder, superblock: &Superblock) -> Result<()> {
     }
     let file = index.path().join(DATA);
     let message = format!(
-        "{} has {found} bytes of {wanted}: restore it, or save what is left with `esker pool salvage`",
+        "{} has {found} bytes of {wanted}: restore it, or copy the readable data with `esker pool salvage`",
         file.display()
     );
     Err(Error::new(ErrorKind::Corrupt, message))
 }
 
-/// Records for a transaction that it read a dkey of an object, or all of it.
+/// Records that a transaction has read a dkey of an object or, for `None`, the complete object.
 fn note_read_of_object(
     view: &ReadView<'_>,
     tokens: &ReadTokens,
@@ -133,7 +133,7 @@ impl Target {
         let folder =
             pool.folder(&superblock::target_name(number), superblock.directory_permissions_max())?;
         let index_folder = folder.folder(INDEX, superblock.directory_permissions_max())?;
-        refuse_cut_short(&index_folder, superblock)?;
+        refuse_truncated(&index_folder, superblock)?;
         let index = Index::open(
             &index_folder,
             superblock.index_file_bytes(),
@@ -147,7 +147,7 @@ impl Target {
             data: Data::open(&folder, superblock)?,
             control,
             append_slots: AppendSlots::new(APPEND_SLOTS),
-            lending: Lending::open(&index_folder, superblock)?,
+            index_space: IndexSpace::open(&index_folder, superblock)?,
             segment_bytes: superblock.segment_bytes,
             segments: superblock.segments,
             pins: read::Pins::new(superblock.segments),
@@ -163,18 +163,18 @@ impl Target {
         })
     }
 
-    /// Its number in the pool.
+    /// Number of the target in its pool.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// True if the format of the pool has long keys.
+    /// True if the format of the pool supports long keys.
     pub(crate) fn has_long_keys(&self) -> bool {
         self.has_long_keys
     }
 
-    /// Bytes of a segment.
+    /// Bytes per segment.
     #[must_use]
     pub fn segment_bytes(&self) -> u64 {
         self.segment_bytes
@@ -186,7 +186,7 @@ impl Target {
         self.segments
     }
 
-    /// The pool it belongs to; `None` while that is being opened.
+    /// The pool of the target; `None` while the pool is being opened.
     pub(crate) fn pool(&self) -> Option<Arc<OpenPool>> {
         self.pool.get().and_then(Weak::upgrade)
     }
@@ -205,12 +205,12 @@ impl Target {
         u64::from(segment) * self.segment_bytes
     }
 
-    /// The atomics it shares with other processes.
+    /// Atomics of the target that processes share.
     pub(crate) fn shared(&self) -> TargetAtomics<'_> {
         self.control.target(self.number)
     }
 
-    /// This process.
+    /// Slot of this process.
     pub(crate) fn process(&self) -> ProcessSlot {
         self.control.slot
     }
@@ -220,7 +220,7 @@ impl Target {
         self.control.is_alive(slot)
     }
 
-    /// Number of segments that are never lent to the index, so that the data file stays usable.
+    /// Number of segments that the index never gets, so that the data file remains usable.
     pub(crate) fn data_segments_min(&self) -> u32 {
         table::RESERVE as u32 + 2
     }
@@ -236,7 +236,8 @@ impl Target {
         }
     }
 
-    /// A consistent view of data of one object. For a transaction, it is recorded that it read a dkey of that, or all of it.
+    /// A consistent view of data of one object. For a transaction, this records that it has read the dkey or, for
+    /// `None`, the complete object.
     #[inline(always)]
     pub(crate) fn view_of_object(
         &self,
@@ -253,7 +254,7 @@ impl Target {
         Ok(view)
     }
 
-    /// The error for damaged data of this target; it names the object.
+    /// Error for damaged data of this target; it names the object.
     pub(crate) fn damaged(&self, key: &[u8], what: &str) -> Error {
         let place = crate::format::keys::DataKey::parse(key).map_or_else(
             |_| "an unknown object".to_owned(),

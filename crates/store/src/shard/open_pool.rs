@@ -1,9 +1,9 @@
-//! A pool as one process has it open: its targets, and what its handles share.
+//! An open pool of one process: its targets, and the state that its handles share.
 use super::Target;
 use super::change::headroom_pages;
 use super::container::Uses;
 use crate::format::superblock::Superblock;
-use crate::index::lmdb::read_only;
+use crate::index::lmdb::read_only_error;
 use crate::shared::control::Control;
 use crate::shared::leases::Leases;
 use esker_types::info::{OpenMode, PoolInfo, Space};
@@ -12,26 +12,26 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A pool as this process has it open: shared by all handles of the process, and closed with the last of them.
+/// An open pool of this process. All handles of the process share it, and it is closed with the last of them.
 pub struct OpenPool {
     pub(crate) path: PathBuf,
-    /// Its superblock.
+    /// Superblock of the pool.
     pub superblock: Superblock,
     pub(crate) control: Arc<Control>,
-    /// Its targets.
+    /// Targets of the pool.
     pub targets: Vec<Arc<Target>>,
     pub(crate) uses: Mutex<Uses>,
     pub(crate) handles: Mutex<Handles>,
     pub(crate) leases: Leases,
-    /// True if the space of destroyed containers or snapshots could not be freed, because of a commit over several nodes.
-    pub(crate) is_left_over: AtomicBool,
-    /// Decisions about commits over several nodes that it keeps. Tests set fewer than
+    /// True if space of destroyed containers or snapshots could not be freed, because of a commit over several nodes.
+    pub(crate) has_unfreed_space: AtomicBool,
+    /// Maximum number of stored decisions about commits over several nodes. Tests set a lower value than
     /// [`DECISIONS_MAX`](esker_types::limits::DECISIONS_MAX).
     pub(crate) decisions_max: AtomicU64,
     pub(crate) generation: u64,
-    /// The last stamp of the indexes that it recorded.
+    /// The last stamp of the indexes that this process recorded.
     pub(crate) stamped: AtomicU64,
-    /// Dropped last.
+    /// Flag that is set last when the pool is dropped.
     pub(crate) closed: Closed,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Handles {
     exclusive: bool,
 }
 
-/// Set when everything declared before it has been dropped.
+/// Sets its flag when it is dropped, after all fields that are declared before it.
 #[derive(Default)]
 pub(crate) struct Closed(pub(crate) Arc<AtomicBool>);
 
@@ -59,7 +59,7 @@ impl OpenPool {
     /// `Busy` if exclusive use conflicts.
     pub fn connect(&self, mode: OpenMode) -> Result<()> {
         if self.control.read_only && mode != OpenMode::ReadOnly {
-            return Err(read_only(&self.path));
+            return Err(read_only_error(&self.path));
         }
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let exclusive = mode == OpenMode::Exclusive;
@@ -105,17 +105,17 @@ impl OpenPool {
             data_free: target.free_data_bytes()?,
             index_total: total * bytes,
             index_free: total.saturating_sub(used + headroom_pages(total)) * bytes,
-            is_shared: target.lending.is_some(),
+            is_shared: target.index_space.is_some(),
         })
     }
 
-    /// Reader slots in use on the busiest target, over all processes.
+    /// Number of reader slots in use on the target with the most, over all processes.
     pub fn readers(&self) -> Result<u32> {
         let counts = self.targets.iter().map(|target| target.index.readers());
         counts.collect::<Result<Vec<_>>>().map(|counts| counts.into_iter().max().unwrap_or(0))
     }
 
-    /// Its path.
+    /// Path of the pool.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

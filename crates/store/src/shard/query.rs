@@ -1,4 +1,4 @@
-//! Smallest and largest keys and extents, and the last epoch of an object.
+//! Queries of the smallest and largest keys and extents, and of the last epoch of an object.
 use super::scan::Visible;
 use super::{ReadView, Scope, Target, scan};
 use crate::format::keys::{ARRAY, Key, Table};
@@ -6,12 +6,12 @@ use esker_types::info::ContainerId;
 use esker_types::ops::{Edge, KeyFound, KeyQuery, ReadAt, View};
 use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
 
-/// A query of one shard.
+/// A query on one target.
 struct Search<'t> {
     at: &'t ReadView<'t>,
     view: View,
     query: KeyQuery<'t>,
-    /// Only dkeys after this one count.
+    /// Lower bound: only dkeys after this one match.
     after: Option<Key>,
     oid: ObjectId,
 }
@@ -26,7 +26,7 @@ impl Target {
         at: ReadAt<'_>,
     ) -> Result<Option<KeyFound>> {
         if query.want_extent && query.akey.is_none() && !query.want_akey {
-            return Err(Error::new(ErrorKind::Invalid, "an extent is asked for, but of no akey"));
+            return Err(Error::new(ErrorKind::Invalid, "an extent is requested without an akey"));
         }
         let key = |dkey| Key::dkey(Table::Data, container, oid, dkey);
         let prefix = match query.dkey {
@@ -42,7 +42,7 @@ impl Target {
         }
     }
 
-    /// Epoch of the last write to what exists of an object, or under one of its dkeys; zero if nothing exists.
+    /// Epoch of the last write to existing data of an object or one of its dkeys; zero if nothing exists.
     pub fn last_epoch(
         &self,
         container: ContainerId,
@@ -71,7 +71,7 @@ impl Search<'_> {
     fn over_dkeys(&self, object: &Key) -> Result<Option<KeyFound>> {
         let begin = self.after.as_ref().filter(|_| self.query.edge == Edge::Min);
         let mut next = self.outermost(object, begin)?;
-        while let Some(visible) = next.filter(|visible| self.counts(visible)) {
+        while let Some(visible) = next.filter(|visible| self.is_after_bound(visible)) {
             let (parts, left_out) = (visible.parts()?, visible.record()?.left_out);
             let prefix = Key::table(Table::Data).push(&parts.dkey_prefix()[1..]);
             if let Some(found) = self.in_dkey(&prefix, &parts.dkey(left_out)?)? {
@@ -82,8 +82,8 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// False for entries up to the dkey after which dkeys count.
-    fn counts(&self, visible: &Visible) -> bool {
+    /// True for entries after the lower bound.
+    fn is_after_bound(&self, visible: &Visible) -> bool {
         self.after.as_ref().is_none_or(|after| visible.key[..] >= after.successor()[..])
     }
 
@@ -125,7 +125,7 @@ impl Search<'_> {
         Ok(Some(found))
     }
 
-    /// The outermost visible record under `prefix`, not including those under `bound`.
+    /// The outermost visible record under `prefix`, without those under `bound` or beyond it.
     fn outermost(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Visible>> {
         match (self.query.edge, self.view) {
             (Edge::Min, _) => {
@@ -135,13 +135,13 @@ impl Search<'_> {
             (Edge::Max, View::Latest) => {
                 let end = bound.cloned().unwrap_or_else(|| prefix.successor());
                 let last = self.at.cursor()?.seek_before(&end)?;
-                Ok(last.filter(|(key, _)| key.starts_with(prefix)).map(scan::own))
+                Ok(last.filter(|(key, _)| key.starts_with(prefix)).map(scan::to_visible))
             }
             (Edge::Max, View::Snapshot(_)) => self.last_in_snapshot(prefix, bound),
         }
     }
 
-    /// Snapshots are merged in ascending order only, so the last record is found by visiting all.
+    /// Finds the last record of a snapshot by visiting all, since snapshots are merged in ascending order only.
     fn last_in_snapshot(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Visible>> {
         let mut scan = scan::Scan::new(self.at, prefix.clone(), self.view)?;
         let mut last = None;

@@ -1,4 +1,4 @@
-//! Reading values.
+//! Reads of values.
 use super::{ReadView, Scope, Target, scan};
 use crate::format::keys::{Key, SINGLE, Table};
 use crate::format::record::{Body, Location, Record};
@@ -12,18 +12,18 @@ use esker_types::{Error, ErrorKind, Extent, KeyBuffer as _, ObjectId, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// One extent of a fetch, under way.
+/// State of reading one extent of a fetch.
 struct Run<'r, 'q, 'b> {
     request: &'r FetchRequest<'q>,
     reply: &'r mut FetchReply<'b>,
     extent: Extent,
-    /// Records wanted before this extent: those of the extents in front of it.
+    /// Number of requested records in the extents before this one.
     before: u64,
 }
 
 impl Run<'_, '_, '_> {
-    /// Byte of the sink where a part of the extent goes.
-    fn place_of(&self, part: Extent, record_size: u64) -> u64 {
+    /// Offset in the sink for a part of the extent.
+    fn sink_offset(&self, part: Extent, record_size: u64) -> u64 {
         let skipped = self.before.saturating_add(part.start - self.extent.start);
         skipped.saturating_mul(record_size)
     }
@@ -33,8 +33,8 @@ impl Target {
     /// Reads akeys of one dkey, all from one consistent state.
     ///
     /// # Errors
-    /// `NotFound` if a condition asks for something that does not exist, `RecordTooBig` if a sink is too short,
-    /// `Checksum` if stored data is damaged.
+    /// `NotFound` if a condition requires a key that does not exist, `RecordTooBig` if a sink is too short, `Checksum`
+    /// if stored data is damaged.
     pub fn fetch(
         &self,
         container: ContainerId,
@@ -73,11 +73,11 @@ impl Target {
         let scope = if needs_dkey { Scope::Under(prefix) } else { Scope::Akeys(oid, &singles) };
         let view = self.view_of_object(scope, at, container, oid, Some(dkey))?;
         if needs_dkey && !exists(&view, prefix, at.view)? {
-            return Err(missing("dkey"));
+            return Err(missing_key_error("dkey"));
         }
         let mut outcome = Ok(());
         for (fetch, single) in fetches.iter_mut().zip(&singles) {
-            // All are answered, so that the caller learns all sizes; the first error is returned.
+            // All akeys are read, so that the caller gets all sizes. The first error is returned.
             outcome = outcome.and(self.fetch_akey(&view, single, fetch, at.view));
         }
         outcome
@@ -99,7 +99,7 @@ impl Target {
         }
         let empty = reply.size == 0 && request.cond.has(Cond::AKEY_FETCH);
         let is_missing = empty && !exists(from, &single.akey_of_single(), view)?;
-        if is_missing { Err(missing("akey")) } else { Ok(()) }
+        if is_missing { Err(missing_key_error("akey")) } else { Ok(()) }
     }
 
     fn fetch_single(
@@ -167,7 +167,7 @@ impl Target {
         Ok(())
     }
 
-    /// The common case, without a cursor: one stored extent begins where the wanted one does, and is
+    /// Handles the common case without a cursor: a stored extent begins at the same record as the requested one, and is
     /// at least as long.
     fn fetch_whole(
         &self,
@@ -207,7 +207,7 @@ impl Target {
         if matches!(run.reply.sink, Sink::None) {
             return Ok(());
         }
-        let (place, len) = (run.place_of(part, size), part.count * size);
+        let (place, len) = (run.sink_offset(part, size), part.count * size);
         let end = place.saturating_add(len);
         if end > run.reply.sink.len() {
             let (bytes, count) = (run.reply.sink.len(), run.extent.count);
@@ -219,7 +219,7 @@ impl Target {
         self.copy_out(key, record, from..from + len, place, &mut run.reply.sink)
     }
 
-    /// Copies bytes `range` of a record to place `place` of the sink, verified.
+    /// Copies the verified bytes `range` of a record to offset `place` of the sink.
     fn copy_out(
         &self,
         key: &[u8],
@@ -247,7 +247,7 @@ impl Target {
         }
     }
 
-    /// Fills `buffer` from byte `skip` of a location on. Every chunk it touches is verified.
+    /// Fills `buffer` with the bytes of a location from byte `skip` on. Verifies every chunk that it touches.
     pub(crate) fn read_verified(
         &self,
         key: &[u8],
@@ -262,20 +262,20 @@ impl Target {
         let base = begin + u64::from(location.base);
         let covered = u64::from(location.covered);
         if end > covered {
-            return Err(self.damaged(key, "the place"));
+            return Err(self.damaged(key, "the location"));
         }
         let mut at = wanted;
         while at < end {
             let index = at / chunk;
             let from = index * chunk;
-            let whole_end = (from + self.data.run() as u64).min(covered);
+            let whole_end = (from + self.data.read_size() as u64).min(covered);
             let done = (at - wanted) as usize;
             if at == from && (end >= whole_end || end - from >= chunk) {
                 let run_end = if end >= whole_end { whole_end } else { end / chunk * chunk };
                 let place = &mut buffer[done..done + (run_end - at) as usize];
                 self.data.read(base + from, place)?;
                 if self.verify(key, location, index, place).is_err() {
-                    // Another thread may have changed the buffer of the caller: that is not damage.
+                    // Another thread may have changed the buffer of the caller, which is not damage.
                     self.reread(key, location, index, place)?;
                 }
                 at = run_end;
@@ -293,7 +293,7 @@ impl Target {
         Ok(())
     }
 
-    /// Reads whole chunks again, into memory that nobody else can change before they are verified.
+    /// Reads complete chunks again, into memory that no other thread can change before they are verified.
     #[cold]
     fn reread(
         &self,
@@ -335,7 +335,7 @@ fn check_record_size(wanted: u64, stored: u64) -> Result<()> {
     Err(Error::new(kind, message).with_needed(stored))
 }
 
-fn missing(what: &str) -> Error {
+fn missing_key_error(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("the {what} does not exist"))
 }
 
@@ -347,28 +347,28 @@ fn push_joined(list: &mut Vec<Extent>, extent: Extent) {
     }
 }
 
-/// Record size of an array akey, zero if there is none.
+/// Record size of an array akey; zero if it has no records.
 fn record_size(from: &ReadView<'_>, akey: &Key, view: View) -> Result<u64> {
     let prefix = akey.clone().push(&[crate::format::keys::ARRAY]);
     let first = scan::Scan::new(from, prefix.clone(), view)?.seek(&prefix)?;
     first.map_or(Ok(0), |visible| Ok(u64::from(visible.record()?.record_size)))
 }
 
-/// True if a view shows anything under a prefix.
+/// True if a view shows a record under a prefix.
 fn exists(from: &ReadView<'_>, prefix: &Key, view: View) -> Result<bool> {
     Ok(scan::Scan::new(from, prefix.clone(), view)?.seek(prefix)?.is_some())
 }
 
-/// Segments that views of this process pin, by number. Views of one segment share a pin.
+/// Segments that views of this process pin, by number. Views of the same segment share a pin.
 pub(crate) struct Pins(Vec<Mutex<Weak<Pin>>>);
 
 impl Pins {
-    /// For `segments` segments, none of which is pinned.
+    /// Creates the list for `segments` segments, none of which is pinned.
     pub(super) fn new(segments: u32) -> Self {
         Self((0..segments).map(|_| Mutex::default()).collect())
     }
 
-    /// The pin of a segment: an existing one, or the one that `pin` makes.
+    /// The pin of a segment: an existing one, or a new one from `pin`.
     fn share(
         &self,
         segment: u32,
@@ -388,9 +388,9 @@ impl Pins {
 }
 
 impl Target {
-    /// A view of the value of an akey, or of one extent of its array, verified. `None` if there is none, or if it
-    /// cannot be used in place: it is not in one piece in a segment, or the data file is not in memory. Then it must
-    /// be fetched.
+    /// A verified view of the value of an akey, or of one extent of its array. Returns `None` if there is no such
+    /// value, or if it cannot be used in place. That is the case if it is not contiguous in a segment, or if the data
+    /// file is not in memory. Then the caller must fetch it.
     ///
     /// # Errors
     /// `Checksum` if stored bytes are damaged, `Overflow` if this process has too many views.
@@ -408,7 +408,7 @@ impl Target {
         let akey = Key::dkey(Table::Data, container, oid, key.dkey)?.akey(oid, key.akey)?;
         let single = akey.single();
         let scope = Scope::Akeys(oid, std::slice::from_ref(&single));
-        // Kept until the segment is pinned, so that it is not freed before.
+        // The view is kept until the segment is pinned, so that the segment is not freed before.
         let from = self.view_of_object(scope, at, container, oid, Some(key.dkey))?;
         let Some(found) = only_record(&from, &akey, wanted, at.view)? else { return Ok(None) };
         let record = match wanted {
@@ -428,18 +428,18 @@ impl Target {
             (base..base + location.covered as usize, offset..offset + record.bytes() as usize);
         let bytes =
             pin.bytes(summed.clone()).filter(|_| own.start >= base && own.end <= summed.end);
-        let bytes = bytes.ok_or_else(|| self.damaged(key, "the place"))?;
+        let bytes = bytes.ok_or_else(|| self.damaged(key, "the location"))?;
         self.verify(key, &location, 0, bytes)?;
         Mapped::new(pin, own).map(Some)
     }
 
-    /// True if a view of any process pins a segment.
+    /// True if a view of any process pins the segment.
     pub(crate) fn is_viewed(&self, segment: u32) -> bool {
         self.data.is_pinned(self.segment_offset(segment))
     }
 }
 
-/// The record that has all of what is wanted, if there is one.
+/// The record that contains everything that is requested, if there is one.
 fn only_record(
     from: &ReadView<'_>,
     akey: &Key,

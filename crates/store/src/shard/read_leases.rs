@@ -1,14 +1,14 @@
-//! Read leases: until one ends, nothing changes of what somebody has read, so they need not read it again.
+//! Read leases. Until a lease ends, nothing changes that its holder has read, so the holder need not read it again.
 //!
-//! A lease is kept for each slot of the conflict table that a read depends on: an atomic says until when, by the clock of
-//! the machine. Whoever grants one stores that first, then makes sure that the slots still have the versions that were
-//! read. Whoever changes something stores the versions first, then looks for leases on their slots, then commits. If there
-//! is a lease, nothing is changed, and the change is tried again when the lease has ended. So at least one of the two sees
-//! the other. Nobody is called back, and a lease ends whether or not its holder lives (C. Gray, D. Cheriton: Leases,
-//! 1989).
+//! A lease is stored for each slot of the conflict table on which a read depends. It is an atomic with the time of its
+//! end, by the clock of the machine. A process that grants a lease first stores its end, then checks that the slots
+//! still have the versions that were read. A process that makes a change first stores the versions, then looks for
+//! leases on their slots, then commits. If there is a lease, it changes nothing and tries again when the lease has
+//! ended. So at least one of the two processes sees the other. There are no callbacks, and a lease ends even if its
+//! holder is dead (C. Gray, D. Cheriton: Leases, 1989).
 //!
-//! Clocks of nodes need not agree: a holder counts from before it has asked. They may only differ in how fast they run,
-//! by less than [`MARGIN`] of a lease.
+//! Clocks of nodes need not agree, since a holder measures from before its request. Their rates may only differ by less
+//! than [`MARGIN`] per lease.
 use super::Target;
 use super::container::Container;
 use super::open_pool::OpenPool;
@@ -21,21 +21,21 @@ use esker_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a process may use what it has read on another node without asking again, if nothing changes. A change of it
+/// Time for which a process may use data that it has read on another node without asking again. A change of the data
 /// waits until then.
 pub const READ_LEASE: Duration = Duration::from_millis(20);
 
-/// How much longer a lease lasts here than its holder may use it, in microseconds as all times here.
+/// Extra time for which a lease lasts on this node, in microseconds, which is the unit of all times here.
 const MARGIN: u64 = LEASE / 8;
 const LEASE: u64 = READ_LEASE.as_micros() as u64;
 
-/// After a change had to wait, leases on its target are refused for so many times as long. So changes wait for at most a
-/// sixteenth of the time, however much is read.
+/// After a change had to wait, leases on its target are refused for this many times as long. So changes wait for at
+/// most a sixteenth of the time, even under many reads.
 const PAUSE: u64 = 16;
 
 impl OpenPool {
-    /// Grants a lease on all that was read under these tokens, which may be those of an earlier lease. `None` if any of it
-    /// has changed or is about to, or if changes have had to wait for leases lately.
+    /// Grants a lease on everything that was read under these tokens, which may be those of an earlier lease. Returns
+    /// `None` if any of it has changed or is about to change, or if changes had to wait for leases recently.
     ///
     /// # Errors
     /// `Invalid` for tokens of another pool; `NoHandle` if the container was destroyed.
@@ -44,29 +44,30 @@ impl OpenPool {
         container: &Container,
         tokens: &ReadTokens,
     ) -> Result<Option<ReadLease>> {
-        let reads = Reads::of(tokens, self.superblock.targets)?;
+        let reads = Reads::parse_tokens(tokens, self.superblock.targets)?;
         let target = |number: u32| &*self.targets[number as usize];
         let now = uptime();
-        let stand = || {
+        let is_current = || {
             let mut all = reads.0.iter();
             all.all(|((number, version), slots)| {
                 target(*number).is_unchanged(slots.iter(), *version)
             })
         };
-        // Before anything is promised: a promise may delay changes even if no lease comes of it.
-        if reads.0.keys().any(|(number, _)| target(*number).pauses_leases(now)) || !stand() {
+        // This is checked before an end is stored, since a stored end may delay changes even if no lease is granted.
+        if reads.0.keys().any(|(number, _)| target(*number).has_lease_pause(now)) || !is_current() {
             return Ok(None);
         }
-        // Looked up before the slots: what does not change until then holds in these versions, too.
+        // The latest versions are read before the slots are checked again: if these have not changed until then, the
+        // reads are valid in the latest versions too.
         let latest = reads.in_versions(|number| {
             let last = target(number).index.last_commit()?;
             Ok(Version::committed(last).0)
         })?;
         for ((number, _), slots) in &latest.0 {
-            target(*number).promise(slots, now + LEASE + MARGIN);
+            target(*number).store_lease_end(slots, now + LEASE + MARGIN);
         }
         fence(Ordering::SeqCst);
-        if !stand() {
+        if !is_current() {
             return Ok(None);
         }
         container.check_alive(self)?;
@@ -75,20 +76,20 @@ impl OpenPool {
 }
 
 impl Target {
-    /// True if changes have had to wait lately.
-    fn pauses_leases(&self, now: u64) -> bool {
+    /// True if changes had to wait recently, so that no leases are granted.
+    fn has_lease_pause(&self, now: u64) -> bool {
         let until = self.shared().leases_pause().load(Ordering::Relaxed);
         until > now && until <= now + (PAUSE + 1) * (LEASE + MARGIN)
     }
 
-    /// Stores that nothing that hashes to these slots changes before `until`.
-    fn promise(&self, slots: &Slots, until: u64) {
+    /// Stores that these slots do not change before `until`.
+    fn store_lease_end(&self, slots: &Slots, until: u64) {
         let words = self.control.read_leases(self.number());
-        slots.iter().for_each(|slot| postpone(&words[slot], until));
-        postpone(self.shared().leased_until(), until);
+        slots.iter().for_each(|slot| extend_lease(&words[slot], until));
+        extend_lease(self.shared().leased_until(), until);
     }
 
-    /// True if nothing that hashes to these slots has changed since `version`, or is about to.
+    /// True if these slots have not changed since `version` and are not about to change.
     pub(crate) fn is_unchanged(
         &self,
         mut slots: impl Iterator<Item = usize>,
@@ -98,10 +99,11 @@ impl Target {
         !self.is_in_doubt() && slots.all(|slot| conflicts[slot].load(Ordering::Acquire) <= version)
     }
 
-    /// Fails if a lease on these slots is left. Call between storing their versions, or a doubt, and the commit.
+    /// Fails if a lease on these slots has not ended. Call it between storing their versions, or a doubt, and the
+    /// commit.
     ///
     /// # Errors
-    /// One that [`outwaiting`] knows.
+    /// An error that [`retry_after_leases`] handles.
     #[inline]
     pub(crate) fn expect_no_leases(&self, slots: &[u32]) -> Result<()> {
         fence(Ordering::SeqCst);
@@ -116,48 +118,48 @@ impl Target {
         let plausible = uptime() + LEASE + MARGIN;
         let ends = slots.iter().map(|slot| words[*slot as usize].load(Ordering::Relaxed));
         let ends = ends.filter(|end| *end <= plausible);
-        expect_passed(self.shared(), ends.max().unwrap_or(0))
+        expect_ended(self.shared(), ends.max().unwrap_or(0))
     }
 
-    /// Waits until no lease on anything of this target is left.
+    /// Waits until all leases on this target have ended.
     ///
     /// # Errors
-    /// `Busy` on a thread that must not wait.
-    pub(crate) fn outwait_all_leases(&self) -> Result<()> {
-        outwaiting(|| {
+    /// `Busy` on a thread that must not block.
+    pub(crate) fn wait_for_all_leases(&self) -> Result<()> {
+        retry_after_leases(|| {
             fence(Ordering::SeqCst);
-            expect_passed(self.shared(), self.shared().leased_until().load(Ordering::Relaxed))
+            expect_ended(self.shared(), self.shared().leased_until().load(Ordering::Relaxed))
         })
     }
 }
 
-/// Moves an end to `until` unless it is later. One that is later than any lease may end was left by something else: changes
-/// ignore it, and would ignore the lease.
-fn postpone(end: &AtomicU64, until: u64) {
+/// Sets an end to `until` unless it is later. An end that is later than any lease may last is damaged. Changes ignore
+/// such an end, and so would ignore the lease.
+fn extend_lease(end: &AtomicU64, until: u64) {
     let plausible = until..=until + LEASE + MARGIN;
     let _ = end.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
         (!plausible.contains(&seen)).then_some(until)
     });
 }
 
-/// Fails if the clock does not show `end` yet, and has no more leases granted for a while.
-fn expect_passed(atomics: TargetAtomics<'_>, end: u64) -> Result<()> {
+/// Fails if the clock has not reached `end`. Then it also pauses the granting of leases.
+fn expect_ended(atomics: TargetAtomics<'_>, end: u64) -> Result<()> {
     let now = uptime();
-    // What is later than any lease may end was left by something else.
+    // An end that is later than any lease may last is damaged.
     if end <= now || end > now + LEASE + MARGIN {
         return Ok(());
     }
     atomics.leases_pause().fetch_max(end + PAUSE * (end - now), Ordering::Relaxed);
-    let message = "other nodes have a lease on what the change concerns: retry";
+    let message = "other nodes have a read lease on data of this change: retry";
     Err(Error::new(ErrorKind::Busy, message).with_needed(end))
 }
 
-/// What came of several changes of one commit. If leases are in the way of some, it has to wait for the latest of them: to
-/// wait for one after the other would take longer.
+/// Combines the results of several changes of one commit. If leases prevent some of them, the result is the error with
+/// the latest end, so that the commit waits only once.
 ///
 /// # Errors
-/// The first that is not about a lease; else the one that names the latest end.
-pub(crate) fn all_unleased(changes: impl Iterator<Item = Result<()>>) -> Result<()> {
+/// The first error that is not about a lease; otherwise the one with the latest end.
+pub(crate) fn combine_lease_results(changes: impl Iterator<Item = Result<()>>) -> Result<()> {
     let mut latest = None;
     for error in changes.filter_map(Result::err) {
         if error.kind() != ErrorKind::Busy || error.needed().is_none() {
@@ -169,15 +171,15 @@ pub(crate) fn all_unleased(changes: impl Iterator<Item = Result<()>>) -> Result<
     latest.map_or(Ok(()), Err)
 }
 
-/// Most waits for leases before a change fails. Each keeps new ones from being granted for longer than it takes.
+/// Maximum number of waits for leases before a change fails. Each wait pauses new leases for longer than it takes.
 const WAITS_MAX: usize = 100;
 
-/// Does work that changes something, and again once the leases have ended that were in its way. Nothing that others need
-/// is held in between, so only the change itself waits.
+/// Runs `work`, which makes a change, and repeats it after the leases that prevented it have ended. No lock is held in
+/// between, so only the change itself waits.
 ///
 /// # Errors
-/// Those of `work`; `Busy` on a thread that must not wait.
-pub(crate) fn outwaiting<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
+/// Errors of `work`; `Busy` on a thread that must not block.
+pub(crate) fn retry_after_leases<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 0..WAITS_MAX {
         match work() {
             Err(error) if error.kind() == ErrorKind::Busy && error.needed().is_some() => {
@@ -204,7 +206,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
-    /// Attempts to do something within the term of a lease.
+    /// Number of attempts to finish something within the term of a lease.
     const ROUNDS: u32 = 1000;
 
     struct Pool {
@@ -227,7 +229,7 @@ mod tests {
             Self { _scratch: scratch, pool, container }
         }
 
-        /// Writes a value to targets: by itself, or prepares it for a commit over nodes.
+        /// Writes a value to targets, or prepares it for a commit over nodes.
         fn write(&self, targets: &[u32], value: u8, commit: Option<Commit>) -> Result<Epoch> {
             let (bytes, pool) = ([value], &self.pool);
             let value = Value::Single(Source::One(&bytes));
@@ -250,19 +252,19 @@ mod tests {
             Ok(bytes[0])
         }
 
-        /// As if no change had waited before.
-        fn forget_pause(&self) {
+        /// Resets the pause that waiting changes cause.
+        fn reset_lease_pause(&self) {
             let targets = self.pool.targets.iter();
             targets.for_each(|it| it.shared().leases_pause().store(0, Ordering::SeqCst));
         }
 
-        /// A lease on these reads, whatever has waited before.
+        /// Asks for a lease on these reads, even if changes had to wait before.
         fn lease(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
-            self.forget_pause();
+            self.reset_lease_pause();
             self.pool.lease_reads(&self.container, reads)
         }
 
-        /// A lease on what both targets have, and when it was asked for.
+        /// A lease on the values of both targets, and the time of the request.
         fn leased(&self) -> (u64, ReadLease) {
             let tokens = ReadTokens::default();
             for target in [0, 1] {
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_waits_until_what_it_changes_is_not_leased() {
+    fn change_waits_for_leases_on_its_data() {
         let pool = Pool::new();
         for (value, targets) in [(1, &[0][..]), (2, &[1]), (3, &[0, 1])] {
             let (asked, _) = pool.leased();
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_renewed_until_what_it_is_on_has_changed() {
+    fn lease_is_renewed_until_its_data_changes() {
         let pool = Pool::new();
         pool.write(&[0, 1], 1, None).unwrap();
         let (_, mut lease) = pool.leased();
@@ -303,18 +305,19 @@ mod tests {
         }
         pool.write(&[1], 2, None).unwrap();
         assert!(pool.lease(&lease.reads).unwrap().is_none());
-        // Those of target 0 alone still stand, also for a commit.
+        // The tokens of target 0 alone are still valid, also for a commit.
         let of_first = ReadTokens::default();
         let first = lease.reads.map(|token| token.starts_with(&[0; 4]).then(|| token.to_vec()));
         first.iter().flatten().for_each(|token| of_first.add(token));
         assert!(pool.lease(&of_first).unwrap().is_some());
-        let stands =
-            |tokens| pool.pool.check_read_versions(&ReadVersion::of(tokens, 2).unwrap()).is_ok();
-        assert!(stands(&of_first) && !stands(&lease.reads));
+        let is_valid = |tokens| {
+            pool.pool.check_read_versions(&ReadVersion::parse_tokens(tokens, 2).unwrap()).is_ok()
+        };
+        assert!(is_valid(&of_first) && !is_valid(&lease.reads));
     }
 
     #[test]
-    fn after_a_change_had_to_wait_no_leases_are_granted_for_a_while() {
+    fn waiting_change_pauses_new_leases() {
         let pool = Pool::new();
         let mut pauses = (0..ROUNDS).map(|_| {
             pool.leased();
@@ -329,16 +332,17 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_waits_for_the_latest_of_the_leases_in_its_way() {
+    fn commit_waits_for_the_latest_lease() {
         let lease = |end| Err(Error::new(ErrorKind::Busy, "leased").with_needed(end));
-        let latest = |all: Vec<Result<()>>| all_unleased(all.into_iter()).map_err(|e| e.needed());
+        let latest =
+            |all: Vec<Result<()>>| combine_lease_results(all.into_iter()).map_err(|e| e.needed());
         assert_eq!(latest(vec![Ok(()), lease(1), lease(3), Ok(()), lease(2)]), Err(Some(3)));
         assert_eq!(latest(vec![Ok(()), Ok(())]), Ok(()));
         assert_eq!(latest(vec![lease(1), Err(ErrorKind::NoSpace.into())]), Err(None));
     }
 
     #[test]
-    fn a_thread_that_must_not_wait_is_told_so() {
+    fn thread_that_must_not_block_gets_busy() {
         let pool = Pool::new();
         let within_the_term = (0..ROUNDS).any(|_| {
             let (asked, _) = pool.leased();
@@ -360,19 +364,19 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_over_nodes_is_prepared_once_what_it_changes_is_not_leased() {
+    fn preparation_waits_for_leases_on_its_data() {
         let pool = Pool::new();
         let (asked, lease) = pool.leased();
         pool.write(&[0, 1], 7, Some(commit(1))).unwrap();
         assert!(uptime() >= asked + LEASE, "prepared within the term");
-        // From now on it may be decided anywhere.
+        // From now on, another node may decide the commit.
         assert!(pool.lease(&lease.reads).unwrap().is_none());
-        pool.pool.give_up(commit(1)).unwrap();
+        pool.pool.abort_prepared(commit(1)).unwrap();
         assert!(pool.lease(&lease.reads).unwrap().is_some());
     }
 
     #[test]
-    fn a_container_is_destroyed_once_nothing_of_it_is_leased() {
+    fn destruction_of_container_waits_for_leases() {
         let pool = Pool::new();
         let (asked, lease) = pool.leased();
         pool.pool.destroy_container(ContainerRef::Label("c"), true).unwrap();
@@ -380,9 +384,9 @@ mod tests {
         assert_eq!(pool.lease(&lease.reads).unwrap_err().kind(), ErrorKind::NoHandle);
     }
 
-    /// While others write as fast as they can, what is leased is what is stored.
+    /// Leased values do not change, even under concurrent writes.
     #[test]
-    fn what_is_leased_stands_still() {
+    fn leased_values_do_not_change() {
         const LEASES: u32 = 12;
         let (pool, done) = (Pool::new(), AtomicBool::new(false));
         let write = |targets: &[u32]| {

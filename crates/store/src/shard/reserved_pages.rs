@@ -1,9 +1,9 @@
-//! Reserved free pages: free pages of an index that are kept out of use, so that the pages in use stay few and in
-//! cache.
+//! Reserved free pages. They are free pages of an index that LMDB is kept from using, so that few pages are in use and
+//! these stay in the cache.
 //!
-//! LMDB reuses the pages first that have been free for longest. After a large removal, thousands of pages take turns:
-//! every commit writes to pages that have long left all caches, and maintains a deep tree of free pages. So free
-//! pages beyond what commits need are reserved as values of a table of their own. They are released before the index
+//! LMDB first reuses the pages that have been free for longest. After a large removal, it cycles through thousands of
+//! pages: every commit writes to pages that are no longer in a cache, and maintains a deep tree of free pages. So free
+//! pages beyond the need of commits are reserved as values of a table of their own. They are released before the index
 //! would grow. `docs/decisions/0014-parked-pages.md` has measurements.
 use super::Target;
 use super::doubt::{applied_key, last_applied};
@@ -12,33 +12,32 @@ use crate::index::txn::{Txn, WriteTxn};
 use esker_types::{ErrorKind, Result};
 use std::sync::atomic::Ordering;
 
-/// With fewer free pages than this, reserved ones are released.
+/// If there are fewer free pages than this, reserved ones are released.
 const FREE_MIN: u64 = 96;
-/// With more free pages than this, some are reserved.
+/// If there are more free pages than this, some are reserved.
 const FREE_MAX: u64 = 256;
-/// Pages reserved or released by one commit.
+/// Number of pages that one commit reserves or releases.
 const BATCH: u64 = 64;
-/// Commits to wait if readers of old states keep free pages from being used.
+/// Number of commits to wait if readers of old states hold back free pages.
 const PAUSE: u64 = 256;
-/// Commits to wait after pages were freed that cannot be used yet.
+/// Number of commits to wait after pages were freed that cannot be used yet.
 const SETTLE: u64 = 4;
-/// A reader at most this many commits behind keeps few pages from being used.
+/// A reader at most this many commits behind holds back few pages.
 const LAG_MAX: u64 = 8;
-/// Pages released by one commit if there is no room for a change. LMDB's list of them must not take several adjacent
-/// pages.
+/// Number of pages that one commit releases if a change found no space. LMDB's list of them must fit on one page.
 const RETURN_BATCH: u64 = 256;
-/// Most such commits in a row.
+/// Maximum number of such commits in a row.
 const RETURNS_MAX: usize = 16;
 
-/// Space of a page that a value which fills it alone leaves for LMDB's headers.
+/// Bytes of a page for LMDB's headers, next to a value that fills the page.
 const MARGIN: u64 = 64;
 
-/// What is to be done about free pages before a change.
+/// Work on free pages before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FreePageWork {
-    /// Reserve this many.
+    /// Reserve this number of pages.
     Reservation(u64),
-    /// Release this many.
+    /// Release this number of pages.
     Release(u64),
     /// Grow the index.
     Growth,
@@ -48,7 +47,7 @@ fn reserved_key(number: u32) -> Key {
     Key::table(Table::ReservedPages).push(&number.to_be_bytes())
 }
 
-/// Number of entries of a table whose keys count up from zero.
+/// Number of entries of a table whose keys are numbers from zero on.
 pub(crate) fn count(txn: &Txn, table: Table) -> Result<u32> {
     let table = Key::table(table);
     let last = txn.cursor()?.seek_before(&table.successor())?;
@@ -58,20 +57,20 @@ pub(crate) fn count(txn: &Txn, table: Table) -> Result<u32> {
         .map_or(0, |n| u32::from_be_bytes(n).saturating_add(1)))
 }
 
-/// Pages in use and in total, without `reserved` ones and without `idle` ones, which the index file lacks.
+/// Number of pages in use and of all pages, without `reserved` pages and without the `idle` pages of blocks.
 fn used_and_total(txn: &Txn, reserved: u64, idle: u64) -> Result<(u64, u64)> {
     let pages = txn.pages()?;
     Ok((pages.used.saturating_sub(reserved.saturating_add(idle)), pages.total.saturating_sub(idle)))
 }
 
 impl Target {
-    /// As [`Target::pages`], but counts the reserved pages. The shared count may be off by a batch after a process
-    /// died, until pages are reserved or released again.
+    /// Variant of [`Target::pages`] that counts the reserved pages in the index. The shared count may be wrong by a
+    /// batch after a process died, until pages are reserved or released again.
     pub(crate) fn pages_counted(&self, txn: &Txn) -> Result<(u64, u64)> {
         used_and_total(txn, count(txn, Table::ReservedPages)?.into(), self.idle_pages())
     }
 
-    /// Pages of the index in use, and in total.
+    /// Number of index pages in use and of all index pages.
     pub(crate) fn pages(&self, txn: &Txn) -> Result<(u64, u64)> {
         used_and_total(
             txn,
@@ -87,8 +86,8 @@ impl Target {
         Ok(())
     }
 
-    /// What is to be done about free pages before a change.
-    pub(crate) fn due(&self, txn: &WriteTxn) -> Result<Option<FreePageWork>> {
+    /// Work on free pages that is needed before a change.
+    pub(crate) fn free_page_work(&self, txn: &WriteTxn) -> Result<Option<FreePageWork>> {
         if self.wants_block(txn)? {
             return Ok(Some(FreePageWork::Growth));
         }
@@ -111,8 +110,8 @@ impl Target {
         Ok(Some(FreePageWork::Reservation(BATCH.min(free - FREE_MAX))))
     }
 
-    /// Spends a transaction on free pages.
-    pub(crate) fn tend(&self, mut txn: WriteTxn, due: FreePageWork) -> Result<()> {
+    /// Does work on free pages, in a transaction of its own.
+    pub(crate) fn do_free_page_work(&self, mut txn: WriteTxn, due: FreePageWork) -> Result<()> {
         if due == FreePageWork::Growth {
             drop(txn);
             return self.grow_index(1, false).map(drop);
@@ -123,21 +122,21 @@ impl Target {
             FreePageWork::Release(pages) => release(&mut txn, before, pages)?,
             FreePageWork::Growth => before,
         };
-        let reach = self.index.reach()?;
-        // Stored with the write lock held, so that a later count is not overwritten. If the commit fails, the next
-        // one counts again.
+        let reach = self.index.high_water_pages()?;
+        // The count is stored with the write lock held, so that a later count is not overwritten. If the commit fails,
+        // the next transaction counts again.
         self.shared().reserved_pages().store(u64::from(after), Ordering::Relaxed);
         txn.commit()?;
-        if self.index.reach()? > reach {
-            // The free pages cannot be used yet, so LMDB took pages from the end of the file.
+        if self.index.high_water_pages()? > reach {
+            // The free pages cannot be used yet, so LMDB used pages from the end of the file.
             self.reserving_pause.store(id + SETTLE, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Commits without a change, so that pages freed by the last commit can be reused. If even that finds no room,
-    /// nothing happens.
-    fn age_free_pages(&self) -> Result<()> {
+    /// Commits without a change, so that pages freed by the last commit can be reused. If the index has no space even
+    /// for that, it does nothing.
+    fn commit_for_page_reuse(&self) -> Result<()> {
         let mut txn = self.begin_for_room()?;
         let (key, value) = (applied_key(), last_applied(&txn)?.0.to_le_bytes());
         match txn.put(&key, &value).and_then(|()| txn.commit()) {
@@ -146,19 +145,19 @@ impl Target {
         }
     }
 
-    /// Releases reserved pages for a change that found no room. True if there were any.
+    /// Releases reserved pages for a change that found no space. True if there were any.
     pub(crate) fn return_pages(&self) -> Result<bool> {
         self.count_reserved()?;
         let latest = self.index.read()?.id();
         self.reserving_pause.store(latest + PAUSE, Ordering::Relaxed);
         let mut any = false;
-        // Releasing pages takes pages too: small batches first make room for large ones.
+        // Releasing pages needs pages too, so small batches first free some for the large ones.
         let batches = (4..8).map(|power| 1 << power).chain([RETURN_BATCH; RETURNS_MAX]);
         for batch in batches {
             if self.shared().reserved_pages().load(Ordering::Relaxed) == 0 {
                 break;
             }
-            match self.tend(self.begin_for_room()?, FreePageWork::Release(batch)) {
+            match self.do_free_page_work(self.begin_for_room()?, FreePageWork::Release(batch)) {
                 Err(error) if error.kind() == ErrorKind::NoSpace => break,
                 result => result?,
             }
@@ -168,15 +167,15 @@ impl Target {
     }
 }
 
-/// Runs `work`, for which there must be room, once more if there was none. LMDB reuses the pages that a commit frees only
-/// in the next but one: until then, a full index may have no page even for a removal.
-pub(crate) fn with_aged_pages<T>(
+/// Runs `work`, for which space must exist, and repeats it once after `NoSpace`. LMDB reuses the pages that a commit
+/// frees only after another commit. Until then, a full index may have no page even for a removal.
+pub(crate) fn retry_after_page_reuse<T>(
     targets: &[&Target],
     mut work: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     match work() {
         Err(error) if error.kind() == ErrorKind::NoSpace => {
-            targets.iter().try_for_each(|target| target.age_free_pages())?;
+            targets.iter().try_for_each(|target| target.commit_for_page_reuse())?;
             work()
         }
         result => result,
@@ -205,7 +204,7 @@ mod tests {
 
     const KEYS: u32 = 12_000;
 
-    /// Lets `test` work on the first target of a pool.
+    /// Runs `test` on the first target of a pool.
     fn with_target(medium: &str, test: impl FnOnce(&Target)) {
         let medium = std::path::Path::new(medium);
         let pool = Scratch::on(medium, 256 << 20, |spec| {
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_removal_frees_is_parked_and_comes_back() {
+    fn pages_freed_by_removal_are_reserved_and_reused() {
         with_target("/dev/shm", |target| {
             fill(target);
             let mut most = u64::MAX;
@@ -259,7 +258,7 @@ mod tests {
                 assert!(target.pages(&txn).unwrap().0 < FREE_MIN, "reserved pages count as used");
                 drop(txn);
                 fill(target);
-                let last = target.index.reach().unwrap();
+                let last = target.index.high_water_pages().unwrap();
                 assert!(last <= most, "{last} pages where {most} were enough");
                 most = last + last / 8;
             }
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_count_is_no_reason_to_panic() {
+    fn damaged_count_does_not_panic() {
         with_target("/dev/shm", |target| {
             target.change(|change| change.put(&reserved_key(u32::MAX), b"x")).unwrap();
             target.count_reserved().unwrap();
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_may_look_at_is_not_parked() {
+    fn pages_of_old_readers_are_not_reserved() {
         with_target("/dev/shm", |target| {
             fill(target);
             let reader = target.index.read().unwrap();
@@ -295,7 +294,7 @@ mod tests {
         });
     }
 
-    /// Puts keys by the thousand until there is no room for more; returns how many there are.
+    /// Puts keys in batches of a thousand until the index is full; returns the number of keys.
     fn fill_up(target: &Target) -> u32 {
         let thousand = |first: u32| {
             target.change(|change| {
@@ -307,14 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_index_can_be_filled_again_from_parked_pages() {
+    fn full_index_can_be_refilled_from_reserved_pages() {
         with_target("/dev/shm", |target| {
             let room = fill_up(target);
             for _ in 0..3 {
                 (0..room).step_by(1000).for_each(|first| empty(target, first..first + 1000));
                 commits(target, 200);
                 assert!(reserved(target) > 500, "{} reserved", reserved(target));
-                // As if a process had died before it noted what it reserved.
+                // Simulates a process that died before it stored the count of reserved pages.
                 target.shared().reserved_pages().store(0, Ordering::Relaxed);
                 let again = fill_up(target);
                 assert!(again >= room / 20 * 19, "{again} keys where {room} found room");
@@ -323,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_written_by_system_calls_is_left_alone() {
+    fn index_written_by_system_calls_reserves_no_pages() {
         with_target("/var/tmp", |target| {
             let all = |change: &mut crate::shard::change::Change<'_>| {
                 (0..KEYS).try_for_each(|number| change.put(&key(number), &[7; 200]))

@@ -1,4 +1,4 @@
-//! Iterates over records as a view shows them: the current ones, or those of a snapshot.
+//! Iterates over the records that a view shows: the current ones, or those of a snapshot.
 use super::view::{ReadView, ViewCursor};
 use crate::format::keys::{DataKey, Key, Table, in_table};
 use crate::format::record::{Record, split_history};
@@ -6,10 +6,10 @@ use crate::index::txn::Cursor;
 use esker_types::ops::View;
 use esker_types::{Epoch, Result};
 
-/// A record as a view shows it, with its bytes.
+/// A copy of a record that a view shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Visible {
-    /// Its key in the data table, also for a record from history.
+    /// Key in the data table, also for a record from history.
     pub(crate) key: Vec<u8>,
     bytes: Vec<u8>,
 }
@@ -20,7 +20,7 @@ impl Visible {
         Record::decode(&self.key[1..], &self.bytes)
     }
 
-    /// The parts of its key.
+    /// The parsed key.
     pub(crate) fn parts(&self) -> Result<DataKey<'_>> {
         DataKey::parse(&self.key)
     }
@@ -31,7 +31,7 @@ impl Visible {
     }
 }
 
-/// Iterates over the data keys under a prefix, in order, as a view shows them.
+/// Iterates over the data keys under a prefix in ascending order, as a view shows them.
 pub(crate) struct Scan<'t> {
     now: ViewCursor<'t>,
     past: Option<(Cursor<'t>, Epoch)>,
@@ -47,14 +47,14 @@ impl<'t> Scan<'t> {
         Ok(Self { now: from.cursor()?, past, prefix })
     }
 
-    /// The first record whose data key is `from` or follows it, if it is under the prefix.
+    /// The first record under the prefix whose data key is `from` or greater.
     pub(crate) fn seek(&mut self, from: &[u8]) -> Result<Option<Visible>> {
         let Some((past, epoch)) = &mut self.past else {
             let entry = self.now.seek(from)?;
-            return Ok(entry.filter(|(key, _)| key.starts_with(&self.prefix)).map(own));
+            return Ok(entry.filter(|(key, _)| key.starts_with(&self.prefix)).map(to_visible));
         };
-        let now = visible_now(&mut self.now, from, &self.prefix, *epoch)?;
-        let then = visible_then(past, from, &self.prefix, *epoch)?;
+        let now = next_current(&mut self.now, from, &self.prefix, *epoch)?;
+        let then = next_in_history(past, from, &self.prefix, *epoch)?;
         Ok(match (now, then) {
             (Some(now), Some(then)) => Some(if now.key <= then.key { now } else { then }),
             (now, then) => now.or(then),
@@ -63,18 +63,18 @@ impl<'t> Scan<'t> {
 
     /// The first record after `key`.
     pub(crate) fn after(&mut self, key: &[u8]) -> Result<Option<Visible>> {
-        // After every version of the key in the history table, whose keys end with an epoch.
+        // This key is after every version of `key` in the history table, where keys end with an epoch.
         let next: Vec<u8> = key.iter().copied().chain([0xff; 9]).collect();
         self.seek(&next)
     }
 }
 
-/// An entry of the data table.
-pub(super) fn own((key, bytes): (&[u8], &[u8])) -> Visible {
+/// Copies an entry of the data table.
+pub(super) fn to_visible((key, bytes): (&[u8], &[u8])) -> Visible {
     Visible { key: key.to_vec(), bytes: bytes.to_vec() }
 }
 
-fn visible_now(
+fn next_current(
     cursor: &mut ViewCursor<'_>,
     from: &[u8],
     prefix: &[u8],
@@ -83,14 +83,14 @@ fn visible_now(
     let mut entry = cursor.seek(from)?;
     while let Some((key, value)) = entry.filter(|(key, _)| key.starts_with(prefix)) {
         if Record::decode(&key[1..], value)?.epoch <= epoch {
-            return Ok(Some(own((key, value))));
+            return Ok(Some(to_visible((key, value))));
         }
         entry = cursor.next()?;
     }
     Ok(None)
 }
 
-fn visible_then(
+fn next_in_history(
     cursor: &mut Cursor<'_>,
     from: &[u8],
     prefix: &[u8],
@@ -110,7 +110,7 @@ fn visible_then(
     Ok(None)
 }
 
-/// The records of an array akey that overlap `range`, as a view shows them, in order; at most `most`.
+/// The records of an array akey that overlap `range`, in ascending order, as a view shows them; at most `most`.
 pub(crate) fn extents(
     from: &ReadView<'_>,
     akey: &Key,
@@ -137,7 +137,7 @@ pub(crate) fn extents(
     Ok(found)
 }
 
-/// Key of the extent that covers record `start`, or a key before the first one after it.
+/// Key of the extent that covers record `start`, or a key before the next extent.
 fn first_overlap(from: &ReadView<'_>, akey: &Key, prefix: &[u8], start: u64) -> Result<Vec<u8>> {
     let exact = akey.extent(start);
     let (before, next) = from.cursor()?.around(&exact)?;

@@ -1,4 +1,4 @@
-//! Table of snapshots. Every target has the whole list, so that it decides alone what to keep.
+//! Table of snapshots. Every target has the complete list, so that it decides alone which history to keep.
 use crate::format::keys::{Key, Table};
 use crate::index::entries;
 use crate::index::txn::Txn;
@@ -35,7 +35,7 @@ pub(crate) fn all(txn: &Txn, container: ContainerId) -> Result<Vec<SnapshotInfo>
     Ok(found)
 }
 
-/// Newest snapshot of all containers; zero if there is none.
+/// Epoch of the newest snapshot of all containers; zero if there is none.
 pub(crate) fn last_of_all(txn: &Txn) -> Result<Epoch> {
     let mut last = Epoch(0);
     entries::table(txn, Table::Snapshot, |key, _| {

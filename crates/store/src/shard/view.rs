@@ -1,7 +1,7 @@
-//! Read view of a target: the one way to read it.
+//! Read view of a target, through which all reads are made.
 //!
-//! A view is a read transaction of the index, the puts of the write buffer that are on top of its state, and the certainty
-//! that no commit over several targets was half done when it began. Nothing else decides what a reader sees.
+//! A view consists of a read transaction of the index and the puts of the write buffer on top of its state. It is taken
+//! only when no commit over several targets is in progress. Nothing else determines the data that a reader sees.
 use super::Target;
 use crate::format::keys::{Key, Table, is_kv};
 use crate::format::record::RecordBytes;
@@ -13,19 +13,20 @@ use esker_types::{ObjectId, Result};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
-/// Data that is to be read in a view. Only its buffered puts are looked up.
+/// Data that a view will be used to read. Only the buffered puts of this data are looked up.
 #[derive(Clone, Copy)]
 pub(crate) enum Scope<'k> {
-    /// Nothing that a put changes: other tables than that of data, and snapshots, which are older than any buffered put.
+    /// No buffered puts: for tables other than the data table, and for snapshots, which are older than any buffered
+    /// put.
     Committed,
-    /// These akeys of an object, by the keys of their single values, whether they have one or an array.
+    /// These akeys of an object, given by the keys of their single values. They may have single values or arrays.
     Akeys(ObjectId, &'k [Key]),
-    /// Everything under a prefix of the data table.
+    /// All keys under a prefix of the data table.
     Under(&'k Key),
 }
 
 impl<'k> Scope<'k> {
-    /// The same scope, as a view of a snapshot or of the latest state needs it.
+    /// The scope needed for a view of a snapshot or of the latest state.
     pub(crate) fn at(self, view: View) -> Self {
         match view {
             View::Latest => self,
@@ -33,7 +34,7 @@ impl<'k> Scope<'k> {
         }
     }
 
-    /// The puts in it.
+    /// Reads the buffered puts in the scope.
     #[inline]
     fn read(self, puts: &Published<'_>) -> Result<Overlay> {
         match self {
@@ -44,16 +45,16 @@ impl<'k> Scope<'k> {
     }
 }
 
-/// Buffered puts in the scope of a view, the last of each key, in the order of keys.
+/// Buffered puts in the scope of a view: the newest put of each key, sorted by key.
 #[derive(Default)]
 struct Overlay(Vec<(KeyBytes, RecordBytes)>);
 
 thread_local! {
-    /// Memory of the last overlay of this thread, so that a read allocates nothing.
+    /// Memory of the last overlay of this thread, so that a read need not allocate.
     static SPARE: Cell<Vec<(KeyBytes, RecordBytes)>> = const { Cell::new(Vec::new()) };
 }
 
-/// Most puts for which a thread keeps the memory of its last overlay.
+/// Maximum number of puts for which a thread keeps the memory of its last overlay.
 const SPARE_MAX: usize = 16;
 
 impl Drop for Overlay {
@@ -69,7 +70,7 @@ impl Drop for Overlay {
 type KeyBytes = SmallVec<[u8; 96]>;
 
 impl Overlay {
-    /// Puts of akeys. Objects of a Key-Value's type have no arrays in the buffer.
+    /// Puts of akeys. Key-Value objects have no arrays in the buffer.
     #[inline]
     fn of_akeys(puts: &Published<'_>, oid: ObjectId, singles: &[Key]) -> Result<Self> {
         let mut found = Self::default();
@@ -102,13 +103,13 @@ impl Overlay {
         let copy =
             |put: Put<'_>| (KeyBytes::from_slice(put.key), RecordBytes::from_slice(put.record));
         let mut found = Self(inside.map(copy).collect());
-        // The last put of a key comes first.
+        // After the reversal, the newest put of a key comes first.
         found.0.reverse();
         found.sort();
         found
     }
 
-    /// Sorts by key, and keeps the first of each.
+    /// Sorts by key, and keeps the first put of each key.
     fn sort(&mut self) {
         if self.0.len() > 1 {
             self.0.sort_by(|(one, _), (other, _)| one[..].cmp(&other[..]));
@@ -116,7 +117,7 @@ impl Overlay {
         }
     }
 
-    /// Position of the first key that is `key` or follows it.
+    /// Position of the first key that is `key` or greater.
     fn position(&self, key: &[u8]) -> usize {
         self.0.partition_point(|(known, _)| known[..] < *key)
     }
@@ -162,19 +163,19 @@ impl ReadView<'_> {
         Ok(ViewCursor { cursor, overlay, stored: None, buffered: 0 })
     }
 
-    /// Version of everything that the view shows.
+    /// Version of the state that the view shows.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
 
-    /// Records for a transaction that it read a slot of the conflict table in this view.
+    /// Records for a transaction that it has read a slot of the conflict table in this view.
     pub(crate) fn note_slot_read(&self, tokens: &ReadTokens, slot: u32) {
         let read = ReadVersion { target: self.target, slot, version: self.version.0 };
         tokens.add(&read.to_token());
     }
 }
 
-/// Cursor over the entries of a view in the order of keys: a buffered put hides the stored entry with its key.
+/// Cursor over the entries of a view, sorted by key. A buffered put hides the stored entry with the same key.
 pub(crate) struct ViewCursor<'v> {
     cursor: Cursor<'v>,
     overlay: &'v Overlay,
@@ -184,19 +185,19 @@ pub(crate) struct ViewCursor<'v> {
 }
 
 impl<'v> ViewCursor<'v> {
-    /// First entry whose key is `key` or follows it.
+    /// First entry whose key is `key` or greater.
     pub(crate) fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'v>>> {
         self.stored = self.cursor.seek(key)?;
         self.buffered = self.overlay.position(key);
         self.take()
     }
 
-    /// The entry after the last one returned.
+    /// Entry after the last one that was returned.
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'v>>> {
         self.take()
     }
 
-    /// Last entry whose key comes before `key`, and the first one whose key does not. The next one is to be sought.
+    /// Last entry whose key is less than `key`, and first entry whose key is not. Call `seek` before the next step.
     pub(crate) fn around(&mut self, key: &[u8]) -> Result<(Option<Entry<'v>>, Option<Entry<'v>>)> {
         match self.overlay.0.is_empty() {
             true => self.cursor.around(key),
@@ -217,7 +218,7 @@ impl<'v> ViewCursor<'v> {
         Ok(if takes_buffered { buffered } else { stored })
     }
 
-    /// Last entry whose key comes before `key`. The next one is to be sought.
+    /// Last entry whose key is less than `key`. Call `seek` before the next step.
     pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<Option<Entry<'v>>> {
         let stored = self.cursor.seek_before(key)?;
         let buffered = self.overlay.position(key).checked_sub(1);
@@ -230,29 +231,30 @@ impl<'v> ViewCursor<'v> {
 }
 
 impl Target {
-    /// True if it has a write buffer.
+    /// True if the target has a write buffer.
     pub(crate) fn has_write_buffer(&self) -> bool {
         self.write_buffer().is_some()
     }
 
-    /// Id of its last commit.
+    /// Transaction id of the last commit.
     pub(crate) fn last_commit(&self) -> Result<u64> {
         self.index.last_commit()
     }
 
-    /// Its write buffer, if it has one.
+    /// The write buffer of the target, if it has one.
     #[inline]
     pub(super) fn write_buffer(&self) -> Option<WriteBuffer<'_>> {
         self.control.write_buffer(self.number())
     }
 
-    /// A consistent view, in which no commit over several targets is half done.
+    /// A consistent view, taken when no commit over several targets is in progress.
     #[inline(always)]
     pub(crate) fn view_of(&self, scope: Scope<'_>) -> Result<ReadView<'_>> {
-        self.undoubted(|| self.view_in_doubt(scope))
+        self.until_not_in_doubt(|| self.view_in_doubt(scope))
     }
 
-    /// The last committed state and the puts since, even if a commit that another node decides about is to follow.
+    /// A view of the last committed state and the later puts. It is returned even if a commit is prepared that another
+    /// node decides.
     #[inline(always)]
     pub(crate) fn view_in_doubt(&self, scope: Scope<'_>) -> Result<ReadView<'_>> {
         loop {
@@ -262,7 +264,7 @@ impl Target {
         }
     }
 
-    /// A view; `None` if it is out of date.
+    /// A view; `None` if its state is outdated.
     #[inline(always)]
     fn try_view(&self, scope: Scope<'_>) -> Result<Option<ReadView<'_>>> {
         let read = self.try_read(|puts| scope.read(puts))?;
@@ -273,8 +275,8 @@ impl Target {
         ReadView { txn, overlay, version, target: self.number() }
     }
 
-    /// A state of the index, what `read` finds in the puts that are on top of it, and the version of both; `None` if the
-    /// state is out of date.
+    /// Reads a state of the index, and with `read` the puts on top of it. Also returns the version of both. `None` if
+    /// the state is outdated.
     #[inline(always)]
     fn try_read<T: Default>(
         &self,
@@ -304,14 +306,14 @@ impl Target {
         }
     }
 
-    /// True if there may be puts that no commit includes.
+    /// True if there may be puts that no commit includes yet.
     pub(crate) fn has_buffered_puts(&self) -> Result<bool> {
         let Some(buffer) = self.write_buffer() else { return Ok(false) };
         let txn = self.index.read()?;
         Ok(!matches!(buffer.view(txn.id())?, BufferView::Empty))
     }
 
-    /// A view of the index alone, and all puts that are on top of it, in order.
+    /// A view of the index alone, and all puts on top of it, in order.
     pub(crate) fn committed_and_buffered(&self) -> Result<(ReadView<'_>, Puts)> {
         loop {
             if let Some((txn, puts, version)) = self.try_read(|puts| puts.all())? {

@@ -1,4 +1,4 @@
-//! Iterates over everything in the index of a target: for rebuilding, check and scrub.
+//! Iterates over all records of a target, for rebuilding, check and scrub.
 use super::segment::Appended;
 use super::segment::collect::all_dead;
 use super::{ReadView, Target, doubt, snapshots};
@@ -8,16 +8,16 @@ use crate::format::record::{Body, Found, Record, parse_entry};
 use esker_types::{Epoch, Result};
 use std::collections::HashMap;
 
-/// What the index says of a segment.
+/// Use of a segment, according to the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Used {
-    /// Bytes of data that records refer to.
+    /// Bytes of data to which records refer.
     pub(crate) live: u64,
-    /// End of the last byte that a record refers to, rounded up to where the next header would begin.
+    /// End of the last byte to which a record refers, rounded up to the next possible header.
     pub(crate) end: u64,
 }
 
-/// What the index says of all segments.
+/// Use of all segments, according to the index.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) segments: HashMap<u32, Used>,
@@ -38,7 +38,7 @@ impl Usage {
     }
 }
 
-/// Visits every record: its key (with table), its parts, and the record or its error.
+/// Visits every record: its key (with the table byte), the parts of the key, and the record or its error.
 pub(crate) fn records(
     view: &ReadView<'_>,
     mut visit: impl FnMut(&[u8], Found<'_>) -> Result<()>,
@@ -46,7 +46,7 @@ pub(crate) fn records(
     records_from(view, &[], |key, found| visit(key, found).map(|()| true))
 }
 
-/// Visits records from key `position` on, as long as `visit` returns true.
+/// Visits records from key `position` on, until `visit` returns false.
 pub(crate) fn records_from(
     view: &ReadView<'_>,
     position: &[u8],
@@ -66,8 +66,8 @@ pub(crate) fn records_from(
     Ok(())
 }
 
-/// Counts the data of each segment: that of records, of buffered puts, and `staged` by commits that are prepared. Records
-/// that buffered puts are going to replace count, too: their bytes are dead once the puts are committed.
+/// Counts the data of each segment: that of records, of buffered puts, and the data `staged` by prepared commits.
+/// Records that buffered puts will replace count too, since their bytes become dead when the puts are committed.
 pub(crate) fn usage(target: &Target, staged: &[Appended]) -> Result<Usage> {
     let (view, puts) = target.committed_and_buffered()?;
     let txn = view.committed();

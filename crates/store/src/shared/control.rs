@@ -1,8 +1,8 @@
-//! The control file: atomics that all processes of a pool share while it is in use.
+//! The control file: atomics that all processes of a pool share while they use it.
 //!
-//! It stores what need not survive a restart of the machine: who owns which segment, the last epoch, versions for
-//! conflict detection. After a restart it is rebuilt from the indexes. Bytes behind the atomics exist only to be
-//! locked; `docs/format.md` has the layout of both.
+//! It stores state that need not survive a restart of the machine: owners of segments, the last epoch, and versions for
+//! conflict detection. After a restart it is rebuilt from the indexes. The bytes after the atomics exist only to be
+//! locked. `docs/format.md` has the layout of both.
 mod processes;
 
 pub(crate) use processes::PROCESS_BYTES;
@@ -13,7 +13,7 @@ use super::{double_open, leases};
 use crate::format::superblock::Superblock;
 use crate::io::folder::{Folder, Use};
 use crate::io::map::SharedAtomics;
-use crate::io::own::Own;
+use crate::io::private_file::PrivateFile;
 use crate::io::turn::TurnWord;
 use crate::io::{lock, sys};
 use crate::sync::AtomicU64;
@@ -33,86 +33,87 @@ pub(crate) const NAME: &str = "control";
 const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
 const HEADER_LEN: usize = 512;
 const TARGET_HEAD_LEN: usize = 8;
-/// Position of the words that say whose turn it is to take the write lock of each target.
+/// Position of the turn words, one for each target. A turn word holds the process that may take the write lock.
 const TURNS: usize = 64;
-/// Slots of a target's conflict table.
+/// Number of slots of a target's conflict table.
 pub(crate) const CONFLICT_SLOTS: usize = 4096;
 pub(crate) const SEGMENT_LEN: usize = 4;
 const PROCESS_LEN: usize = 2;
-/// The word that says that no container has a snapshot.
+/// Value that means that no container has a snapshot.
 const NO_SNAPSHOTS: u64 = u64::from_le_bytes(*b"ESKRNONE");
 
-/// Number of a process among those that have the pool open, below [`PROCESSES_MAX`].
+/// Slot of a process that has the pool open, below [`PROCESSES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessSlot(pub(crate) u32);
 
-/// The control file of a pool, as one process has it open.
+/// The control file of a pool, opened by this process.
 pub(crate) struct Control {
-    /// The file with the locks of this process.
-    file: Own,
+    /// The open file with the locks of this process.
+    file: PrivateFile,
     shared: Arc<SharedAtomics>,
-    /// The pool cannot be written to: the atomics are a private copy of this process, and nothing is locked.
+    /// True if the pool cannot be written to. Then the atomics are a private copy of this process, and nothing is
+    /// locked.
     pub(crate) read_only: bool,
     targets: u32,
-    /// Number of atomics in front of those of processes.
+    /// Number of atomics before those of processes.
     targets_end: usize,
     /// Number of atomics per target.
     target_len: usize,
     segments: usize,
     has_write_buffers: bool,
     boot_id: u64,
-    /// Held while the segments of a dead process are taken over: file locks do not exclude threads of one process.
+    /// Held while the segments of a dead process are taken over. It excludes other threads, which file locks do not.
     reaping: Mutex<()>,
-    /// This process.
+    /// Slot of this process.
     pub(crate) slot: ProcessSlot,
 }
 
-/// Shared atomics of one target. Each is looked up when it is asked for: most callers need one.
+/// Shared atomics of one target. Each method looks up one of them, since most callers need only one.
 #[derive(Clone, Copy)]
 pub(crate) struct TargetAtomics<'c>(&'c [AtomicU64]);
 
 impl<'c> TargetAtomics<'c> {
-    /// Epoch of the commit over several targets that is in progress, else zero.
+    /// Epoch of the commit over several targets that is in progress; zero if there is none.
     pub(crate) fn in_doubt(self) -> &'c AtomicU64 {
         &self.0[0]
     }
 
-    /// Notes whether any container has a snapshot.
+    /// Records whether any container has a snapshot.
     pub(crate) fn note_snapshots(self, any: bool) {
         self.0[1].store(if any { 1 } else { NO_SNAPSHOTS }, Ordering::Release);
     }
 
-    /// True if some container may have a snapshot. The value for none is one that damage does not make of another.
+    /// True if some container may have a snapshot. The value for "none" is unlikely to result from damage.
     pub(crate) fn may_have_snapshots(self) -> bool {
         self.0[1].load(Ordering::Acquire) != NO_SNAPSHOTS
     }
 
-    /// Counts freed segments: the stamp of the last one freed is the largest.
+    /// Number of segments freed so far. It is the stamp of the segment that was freed last.
     pub(crate) fn freed(self) -> &'c AtomicU64 {
         &self.0[2]
     }
 
-    /// Number of reserved free pages of the index; may be off by a batch after a process died.
+    /// Number of reserved free pages of the index. It may be wrong by a batch after a process died.
     pub(crate) fn reserved_pages(self) -> &'c AtomicU64 {
         &self.0[3]
     }
 
-    /// The write transaction that is open, or was open last.
+    /// Transaction id and process slot of the last write transaction that was begun.
     pub(crate) fn writer(self) -> &'c AtomicU64 {
         &self.0[4]
     }
 
-    /// Number of index blocks that are not in use; may be off after a process died.
+    /// Number of index blocks that are not in use. It may be wrong after a process died.
     pub(crate) fn blocks(self) -> &'c AtomicU64 {
         &self.0[5]
     }
 
-    /// When the last read lease ends, in microseconds of the machine's uptime; zero if there never was one.
+    /// End of the last read lease, in microseconds of the machine's uptime; zero if there never was one.
     pub(crate) fn leased_until(self) -> &'c AtomicU64 {
         &self.0[6]
     }
 
-    /// Until when no read leases are granted, as above.
+    /// Time until which no read leases are granted, in the same unit.
     pub(crate) fn leases_pause(self) -> &'c AtomicU64 {
         &self.0[7]
     }
@@ -129,26 +130,26 @@ impl<'c> TargetAtomics<'c> {
 
     /// The atomics of segment `number`.
     pub(crate) fn segment(self, number: u32) -> SegmentAtomics<'c> {
-        SegmentAtomics::of(self.segments(), number)
+        SegmentAtomics::from_table(self.segments(), number)
     }
 }
 
 /// Shared atomics of one segment.
 pub(crate) struct SegmentAtomics<'c> {
-    /// What it is doing, and its owner.
+    /// State and owner of the segment.
     pub(crate) state: &'c AtomicU64,
     /// Bytes appended so far.
     pub(crate) tail: &'c AtomicU64,
-    /// Bytes of data that commits refer to.
+    /// Bytes of data to which commits refer.
     pub(crate) published: &'c AtomicU64,
-    /// Of a segment with data: its tail when it was last counted. Dead: the last transaction that may read it.
-    /// Free: a count that is larger the later it was freed.
+    /// Segment with data: its tail when it was last counted. Dead segment: the last transaction that may read it. Free
+    /// segment: a counter, which is larger the later it was freed.
     pub(crate) stamp: &'c AtomicU64,
 }
 
 impl<'c> SegmentAtomics<'c> {
-    /// Those of segment `number` in a segment table.
-    pub(crate) fn of(table: &'c [AtomicU64], number: u32) -> Self {
+    /// The atomics of segment `number` in a segment table.
+    pub(crate) fn from_table(table: &'c [AtomicU64], number: u32) -> Self {
         let atomics = &table[number as usize * SEGMENT_LEN..][..SEGMENT_LEN];
         Self { state: &atomics[0], tail: &atomics[1], published: &atomics[2], stamp: &atomics[3] }
     }
@@ -159,22 +160,22 @@ fn target_len(segments: usize) -> usize {
     (TARGET_HEAD_LEN + CONFLICT_SLOTS + segments * SEGMENT_LEN).next_multiple_of(HEADER_LEN)
 }
 
-/// Number of atomics in front of those of processes.
+/// Number of atomics before those of processes.
 fn targets_end(targets: usize, segments: usize) -> usize {
     HEADER_LEN + targets * target_len(segments)
 }
 
-/// Number of atomics in front of those of read leases.
+/// Number of atomics before those of read leases.
 fn leases_end(targets_end: usize) -> usize {
     targets_end + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
 }
 
-/// Number of atomics in front of the write buffers.
+/// Number of atomics before the write buffers.
 fn buffers_begin(targets_end: usize, targets: usize) -> usize {
     leases_end(targets_end) + targets * CONFLICT_SLOTS
 }
 
-/// Bytes of the control file of a pool.
+/// Size in bytes of the control file of a pool.
 pub(crate) fn file_size(superblock: &Superblock) -> u64 {
     let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
     let has_buffers = superblock.has_write_buffer() || superblock.has_old_log();
@@ -182,15 +183,16 @@ pub(crate) fn file_size(superblock: &Superblock) -> u64 {
     ((buffers_begin(targets_end(targets, segments), targets) + buffers) * 8) as u64
 }
 
-/// Puts that a write buffer was left with.
+/// Puts that remained in a write buffer.
 #[derive(Default)]
 pub(crate) struct LeftInBuffer {
     pub(crate) puts: Puts,
-    /// Error of a damaged buffer, of which the puts are what is whole.
+    /// Error of a damaged buffer. Then `puts` has only its undamaged puts.
     pub(crate) damage: Option<Error>,
 }
 
-/// Puts in the write buffer of target `number` on top of commit `last` of its index, in a pool that nobody has open.
+/// Puts in the write buffer of target `number` on top of commit `last` of its index, in a pool that no process has
+/// open.
 ///
 /// # Errors
 /// `Io` and other errors of the file system if the control file cannot be read.
@@ -220,26 +222,29 @@ pub(crate) fn left_in_buffer(
 /// Extends a control file of the first release, which has no atomics for processes and leases.
 fn lengthen(file: &File, superblock: &Superblock, path: &Path) -> Result<()> {
     let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
-    let size = file.metadata().map_err(failed("opening", path))?.len();
+    let size = file.metadata().map_err(io_error("opening", path))?.len();
     let (old, new) = ((targets_end(targets, segments) * 8) as u64, file_size(superblock));
     if size < old {
         let message = format!("{} is truncated: run `esker pool check`", path.display());
         return Err(Error::new(ErrorKind::Corrupt, message));
     }
     match size < new {
-        true => sys::reserve(file, size, new - size).map_err(failed("lengthening", path)),
+        true => sys::reserve(file, size, new - size).map_err(io_error("lengthening", path)),
         false => Ok(()),
     }
 }
 
-/// Refuses to go on beside writers: a file system that is mounted read-only here may be mounted for writing elsewhere.
+/// Refuses to read while another process writes. A file system that is mounted read-only here may be mounted for
+/// writing elsewhere.
 fn refuse_beside_writers(file: &File, path: &Path) -> Result<()> {
-    match lock::any_held_by_other(file, PROCESS_BYTES).map_err(failed("looking at", path))? {
+    match lock::any_held_by_other(file, PROCESS_BYTES)
+        .map_err(io_error("reading the locks of", path))?
+    {
         false => Ok(()),
         true => Err(Error::new(
             ErrorKind::Busy,
             format!(
-                "{} is mounted read-only here, and in use where it is mounted for writing: use it there, \
+                "{} is mounted read-only here, and in use on a mount that is writable: use it there, \
                  or stop its users",
                 path.display()
             ),
@@ -252,12 +257,12 @@ pub(crate) fn object_slot(container: ContainerId, oid: ObjectId) -> u32 {
     conflict_slot(container, oid, &[])
 }
 
-/// Slot of the existence of an object, which a punch of the object changes along with all of its dkeys.
+/// Slot for the existence of an object. A punch of the object changes it together with the slots of all its dkeys.
 pub(crate) fn punch_slot(container: ContainerId, oid: ObjectId) -> u32 {
     conflict_slot(container, ObjectId { hi: !oid.hi, lo: !oid.lo }, &[])
 }
 
-/// Slot of the list of a container's objects in a conflict table.
+/// Slot for the list of a container's objects in a conflict table.
 pub(crate) fn container_slot(container: ContainerId) -> u32 {
     conflict_slot(container, ObjectId { hi: u64::MAX, lo: u64::MAX }, &[])
 }
@@ -271,7 +276,7 @@ pub(crate) fn conflict_slot(container: ContainerId, oid: ObjectId, dkey: &[u8]) 
     hasher.finish() as u32 % CONFLICT_SLOTS as u32
 }
 
-/// Slots of a conflict table: of a container, of an object, of a dkey.
+/// Slots of a conflict table: those of a container, an object and a dkey.
 pub(crate) type TouchedSlots = [u32; 3];
 
 /// Slots that a change of a dkey touches.
@@ -279,7 +284,7 @@ pub(crate) fn touched_slots(container: ContainerId, oid: ObjectId, dkey: &[u8]) 
     [container_slot(container), object_slot(container, oid), conflict_slot(container, oid, dkey)]
 }
 
-fn failed(doing: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
+fn io_error(doing: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
     let what = format!("{doing} {}", path.display());
     move |error| Error::io(&what, &error)
 }
@@ -292,8 +297,7 @@ impl ProcessSlot {
 impl Control {
     /// Opens the control file in the directory of a pool and takes a process slot.
     ///
-    /// # Errors
-    /// `Overflow` if [`PROCESSES_MAX`] processes have it open, `Busy` if they live in another
+    /// `Overflow` if [`PROCESSES_MAX`] processes have it open, `Busy` if these run in another PID namespace.
     /// PID name space.
     pub(crate) fn open(pool: &Folder, superblock: &Superblock) -> Result<Self> {
         let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
@@ -308,9 +312,10 @@ impl Control {
             lengthen(&file, superblock, path)?;
             SharedAtomics::new(&file, count)
         };
-        let atomics = atomics.map_err(failed("mapping", path))?;
-        let file = Own::new(&file, pool.most() == Use::Write).map_err(failed("opening", path))?;
-        let boot_id = sys::boot_id().map_err(failed("reading the boot id for", path))?;
+        let atomics = atomics.map_err(io_error("mapping", path))?;
+        let file = PrivateFile::new(&file, pool.most() == Use::Write)
+            .map_err(io_error("opening", path))?;
+        let boot_id = sys::boot_id().map_err(io_error("reading the boot id for", path))?;
         let targets_end = targets_end(targets, segments);
         let mut control = Self {
             file,
@@ -325,11 +330,11 @@ impl Control {
             reaping: Mutex::default(),
             slot: ProcessSlot(0),
         };
-        double_open::refuse(&control)?;
+        double_open::refuse_second_copy(&control)?;
         control.slot = control.exclusively(|| {
-            control.join_namespaces()?;
+            control.check_namespaces()?;
             let slot = control.take_slot()?;
-            leases::forget_predecessors(&control, slot);
+            leases::clear_dead_leases(&control, slot);
             Ok(slot)
         })?;
         control.end_turns_of_predecessor();
@@ -362,8 +367,8 @@ impl Control {
         self.shared[0].load(Ordering::Acquire) == MAGIC
     }
 
-    /// Discards what the atomics said before the machine restarted: any of them may have been lost.
-    pub(crate) fn forget(&self) {
+    /// Discards state from before a restart of the machine, since some of it may have been lost.
+    pub(crate) fn discard_state(&self) {
         for number in 0..self.targets {
             let target = self.target(number);
             target.leased_until().store(0, Ordering::Release);
@@ -371,11 +376,11 @@ impl Control {
         }
         self.shared[3].store(0, Ordering::Release);
         self.shared[4].store(0, Ordering::Release);
-        leases::forget_all(self);
+        leases::clear_all(self);
     }
 
-    /// Declares the atomics set up. This must survive the machine: otherwise, after a crash the pool would look
-    /// as if it had never been used.
+    /// Declares the atomics set up. The file is synced: otherwise, after a crash of the machine the pool would look as
+    /// if it had never been used.
     pub(crate) fn set_current(&self) -> Result<()> {
         self.shared[1].store(self.boot_id, Ordering::Release);
         self.shared[0].store(MAGIC, Ordering::Release);
@@ -386,15 +391,15 @@ impl Control {
         synced.map_err(|error| Error::io("syncing the control file", &error))
     }
 
-    /// Fails if processes of another PID namespace use the pool, because neither side could see the other die; or those of
-    /// another time namespace, whose leases end by another clock.
-    fn join_namespaces(&self) -> Result<()> {
+    /// Fails if processes of another PID namespace use the pool, because neither side could detect the death of the
+    /// other. Fails also for another time namespace, in which read leases end by another clock.
+    fn check_namespaces(&self) -> Result<()> {
         let mine = sys::namespaces();
         let theirs = self.shared[2].load(Ordering::Acquire);
         if theirs != mine && self.others_alive() {
             return Err(Error::new(
                 ErrorKind::Busy,
-                "the pool is in use by processes of another PID or time name space (a container?), or of an earlier \
+                "the pool is in use by processes of another PID or time namespace (a container?), or of an earlier \
                  release: run all of them in one, and with one release",
             ));
         }
@@ -402,13 +407,13 @@ impl Control {
         Ok(())
     }
 
-    /// Counts destroyed containers, so that open handles notice.
+    /// Counts destroyed containers. Open handles compare it to notice a destruction.
     pub(crate) fn destroyed_containers(&self) -> &AtomicU64 {
         &self.shared[3]
     }
 
-    /// The next epoch: later than all before, on any target and in any process. Call with the write lock held of the
-    /// index that will carry it.
+    /// The next epoch, which is later than all epochs before, on any target and in any process. The caller holds the
+    /// write lock of the index that will store it.
     pub(crate) fn next_epoch(&self) -> Epoch {
         Epochs(&self.shared[4]).next(Epoch::now())
     }
@@ -418,7 +423,7 @@ impl Control {
         Epochs(&self.shared[4]).pass(epoch);
     }
 
-    /// When the read leases on each slot of the conflict table of target `number` end, in microseconds of the machine's
+    /// Ends of the read leases on each slot of the conflict table of target `number`, in microseconds of the machine's
     /// uptime.
     pub(crate) fn read_leases(&self, number: u32) -> &[AtomicU64] {
         let first = leases_end(self.targets_end);
@@ -439,8 +444,8 @@ impl Control {
         &self.shared[begin + number as usize * BUFFER_LEN..][..BUFFER_LEN]
     }
 
-    /// True if the log that an experimental format had in place of the write buffer of target `number` has puts on top of
-    /// commit `last`.
+    /// True if the log of an experimental format, which the write buffer replaced, has puts of target `number` on top
+    /// of commit `last`.
     pub(crate) fn has_puts_in_old_log(&self, number: u32, last: u64) -> bool {
         let words = self.words_of_buffer(number);
         let word = |at: usize| words[at].load(Ordering::Acquire);
@@ -448,27 +453,27 @@ impl Control {
         len > 0 && (base == last || kept == last)
     }
 
-    /// The word that says whose turn it is to take the write lock of target `number`.
+    /// The turn word of target `number`.
     pub(crate) fn turn_word(&self, number: u32) -> TurnWord {
         let process = u64::from(self.slot.0) + 1;
         TurnWord::new(Arc::clone(&self.shared), TURNS + number as usize, process)
     }
 
-    /// True if the process with a number in the word of a turn is alive.
+    /// True if the process in a turn word is alive.
     pub(crate) fn is_turn_alive(&self, process: u64) -> bool {
         self.is_alive(ProcessSlot((process - 1) as u32))
     }
 
-    /// True if somebody has taken, or is about to take, the write lock of target `number`.
+    /// True if a process has the turn of target `number`, so that it has the write lock or is about to take it.
     pub(crate) fn is_turn_taken(&self, number: u32) -> bool {
         self.shared[TURNS + number as usize].load(Ordering::Relaxed) != 0
     }
 
-    /// Ends the turns of a dead process that had the slot of this one.
+    /// Ends the turns of a dead process that had the slot of this process before.
     fn end_turns_of_predecessor(&self) {
         let process = u64::from(self.slot.0) + 1;
         (0..self.targets as usize)
-            .for_each(|number| TurnWord::end_of_dead(&self.shared, TURNS + number, process));
+            .for_each(|number| TurnWord::end_dead_turn(&self.shared, TURNS + number, process));
     }
 
     /// The atomics of target `number`.
@@ -483,12 +488,12 @@ impl Control {
 /// Latest epoch that the clock of a control file can have: in April 2039. The highest bit marks prepared commits.
 const EPOCH_MAX: u64 = (1 << 63) - 1;
 
-/// Hands out each epoch once, in ascending order.
+/// Generator of epochs: returns each epoch once, in ascending order.
 struct Epochs<'c>(&'c AtomicU64);
 
 impl Epochs<'_> {
-    /// The next epoch: later than all before, and not before `now`. A damaged word counts as zero, since epochs were handed
-    /// out no later than now.
+    /// The next epoch: later than all before, and not before `now`. A damaged word counts as zero, which is safe, since
+    /// earlier epochs are not later than `now`.
     fn next(&self, now: Epoch) -> Epoch {
         let mut last = self.0.load(Ordering::Relaxed);
         loop {
@@ -514,7 +519,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_clock_starts_again_from_now() {
+    fn damaged_clock_restarts_from_now() {
         let now = Epoch(1 << 61);
         for damaged in [u64::MAX, EPOCH_MAX + 1, 0] {
             let word = AtomicU64::new(damaged);
@@ -524,16 +529,16 @@ mod tests {
     }
 }
 
-/// Under every order in which threads may run.
+/// Models under every order in which threads may run.
 #[cfg(all(loom, test))]
 mod models {
     use super::*;
     use loom::sync::Arc;
     use loom::thread;
 
-    /// No epoch is handed out twice, and each is later than those passed or handed out before.
+    /// Each epoch is later than all that were passed or returned before, and no epoch is returned twice.
     #[test]
-    fn an_epoch_is_given_out_once_and_later_than_those_before() {
+    fn epochs_are_unique_and_increasing() {
         loom::model(|| {
             let word = Arc::new(AtomicU64::new(0));
             let (now, passed) = (Epoch(100), Epoch(500));

@@ -1,7 +1,7 @@
-//! Keeps two copies of this library in one process (a preloaded library beside `libdaos.so`) from opening the same pool.
-//! Each copy has its own registry of open pools, and LMDB must not open an index twice in a process. So every process
-//! records in its slot of the control file where it has mapped that file. A copy that finds a mapping in its own process
-//! that it did not make refuses to open the pool.
+//! Prevents two copies of this library in one process (a preloaded library beside `libdaos.so`) from opening the same
+//! pool. Each copy has its own registry of open pools, but LMDB must not open an index twice in a process. So every
+//! process records in its slot of the control file the address at which it mapped that file. A copy refuses to open the
+//! pool if it finds a mapping in its own process that it did not make.
 use super::control::Control;
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 const PID_SHIFT: u32 = 40;
 const PAGE_SHIFT: u32 = 12;
 
-/// What a process records: its process id, and the page at which it has mapped the control file.
-fn note(address: usize) -> u64 {
+/// Record of a process: its process id and the page at which it mapped the control file.
+fn encode_record(address: usize) -> u64 {
     u64::from(std::process::id()) << PID_SHIFT | address as u64 >> PAGE_SHIFT
 }
 
@@ -18,13 +18,13 @@ fn address_in(note: u64) -> u64 {
     (note % (1 << PID_SHIFT)) << PAGE_SHIFT
 }
 
-/// Fails if another copy of this library has the pool open in this process. A record may be left over from a process
-/// that died or that executed another program, so the memory map is consulted.
+/// Fails if another copy of this library has the pool open in this process. A record may be left from a process that
+/// died or that executed another program, so the memory map is consulted too.
 ///
 /// # Errors
 /// `Busy`.
-pub(crate) fn refuse(control: &Control) -> Result<()> {
-    let mine = note(control.address());
+pub(crate) fn refuse_second_copy(control: &Control) -> Result<()> {
+    let mine = encode_record(control.address());
     let of_this_process = |note: &u64| *note >> PID_SHIFT == mine >> PID_SHIFT && *note != mine;
     let notes = control.mappings().map(|word| word.load(Ordering::Acquire));
     match notes.filter(of_this_process).any(|note| control.is_mapped_at(address_in(note))) {
@@ -39,7 +39,10 @@ pub(crate) fn refuse(control: &Control) -> Result<()> {
 
 /// Records that this process has the pool open.
 pub(crate) fn enter(control: &Control) {
-    control.process(control.slot).mapping.store(note(control.address()), Ordering::Release);
+    control
+        .process(control.slot)
+        .mapping
+        .store(encode_record(control.address()), Ordering::Release);
 }
 
 /// Removes the record.
@@ -52,7 +55,7 @@ mod tests {
     use super::*;
     use crate::tests::Scratch;
 
-    /// Opens the control file past the registry of this process, as another copy of this code does.
+    /// Opens the control file without the registry of this process, like another copy of this code does.
     fn open_again(pool: &Scratch) -> Result<()> {
         let folder = crate::io::folder::Folder::open(&pool.path())?;
         Control::open(&folder, &crate::Superblock::read_in(&folder)?).map(drop)
@@ -67,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_copy_is_refused_and_the_first_keeps_its_locks() {
+    fn second_copy_is_refused_and_first_keeps_its_locks() {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         let before = locks_on_control(&pool);
         assert!(before >= 1, "the slot of this process is locked");
@@ -83,13 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn notes_of_the_dead_and_of_other_programs_stand_in_nobodys_way() {
+    fn records_of_dead_processes_and_other_programs_are_ignored() {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         let control = std::sync::Arc::clone(&pool.opened().control);
         let other = crate::shared::control::ProcessSlot((control.slot.0 + 1) % 4096);
-        // This process number, and memory that is something else.
+        // A record with this process id and an address at which something else is mapped.
         let elsewhere = &raw const pool as usize;
-        control.process(other).mapping.store(note(elsewhere), Ordering::Release);
+        control.process(other).mapping.store(encode_record(elsewhere), Ordering::Release);
         drop(control);
         pool.reopen();
         let state = pool.opened();
@@ -97,8 +100,8 @@ mod tests {
     }
 
     #[test]
-    fn notes_keep_address_and_process() {
-        let note = note(0x7f12_3456_7000);
+    fn process_records_round_trip() {
+        let note = encode_record(0x7f12_3456_7000);
         assert_eq!(address_in(note), 0x7f12_3456_7000);
         assert_eq!(note >> PID_SHIFT, u64::from(std::process::id()));
     }

@@ -1,10 +1,10 @@
-//! Leases record which processes have which objects in use, so that an object that is unlinked stays until its last
-//! user closes it. They are kept in shared atomics. Taking or ending one costs no system call, unless another process
-//! has a lease on the same object.
+//! Leases record which processes use which objects, so that an unlinked object remains until its last user closes it.
+//! They are stored in shared atomics. Taking or ending one needs no system call, unless another process has a lease on
+//! the same object.
 //!
 //! A lease is one atomic: the slot of the process, the flag "unlink on last close", and the upper bits of a 64-bit hash
-//! of the object, whose lowest bits select the bucket. The hash is one to one for objects that differ in `lo` only;
-//! others may collide.
+//! of the object. The lowest bits of the hash select the bucket. Objects that differ only in `lo` have different
+//! hashes; others may collide.
 use super::control::{Control, ProcessSlot};
 use crate::sync::{AtomicU64, fence};
 use esker_types::info::ContainerId;
@@ -16,37 +16,38 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Atomics of a bucket: leases, and at the end two counts.
+/// Number of atomics of a bucket: leases, and in the last atomic two counts.
 const BUCKET_LEN: usize = 8;
-/// The bits of the last atomic that count leases for which there was no room.
-const UNPLACED: u64 = u32::MAX as u64;
-/// The unit of the other count: lock files of objects in the bucket (those that processes make which pass an object on).
+/// Bits of the last atomic that count leases that did not fit into the bucket.
+const OVERFLOWED: u64 = u32::MAX as u64;
+/// Unit of the other count: the number of lock files of objects in the bucket. A process makes such a file if it passes
+/// an open object on.
 pub(crate) const LOCK_FILE: u64 = 1 << 32;
-/// Atomics of the table.
+/// Number of atomics of the table.
 pub(crate) const LEASE_TABLE_LEN: usize = LEASE_BUCKETS * BUCKET_LEN;
 
 const TAG_BITS: u32 = 64 - LEASE_BUCKETS.ilog2();
 const TAG: u64 = (1 << TAG_BITS) - 1;
-/// The object is unlinked on last close.
+/// Flag: the object is unlinked on last close.
 const UNLINKED: u64 = 1 << TAG_BITS;
 const SLOT_SHIFT: u32 = TAG_BITS + 1;
 const _: () = assert!(PROCESSES_MAX <= 1 << (64 - SLOT_SHIFT));
 
-/// Number of locks over the leases of this process: threads contend only for objects under the same one.
-const PARTS: usize = 16;
+/// Number of mutexes for the leases of this process. Threads contend only for objects under the same one.
+const SHARDS: usize = 16;
 
 /// An object of a container.
 pub(crate) type Id = (ContainerId, ObjectId);
 
 /// Leases of this process.
 #[derive(Default)]
-pub(crate) struct Leases([Mutex<HashMap<Id, LeasedObject, StableHash>>; PARTS]);
+pub(crate) struct Leases([Mutex<HashMap<Id, LeasedObject, StableHash>>; SHARDS]);
 
 /// An object that this process has leases on.
 struct LeasedObject {
     count: u32,
-    /// Its index in the bucket; `None` if there was no room.
-    place: Option<usize>,
+    /// Index of the lease in the bucket; `None` if it did not fit.
+    index: Option<usize>,
 }
 
 fn hash_of((container, oid): Id) -> u64 {
@@ -58,20 +59,20 @@ fn hash_of((container, oid): Id) -> u64 {
 }
 
 impl Leases {
-    fn part(&self, hash: u64) -> MutexGuard<'_, HashMap<Id, LeasedObject, StableHash>> {
-        let part = hash as usize / LEASE_BUCKETS % PARTS;
-        self.0[part].lock().unwrap_or_else(PoisonError::into_inner)
+    fn shard(&self, hash: u64) -> MutexGuard<'_, HashMap<Id, LeasedObject, StableHash>> {
+        let shard = hash as usize / LEASE_BUCKETS % SHARDS;
+        self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a lease on an object.
     pub(crate) fn take(&self, control: &Control, id: Id) {
         let hash = hash_of(id);
-        match self.part(hash).entry(id) {
+        match self.shard(hash).entry(id) {
             Entry::Occupied(mut held) => held.get_mut().count += 1,
             Entry::Vacant(none) => {
                 control.process(control.slot).has_leases.store(1, Ordering::Relaxed);
-                let place = bucket(control, hash).insert();
-                none.insert(LeasedObject { count: 1, place });
+                let index = bucket(control, hash).insert();
+                none.insert(LeasedObject { count: 1, index });
             }
         }
     }
@@ -79,34 +80,35 @@ impl Leases {
     /// Ends a lease. True if the object is to be unlinked on last close and this was the last lease.
     pub(crate) fn end(&self, control: &Control, id: Id) -> bool {
         let hash = hash_of(id);
-        let mut part = self.part(hash);
-        let Entry::Occupied(mut held) = part.entry(id) else { return false };
+        let mut shard = self.shard(hash);
+        let Entry::Occupied(mut held) = shard.entry(id) else { return false };
         held.get_mut().count -= 1;
         if held.get().count > 0 {
             return false;
         }
-        let place = held.remove().place;
-        drop(part);
-        bucket(control, hash).release(place)
+        let index = held.remove().index;
+        drop(shard);
+        bucket(control, hash).release(index)
     }
 
     /// Ends all leases of this process when it closes the pool.
     pub(crate) fn release_all(&self, control: &Control) {
-        for part in &self.0 {
-            for (id, held) in part.lock().unwrap_or_else(PoisonError::into_inner).drain() {
-                bucket(control, hash_of(id)).remove(held.place);
+        for shard in &self.0 {
+            for (id, held) in shard.lock().unwrap_or_else(PoisonError::into_inner).drain() {
+                bucket(control, hash_of(id)).remove(held.index);
             }
         }
         control.process(control.slot).has_leases.store(0, Ordering::Release);
     }
 }
 
-/// Has an object removed by the process that ends the last lease on it. False if nobody has a lease.
-pub(crate) fn flag_all(control: &Control, id: Id) -> bool {
+/// Flags all leases on an object, so that the process that ends the last one removes it. Returns false if no process
+/// has a lease.
+pub(crate) fn unlink_on_last_close(control: &Control, id: Id) -> bool {
     bucket(control, hash_of(id)).flag_all()
 }
 
-/// The two counts of the bucket of an object: leases without room, and lock files in units of [`LOCK_FILE`].
+/// The two counts of an object's bucket: leases that did not fit, and lock files in units of [`LOCK_FILE`].
 pub(crate) fn counts(control: &Control, id: Id) -> &AtomicU64 {
     bucket(control, hash_of(id)).counts()
 }
@@ -115,7 +117,7 @@ fn bucket(control: &Control, hash: u64) -> Bucket<'_, impl Fn(ProcessSlot) -> bo
     let first = hash as usize % LEASE_BUCKETS * BUCKET_LEN;
     Bucket {
         atomics: &control.lease_table()[first..][..BUCKET_LEN],
-        unplaced_anywhere: control.unplaced_leases(),
+        overflowed_anywhere: control.overflowed_leases(),
         tag: hash >> (64 - TAG_BITS),
         slot: control.slot,
         is_alive: |slot| control.is_alive(slot),
@@ -125,57 +127,57 @@ fn bucket(control: &Control, hash: u64) -> Bucket<'_, impl Fn(ProcessSlot) -> bo
 /// The bucket of an object in the shared table, as one process uses it.
 struct Bucket<'c, A> {
     atomics: &'c [AtomicU64],
-    /// Number of leases in all buckets for which there was no room.
-    unplaced_anywhere: &'c AtomicU64,
+    /// Number of leases in all buckets that did not fit.
+    overflowed_anywhere: &'c AtomicU64,
     tag: u64,
     slot: ProcessSlot,
     is_alive: A,
 }
 
 impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
-    fn places(&self) -> std::ops::Range<usize> {
+    fn entries(&self) -> std::ops::Range<usize> {
         0..self.atomics.len() - 1
     }
 
-    /// Number of leases for which there was no room here, and number of lock files. Leases of dead processes stay
-    /// counted until nobody has the pool open.
+    /// Number of leases that did not fit here, and number of lock files. Leases of dead processes remain counted until
+    /// no process has the pool open.
     fn counts(&self) -> &'c AtomicU64 {
         &self.atomics[self.atomics.len() - 1]
     }
 
-    /// Enters a lease of this process. If an object is still found after this, it stays.
+    /// Stores a lease of this process. If the caller still finds the object after this, the object remains.
     fn insert(&self) -> Option<usize> {
         let mine = u64::from(self.slot.0) << SLOT_SHIFT | self.tag;
-        let place = self.places().find(|&place| self.replace(place, 0, mine)).or_else(|| {
-            self.places().find(|&place| {
-                let found = self.atomics[place].load(Ordering::SeqCst);
-                !(self.is_alive)(owner(found)) && self.replace(place, found, mine)
+        let index = self.entries().find(|&index| self.replace(index, 0, mine)).or_else(|| {
+            self.entries().find(|&index| {
+                let found = self.atomics[index].load(Ordering::SeqCst);
+                !(self.is_alive)(owner(found)) && self.replace(index, found, mine)
             })
         });
-        // Zero means empty: the one lease with that value is counted as one without room.
-        let place = place.filter(|_| mine != 0);
-        if place.is_none() {
-            self.unplaced_anywhere.fetch_add(1, Ordering::AcqRel);
+        // Zero means empty. The one lease with that value is counted as one that did not fit.
+        let index = index.filter(|_| mine != 0);
+        if index.is_none() {
+            self.overflowed_anywhere.fetch_add(1, Ordering::AcqRel);
             self.counts().fetch_add(1, Ordering::SeqCst);
         }
         fence(Ordering::SeqCst);
-        place
+        index
     }
 
-    fn replace(&self, place: usize, from: u64, to: u64) -> bool {
+    fn replace(&self, index: usize, from: u64, to: u64) -> bool {
         let (won, lost) = (Ordering::SeqCst, Ordering::Relaxed);
-        self.atomics[place].compare_exchange(from, to, won, lost).is_ok()
+        self.atomics[index].compare_exchange(from, to, won, lost).is_ok()
     }
 
-    /// Ends a lease of this process; true if the object is to be unlinked now.
-    fn release(&self, place: Option<usize>) -> bool {
-        self.remove(place) && !self.flag_all()
+    /// Ends a lease of this process; returns true if the caller must unlink the object now.
+    fn release(&self, index: Option<usize>) -> bool {
+        self.remove(index) && !self.flag_all()
     }
 
-    /// Takes out a lease of this process; true if it was flagged.
-    fn remove(&self, place: Option<usize>) -> bool {
-        match place {
-            Some(place) => self.atomics[place].swap(0, Ordering::SeqCst) & UNLINKED != 0,
+    /// Removes a lease of this process; returns true if it was flagged.
+    fn remove(&self, index: Option<usize>) -> bool {
+        match index {
+            Some(index) => self.atomics[index].swap(0, Ordering::SeqCst) & UNLINKED != 0,
             None => {
                 self.counts().fetch_sub(1, Ordering::SeqCst);
                 false
@@ -183,24 +185,24 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
         }
     }
 
-    /// Flags all leases on the object; true if there are any, or may be.
+    /// Flags all leases on the object; returns true if there are any, or may be.
     ///
-    /// Releasing a flagged lease flags the rest again: so the flag reaches the last one, even if that was taken after
-    /// the first flagging.
+    /// The release of a flagged lease flags the others again. So the flag reaches the last lease, even if that was
+    /// taken after the first flagging.
     fn flag_all(&self) -> bool {
         fence(Ordering::SeqCst);
-        let flagged = self.places().filter(|&place| self.flag_one(place)).count();
-        flagged > 0 || self.counts().load(Ordering::SeqCst) & UNPLACED > 0
+        let flagged = self.entries().filter(|&index| self.flag_one(index)).count();
+        flagged > 0 || self.counts().load(Ordering::SeqCst) & OVERFLOWED > 0
     }
 
-    fn flag_one(&self, place: usize) -> bool {
+    fn flag_one(&self, index: usize) -> bool {
         loop {
-            let found = self.atomics[place].load(Ordering::SeqCst);
+            let found = self.atomics[index].load(Ordering::SeqCst);
             if found == 0 || found & TAG != self.tag {
                 return false;
             }
             let alive = (self.is_alive)(owner(found));
-            if self.replace(place, found, if alive { found | UNLINKED } else { 0 }) {
+            if self.replace(index, found, if alive { found | UNLINKED } else { 0 }) {
                 return alive;
             }
         }
@@ -211,11 +213,11 @@ fn owner(word: u64) -> ProcessSlot {
     ProcessSlot((word >> SLOT_SHIFT) as u32)
 }
 
-/// Clears leases of the dead when this process takes its slot: those of the process that had the slot before, and,
-/// if no other process is alive, those without room. Call with the setup lock held.
-pub(crate) fn forget_predecessors(control: &Control, slot: ProcessSlot) {
-    if control.unplaced_leases().load(Ordering::Acquire) > 0 && !control.others_alive() {
-        forget_all(control);
+/// Clears leases of dead processes when this process takes its slot: those of the previous process in the slot and, if
+/// no other process is alive, those that did not fit. The caller holds the setup lock.
+pub(crate) fn clear_dead_leases(control: &Control, slot: ProcessSlot) {
+    if control.overflowed_leases().load(Ordering::Acquire) > 0 && !control.others_alive() {
+        clear_all(control);
     }
     if control.process(slot).has_leases.swap(0, Ordering::AcqRel) == 0 {
         return;
@@ -224,7 +226,7 @@ pub(crate) fn forget_predecessors(control: &Control, slot: ProcessSlot) {
     for word in buckets.flat_map(|bucket| &bucket[..BUCKET_LEN - 1]) {
         let found = word.load(Ordering::Relaxed);
         if found != 0 && owner(found) == slot {
-            // Another process may flag or clear it meanwhile.
+            // Another process may flag or clear the lease meanwhile.
             let _ = word.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |seen| {
                 (seen != 0 && owner(seen) == slot).then_some(0)
             });
@@ -232,15 +234,15 @@ pub(crate) fn forget_predecessors(control: &Control, slot: ProcessSlot) {
     }
 }
 
-/// Clears all leases. Call with the setup lock held and no other process in the pool.
-pub(crate) fn forget_all(control: &Control) {
+/// Clears all leases. The caller holds the setup lock, and no other process has the pool open.
+pub(crate) fn clear_all(control: &Control) {
     for bucket in control.lease_table().chunks(BUCKET_LEN) {
         let (leases, counts) = bucket.split_at(BUCKET_LEN - 1);
         leases.iter().for_each(|word| word.store(0, Ordering::Release));
-        // The lock files stay counted: processes that inherited an object need not have the pool open.
-        counts[0].fetch_and(!UNPLACED, Ordering::Release);
+        // Lock files remain counted, since processes that inherited an object need not have the pool open.
+        counts[0].fetch_and(!OVERFLOWED, Ordering::Release);
     }
-    control.unplaced_leases().store(0, Ordering::Release);
+    control.overflowed_leases().store(0, Ordering::Release);
 }
 
 #[cfg(test)]
@@ -260,13 +262,13 @@ mod tests {
         ObjectId { hi: 3 << 56, lo }
     }
 
-    /// Objects whose leases fall into one bucket.
+    /// Objects whose leases are in the same bucket.
     fn of_one_bucket() -> impl Iterator<Item = ObjectId> {
         let bucket = |oid| hash_of((CONTAINER, oid)) as usize % LEASE_BUCKETS;
         (0..).map(oid).filter(move |&oid| bucket(oid) == 5)
     }
 
-    /// Enters a lease as another process would; that process is dead unless `slot` is taken.
+    /// Stores a lease of another process, which is dead unless `slot` is in use.
     fn lease_of(state: &OpenPool, slot: u32, oid: ObjectId) -> &AtomicU64 {
         let bucket = bucket(&state.control, hash_of((CONTAINER, oid)));
         let free = bucket.atomics.iter().find(|word| word.load(Ordering::SeqCst) == 0);
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_without_room_keeps_everything() {
+    fn full_bucket_keeps_unlinked_objects() {
         let pool = pool();
         let state = pool.opened();
         let oids: Vec<_> = of_one_bucket().take(BUCKET_LEN + 2).collect();
@@ -296,12 +298,12 @@ mod tests {
     }
 
     #[test]
-    fn leases_without_room_are_cleared_once_nobody_is_left() {
+    fn overflowed_leases_are_cleared_when_pool_is_idle() {
         let mut pool = pool();
         let oids: Vec<_> = of_one_bucket().take(2).collect();
         let state = pool.opened();
         bucket(&state.control, hash_of((CONTAINER, oids[0]))).counts().store(1, Ordering::SeqCst);
-        state.control.unplaced_leases().store(1, Ordering::SeqCst);
+        state.control.overflowed_leases().store(1, Ordering::SeqCst);
         assert!(state.unlink_on_last_close(CONTAINER, oids[1]));
         drop(state);
         pool.reopen();
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_have_no_leases() {
+    fn leases_of_dead_processes_do_not_count() {
         let pool = pool();
         let state = pool.opened();
         let dead = lease_of(&state, other_slot(&state), oid(1));
@@ -321,7 +323,7 @@ mod tests {
         }
         state.lease(CONTAINER, oids[0]);
         assert_eq!(
-            state.control.unplaced_leases().load(Ordering::SeqCst),
+            state.control.overflowed_leases().load(Ordering::SeqCst),
             0,
             "a dead one makes room"
         );
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_comes_without_the_leases_of_its_predecessor() {
+    fn taking_a_slot_clears_leases_of_its_previous_owner() {
         let mut pool = pool();
         let state = pool.opened();
         let slot = state.control.slot;
@@ -340,7 +342,7 @@ mod tests {
         assert!(own.load(Ordering::SeqCst) != 0 && others.load(Ordering::SeqCst) != 0);
         drop(state);
         pool.close();
-        // As a process that dies leaves it.
+        // The flag that a process leaves when it dies with leases.
         let folder = crate::io::folder::Folder::open(&pool.path()).unwrap();
         let superblock = crate::Superblock::read_in(&folder).unwrap();
         let control = Control::open(&folder, &superblock).unwrap();
@@ -354,9 +356,9 @@ mod tests {
         assert_eq!(left.count(), 1, "only that of the other slot");
     }
 
-    /// The first release made control files without leases and logs.
+    /// The first release created control files without leases and logs.
     #[test]
-    fn a_shorter_control_file_is_lengthened() {
+    fn control_file_of_first_release_is_extended() {
         let mut pool = Scratch::new(24 << 20, |spec| {
             spec.targets = Some(2);
         });
@@ -383,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_follow_each_other_have_hashes_of_their_own() {
+    fn consecutive_ids_have_distinct_hashes() {
         let hashes: std::collections::HashSet<u64> =
             (0..200_000).map(|lo| hash_of((CONTAINER, oid(lo)))).collect();
         assert_eq!(hashes.len(), 200_000);
@@ -393,7 +395,7 @@ mod tests {
     }
 }
 
-/// What users of an object and those who unlink it rely on, under every order of execution.
+/// Models of users of an object and processes that unlink it, under every order of execution.
 #[cfg(all(loom, test))]
 mod models {
     use super::*;
@@ -402,7 +404,7 @@ mod models {
     use loom::sync::atomic::{AtomicBool, AtomicUsize};
     use loom::thread;
 
-    /// Length of the bucket of a model: two leases and the counts.
+    /// Number of atomics of a bucket in a model: two leases and the counts.
     const BUCKET: usize = 3;
     const TAG_OF_OBJECT: u64 = 5;
 
@@ -410,57 +412,57 @@ mod models {
     #[derive(Clone)]
     struct Model {
         atomics: Arc<Vec<AtomicU64>>,
-        unplaced_anywhere: Arc<AtomicU64>,
+        overflowed_anywhere: Arc<AtomicU64>,
         has_name: Arc<AtomicBool>,
         content: Arc<UnsafeCell<()>>,
-        /// How often somebody was told to remove it.
+        /// Number of times that a caller was told to remove the object.
         removed: Arc<AtomicUsize>,
     }
 
     impl Model {
         fn new(leases: &[u64]) -> Self {
-            let word = |place: usize| AtomicU64::new(leases.get(place).copied().unwrap_or(0));
+            let word = |index: usize| AtomicU64::new(leases.get(index).copied().unwrap_or(0));
             Self {
                 atomics: Arc::new((0..BUCKET).map(word).collect()),
-                unplaced_anywhere: Arc::new(AtomicU64::new(0)),
+                overflowed_anywhere: Arc::new(AtomicU64::new(0)),
                 has_name: Arc::new(AtomicBool::new(true)),
                 content: Arc::new(UnsafeCell::new(())),
                 removed: Arc::new(AtomicUsize::new(0)),
             }
         }
 
-        /// The bucket as a process sees it; those from 100 on are dead.
-        fn of(&self, process: u32) -> Bucket<'_, impl Fn(ProcessSlot) -> bool> {
+        /// The bucket as a process uses it. Processes from 100 on are dead.
+        fn as_process(&self, process: u32) -> Bucket<'_, impl Fn(ProcessSlot) -> bool> {
             Bucket {
                 atomics: &self.atomics,
-                unplaced_anywhere: &self.unplaced_anywhere,
+                overflowed_anywhere: &self.overflowed_anywhere,
                 tag: TAG_OF_OBJECT,
                 slot: ProcessSlot(process),
                 is_alive: |slot: ProcessSlot| slot.0 < 100,
             }
         }
 
-        /// Opens the object by its name, reads it and closes it again.
+        /// Opens the object by its name, reads it, and closes it.
         fn open_and_close(&self, process: u32) {
-            let bucket = self.of(process);
-            let place = bucket.insert();
+            let bucket = self.as_process(process);
+            let index = bucket.insert();
             if self.has_name.load(Ordering::Relaxed) {
                 self.content.with(|_| ());
             }
-            if bucket.release(place) {
+            if bucket.release(index) {
                 self.remove();
             }
         }
 
-        /// Removes the name of the object, and with it the object where nobody holds it.
+        /// Removes the name of the object. Removes the object too if no process has a lease on it.
         fn unlink(&self, process: u32) {
             self.has_name.store(false, Ordering::Relaxed);
-            if !self.of(process).flag_all() {
+            if !self.as_process(process).flag_all() {
                 self.remove();
             }
         }
 
-        /// Loom ends the model where somebody still reads.
+        /// Removes the object. Loom fails the model if another thread still reads it.
         fn remove(&self) {
             if self.removed.fetch_add(1, Ordering::AcqRel) == 0 {
                 self.content.with_mut(|_| ());
@@ -484,9 +486,9 @@ mod models {
         process << SLOT_SHIFT | tag
     }
 
-    /// An object is removed, and not while somebody has it open who found its name.
+    /// An object is removed, but not while a process has it open that found its name.
     #[test]
-    fn what_is_open_stays_and_what_is_closed_goes() {
+    fn unlinked_object_is_removed_after_last_close() {
         loom::model(|| {
             let model = Model::new(&[]);
             let reads =
@@ -497,9 +499,9 @@ mod models {
         });
     }
 
-    /// Where a bucket has no room, an object stays until somebody asks again.
+    /// If a bucket is full, an unlinked object remains until a process unlinks it again.
     #[test]
-    fn what_is_open_stays_where_there_is_no_room() {
+    fn unlinked_object_survives_full_bucket_until_retry() {
         loom::model(|| {
             let model = Model::new(&[lease_of(8, 1), lease_of(9, 2)]);
             let reads = model.beside(|model| model.open_and_close(1));
@@ -512,18 +514,18 @@ mod models {
         });
     }
 
-    /// The entry of a dead process goes to one of those who want it, whatever becomes of its lease.
+    /// The entry of a dead process goes to one of the processes that want it, and its lease ends.
     #[test]
-    fn the_place_of_the_dead_goes_to_one() {
+    fn entry_of_dead_process_is_reused_once() {
         loom::model(|| {
             let model = Model::new(&[lease_of(100, TAG_OF_OBJECT), lease_of(9, 2)]);
-            let other = model.beside(|model| model.of(1).insert());
-            let mine = model.of(2).insert();
+            let other = model.beside(|model| model.as_process(1).insert());
+            let mine = model.as_process(2).insert();
             let theirs = other.join().unwrap();
             assert!(mine.is_some() != theirs.is_some());
-            assert!(model.of(3).flag_all(), "it is held");
-            let released = [model.of(1).release(theirs), model.of(2).release(mine)];
-            assert!(!model.of(3).flag_all() && released != [true; 2]);
+            assert!(model.as_process(3).flag_all(), "it is held");
+            let released = [model.as_process(1).release(theirs), model.as_process(2).release(mine)];
+            assert!(!model.as_process(3).flag_all() && released != [true; 2]);
         });
     }
 }

@@ -1,15 +1,15 @@
-//! What a transaction has read of a target.
+//! Versions of a target that a transaction has read.
 use super::control::CONFLICT_SLOTS;
 use esker_types::ops::ReadTokens;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
-/// Version of a target: the id of its last commit (48 bits), and the number of words of puts in its write buffer on top of
-/// that (16 bits). Each change has a later version than everything before it.
+/// Version of a target: the id of its last commit (48 bits), and the number of words of puts in its write buffer on top
+/// of that commit (16 bits). Each change has a later version than all changes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Version(pub(crate) u64);
 
-/// Bits of a version that count words of the write buffer.
+/// Number of bits of a version that count words of the write buffer.
 const BUFFER_BITS: u32 = 16;
 
 impl Version {
@@ -24,20 +24,20 @@ impl Version {
     }
 }
 
-/// A slot of a target's conflict table, and the version of the index that a read saw. The commit of a transaction is
-/// refused where the slot has changed since.
+/// A slot of a target's conflict table, and the version of the index that a read saw. A transaction cannot commit if
+/// the slot has changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadVersion {
     /// Number of the target.
     pub target: u32,
-    /// Slot of its conflict table.
+    /// Slot of the conflict table.
     pub(crate) slot: u32,
-    /// Version of its index.
+    /// Version of the index.
     pub(crate) version: u64,
 }
 
 impl ReadVersion {
-    /// As a token: target and slot (4 bytes each), version (8 bytes), all little-endian.
+    /// Encodes a token: target and slot (4 bytes each), version (8 bytes), all little-endian.
     pub(crate) fn to_token(self) -> [u8; 16] {
         let mut token = [0; 16];
         token[..4].copy_from_slice(&self.target.to_le_bytes());
@@ -46,11 +46,11 @@ impl ReadVersion {
         token
     }
 
-    /// What the tokens of a pool of `targets` targets say.
+    /// Parses the read tokens of a pool with `targets` targets.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for a token of another pool or backend.
-    pub fn of(tokens: &ReadTokens, targets: u32) -> Result<Vec<Self>> {
+    pub fn parse_tokens(tokens: &ReadTokens, targets: u32) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         let read = |token: &[u8]| match token.len() {
             TOKEN_BYTES if all.len() > READS_MAX => Err(Error::new(
@@ -78,20 +78,21 @@ impl ReadVersion {
             let is_ours = target < targets && (slot as usize) < CONFLICT_SLOTS;
             is_ours.then_some(Self { target, slot, version })
         };
-        read().ok_or_else(foreign)
+        read().ok_or_else(foreign_token_error)
     }
 }
 
-/// Reads that short tokens of a transaction may stand for: a few bytes of a peer must not take all memory.
+/// Maximum number of reads that the tokens of a transaction may expand to. A few bytes from a peer must not fill the
+/// memory.
 const READS_MAX: usize = 1 << 22;
 
-/// The error for a token of another pool or backend.
+/// Error for a token of another pool or backend.
 #[cold]
-fn foreign() -> Error {
+fn foreign_token_error() -> Error {
     Error::new(ErrorKind::Invalid, "the transaction has read another pool: restart it")
 }
 
-/// Some slots of a conflict table, one bit each.
+/// A set of slots of a conflict table, one bit each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slots([u64; CONFLICT_SLOTS / 64]);
 
@@ -119,19 +120,19 @@ impl Default for Slots {
     }
 }
 
-/// What was read of each target: at which versions of its index, and on which slots it depends.
+/// Reads of a transaction: the slots on which it depends, by target and version of the index.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reads(pub(crate) BTreeMap<(u32, u64), Slots>);
 
-/// From so many slots on, one token for all of them is shorter.
+/// Number of slots from which on a single token for all of them is shorter.
 const FEW_SLOTS: usize = TOKEN_BYTES / 16;
 
 /// Bytes of a token for many reads of one target.
 const TOKEN_BYTES: usize = 4 + 8 + CONFLICT_SLOTS / 8;
 
 impl Reads {
-    /// What tokens of a pool of `targets` targets say: those of reads, and those of leases.
-    pub(crate) fn of(tokens: &ReadTokens, targets: u32) -> Result<Self> {
+    /// Parses the tokens of a pool with `targets` targets. Tokens of reads and of read leases have the same format.
+    pub(crate) fn parse_tokens(tokens: &ReadTokens, targets: u32) -> Result<Self> {
         let mut reads = Self::default();
         tokens.map(|token| reads.add(token, targets)).into_iter().collect::<Result<()>>()?;
         Ok(reads)
@@ -143,11 +144,11 @@ impl Reads {
             self.0.entry((target, version)).or_default().add(slot);
             return Ok(());
         }
-        let (target, rest) = token.split_first_chunk().ok_or_else(foreign)?;
-        let (version, slots) = rest.split_first_chunk().ok_or_else(foreign)?;
+        let (target, rest) = token.split_first_chunk().ok_or_else(foreign_token_error)?;
+        let (version, slots) = rest.split_first_chunk().ok_or_else(foreign_token_error)?;
         let target = u32::from_le_bytes(*target);
         if target >= targets {
-            return Err(foreign());
+            return Err(foreign_token_error());
         }
         let known = self.0.entry((target, u64::from_le_bytes(*version))).or_default();
         for (word, bytes) in known.0.iter_mut().zip(slots.as_chunks().0) {
@@ -166,7 +167,7 @@ impl Reads {
         all.map(version)
     }
 
-    /// The same slots in other versions, which `version` finds by the number of a target.
+    /// The same slots with other versions, which `version` returns for the number of a target.
     pub(crate) fn in_versions(&self, version: impl Fn(u32) -> Result<u64>) -> Result<Self> {
         let mut versions = BTreeMap::new();
         let mut moved = Self::default();
@@ -180,8 +181,8 @@ impl Reads {
         Ok(moved)
     }
 
-    /// As a token for each target: its number (4 bytes), version (8 bytes), and a bit for each slot, all little-endian. Where
-    /// there are few slots, a token for each of them is shorter.
+    /// Encodes one token for each target and version: target (4 bytes), version (8 bytes), and a bit for each slot, all
+    /// little-endian. If there are few slots, one token for each is shorter.
     pub(crate) fn to_tokens(&self) -> ReadTokens {
         let tokens = ReadTokens::default();
         for ((target, version), slots) in &self.0 {
@@ -201,28 +202,28 @@ impl Reads {
     }
 }
 
-/// Shorter tokens that stand for the same reads of a pool of `targets` targets.
+/// Returns shorter tokens for the same reads of a pool with `targets` targets.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] for a token of another pool or backend.
 pub fn compact_reads(tokens: &ReadTokens, targets: u32) -> Result<ReadTokens> {
-    Ok(Reads::of(tokens, targets)?.to_tokens())
+    Ok(Reads::parse_tokens(tokens, targets)?.to_tokens())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tokens(of: &[&[u8]]) -> ReadTokens {
+    fn tokens(list: &[&[u8]]) -> ReadTokens {
         let tokens = ReadTokens::default();
-        of.iter().for_each(|token| tokens.add(token));
+        list.iter().for_each(|token| tokens.add(token));
         tokens
     }
 
     #[test]
-    fn tokens_come_back_and_those_of_others_are_refused() {
+    fn tokens_round_trip_and_foreign_tokens_are_refused() {
         let read = ReadVersion { target: 1, slot: 4095, version: 1 << 40 };
-        let parse = |token: &[u8], targets| ReadVersion::of(&tokens(&[token]), targets);
+        let parse = |token: &[u8], targets| ReadVersion::parse_tokens(&tokens(&[token]), targets);
         assert_eq!(parse(&read.to_token(), 2).unwrap(), [read]);
         assert!(parse(&read.to_token(), 1).is_err());
         let wide = ReadVersion { slot: 4096, ..read };
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_many_reads_are_one_for_each_target_and_version() {
+    fn many_reads_compact_to_one_token_per_target_and_version() {
         let read = |target, slot, version| ReadVersion { target, slot, version };
         let mut reads = vec![read(0, 0, 7), read(0, 63, 7), read(0, 64, 7), read(0, 1, 9)];
         reads.extend((0..4096).map(|slot| read(1, slot, 7)));
@@ -240,12 +241,12 @@ mod tests {
         let short = compact_reads(&long, 2).unwrap();
         assert_eq!(short.map(<[u8]>::len), [16, 16, 16, 16, TOKEN_BYTES]);
         let sorted = |tokens: &ReadTokens| {
-            let mut all = ReadVersion::of(tokens, 2).unwrap();
+            let mut all = ReadVersion::parse_tokens(tokens, 2).unwrap();
             all.sort_by_key(|read| (read.target, read.version, read.slot));
             all
         };
         assert_eq!(sorted(&short), sorted(&long));
-        assert!(ReadVersion::of(&short, 1).is_err());
+        assert!(ReadVersion::parse_tokens(&short, 1).is_err());
         let again = compact_reads(&short, 2).unwrap();
         assert_eq!(again.map(<[u8]>::to_vec), short.map(<[u8]>::to_vec));
     }

@@ -1,21 +1,23 @@
-//! Write buffer of a target: small puts that the next commit of its index includes.
+//! Write buffer of a target: small puts that wait for the next commit of its index.
 //!
-//! A commit of the index copies pages, whatever it changes. A put of one record is less than that. It is appended to the
-//! write buffer, in memory that all processes share and that outlives them, and is acknowledged then (decision 0054).
+//! A commit of the index copies pages even for a small change. A put of one record is cheaper: it is appended to the
+//! write buffer and then acknowledged. All processes share the memory of the buffer, which outlives them (decision
+//! 0054).
 //!
-//! - **Writers.** The buffer changes only under the write lock of the target, which is that of LMDB. A put takes the lock,
-//!   appends, and releases it; no transaction is committed. A transaction that changes data makes all buffered puts
-//!   first, so that its commit includes them.
-//! - **Validity.** The buffer belongs to the states of the index from transaction `from` to transaction `until`. A commit
-//!   that includes the puts has a later id, so it empties the buffer without a store. A transaction that only makes
-//!   room in the index keeps the puts: before its commit, it stores its own id as `until`.
-//! - **Readers** take no lock. They begin a read transaction and compare its id, and nothing else, with `from` and `until`:
-//!   below `from`, their state is out of date, so they begin again; above `until`, the state has everything; in between,
-//!   the puts are read on top of the state. They read `from` again at the end, since it changes before
-//!   puts are overwritten.
+//! - **Writers.** The buffer changes only under the write lock of the target, which is LMDB's. A put takes the lock,
+//!   appends, and releases it; no transaction is committed. A transaction that changes data first applies all buffered
+//!   puts, so that its commit includes them.
+//! - **Validity.** The buffer belongs to the states of the index from transaction `from` to transaction `until`. A
+//!   commit that includes the puts has a later id, so it empties the buffer without a store. A transaction that only
+//!   makes space in the index retains the puts: before its commit, it stores its own id as `until`.
+//! - **Readers** take no lock. A reader begins a read transaction and compares its id with `from` and `until`. Below
+//!   `from`, its state is outdated, and it begins again. Above `until`, its state includes all puts. In between, it
+//!   reads the puts on top of its state. At the end it loads `from` again, since `from` changes before puts are
+//!   overwritten.
 //!
-//! Every word is checked where it is read: `from`, `until`, the number of published words and the buckets have 16 bits of
-//! checksum each, and a checksum chained over all puts is stored with their length. `docs/format.md` has the layout.
+//! Every word is verified when it is loaded. `from`, `until`, the number of published words and the buckets have 16
+//! bits of checksum each. A checksum chained over all puts is stored with their length. `docs/format.md` has the
+//! layout.
 use super::read_version::Version;
 use crate::format::keys::Table;
 use crate::format::record::{Record, RecordBytes};
@@ -26,20 +28,20 @@ use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Atomics of the write buffer of one target.
+/// Number of atomics of the write buffer of one target.
 pub(crate) const BUFFER_LEN: usize = 8192;
-/// A model has few atomics.
+/// Number of buckets. A loom model has few atomics.
 const BUCKETS: usize = if cfg!(all(loom, test)) { 1 } else { 512 };
 const HEAD_LEN: usize = 16;
 /// Position of the first put.
 const PUTS: usize = HEAD_LEN + BUCKETS;
-/// Atomics in front of the key of a put.
+/// Number of atomics of a put before its key.
 const PUT_HEAD_LEN: usize = 2;
-/// Fewest atomics of a put: its head, a word of key and one of the record.
+/// Minimum number of atomics of a put: its head, a word of the key and a word of the record.
 const PUT_LEN_MIN: usize = PUT_HEAD_LEN + 2;
-/// Bytes at the end of the key of an extent: its first record.
+/// Bytes of the index of the first record, with which the key of an extent ends.
 const START_LEN: usize = 8;
-/// Bits of the check in a sealed word.
+/// Number of checksum bits in a sealed word.
 const CHECK_BITS: u32 = 16;
 
 /// The write buffer of one target.
@@ -51,13 +53,13 @@ pub(crate) struct WriteBuffer<'c>(&'c [AtomicU64]);
 pub(crate) struct Put<'p> {
     /// Key in the data table.
     pub(crate) key: &'p [u8],
-    /// The record, encoded.
+    /// The encoded record.
     pub(crate) record: &'p [u8],
-    /// Number of records of the extent, zero for a single value.
+    /// Number of array records of the extent; zero for a single value.
     pub(crate) count: u32,
 }
 
-/// Extent of the puts: the words that they take, their number, and the checksum chained over them.
+/// State of the puts: the number of words, the number of puts, and the checksum chained over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     len: usize,
@@ -71,7 +73,7 @@ impl State {
         Self { len: 0, count: 0, checksum: Checksum::Crc32c.sum(&from.to_le_bytes()) as u32 }
     }
 
-    fn of_word(word: u64) -> Self {
+    fn from_word(word: u64) -> Self {
         let (len, count) = (word as u16 as usize, word >> 16 & 0xffff);
         Self { len, count, checksum: (word >> 32) as u32 }
     }
@@ -80,7 +82,7 @@ impl State {
         u64::from(self.checksum) << 32 | self.count << 16 | self.len as u64
     }
 
-    /// State after one more put with these words. Its checksum depends on the order of puts.
+    /// State after one more put, which has these words. The checksum depends on the order of puts.
     fn after(self, words: &[[u8; 8]]) -> Self {
         let before = self.checksum.wrapping_mul(0x9e37_79b1).rotate_left(15);
         let checksum = Checksum::Crc32c.sum(words.as_flattened()) as u32 ^ before;
@@ -88,11 +90,11 @@ impl State {
     }
 }
 
-/// View of the buffer at one state of the index.
+/// The buffer, as seen from one state of the index.
 pub(crate) enum BufferView<'c> {
-    /// The state is older than the buffer: look again in a later one.
+    /// The state is older than the buffer: read a later state.
     Outdated,
-    /// The state has all puts.
+    /// The state includes all puts.
     Empty,
     /// These puts are on top of the state, if they are still current after they have been read.
     Puts(Published<'c>),
@@ -100,14 +102,14 @@ pub(crate) enum BufferView<'c> {
 
 /// Error for a buffer whose words do not match their checksums.
 #[cold]
-pub(crate) fn damaged() -> Error {
+pub(crate) fn damaged_error() -> Error {
     Error::new(
         ErrorKind::Corrupt,
         "the write buffer of a target does not match its checksum: run `esker pool check --repair`",
     )
 }
 
-/// Check of a value of 48 bits; that of zero is zero.
+/// Checksum of a value of 48 bits. The checksum of zero is zero.
 fn check_of(value: u64) -> u64 {
     value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - CHECK_BITS)
 }
@@ -118,36 +120,36 @@ fn seal(value: u64) -> u64 {
 
 fn unseal(word: u64) -> Result<u64> {
     let value = word >> CHECK_BITS;
-    if seal(value) == word { Ok(value) } else { Err(damaged()) }
+    if seal(value) == word { Ok(value) } else { Err(damaged_error()) }
 }
 
 impl<'c> WriteBuffer<'c> {
-    /// The write buffer in these atomics.
+    /// The write buffer that is stored in these atomics.
     pub(crate) fn from_atomics(atomics: &'c [AtomicU64]) -> Self {
         Self(atomics)
     }
 
-    /// First transaction whose state it belongs to, sealed.
+    /// First transaction to whose state the buffer belongs, sealed.
     fn from(self) -> &'c AtomicU64 {
         &self.0[0]
     }
 
-    /// Last transaction whose state it belongs to, sealed.
+    /// Last transaction to whose state the buffer belongs, sealed.
     fn until(self) -> &'c AtomicU64 {
         &self.0[1]
     }
 
-    /// The [`State`].
+    /// The encoded [`State`].
     fn state(self) -> &'c AtomicU64 {
         &self.0[2]
     }
 
-    /// Number of words of puts that readers see, sealed.
+    /// Number of words of the puts that are visible to readers, sealed.
     fn published(self) -> &'c AtomicU64 {
         &self.0[3]
     }
 
-    /// Most puts for which the index has room, sealed.
+    /// Maximum number of puts, for which the index has space, sealed.
     fn count_max(self) -> &'c AtomicU64 {
         &self.0[4]
     }
@@ -156,14 +158,15 @@ impl<'c> WriteBuffer<'c> {
         &self.0[HEAD_LEN + hash as usize % BUCKETS]
     }
 
-    /// Transactions whose states it belongs to; none if the second is less than the first.
+    /// First and last transaction to whose states the buffer belongs; an empty range if the second is less than the
+    /// first.
     #[inline]
     fn range(self) -> Result<(u64, u64)> {
         let from = unseal(self.from().load(Ordering::Acquire))?;
         Ok((from, unseal(self.until().load(Ordering::Acquire))?))
     }
 
-    /// Puts on top of the state of transaction `id`. Call with a read transaction of that id open.
+    /// Puts on top of the state of transaction `id`. The caller has a read transaction of that id open.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
@@ -181,57 +184,60 @@ impl<'c> WriteBuffer<'c> {
         match end {
             PUTS if puts.is_current() => Ok(BufferView::Empty),
             PUTS => Ok(BufferView::Outdated),
-            _ if end > self.0.len() => Err(damaged()),
+            _ if end > self.0.len() => Err(damaged_error()),
             _ => Ok(BufferView::Puts(puts)),
         }
     }
 
-    /// Position behind the puts that readers see.
+    /// Position after the puts that are visible to readers.
     #[inline]
     fn end(self) -> Result<usize> {
         Ok(PUTS + unseal(self.published().load(Ordering::Acquire))? as usize)
     }
 
-    /// A copy of all puts up to `end`, verified, in order. The checksum also covers puts that readers do not see yet.
+    /// A verified copy of all puts up to `end`, in order. The checksum also covers puts that are not visible to readers
+    /// yet.
     fn copy(self, from: u64, end: usize) -> Result<Puts> {
-        let state = State::of_word(self.state().load(Ordering::Acquire));
-        let words = self.0.get(PUTS..PUTS + state.len).ok_or_else(damaged)?;
+        let state = State::from_word(self.state().load(Ordering::Acquire));
+        let words = self.0.get(PUTS..PUTS + state.len).ok_or_else(damaged_error)?;
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
         let mut puts = Puts::parse(words.iter().map(load).collect());
         let mut found = State::empty(from);
-        puts.places.iter().for_each(|place| found = found.after(&puts.words[place.words()]));
-        puts.places.retain(|place| place.end() <= end);
-        if found == state { Ok(puts) } else { Err(damaged()) }
+        puts.locations
+            .iter()
+            .for_each(|location| found = found.after(&puts.words[location.words()]));
+        puts.locations.retain(|location| location.end() <= end);
+        if found == state { Ok(puts) } else { Err(damaged_error()) }
     }
 
     fn copy_published(self, from: u64) -> Result<Puts> {
         self.copy(from, self.end()?)
     }
 
-    fn place(self, at: usize, end: usize) -> Option<Place> {
+    fn location(self, at: usize, end: usize) -> Option<PutLocation> {
         let lengths = self.0.get(at + 1)?.load(Ordering::Relaxed);
-        Place::parse(at, lengths).filter(|place| at >= PUTS && place.end() <= end)
+        PutLocation::parse(at, lengths).filter(|location| at >= PUTS && location.end() <= end)
     }
 
-    /// Puts of a damaged buffer whose records are whole, up to the published length, or that of the state.
+    /// Undamaged puts of a damaged buffer, up to the published length or, if that is damaged, the length in the state.
     pub(crate) fn recover(self) -> Puts {
-        let state = State::of_word(self.state().load(Ordering::Acquire));
+        let state = State::from_word(self.state().load(Ordering::Acquire));
         let published = unseal(self.published().load(Ordering::Acquire));
         let len = published.map_or(state.len, |len| len as usize).min(self.0.len() - PUTS);
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
         let mut puts = Puts::parse(self.0[PUTS..PUTS + len].iter().map(load).collect());
-        let Puts { words, places } = &mut puts;
-        places.retain(|place| place.is_whole_in(words.as_flattened()));
+        let Puts { words, locations } = &mut puts;
+        locations.retain(|location| location.is_intact_in(words.as_flattened()));
         puts
     }
 
-    /// Makes it an empty buffer that belongs to no state.
+    /// Makes the buffer empty, so that it belongs to no state.
     pub(crate) fn reset(self) {
         self.until().store(seal(0), Ordering::Release);
         self.from().store(seal(0), Ordering::Release);
     }
 
-    /// Puts in the buffer of a pool that nobody has open, if the last commit of its index is `last`.
+    /// Puts in the buffer of a pool that no process has open. `last` is the last commit of the index.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
@@ -244,49 +250,49 @@ impl<'c> WriteBuffer<'c> {
     }
 }
 
-/// The buffer as the owner of the write lock sees it: nobody else changes it.
+/// The buffer as the owner of the write lock uses it. No other process changes it meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct LockedBuffer<'c> {
     buffer: WriteBuffer<'c>,
-    /// Id of the last commit.
+    /// Transaction id of the last commit.
     last: u64,
     from: u64,
-    /// True if puts may be on top of the last commit.
+    /// True if puts on top of the last commit are possible.
     is_live: bool,
 }
 
 impl<'c> LockedBuffer<'c> {
-    /// Deals with what a process left unfinished that died with the lock. `last` is the id of the last commit.
+    /// Repairs the buffer if a process died while it had the lock. `last` is the id of the last commit.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
     pub(crate) fn lock(buffer: WriteBuffer<'c>, last: u64) -> Result<Self> {
         let (from, until) = buffer.range()?;
         if from > last {
-            return Err(damaged());
+            return Err(damaged_error());
         }
         if until > last {
-            // The transaction with that id was aborted.
+            // The transaction with id `until` was aborted.
             buffer.until().store(seal(last), Ordering::Release);
         }
         let locked = Self { buffer, last, from, is_live: until >= last };
         if locked.is_live {
-            locked.close_if_unfinished()?;
+            locked.freeze_if_unfinished()?;
         }
         Ok(locked)
     }
 
     fn state(&self) -> State {
-        State::of_word(self.buffer.state().load(Ordering::Relaxed))
+        State::from_word(self.buffer.state().load(Ordering::Relaxed))
     }
 
-    /// Closes the buffer if a process died after it had stored the state of a put and before readers saw it. That put was not
-    /// acknowledged: it is never seen, and nothing is appended behind it.
-    fn close_if_unfinished(&self) -> Result<()> {
+    /// Freezes the buffer if a process died after it stored the state of a put and before it published the put. That
+    /// put was not acknowledged. It never becomes visible, and nothing is appended behind it.
+    fn freeze_if_unfinished(&self) -> Result<()> {
         let (state, end) = (self.state(), self.buffer.end()?);
         match end.cmp(&(PUTS + state.len)) {
             std::cmp::Ordering::Equal => Ok(()),
-            std::cmp::Ordering::Greater => Err(damaged()),
+            std::cmp::Ordering::Greater => Err(damaged_error()),
             std::cmp::Ordering::Less => {
                 self.buffer.count_max().store(seal(0), Ordering::Release);
                 Ok(())
@@ -294,15 +300,15 @@ impl<'c> LockedBuffer<'c> {
         }
     }
 
-    /// Words of the puts that readers see. Their number was verified when the lock was taken.
+    /// Number of words of the puts that are visible to readers. It was verified when the lock was taken.
     fn published_len(&self) -> usize {
         (self.buffer.published().load(Ordering::Relaxed) >> CHECK_BITS) as usize
     }
 
-    fn insert_in_bucket(&self, place: Place, hash_high: u64) {
+    fn insert_in_bucket(&self, location: PutLocation, hash_high: u64) {
         // The bucket number is part of the hash that each put stores.
         let bucket = self.buffer.bucket(hash_high);
-        bucket.store(bucket_word(self.from, place.at), Ordering::Release);
+        bucket.store(bucket_word(self.from, location.at), Ordering::Release);
     }
 
     /// True if there are puts on top of the last commit.
@@ -310,7 +316,7 @@ impl<'c> LockedBuffer<'c> {
         self.is_live && self.published_len() > 0
     }
 
-    /// Version of everything in the index and the buffer.
+    /// Version of the index together with the buffer.
     pub(crate) fn version(&self) -> Version {
         let len = if self.is_live { self.published_len() } else { 0 };
         Version::new(self.last, len)
@@ -333,8 +339,8 @@ impl<'c> LockedBuffer<'c> {
         self.has_puts().then_some(Published { buffer: self.buffer, from: self.from, end })
     }
 
-    /// Keeps the puts on top of transaction `id`, which is about to be committed and does not include them.
-    pub(crate) fn keep(&self, id: u64) {
+    /// Retains the puts on top of transaction `id`, which is about to be committed and does not include them.
+    pub(crate) fn retain(&self, id: u64) {
         if self.is_live {
             self.buffer.until().store(seal(id), Ordering::Release);
             // Readers that see the commit see this store.
@@ -342,10 +348,10 @@ impl<'c> LockedBuffer<'c> {
         }
     }
 
-    /// Empties it and moves it on top of the last commit, with room for `count_max` puts.
+    /// Empties the buffer and moves it on top of the last commit, with space for `count_max` puts.
     pub(crate) fn restart(&mut self, count_max: u64) {
         let (buffer, empty) = (self.buffer, State::empty(self.last));
-        // Until the last of these stores, it belongs to no state.
+        // Until the last of these stores, the buffer belongs to no state.
         buffer.from().store(seal(self.last), Ordering::Release);
         fence(Ordering::Release);
         buffer.state().store(empty.to_word(), Ordering::Release);
@@ -355,12 +361,12 @@ impl<'c> LockedBuffer<'c> {
         (self.from, self.is_live) = (self.last, true);
     }
 
-    /// True if it is on top of the last commit, so that puts may be appended.
+    /// True if the buffer is on top of the last commit, so that puts may be appended.
     pub(crate) fn is_live(&self) -> bool {
         self.is_live
     }
 
-    /// True if there is room for a put.
+    /// True if the buffer has space for a put.
     pub(crate) fn has_room(&self, put: &Put<'_>) -> Result<bool> {
         let (state, count_max) =
             (self.state(), unseal(self.buffer.count_max().load(Ordering::Relaxed))?);
@@ -373,20 +379,20 @@ impl<'c> LockedBuffer<'c> {
         Version::new(self.last, self.state().len + put.words_len())
     }
 
-    /// Appends a put for which [`LockedBuffer::has_room`] holds. Readers see it from now on.
+    /// Appends a put for which [`LockedBuffer::has_room`] holds, and publishes it to readers.
     pub(crate) fn append(&self, put: &Put<'_>) -> Result<()> {
         let (buffer, state) = (self.buffer, self.state());
         let at = PUTS + state.len;
-        let place = Place::new(put, at);
+        let location = PutLocation::new(put, at);
         let hash = hash_of(put.name());
         let before = newest(buffer.bucket(hash >> 32).load(Ordering::Relaxed), self.from)?;
         let words = put.words(hash >> 32, before.unwrap_or(0));
-        for (atomic, word) in buffer.0[place.at..place.end()].iter().zip(&words) {
+        for (atomic, word) in buffer.0[location.at..location.end()].iter().zip(&words) {
             atomic.store(u64::from_le_bytes(*word), Ordering::Relaxed);
         }
         let after = state.after(&words);
         buffer.state().store(after.to_word(), Ordering::Release);
-        self.insert_in_bucket(place, hash >> 32);
+        self.insert_in_bucket(location, hash >> 32);
         buffer.published().store(seal(after.len as u64), Ordering::Release);
         Ok(())
     }
@@ -401,27 +407,27 @@ pub(crate) struct Published<'c> {
 }
 
 impl<'c> Published<'c> {
-    /// Words that the puts take.
+    /// Number of words of the puts.
     pub(crate) fn len(&self) -> usize {
         self.end - PUTS
     }
 
-    /// False if the buffer was restarted: what was read from it may be overwritten.
+    /// False if the buffer was restarted meanwhile. Then the words that were read may have been overwritten.
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
         fence(Ordering::Acquire);
         self.buffer.from().load(Ordering::Relaxed) == seal(self.from)
     }
 
-    /// A copy of all puts, verified.
+    /// A verified copy of all puts.
     ///
     /// # Errors
-    /// `Corrupt` if the buffer is damaged, or was restarted meanwhile.
+    /// `Corrupt` if the buffer is damaged or was restarted meanwhile.
     pub(crate) fn all(&self) -> Result<Puts> {
         self.buffer.copy(self.from, self.end)
     }
 
-    /// Puts with a name, the last put first: those of the extents of an array, or the last of a single value.
+    /// Puts with a name, newest first: the extents of an array, or the newest put of a single value.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
@@ -432,7 +438,7 @@ impl<'c> Published<'c> {
         Ok(NamedPuts { puts: *self, name, hash, next })
     }
 
-    /// Extents of an array, by its name.
+    /// Extents of the array with a name.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
@@ -440,7 +446,7 @@ impl<'c> Published<'c> {
         self.named(name)?.map(|put| put.map(|put| put.extent())).collect()
     }
 
-    /// The last put with a name.
+    /// The newest put with a name.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
@@ -469,22 +475,23 @@ pub(crate) struct NamedPuts<'c, 'n> {
 }
 
 impl<'c> NamedPuts<'c, '_> {
-    /// Goes one put further in the bucket. `None` if the put there has another name.
+    /// Advances by one put of the bucket. Returns `None` if that put has another name.
     #[inline]
     fn step(&mut self, at: usize) -> Result<Option<NamedPut<'c>>> {
         let Published { buffer, end, .. } = self.puts;
-        let chain = buffer.0.get(at).ok_or_else(damaged)?.load(Ordering::Relaxed);
+        let chain = buffer.0.get(at).ok_or_else(damaged_error)?.load(Ordering::Relaxed);
         let before = unseal_chain(chain)?;
         self.next = (before != 0 && before < at).then_some(before);
         if chain >> 32 != self.hash {
             return Ok(None);
         }
-        // Puts behind the end were appended after the view began.
-        let place = buffer.place(at, end).filter(|place| place.has_name(buffer, self.name));
-        if place.is_some_and(|place| place.count == 0) {
-            self.next = None; // A single value is what was put last.
+        // Puts behind `end` were appended after the view began.
+        let location =
+            buffer.location(at, end).filter(|location| location.has_name(buffer, self.name));
+        if location.is_some_and(|location| location.count == 0) {
+            self.next = None; // Only the newest put of a single value counts.
         }
-        Ok(place.map(|place| NamedPut { buffer, place }))
+        Ok(location.map(|location| NamedPut { buffer, location }))
     }
 }
 
@@ -505,67 +512,67 @@ impl<'c> Iterator for NamedPuts<'c, '_> {
 /// A put that was found by its name.
 pub(crate) struct NamedPut<'c> {
     buffer: WriteBuffer<'c>,
-    place: Place,
+    location: PutLocation,
 }
 
 impl NamedPut<'_> {
     /// Extent of an array; empty for a single value.
     pub(crate) fn extent(&self) -> Extent {
-        if self.place.count == 0 { Extent::default() } else { self.place.extent(self.buffer) }
+        if self.location.count == 0 { Extent::default() } else { self.location.extent(self.buffer) }
     }
 
-    /// Its record, encoded.
+    /// The encoded record of the put.
     pub(crate) fn record(&self) -> RecordBytes {
-        self.place.record(self.buffer)
+        self.location.record(self.buffer)
     }
 }
 
 /// A copy of puts.
 #[derive(Default)]
 pub(crate) struct Puts {
-    /// Words from [`PUTS`] on.
+    /// Words of the buffer from [`PUTS`] on.
     words: Vec<[u8; 8]>,
-    places: Vec<Place>,
+    locations: Vec<PutLocation>,
 }
 
 impl Puts {
-    /// The puts in words, as far as these are puts.
+    /// Parses words as puts, up to the first word that does not begin a put.
     fn parse(words: Vec<[u8; 8]>) -> Self {
         let (mut at, end) = (PUTS, PUTS + words.len());
-        let mut places = Vec::with_capacity(words.len() / PUT_LEN_MIN);
+        let mut locations = Vec::with_capacity(words.len() / PUT_LEN_MIN);
         while let Some(lengths) = words.get(at + 1 - PUTS)
-            && let Some(place) = Place::parse(at, u64::from_le_bytes(*lengths))
-            && place.end() <= end
+            && let Some(location) = PutLocation::parse(at, u64::from_le_bytes(*lengths))
+            && location.end() <= end
         {
-            places.push(place);
-            at = place.end();
+            locations.push(location);
+            at = location.end();
         }
-        Self { words, places }
+        Self { words, locations }
     }
 
-    /// Sorts by key; puts of one key stay in order.
+    /// Sorts by key; puts with the same key stay in order.
     pub(crate) fn sort(&mut self) {
         let bytes = self.words.as_flattened();
-        self.places.sort_unstable_by(|one, other| {
+        self.locations.sort_unstable_by(|one, other| {
             one.key_in(bytes).cmp(other.key_in(bytes)).then(one.at.cmp(&other.at))
         });
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Put<'_>> {
-        self.places.iter().map(|place| Put {
-            key: place.key_in(self.words.as_flattened()),
-            record: place.record_in(self.words.as_flattened()),
-            count: place.count,
+        self.locations.iter().map(|location| Put {
+            key: location.key_in(self.words.as_flattened()),
+            record: location.record_in(self.words.as_flattened()),
+            count: location.count,
         })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.locations.is_empty()
     }
 }
 
 impl Put<'_> {
-    /// The part of the key by which it is found: the same for all extents of an array.
+    /// Part of the key by which the put is found. It is the same for all extents of an array.
     fn name(&self) -> &[u8] {
         &self.key[..name_len(self.key.len(), self.count)]
     }
@@ -574,7 +581,7 @@ impl Put<'_> {
         PUT_HEAD_LEN + self.key.len().div_ceil(8) + self.record.len().div_ceil(8)
     }
 
-    /// The words that are stored; `before` is the position of the put before it in its bucket.
+    /// The words to store. `before` is the position of the previous put in the same bucket.
     fn words(&self, hash_high: u64, before: usize) -> SmallVec<[[u8; 8]; 64]> {
         let sizes = (self.record.len() as u64) << 16 | self.key.len() as u64;
         let head = [seal_chain(hash_high, before), u64::from(self.count) << 32 | sizes];
@@ -585,7 +592,8 @@ impl Put<'_> {
     }
 }
 
-/// First word of a put: half of the hash of its name, the position of the put before it in its bucket, and their check.
+/// First word of a put: upper half of the hash of its name, position of the previous put in its bucket, and their
+/// checksum.
 fn seal_chain(hash_high: u64, before: usize) -> u64 {
     seal(hash_high << 16 | before as u64)
 }
@@ -594,12 +602,12 @@ fn unseal_chain(word: u64) -> Result<usize> {
     unseal(word).map(|value| value as u16 as usize)
 }
 
-/// Word of a bucket: the buffer it is of, the position of its last put, and their check.
+/// Word of a bucket: `from` of its buffer, position of its newest put, and their checksum.
 fn bucket_word(from: u64, at: usize) -> u64 {
     seal((from & 0xffff_ffff) << 16 | at as u64)
 }
 
-/// Position of the last put of a bucket, if it is of this buffer.
+/// Position of the newest put of a bucket, if the bucket belongs to this buffer.
 fn newest(bucket: u64, from: u64) -> Result<Option<usize>> {
     let value = unseal(bucket)?;
     Ok((value >> 16 == from & 0xffff_ffff && value != 0).then_some(value as u16 as usize))
@@ -609,21 +617,21 @@ fn name_len(key_len: usize, count: u32) -> usize {
     key_len.saturating_sub(if count > 0 { START_LEN } else { 0 })
 }
 
-/// Location of a put.
+/// Position and lengths of a put.
 #[derive(Clone, Copy)]
-struct Place {
+struct PutLocation {
     at: usize,
     key_len: usize,
     record_len: usize,
     count: u32,
 }
 
-impl Place {
+impl PutLocation {
     fn new(put: &Put<'_>, at: usize) -> Self {
         Self { at, key_len: put.key.len(), record_len: put.record.len(), count: put.count }
     }
 
-    /// The put at a position, by its second word; `None` if that is not one.
+    /// Parses the second word of a put at a position; returns `None` if the word is not valid.
     fn parse(at: usize, lengths: u64) -> Option<Self> {
         let (key_len, record_len) = (lengths as u16 as usize, (lengths >> 16) as u16 as usize);
         let count = (lengths >> 32) as u32;
@@ -642,7 +650,7 @@ impl Place {
         self.record_at() + self.record_len.div_ceil(8)
     }
 
-    /// Its words in a copy of all puts.
+    /// Range of its words in a copy of all puts.
     fn words(self) -> Range<usize> {
         self.at - PUTS..self.end() - PUTS
     }
@@ -675,15 +683,15 @@ impl Place {
         bytes
     }
 
-    /// Its key, in a copy of all puts.
+    /// The key, from a copy of all puts.
     fn key_in(self, puts: &[u8]) -> &[u8] {
         &puts[(self.key_at() - PUTS) * 8..][..self.key_len]
     }
 
-    /// True if its record matches its checksum, which covers the key.
-    fn is_whole_in(self, puts: &[u8]) -> bool {
+    /// True if the record matches its checksum, which covers the key.
+    fn is_intact_in(self, puts: &[u8]) -> bool {
         let (key, record) = (self.key_in(puts), self.record_in(puts));
-        Table::of(key) == Some(Table::Data) && Record::decode(&key[1..], record).is_ok()
+        Table::of_key(key) == Some(Table::Data) && Record::decode(&key[1..], record).is_ok()
     }
 
     fn record_in(self, puts: &[u8]) -> &[u8] {
@@ -691,7 +699,7 @@ impl Place {
     }
 }
 
-/// Appends bytes as words; zeros follow the last one.
+/// Appends bytes as words; the last word is padded with zeros.
 fn push_padded(words: &mut SmallVec<[[u8; 8]; 64]>, bytes: &[u8]) {
     let (whole, rest) = bytes.as_chunks();
     words.extend_from_slice(whole);
@@ -710,7 +718,7 @@ fn hash_of(key: &[u8]) -> u64 {
 
 #[cfg(test)]
 impl<'c> WriteBuffer<'c> {
-    /// All of it, for tests that damage it.
+    /// All atomics, for tests that damage them.
     pub(crate) fn atomics(self) -> &'c [AtomicU64] {
         self.0
     }
@@ -731,9 +739,9 @@ mod tests {
         }
     }
 
-    /// As `docs/format.md` draws it.
+    /// Compares the stored words with the layout in `docs/format.md`.
     #[test]
-    fn puts_are_stored_as_described() {
+    fn puts_are_stored_as_documented() {
         let words = empty();
         let buffer = WriteBuffer::from_atomics(&words);
         let mut locked = LockedBuffer::lock(buffer, 41).unwrap();
@@ -742,7 +750,7 @@ mod tests {
         assert!(locked.is_live() && locked.has_room(&put).unwrap());
         assert_eq!(locked.version_of(&put), Version::new(41, 5));
         locked.append(&put).unwrap();
-        locked.keep(42);
+        locked.retain(42);
         let word = |at: usize| words[at].load(Ordering::Relaxed);
         assert_eq!([0, 1, 3, 4].map(|at| unseal(word(at)).unwrap()), [41, 42, 5, 9]);
         assert_eq!(word(2) as u32, 1 << 16 | 5);
@@ -768,15 +776,15 @@ mod tests {
         }
     }
 
-    /// A transaction that keeps the puts and is then aborted must not make them puts on top of the next one.
+    /// A transaction that retains the puts and is then aborted must not make them puts on top of the next one.
     #[test]
-    fn aborted_transaction_does_not_keep_puts() {
+    fn aborted_transaction_does_not_retain_puts() {
         let words = empty();
         let buffer = WriteBuffer::from_atomics(&words);
         let mut locked = LockedBuffer::lock(buffer, 7).unwrap();
         locked.restart(9);
         locked.append(&Put { key: b"key", record: b"r", count: 0 }).unwrap();
-        locked.keep(8);
+        locked.retain(8);
         let locked = LockedBuffer::lock(buffer, 7).unwrap();
         assert!(locked.has_puts() && found(&words, 7, b"key").is_some());
         assert!(found(&words, 8, b"key").is_none());
@@ -784,7 +792,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_of_a_sealed_word_is_noticed() {
+    fn every_flipped_bit_of_a_sealed_word_is_detected() {
         for value in [0, 1, 528, 41 << 16 | 528, (1 << 48) - 1] {
             let word = seal(value);
             assert_eq!(unseal(word).unwrap(), value);
@@ -793,21 +801,21 @@ mod tests {
     }
 }
 
-/// Readers beside writers, under every order in which threads may run.
+/// Models of readers beside writers, under every order in which threads may run.
 #[cfg(all(loom, test))]
 mod models {
     use super::*;
     use loom::sync::{Arc, Mutex};
     use loom::thread;
 
-    /// Ids of commits in a model, the first of which is unused.
+    /// Number of commit ids in a model. The first one is unused.
     const COMMITS: usize = 5;
 
     /// A target with one key, whose value counts up.
     struct Target {
         words: Vec<AtomicU64>,
         lock: Mutex<()>,
-        /// Id of the last commit, as readers see it.
+        /// Id of the last commit that readers see.
         last: AtomicU64,
         /// Value of the key in the state of each commit.
         states: Vec<AtomicU64>,
@@ -846,23 +854,23 @@ mod models {
             self.acknowledged.fetch_max(value, Ordering::SeqCst);
         }
 
-        /// Commits the last buffered value, or keeps it in the buffer.
-        fn commit(&self, keeps: bool) {
+        /// Commits the newest buffered value, or retains it in the buffer.
+        fn commit(&self, retains: bool) {
             let _lock = self.lock.lock().unwrap();
             let (buffer, id) = (self.locked(), self.last.load(Ordering::Relaxed) + 1);
             let before = self.states[id as usize - 1].load(Ordering::Relaxed);
-            let value = match keeps {
+            let value = match retains {
                 true => before,
                 false => buffer.puts().unwrap().iter().last().map_or(before, value_of),
             };
-            if keeps {
-                buffer.keep(id);
+            if retains {
+                buffer.retain(id);
             }
             self.states[id as usize].store(value, Ordering::Relaxed);
             self.last.store(id, Ordering::Release);
         }
 
-        /// Commits a change that replaces the value, after the buffered puts.
+        /// Commits a change that replaces the value after the buffered puts.
         fn write(&self, value: u64) {
             let _lock = self.lock.lock().unwrap();
             let _buffer = self.locked();
@@ -872,10 +880,10 @@ mod models {
             self.acknowledged.fetch_max(value, Ordering::SeqCst);
         }
 
-        /// Begins a transaction that would keep the puts, and aborts it.
+        /// Begins a transaction that would retain the puts, and aborts it.
         fn abort(&self) {
             let _lock = self.lock.lock().unwrap();
-            self.locked().keep(self.last.load(Ordering::Relaxed) + 1);
+            self.locked().retain(self.last.load(Ordering::Relaxed) + 1);
         }
 
         fn read(&self) -> u64 {
@@ -897,7 +905,7 @@ mod models {
             }
         }
 
-        /// Reads twice: nothing acknowledged is missing, and no value comes back.
+        /// Reads twice. Every acknowledged value is visible, and values never go back.
         fn expect_values_in_order(&self) {
             let acknowledged = self.acknowledged.load(Ordering::SeqCst);
             let first = self.read();
@@ -930,7 +938,7 @@ mod models {
     }
 
     #[test]
-    fn puts_are_seen_through_a_commit() {
+    fn puts_are_visible_through_a_commit() {
         model(|target| {
             target.put(1);
             target.commit(false);
@@ -939,7 +947,7 @@ mod models {
     }
 
     #[test]
-    fn puts_are_seen_through_a_transaction_that_keeps_them() {
+    fn puts_are_visible_through_a_transaction_that_retains_them() {
         model(|target| {
             target.put(1);
             target.commit(true);

@@ -1,5 +1,5 @@
-//! Pools on a full file system, where other files use all the space that the pools have not reserved.
-use crate::common::{self, Folder, Sort, Watchdog, Worker};
+//! Pools on a full file system, where other files use all space that is not allocated to the pools.
+use crate::common::{self, Folder, PoolKind, Watchdog, Worker};
 use crate::simple;
 use esker::{Kv, Pool};
 use esker_store::PoolSpec;
@@ -78,7 +78,7 @@ const APART: [&str; 2] = ["unshare", "-Urm"];
 
 #[test]
 fn a_pool_on_a_full_file_system_loses_nothing_and_keeps_working() {
-    let folder = Folder::new(Sort::Memory);
+    let folder = Folder::new(PoolKind::Memory);
     let mut may = Command::new(APART[0]);
     may.args(&APART[1..]).args(["mount", "-t", "tmpfs", "none"]).arg(folder.path());
     if !may.status().is_ok_and(|status| status.success()) {

@@ -1,7 +1,7 @@
-//! Programs that close descriptors they did not open: those of pool files they have read, or all descriptors that
-//! refer to the pool. While they run, the pool must know it; once they are dead, whatever children they leave, the
-//! pool must know that too.
-use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+//! Programs that close descriptors they did not open: those of pool files they have read, or all descriptors that refer
+//! to the pool. While such a program runs, the pool must know it. When it is dead, the pool must know that too, even if
+//! the program has left children.
+use crate::common::{self, Folder, PoolKind, Shape, Watchdog, Worker};
 use crate::simple;
 use esker::{Access, Wait};
 use esker_torture::wait_for;
@@ -14,11 +14,11 @@ const KEYS: u64 = 40;
 const LEN: usize = 50_000;
 
 /// Reads all files of a pool, like a backup program, and closes them.
-fn look_at_all(folder: &Path) {
+fn read_all_files(folder: &Path) {
     for entry in fs::read_dir(folder).expect("listing a pool") {
         let path = entry.expect("an entry").path();
         match path.is_dir() {
-            true => look_at_all(&path),
+            true => read_all_files(&path),
             false => drop(fs::read(&path).expect("reading a file of a pool")),
         }
     }
@@ -41,15 +41,15 @@ fn close_all(pool: &Path) {
 /// Arguments: pool, what to close, file to create afterwards, file to wait for.
 pub(crate) fn close() {
     let arguments = common::arguments();
-    let [path, sort, done, go] = &arguments[..] else { panic!("four arguments") };
+    let [path, what, done, go] = &arguments[..] else { panic!("four arguments") };
     let (path, go) = (Path::new(path), Path::new(go));
     let pool = common::open(path);
     let (_container, kv) = simple::kv(&pool, "c").expect("opening");
     (0..KEYS).for_each(|number| simple::put(&kv, number, LEN).expect("writing"));
     let key = 0_u64.to_be_bytes();
     let view = kv.view(&key, true, Access::Latest).wait().expect("reading").expect("a value");
-    match sort.as_str() {
-        "files" => look_at_all(path),
+    match what.as_str() {
+        "files" => read_all_files(path),
         _ => close_all(path),
     }
     fs::write(done, b"").expect("signalling");
@@ -59,12 +59,12 @@ pub(crate) fn close() {
         assert!(there.unwrap_or_else(|error| panic!("reading {number}: {error}")));
     };
     // A view has its own descriptor.
-    assert!(sort == "descriptors" || view[..] == simple::value(0, LEN), "a view has changed");
+    assert!(what == "descriptors" || view[..] == simple::value(0, LEN), "a view has changed");
     (1..KEYS).for_each(expect_there);
     for number in 1..KEYS {
         match simple::put(&kv, number, LEN) {
             // Operations that need a descriptor report that it is closed.
-            Err(error) if sort == "descriptors" => {
+            Err(error) if what == "descriptors" => {
                 assert_eq!(error.kind(), ErrorKind::Io, "{error}")
             }
             result => result.unwrap_or_else(|error| panic!("writing {number}: {error}")),
@@ -75,10 +75,10 @@ pub(crate) fn close() {
     unsafe { libc::_exit(0) };
 }
 
-fn lives_on(sort: Sort, closes: &str) {
-    let folder = Folder::new(sort);
-    let _watchdog = Watchdog::new(format!("closing {closes} on {sort:?}"));
-    let path = common::make(&folder, "pool", sort, Shape::SMALL);
+fn lives_on(pool_kind: PoolKind, closes: &str) {
+    let folder = Folder::new(pool_kind);
+    let _watchdog = Watchdog::new(format!("closing {closes} on {pool_kind:?}"));
+    let path = common::make(&folder, "pool", pool_kind, Shape::SMALL);
     let (done, go) = (folder.path().join("done"), folder.path().join("go"));
     let arguments = [&path, Path::new(closes), &done, &go].map(|path| path.display().to_string());
     let mut worker = Worker::start("closing", &arguments.join(" "));
@@ -102,15 +102,15 @@ fn lives_on(sort: Sort, closes: &str) {
 }
 
 #[test]
-fn a_program_that_closes_files_of_its_pool_stays_a_user() {
-    for sort in [Sort::Memory, Sort::Guarded, Sort::Durable] {
-        lives_on(sort, "files");
+fn program_that_closes_pool_files_stays_a_user() {
+    for pool_kind in [PoolKind::Memory, PoolKind::Guarded, PoolKind::Durable] {
+        lives_on(pool_kind, "files");
     }
 }
 
 #[test]
-fn a_program_that_closes_descriptors_of_its_pool_stays_a_user() {
-    lives_on(Sort::Memory, "descriptors");
+fn program_that_closes_pool_descriptors_stays_a_user() {
+    lives_on(PoolKind::Memory, "descriptors");
 }
 
 /// Arguments: pool, file for the process id of a forked child, which runs until the third argument, a file, exists.
@@ -138,10 +138,10 @@ pub(crate) fn leave_child() {
 }
 
 #[test]
-fn a_child_does_not_make_its_dead_parent_a_user() {
-    let folder = Folder::new(Sort::Memory);
+fn dead_parent_of_running_child_is_not_a_user() {
+    let folder = Folder::new(PoolKind::Memory);
     let _watchdog = Watchdog::new("a child that outlives its parent".to_owned());
-    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let path = common::make(&folder, "pool", PoolKind::Memory, Shape::SMALL);
     let (child, end) = (folder.path().join("child"), folder.path().join("end"));
     let arguments = [&path, &child, &end].map(|path| path.display().to_string());
     let mut parent = Worker::start("closing-child", &arguments.join(" "));
@@ -161,9 +161,9 @@ fn a_child_does_not_make_its_dead_parent_a_user() {
 /// A child started by another thread has a copy of each descriptor until it executes another program. This test holds
 /// a copy for longer, and closes and reopens the pool meanwhile.
 #[test]
-fn a_copy_of_a_descriptor_does_not_block_other_users() {
-    let folder = Folder::new(Sort::Memory);
-    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+fn copied_descriptor_does_not_block_other_users() {
+    let folder = Folder::new(PoolKind::Memory);
+    let path = common::make(&folder, "pool", PoolKind::Memory, Shape::SMALL);
     let pool = common::open(&path);
     let known = fs::read_dir("/proc/self/fd").expect("listing descriptors").flatten();
     let copies: Vec<_> = known

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Page size of an index in bytes.
 pub(crate) const PAGE: usize = 4096;
 
-/// Longer than any test or round takes, however busy the machine is.
+/// Time limit of every test and round, also on a busy machine.
 pub(crate) const STUCK: Duration = Duration::from_secs(900);
 
 /// Environment variable with the task of a worker process.
@@ -25,7 +25,7 @@ pub(crate) const ARGUMENTS: &str = "ESKER_TORTURE_ARGUMENTS";
 
 /// The kind of pool that a test runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum PoolKind {
     Memory,
     /// In memory, without write buffers.
     Unbuffered,
@@ -39,12 +39,14 @@ pub(crate) enum Sort {
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub(crate) fn new(sort: Sort) -> Self {
+    pub(crate) fn new(pool_kind: PoolKind) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let base = match sort {
-            Sort::Memory | Sort::Unbuffered | Sort::Guarded => PathBuf::from("/dev/shm"),
-            Sort::Disk | Sort::Durable => PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
+        let base = match pool_kind {
+            PoolKind::Memory | PoolKind::Unbuffered | PoolKind::Guarded => {
+                PathBuf::from("/dev/shm")
+            }
+            PoolKind::Disk | PoolKind::Durable => PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
         };
         let path = base.join(format!("esker-torture-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).expect("making a directory");
@@ -77,39 +79,39 @@ impl Shape {
     pub(crate) const SMALL: Self =
         Self { targets: 3, segments: 24, segment_bytes: 1 << 20, index_bytes: 4 << 20 };
 
-    fn spec(self, label: &str, sort: Sort) -> PoolSpec {
+    fn spec(self, label: &str, pool_kind: PoolKind) -> PoolSpec {
         let share = self.index_bytes + self.segments * self.segment_bytes;
         let mut spec = PoolSpec::new(label, share * u64::from(self.targets));
         let percent = (self.index_bytes * 100).div_ceil(share).clamp(1, 90);
         spec.index_percent = Some(percent as u32);
         spec.targets = Some(self.targets);
         spec.segment_bytes = Some(self.segment_bytes);
-        spec.guarded = sort == Sort::Guarded;
-        spec.write_buffer = Some(sort == Sort::Memory);
-        spec.huge_pages = sort == Sort::Memory;
-        spec.durability = match sort {
-            Sort::Memory | Sort::Unbuffered | Sort::Guarded => None,
-            Sort::Disk => Some(Durability::Process),
-            Sort::Durable => Some(Durability::Commit),
+        spec.guarded = pool_kind == PoolKind::Guarded;
+        spec.write_buffer = Some(pool_kind == PoolKind::Memory);
+        spec.huge_pages = pool_kind == PoolKind::Memory;
+        spec.durability = match pool_kind {
+            PoolKind::Memory | PoolKind::Unbuffered | PoolKind::Guarded => None,
+            PoolKind::Disk => Some(Durability::Process),
+            PoolKind::Durable => Some(Durability::Commit),
         };
         spec
     }
 }
 
 /// Creates a pool; returns its path.
-pub(crate) fn make(folder: &Folder, label: &str, sort: Sort, shape: Shape) -> PathBuf {
-    make_part(folder, label, sort, shape, Part::WHOLE)
+pub(crate) fn make(folder: &Folder, label: &str, pool_kind: PoolKind, shape: Shape) -> PathBuf {
+    make_part(folder, label, pool_kind, shape, Part::WHOLE)
 }
 
-/// As [`make`], one node's part of a pool over nodes.
+/// Creates a node's pool of a pool over nodes; returns its path.
 pub(crate) fn make_part(
     folder: &Folder,
     label: &str,
-    sort: Sort,
+    pool_kind: PoolKind,
     shape: Shape,
     part: Part,
 ) -> PathBuf {
-    let mut spec = PoolSpec { part, ..shape.spec(label, sort) };
+    let mut spec = PoolSpec { part, ..shape.spec(label, pool_kind) };
     spec.write_buffer = spec.write_buffer.filter(|_| part == Part::WHOLE);
     esker_store::Pool::create(folder.path(), &spec, &mut |_, _| {}).expect("creating a pool");
     folder.path().join(label)
@@ -125,7 +127,7 @@ pub(crate) fn try_open(path: &Path) -> esker_types::Result<Pool> {
     Ok(Pool::from_backend(Arc::new(native), OpenMode::ReadWrite))
 }
 
-/// Writes to a file of a closed pool until its time stamps change: the file system's clock is coarse.
+/// Writes to a file of a closed pool until its time stamps change, since the file system's clock is coarse.
 pub(crate) fn write_behind_its_back(path: &Path, at: u64, bytes: &[u8]) {
     let file = File::options().write(true).open(path).expect("opening");
     let times = || file.metadata().map(|info| (info.ctime(), info.ctime_nsec())).expect("times");
@@ -260,7 +262,7 @@ pub(crate) fn arguments() -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// From now on a panic of any thread ends this process, whose other threads would go on.
+/// Makes a panic of any thread end this process, since its other threads would continue.
 pub(crate) fn end_at_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -269,7 +271,7 @@ pub(crate) fn end_at_panic() {
     }));
 }
 
-/// Ends the process if something takes so long that it must be stuck.
+/// Ends the process if a test takes so long that it must be stuck.
 pub(crate) struct Watchdog {
     /// Dropping it ends the watchdog.
     _over: Sender<()>,
@@ -288,7 +290,7 @@ impl Watchdog {
     }
 }
 
-/// Prints how to replay a failure, if it is dropped before [`Announce::nothing`].
+/// Prints how to replay a failure if it is dropped before [`Announce::nothing`] is called.
 pub(crate) struct Announce(Option<String>);
 
 impl Announce {

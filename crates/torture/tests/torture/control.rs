@@ -1,6 +1,6 @@
-//! Damages words of the control file, of an open pool and of a closed one. Each operation after that succeeds or fails with
-//! an error: none panics, hangs or takes much memory, and values that are read are right.
-use crate::common::{self, Folder, Shape, Sort};
+//! Damages words of the control file, of an open pool and of a closed one. Each operation after that succeeds or fails
+//! with an error: none panics, hangs or uses much memory, and values that are read are correct.
+use crate::common::{self, Folder, PoolKind, Shape};
 use crate::mutation::{self, End, KEYS};
 use crate::simple;
 use esker::backend::NewContainer;
@@ -22,16 +22,16 @@ const FILES: [&str; 5] = [
     "target-0/data",
     "target-1/data",
 ];
-/// Most bytes of address space of a process that uses the damaged pool.
+/// Maximum address space in bytes of a process that uses the damaged pool.
 const MEMORY_MAX: u64 = 4 << 30;
 
-/// Words of the control file: its parts, each as first word and number of words (`docs/format.md`).
-fn parts() -> Vec<(u64, u64)> {
+/// Sections of the control file, each as first word and number of words (`docs/format.md`).
+fn sections() -> Vec<(u64, u64)> {
     let (targets, segments) = (u64::from(SHAPE.targets), SHAPE.segments);
     let target_len = (8 + 4096 + 4 * segments).next_multiple_of(512);
     let mut parts = vec![(0, 7)];
     for first in (0..targets).map(|number| 512 + number * target_len) {
-        // The words of segments are many small things: they are drawn more often.
+        // The head and the segment table of a target are listed twice, so that they are drawn more often.
         parts.extend([(first, 8), (first, 8), (first + 8, 4096)]);
         parts.extend([(first + 8 + 4096, 4 * segments); 2]);
     }
@@ -42,7 +42,7 @@ fn parts() -> Vec<(u64, u64)> {
     parts
 }
 
-/// Damages up to eight words of a control file; describes how.
+/// Damages up to eight words of a control file; returns a description of the damage.
 fn damage(control: &Path, random: &mut Random) -> String {
     let file = File::options().read(true).write(true).open(control).expect("opening");
     let load = |at: u64| {
@@ -50,7 +50,7 @@ fn damage(control: &Path, random: &mut Random) -> String {
         file.read_exact_at(&mut word, at * 8).expect("reading");
         u64::from_le_bytes(word)
     };
-    let (parts, mut how) = (parts(), String::new());
+    let (parts, mut how) = (sections(), String::new());
     let any = |random: &mut Random| {
         let (first, len) = parts[random.below(parts.len() as u64) as usize];
         first + random.below(len)
@@ -93,7 +93,7 @@ pub(crate) fn use_damaged() {
 fn note(worst: &mut End, result: Result<()>) {
     if let Err(error) = result {
         eprintln!("{error}");
-        mutation::note(worst, End::Told);
+        mutation::note(worst, End::Reported);
     }
 }
 
@@ -106,7 +106,7 @@ fn compact(path: &Path) -> Result<()> {
     pool.opened()?.compact(&mut |_, _| {}).map(drop)
 }
 
-/// Does everything once, after `damage` in an open pool. Whatever fails, the rest is done.
+/// Runs every operation once, after `damage` in an open pool. If one fails, the others are still run.
 fn use_pool(path: &Path, worst: &mut End, epoch: u64, damage: impl FnOnce()) -> Result<()> {
     let pool = common::try_open(path)?;
     let (container, kv) = simple::kv(&pool, "mutation")?;
@@ -132,7 +132,7 @@ fn use_pool(path: &Path, worst: &mut End, epoch: u64, damage: impl FnOnce()) -> 
     Ok(())
 }
 
-/// Puts the value that a number has anyway.
+/// Puts the value that the number already has.
 fn put(kv: &Kv, number: u64, access: Access<'_>) -> Result<()> {
     let value = simple::value(number, mutation::length(number, false));
     kv.put(&number.to_be_bytes(), &value, Cond::NONE, access).wait()
@@ -149,7 +149,7 @@ fn read_snapshot(kv: &Kv, worst: &mut End, epoch: u64) {
     (0..KEYS).for_each(|number| mutation::note(worst, mutation::read(kv, number, access())));
 }
 
-/// A damaged pool may have no end of keys, so a batch is enough.
+/// A damaged pool may list keys without end, so one batch is enough.
 fn list(kv: &Kv) -> Result<()> {
     let limit = ListLimit::entries(10_000);
     kv.list(&mut Anchor::Start, limit, Access::Latest).wait().map(drop)
@@ -188,8 +188,8 @@ fn create(pool: &esker::Pool) -> Result<()> {
 }
 
 fn rounds(open: bool, rounds: u64) {
-    let (folder, seed) = (Folder::new(Sort::Unbuffered), seed());
-    let path = mutation::filled(&folder, Sort::Unbuffered);
+    let (folder, seed) = (Folder::new(PoolKind::Unbuffered), seed());
+    let path = mutation::filled(&folder, PoolKind::Unbuffered);
     let epoch = {
         let pool = common::open(&path);
         let (container, _) = simple::kv(&pool, "mutation").expect("opening");
@@ -197,7 +197,7 @@ fn rounds(open: bool, rounds: u64) {
     };
     let sound = FILES.map(|name| std::fs::read(path.join(name)).expect("reading"));
     let log = folder.path().join("log");
-    let (mut fine, mut told) = (0, 0);
+    let (mut fine, mut reported) = (0, 0);
     for round in 0..scaled(rounds) {
         let draw = seed.wrapping_mul(1000).wrapping_add(round);
         println!("{SEED_VARIABLE}={seed} round {round}");
@@ -209,23 +209,23 @@ fn rounds(open: bool, rounds: u64) {
         let arguments = format!("{} {mode} {draw} {}", path.display(), epoch.0);
         let end = mutation::ended("control-use", &arguments, &log);
         let said = || std::fs::read_to_string(&log).expect("a log");
-        assert!([End::Fine, End::Told].contains(&end), "{end:?}: {how}: {}", said());
+        assert!([End::Fine, End::Reported].contains(&end), "{end:?}: {how}: {}", said());
         fine += u64::from(end == End::Fine);
-        told += u64::from(end == End::Told);
+        reported += u64::from(end == End::Reported);
         for (name, bytes) in FILES.iter().zip(&sound) {
             let file = File::options().write(true).open(path.join(name)).expect("opening");
             file.write_all_at(bytes, 0).expect("mending");
         }
     }
-    eprintln!("of the damaged control files {fine} had no effect, {told} were reported");
+    eprintln!("of the damaged control files {fine} had no effect, {reported} were reported");
 }
 
 #[test]
-fn damaged_words_of_a_closed_pool_are_right_or_errors() {
+fn damage_of_closed_pool_gives_correct_values_or_errors() {
     rounds(false, 60);
 }
 
 #[test]
-fn damaged_words_of_an_open_pool_are_right_or_errors() {
+fn damage_of_open_pool_gives_correct_values_or_errors() {
     rounds(true, 60);
 }

@@ -1,5 +1,5 @@
-//! Many readers and many processes at the same time, up to the limits and beyond.
-use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+//! Many concurrent readers and processes, up to the limits and beyond.
+use crate::common::{self, Folder, PoolKind, Shape, Watchdog, Worker};
 use crate::simple;
 use esker_torture::{scaled, wait_for};
 use esker_types::ErrorKind;
@@ -14,8 +14,8 @@ const KEYS: u64 = 60;
 const LEN: usize = 2000;
 const PROCESSES: u64 = 4;
 const THREADS_EACH: u64 = 260;
-/// Reads of each thread. If all read until the last one has begun, it takes minutes: a thread that is woken from a lock waits for its
-/// turn behind all of them.
+/// Number of reads of each thread. If all threads read until the last one has begun, it takes minutes, because a thread
+/// that is woken from a lock waits behind all others.
 const READS_EACH: u64 = 500;
 
 fn spawn_small<'s>(
@@ -63,9 +63,9 @@ fn length(path: &Path) -> u64 {
 
 #[test]
 fn a_thousand_readers_and_two_writers() {
-    let folder = Folder::new(Sort::Memory);
+    let folder = Folder::new(PoolKind::Memory);
     let _watchdog = Watchdog::new("a thousand readers".to_owned());
-    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let path = common::make(&folder, "pool", PoolKind::Memory, Shape::SMALL);
     let signal = folder.path().join("signal");
     std::fs::write(&signal, b"").expect("making the signal");
     let pool = common::open(&path);
@@ -88,7 +88,7 @@ fn a_thousand_readers_and_two_writers() {
     common::expect_sound(&path, false);
 }
 
-/// Arguments: pool, file to append to once no reader slot is left. Holds the slots until it is killed.
+/// Arguments: pool, file to append to when no reader slot is left. Holds the slots until it is killed.
 pub(crate) fn hold() {
     let arguments = common::arguments();
     let pool = esker_store::Pool::open(Path::new(&arguments[0])).expect("opening");
@@ -124,7 +124,7 @@ pub(crate) fn hold() {
     });
 }
 
-/// Arguments: pool, file to append to once it is open. Has the pool open until it is killed.
+/// Arguments: pool, file to append to when it is open. Keeps the pool open until it is killed.
 pub(crate) fn keep() {
     let arguments = common::arguments();
     let _pool = common::open(Path::new(&arguments[0]));
@@ -134,12 +134,13 @@ pub(crate) fn keep() {
     }
 }
 
-/// Also while somebody else has the pool open, so that the slots of the dead are not freed by the last one who leaves.
+/// Another process keeps the pool open, so that the last user does not free the slots of dead processes.
 #[test]
 fn readers_beyond_the_limit_get_a_clear_error() {
-    let folder = Folder::new(Sort::Memory);
+    let folder = Folder::new(PoolKind::Memory);
     let _watchdog = Watchdog::new("holding all reader slots".to_owned());
-    let path = common::make(&folder, "pool", Sort::Memory, Shape { targets: 1, ..Shape::SMALL });
+    let path =
+        common::make(&folder, "pool", PoolKind::Memory, Shape { targets: 1, ..Shape::SMALL });
     let signal = folder.path().join("signal");
     std::fs::write(&signal, b"").expect("making the signal");
     let pool = common::open(&path);
@@ -162,7 +163,7 @@ fn readers_beyond_the_limit_get_a_clear_error() {
     keeper.kill();
 }
 
-/// Argument: pool. Locks the process slots, as that many processes would, until it is killed.
+/// Argument: pool. Locks all process slots, like the maximum number of processes, until it is killed.
 pub(crate) fn lock_all() {
     let arguments = common::arguments();
     let control = Path::new(&arguments[0]).join("control");
@@ -183,8 +184,8 @@ pub(crate) fn lock_all() {
 
 #[test]
 fn processes_beyond_the_limit_get_a_clear_error() {
-    let folder = Folder::new(Sort::Memory);
-    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let folder = Folder::new(PoolKind::Memory);
+    let path = common::make(&folder, "pool", PoolKind::Memory, Shape::SMALL);
     drop(common::open(&path));
     let signal = folder.path().join("signal");
     std::fs::write(&signal, b"").expect("making the signal");
@@ -201,8 +202,8 @@ fn processes_beyond_the_limit_get_a_clear_error() {
 /// A key that is put and removed repeatedly: readers get the value or none, never other bytes.
 #[test]
 fn a_value_that_is_put_and_removed_repeatedly() {
-    let folder = Folder::new(Sort::Memory);
-    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let folder = Folder::new(PoolKind::Memory);
+    let path = common::make(&folder, "pool", PoolKind::Memory, Shape::SMALL);
     let pool = common::open(&path);
     let (_container, kv) = simple::kv(&pool, "flicker").expect("opening");
     std::thread::scope(|scope| {

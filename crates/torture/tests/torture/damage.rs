@@ -1,5 +1,5 @@
 //! Bytes damaged on the medium: damage is reported, and damaged bytes are never returned as data.
-use crate::common::{self, Folder, PAGE, Shape, Sort, Worker};
+use crate::common::{self, Folder, PAGE, PoolKind, Shape, Worker};
 use crate::{machine, simple};
 use esker::{Access, Wait};
 use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
@@ -17,22 +17,22 @@ fn length(number: u64) -> usize {
     LENGTHS[number as usize % LENGTHS.len()]
 }
 
-fn filled(folder: &Folder, sort: Sort) -> PathBuf {
-    let path = common::make(folder, "pool", sort, SHAPE);
+fn filled(folder: &Folder, pool_kind: PoolKind) -> PathBuf {
+    let path = common::make(folder, "pool", pool_kind, SHAPE);
     let pool = common::open(&path);
     let (_container, kv) = simple::kv(&pool, "damage").expect("opening");
     (0..KEYS).for_each(|number| simple::put(&kv, number, length(number)).expect("writing"));
     path
 }
 
-/// An undamaged file of a pool.
+/// A file of a pool, with its undamaged content.
 struct Sound {
     path: PathBuf,
     bytes: Vec<u8>,
 }
 
 impl Sound {
-    fn of(path: PathBuf) -> Self {
+    fn read(path: PathBuf) -> Self {
         let bytes = std::fs::read(&path).expect("reading");
         Self { path, bytes }
     }
@@ -51,7 +51,7 @@ impl Sound {
         file.write_all_at(&self.bytes, 0).expect("mending");
     }
 
-    /// Positions to damage, in parts that are in use, and the bytes to write there.
+    /// Positions to damage, in pages that are in use, and the bytes to write there.
     fn changes(&self, random: &mut Random) -> Vec<(usize, u8)> {
         let pages = common::used_pages(&self.bytes);
         let position = |random: &mut Random| {
@@ -78,14 +78,14 @@ fn target_of(random: &mut Random) -> String {
     format!("target-{}", random.below(2))
 }
 
-fn damaged_data(sort: Sort) {
-    let (folder, seed) = (Folder::new(sort), seed());
-    let path = filled(&folder, sort);
+fn damaged_data(pool_kind: PoolKind) {
+    let (folder, seed) = (Folder::new(pool_kind), seed());
+    let path = filled(&folder, pool_kind);
     let mut random = Random::new(seed, 20);
     let mut noticed = 0;
     for round in 0..scaled(40) {
         println!("{SEED_VARIABLE}={seed} round {round}");
-        let sound = Sound::of(path.join(target_of(&mut random)).join("data"));
+        let sound = Sound::read(path.join(target_of(&mut random)).join("data"));
         sound.damage(&sound.changes(&mut random));
         let pool = common::open(&path);
         let (_container, kv) = simple::kv(&pool, "damage").expect("opening");
@@ -114,20 +114,20 @@ fn damaged_data(sort: Sort) {
 
 #[test]
 fn damaged_data_in_memory() {
-    damaged_data(Sort::Memory);
+    damaged_data(PoolKind::Memory);
 }
 
 #[test]
 fn damaged_data_on_disk() {
-    damaged_data(Sort::Disk);
+    damaged_data(PoolKind::Disk);
 }
 
 /// Arguments: pool, action. Checks, scrubs or reads the pool; answers must be correct or errors.
-pub(crate) fn look() {
+pub(crate) fn check_pool() {
     let arguments = common::arguments();
     let path = Path::new(&arguments[0]);
     if arguments[1] == "check" {
-        // Status 3: something was found.
+        // Status 3 means that damage was reported.
         let report = esker_store::Pool::check(path, false, &mut |_, _| {});
         let fine = report.is_ok_and(|report| report.problems.is_empty() && report.lost_bytes == 0);
         std::process::exit(if fine { 0 } else { 3 });
@@ -142,7 +142,7 @@ pub(crate) fn look() {
     let kv = container.kv(oid.expect("an id")).expect("a Key-Value");
     let mut fine = true;
     for number in 0..KEYS {
-        // A damaged page may hide a key from one search and show it to another, which then finds an empty value.
+        // A damaged page may hide a key from one search and show it to another one, which then finds an empty value.
         let len = kv.size(&number.to_be_bytes(), Access::Latest).wait();
         let hidden = !matches!(len, Ok(Some(1..)));
         fine &= !hidden && simple::is_there(&kv, number, length(number)).is_ok_and(|there| there);
@@ -158,58 +158,58 @@ pub(crate) fn look() {
     std::process::exit(if fine { 0 } else { 3 });
 }
 
-/// How a process on a damaged pool ended.
+/// End of a process on a damaged pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Fine,
-    Told,
+    Reported,
     Crashed,
 }
 
-fn look_at(path: &Path, what: &str) -> End {
+fn use_pool(path: &Path, what: &str) -> End {
     let mut worker =
-        Worker::start_with("damage-look", &format!("{} {what}", path.display()), |command| {
+        Worker::start_with("damage-check", &format!("{} {what}", path.display()), |command| {
             command.stderr(std::process::Stdio::null());
         });
     let status = worker.wait_soon();
     match status.code() {
         Some(0) => End::Fine,
-        Some(3) => End::Told,
-        Some(code) => panic!("a worker told to {what} a damaged pool failed with {code}"),
+        Some(3) => End::Reported,
+        Some(code) => panic!("a worker reported to {what} a damaged pool failed with {code}"),
         None => End::Crashed,
     }
 }
 
 #[test]
 fn a_damaged_index_is_reported() {
-    damaged_index(Sort::Disk, false);
+    damaged_index(PoolKind::Disk, false);
 }
 
 /// The first process to open a pool after a restart of the machine verifies every page.
 #[test]
-fn an_index_damaged_before_a_restart_crashes_no_process() {
-    damaged_index(Sort::Durable, true);
+fn index_damaged_before_a_restart_crashes_no_process() {
+    damaged_index(PoolKind::Durable, true);
 }
 
-fn damaged_index(sort: Sort, restarted: bool) {
-    let (folder, seed) = (Folder::new(sort), seed());
-    let path = filled(&folder, sort);
+fn damaged_index(pool_kind: PoolKind, restarted: bool) {
+    let (folder, seed) = (Folder::new(pool_kind), seed());
+    let path = filled(&folder, pool_kind);
     let mut random = Random::new(seed, 21);
-    let (mut told, rounds) = (0, scaled(60));
+    let (mut reported, rounds) = (0, scaled(60));
     for round in 0..rounds {
         println!("{SEED_VARIABLE}={seed} round {round}");
-        let sound = Sound::of(path.join(target_of(&mut random)).join("index/data.mdb"));
+        let sound = Sound::read(path.join(target_of(&mut random)).join("index/data.mdb"));
         sound.damage(&sound.changes(&mut random));
         if restarted {
             machine::restart_machine(&path);
         }
-        let read = look_at(&path, "read");
+        let read = use_pool(&path, "read");
         assert!(read != End::Crashed, "a reader crashed");
-        let check = look_at(&path, "check");
+        let check = use_pool(&path, "check");
         assert!(check != End::Crashed, "a check crashed");
-        told += u64::from(check == End::Told || read == End::Told);
+        reported += u64::from(check == End::Reported || read == End::Reported);
         sound.mend();
     }
-    eprintln!("{rounds} damaged indexes: {told} reported");
-    assert!(told > 0, "no damage had an effect");
+    eprintln!("{rounds} damaged indexes: {reported} reported");
+    assert!(reported > 0, "no damage had an effect");
 }

@@ -1,5 +1,5 @@
 //! A process with running threads forks: the child uses what it inherited, and the parent continues.
-use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+use crate::common::{self, Folder, PoolKind, Shape, Watchdog, Worker};
 use crate::simple;
 use esker::{Access, Kv, Pool, Wait};
 use esker_torture::scaled;
@@ -90,11 +90,11 @@ fn work_in_child(pool: &Pool, kv: &Kv, before: u64) {
     }
 }
 
-fn fork_on(sort: Sort, forks: u64) {
-    let folder = Folder::new(sort);
-    let _watchdog = Watchdog::new(format!("forking on {sort:?}"));
+fn fork_on(pool_kind: PoolKind, forks: u64) {
+    let folder = Folder::new(pool_kind);
+    let _watchdog = Watchdog::new(format!("forking on {pool_kind:?}"));
     // Large, because this test is about forks; `space` tests full pools.
-    let pool = common::make(&folder, "pool", sort, Shape { segments: 64, ..Shape::SMALL });
+    let pool = common::make(&folder, "pool", pool_kind, Shape { segments: 64, ..Shape::SMALL });
     Worker::start("fork", &format!("{} {forks}", pool.display())).finish();
     common::expect_sound(&pool, false);
     common::expect_clean(&pool);
@@ -102,10 +102,10 @@ fn fork_on(sort: Sort, forks: u64) {
 
 #[test]
 fn forked_in_memory() {
-    fork_on(Sort::Memory, scaled(100));
+    fork_on(PoolKind::Memory, scaled(100));
 }
 
 #[test]
 fn forked_on_disk() {
-    fork_on(Sort::Durable, scaled(10));
+    fork_on(PoolKind::Durable, scaled(10));
 }

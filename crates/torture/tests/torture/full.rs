@@ -1,6 +1,6 @@
-//! Small, nearly full pools with the default layout: concurrent processes overwrite values and are killed. Writes
-//! always find room, because the pools reserve enough for them, and nothing acknowledged is lost.
-use crate::common::{self, Folder, Sort, Watchdog, Worker};
+//! Small, nearly full pools with the default layout. Concurrent processes overwrite values and are killed. Writes
+//! always succeed, because the pools reserve enough space for them, and no acknowledged value is lost.
+use crate::common::{self, Folder, PoolKind, Watchdog, Worker};
 use esker_store::{Container, ContainerSpec, OpenPool, Pool, PoolSpec, Superblock};
 use esker_torture::{Random, SEED_VARIABLE, pause, scaled, seed, wait_for};
 use esker_types::info::{ContainerRef, Durability, OpenMode};
@@ -32,7 +32,7 @@ struct SlotValue {
 /// One operation: puts values with these indexes, ids and lengths, or removes them (length 0), atomically.
 type Op = Vec<(usize, u64, u64)>;
 
-/// The dkeys of a slot, so many that at most `percent` of the pool's capacity is live.
+/// The dkeys of a slot. Their number is chosen so that at most `percent` of the pool's capacity is live.
 fn values_of_slot(pool: &Path, seed: u64, percent: u64, slot: u64) -> Vec<SlotValue> {
     let layout = Superblock::read(pool).expect("the superblock");
     let mut random = Random::new(seed, 7000 + slot);
@@ -194,14 +194,14 @@ struct Torture {
 
 impl Torture {
     /// A pool with the default layout, filled.
-    fn new(sort: Sort, seed: u64, number: u64) -> Self {
+    fn new(pool_kind: PoolKind, seed: u64, number: u64) -> Self {
         let mut random = Random::new(seed, 1 << 40 | number);
         let seed = random.draw() >> 32;
         let (mib, targets) = LAYOUTS[random.below(LAYOUTS.len() as u64) as usize];
-        let (percent, folder) = (random.within(20..96), Folder::new(sort));
+        let (percent, folder) = (random.within(20..96), Folder::new(pool_kind));
         let mut spec = PoolSpec::new("pool", mib << 20);
         spec.targets = Some(targets);
-        spec.durability = (sort == Sort::Durable).then_some(Durability::Commit);
+        spec.durability = (pool_kind == PoolKind::Durable).then_some(Durability::Commit);
         Pool::create(folder.path(), &spec, &mut |_, _| {}).expect("creating a pool");
         let pool = folder.path().join("pool");
         eprintln!("{mib} MiB, {targets} targets, {percent} %");
@@ -233,7 +233,7 @@ impl Torture {
     }
 
     /// Starts workers and kills them one after the other.
-    fn torment(&mut self, round: u64) {
+    fn kill_workers(&mut self, round: u64) {
         for slot in 0..SLOTS {
             std::fs::write(ack_path(self.folder.path(), slot), b"").expect("making acks");
         }
@@ -265,7 +265,7 @@ impl Torture {
             .len()
     }
 
-    /// Acknowledged operations are visible; an operation in progress is applied as a whole or not at all.
+    /// Acknowledged operations are visible; an operation in progress is applied completely or not at all.
     fn verify(&mut self, round: u64) {
         for slot in 0..SLOTS {
             let (world, mut random) = (self.world(slot), stream(self.seed, round, slot));
@@ -312,29 +312,29 @@ fn differs(world: &World, model: &[(u64, u64)]) -> Option<String> {
     Some(format!("slot value {at} is not the expected one of {} bytes", model[at].1))
 }
 
-fn torture(sort: Sort, rounds: u64) {
+fn torture(pool_kind: PoolKind, rounds: u64) {
     let (seed, mut done) = (seed(), 0);
     for number in 0..rounds.div_ceil(ROUNDS_PER_POOL) {
-        let replay = format!("{SEED_VARIABLE}={seed} {sort:?} pool {number}");
+        let replay = format!("{SEED_VARIABLE}={seed} {pool_kind:?} pool {number}");
         eprintln!("{replay}");
-        let mut pool = Torture::new(sort, seed, number);
+        let mut pool = Torture::new(pool_kind, seed, number);
         for round in 0..ROUNDS_PER_POOL.min(rounds - done) {
             let _watchdog = Watchdog::new(format!("{replay} round {round}"));
-            pool.torment(round);
+            pool.kill_workers(round);
             pool.verify(round);
             done += 1;
         }
         pool.empty();
     }
-    eprintln!("{sort:?}: {done} rounds");
+    eprintln!("{pool_kind:?}: {done} rounds");
 }
 
 #[test]
 fn small_and_full() {
-    torture(Sort::Memory, scaled(40));
+    torture(PoolKind::Memory, scaled(40));
 }
 
 #[test]
 fn small_and_full_while_syncing() {
-    torture(Sort::Durable, scaled(10));
+    torture(PoolKind::Durable, scaled(10));
 }

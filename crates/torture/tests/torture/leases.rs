@@ -1,6 +1,6 @@
-//! Files of several processes: opened, unlinked while other processes have them open, and removed by the last user.
-//! Open objects exist; objects that are neither open nor named do not.
-use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+//! Objects that several processes open, and unlink while others have them open. The last user removes them. Open
+//! objects exist; objects that are neither open nor named do not.
+use crate::common::{self, Folder, PoolKind, Shape, Watchdog, Worker};
 use crate::simple;
 use esker::{Access, Container, Kv, Lease, Object, Wait};
 use esker_torture::{Random, pause, scaled, seed};
@@ -33,7 +33,7 @@ impl Files {
     }
 
     /// The object that a name refers to.
-    fn look(&self, name: u64, access: Access<'_>) -> Result<Option<u64>> {
+    fn resolve(&self, name: u64, access: Access<'_>) -> Result<Option<u64>> {
         let found = self.names.get(&name.to_be_bytes(), access).wait()?;
         Ok(found.map(|bytes| u64::from_be_bytes(bytes.try_into().expect("a number"))))
     }
@@ -53,9 +53,9 @@ impl Files {
 
     /// Takes a lease on the object of a name, if the name still refers to it afterwards.
     fn hold(&self, name: u64) -> Result<Option<(u64, Lease)>> {
-        let Some(number) = self.look(name, Access::Latest)? else { return Ok(None) };
+        let Some(number) = self.resolve(name, Access::Latest)? else { return Ok(None) };
         let hold = self.object(number).lease().wait()?;
-        if self.look(name, Access::Latest)? == Some(number) {
+        if self.resolve(name, Access::Latest)? == Some(number) {
             return Ok(Some((number, hold)));
         }
         self.release(number, hold).map(|()| None)
@@ -80,7 +80,7 @@ impl Files {
     fn unlink(&self, name: u64) -> Result<()> {
         let transaction = self.container.transaction()?;
         let access = Access::Tx(&transaction);
-        let Some(number) = self.look(name, access)? else { return Ok(()) };
+        let Some(number) = self.resolve(name, access)? else { return Ok(()) };
         self.names.remove(&name.to_be_bytes(), Cond::NONE, access).wait()?;
         match transaction.commit().wait() {
             Err(error) if error.kind() == ErrorKind::TxRestart => return Ok(()),
@@ -97,7 +97,7 @@ impl Files {
     fn nameless(&self) -> Vec<ObjectId> {
         let mut named = BTreeSet::from([self.names.oid()]);
         for name in 0..NAMES {
-            let number = self.look(name, Access::Latest).expect("looking");
+            let number = self.resolve(name, Access::Latest).expect("looking");
             named.extend(number.map(|number| self.object(number).oid()));
         }
         let (mut all, mut anchor) = (Vec::new(), Anchor::Start);
@@ -162,11 +162,11 @@ fn start(path: &Path, seed: u64, number: u64, steps: u64) -> Worker {
 
 #[test]
 fn open_objects_stay_and_unnamed_ones_are_removed() {
-    let folder = Folder::new(Sort::Memory);
+    let folder = Folder::new(PoolKind::Memory);
     let seed = seed();
     println!("{}={seed}", esker_torture::SEED_VARIABLE);
     let _watchdog = Watchdog::new(format!("leases, seed {seed}"));
-    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let path = common::make(&folder, "pool", PoolKind::Memory, Shape::SMALL);
     let files = Files::open(&path);
     let steps = scaled(8000);
     let mut workers: Vec<_> = (0..WORKERS).map(|n| start(&path, seed, n, steps)).collect();
@@ -176,11 +176,11 @@ fn open_objects_stay_and_unnamed_ones_are_removed() {
 
 #[test]
 fn killed_processes_have_no_leases() {
-    let folder = Folder::new(Sort::Memory);
+    let folder = Folder::new(PoolKind::Memory);
     let seed = seed();
     println!("{}={seed}", esker_torture::SEED_VARIABLE);
     let _watchdog = Watchdog::new(format!("leases of killed processes, seed {seed}"));
-    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let path = common::make(&folder, "pool", PoolKind::Memory, Shape::SMALL);
     let files = Files::open(&path);
     let mut random = Random::new(seed, 99);
     let mut workers: Vec<_> = (0..WORKERS).map(|n| start(&path, seed, n, u64::MAX)).collect();
@@ -201,7 +201,7 @@ fn killed_processes_have_no_leases() {
     }
     assert_eq!(files.nameless(), []);
     for name in 0..NAMES {
-        if let Some(number) = files.look(name, Access::Latest).expect("looking") {
+        if let Some(number) = files.resolve(name, Access::Latest).expect("looking") {
             files.expect_there(number).expect("reading");
         }
     }

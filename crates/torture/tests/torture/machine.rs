@@ -1,5 +1,5 @@
-//! Restarts of the machine: the state they leave, and the memory a process uses.
-use crate::common::{self, Folder, Shape, Sort, Worker};
+//! Restarts of the machine: the state that they leave, and the memory that a process uses.
+use crate::common::{self, Folder, PoolKind, Shape, Worker};
 use crate::simple;
 use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
 use esker_types::ErrorKind;
@@ -10,8 +10,8 @@ use std::path::Path;
 const LENGTHS: [usize; 3] = [50, 1500, 60_000];
 const KEYS: u64 = 40;
 
-fn filled(folder: &Folder, sort: Sort) -> std::path::PathBuf {
-    let path = common::make(folder, "pool", sort, Shape::SMALL);
+fn filled(folder: &Folder, pool_kind: PoolKind) -> std::path::PathBuf {
+    let path = common::make(folder, "pool", pool_kind, Shape::SMALL);
     let pool = common::open(&path);
     let (_container, kv) = simple::kv(&pool, "machine").expect("opening");
     (0..KEYS).for_each(|n| simple::put(&kv, n, LENGTHS[n as usize % 3]).expect("writing"));
@@ -36,8 +36,8 @@ pub(crate) fn restart_machine(path: &Path) {
 
 #[test]
 fn an_unclean_restart_requires_a_check() {
-    let folder = Folder::new(Sort::Disk);
-    let path = filled(&folder, Sort::Disk);
+    let folder = Folder::new(PoolKind::Disk);
+    let path = filled(&folder, PoolKind::Disk);
     restart_machine(&path);
     let refused = |when: &str| {
         let error = common::try_open(&path).err().unwrap_or_else(|| panic!("opened {when}"));
@@ -54,8 +54,8 @@ fn an_unclean_restart_requires_a_check() {
 
 #[test]
 fn a_durable_pool_opens_without_a_check() {
-    let folder = Folder::new(Sort::Durable);
-    let path = filled(&folder, Sort::Durable);
+    let folder = Folder::new(PoolKind::Durable);
+    let path = filled(&folder, PoolKind::Durable);
     restart_machine(&path);
     expect_filled(&path);
     common::expect_sound(&path, false);
@@ -64,8 +64,8 @@ fn a_durable_pool_opens_without_a_check() {
 /// Shared atomics from before a restart are ignored and rebuilt from the indexes.
 #[test]
 fn random_atomics_from_before_a_restart() {
-    let (folder, seed) = (Folder::new(Sort::Durable), seed());
-    let path = filled(&folder, Sort::Durable);
+    let (folder, seed) = (Folder::new(PoolKind::Durable), seed());
+    let path = filled(&folder, PoolKind::Durable);
     let mut random = Random::new(seed, 7);
     let control = File::options().read(true).write(true).open(path.join("control"));
     let control = control.expect("opening control");
@@ -86,8 +86,8 @@ fn random_atomics_from_before_a_restart() {
 /// Shared atomics overwritten by a stray pointer while the machine runs: opening succeeds or fails, but ends.
 #[test]
 fn random_atomics_of_this_boot_neither_crash_nor_hang() {
-    let (folder, seed) = (Folder::new(Sort::Memory), seed());
-    let path = filled(&folder, Sort::Memory);
+    let (folder, seed) = (Folder::new(PoolKind::Memory), seed());
+    let path = filled(&folder, PoolKind::Memory);
     let mut random = Random::new(seed, 8);
     let control = File::options().read(true).write(true).open(path.join("control"));
     let control = control.expect("opening control");
@@ -136,8 +136,8 @@ pub(crate) fn idle() {
 
 #[test]
 fn an_idle_process_uses_little_memory() {
-    let folder = Folder::new(Sort::Disk);
+    let folder = Folder::new(PoolKind::Disk);
     let shape = Shape { targets: 4, segments: 8, segment_bytes: 32 << 20, index_bytes: 128 << 20 };
-    let path = common::make(&folder, "pool", Sort::Disk, shape);
+    let path = common::make(&folder, "pool", PoolKind::Disk, shape);
     Worker::start("machine-idle", &path.display().to_string()).finish();
 }

@@ -49,7 +49,7 @@ fn job() {
         Ok("crowd-hold") => crowd::hold(),
         Ok("crowd-keep") => crowd::keep(),
         Ok("crowd-lock") => crowd::lock_all(),
-        Ok("damage-look") => damage::look(),
+        Ok("damage-check") => damage::check_pool(),
         #[cfg(target_arch = "x86_64")]
         Ok("explore-write") => explore::write(),
         #[cfg(target_arch = "x86_64")]

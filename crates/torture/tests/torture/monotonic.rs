@@ -1,6 +1,6 @@
-//! Reads of many threads at a time: a number that one of them has read is found by each read that begins later. There are
-//! more threads than cores, so that some are interrupted at every step of the begin of a read.
-use crate::common::{self, Announce, Folder, Shape, Sort, Watchdog};
+//! Many threads read at the same time. If one of them has read a number, each read that begins later finds at least
+//! that number. There are more threads than cores, so that some are interrupted at every step of the begin of a read.
+use crate::common::{self, Announce, Folder, PoolKind, Shape, Watchdog};
 use crate::simple;
 use esker::{Access, Kv, Wait};
 use esker_torture::{SEED_VARIABLE, scaled, seed};
@@ -52,12 +52,12 @@ impl Drop for Over<'_> {
     }
 }
 
-fn read_while_numbers_grow(sort: Sort, count: u64) {
-    let (folder, seed) = (Folder::new(sort), seed());
-    let replay = format!("{SEED_VARIABLE}={seed} {sort:?}");
+fn read_while_numbers_grow(pool_kind: PoolKind, count: u64) {
+    let (folder, seed) = (Folder::new(pool_kind), seed());
+    let replay = format!("{SEED_VARIABLE}={seed} {pool_kind:?}");
     let _watchdog = Watchdog::new(replay.clone());
     let failed = Announce::new(replay);
-    let pool = common::open(&common::make(&folder, "pool", sort, Shape::SMALL));
+    let pool = common::open(&common::make(&folder, "pool", pool_kind, Shape::SMALL));
     let (_container, kv) = simple::kv(&pool, "numbers").expect("a container");
     let numbers = Numbers::default();
     std::thread::scope(|scope| {
@@ -71,20 +71,20 @@ fn read_while_numbers_grow(sort: Sort, count: u64) {
         numbers.put_all(&kv, count);
     });
     failed.nothing();
-    eprintln!("{sort:?}: {count} numbers put, {} reads", numbers.reads.load(SeqCst));
+    eprintln!("{pool_kind:?}: {count} numbers put, {} reads", numbers.reads.load(SeqCst));
 }
 
 #[test]
 fn reads_never_go_back_in_memory() {
-    read_while_numbers_grow(Sort::Unbuffered, scaled(4000));
+    read_while_numbers_grow(PoolKind::Unbuffered, scaled(4000));
 }
 
 #[test]
 fn reads_never_go_back_in_a_durable_pool() {
-    read_while_numbers_grow(Sort::Durable, scaled(600));
+    read_while_numbers_grow(PoolKind::Durable, scaled(600));
 }
 
 #[test]
 fn reads_never_go_back_with_a_write_buffer() {
-    read_while_numbers_grow(Sort::Memory, scaled(4000));
+    read_while_numbers_grow(PoolKind::Memory, scaled(4000));
 }

@@ -1,6 +1,6 @@
-//! Damages one page of an index of a closed pool; then one process writes and reads, and another one reads. Results
+//! Damages one page of an index of a closed pool. Then one process writes and reads, and another one reads. Results
 //! must be correct or errors: acknowledged values are never wrong or missing.
-use crate::common::{self, Folder, PAGE, Shape, Sort, Worker};
+use crate::common::{self, Folder, PAGE, PoolKind, Shape, Worker};
 use crate::{machine, simple};
 use esker::{Access, Kv, Wait};
 use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
@@ -14,14 +14,14 @@ pub(crate) const KEYS: u64 = 400;
 const SHAPE: Shape =
     Shape { targets: 2, segments: 16, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
 
-/// Every third number gets another length, and so another value, after the damage.
+/// Length of a value. Every third number gets another length, and so another value, after the damage.
 pub(crate) fn length(number: u64, after: bool) -> usize {
     let len = [30, 200, 700, 3000][number as usize / 3 % 4];
     if after && number.is_multiple_of(3) { len + 10 } else { len }
 }
 
-pub(crate) fn filled(folder: &Folder, sort: Sort) -> PathBuf {
-    let path = common::make(folder, "pool", sort, SHAPE);
+pub(crate) fn filled(folder: &Folder, pool_kind: PoolKind) -> PathBuf {
+    let path = common::make(folder, "pool", pool_kind, SHAPE);
     let pool = common::open(&path);
     let (_container, kv) = simple::kv(&pool, "mutation").expect("opening");
     for number in 0..KEYS {
@@ -30,11 +30,11 @@ pub(crate) fn filled(folder: &Folder, sort: Sort) -> PathBuf {
     path
 }
 
-/// How a process ended, by its status; a process without a status was ended by a signal.
+/// End of a process, from its exit status. A process without a status was ended by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Fine = 0,
-    Told = 3,
+    Reported = 3,
     /// A value acknowledged before the damage was wrong or missing.
     OldWrong = 4,
     /// A value acknowledged after the damage was wrong or missing.
@@ -51,7 +51,7 @@ fn read_at(kv: &Kv, number: u64, len: usize, wrong: End, access: Access<'_>) -> 
             eprintln!("{number}: expected {len} bytes, found {found:?}");
             wrong
         }
-        Err(_) => End::Told,
+        Err(_) => End::Reported,
     }
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn note(worst: &mut End, end: End) {
 pub(crate) fn use_pool() {
     let arguments = common::arguments();
     let writes = arguments[1] == "write";
-    let end = attempt(Path::new(&arguments[0]), writes).unwrap_or(End::Told);
+    let end = attempt(Path::new(&arguments[0]), writes).unwrap_or(End::Reported);
     std::process::exit(end as i32);
 }
 
@@ -86,7 +86,7 @@ fn attempt(path: &Path, writes: bool) -> esker_types::Result<End> {
         let changed = number >= KEYS || number.is_multiple_of(3);
         match changed && writes {
             true if simple::put(&kv, number, length(number, true)).is_ok() => new.push(number),
-            true => note(&mut worst, End::Told),
+            true => note(&mut worst, End::Reported),
             false if changed => new.push(number),
             false => old.push(number),
         }
@@ -104,7 +104,7 @@ pub(crate) fn ended(job: &str, arguments: &str, log: &Path) -> End {
     });
     match worker.wait_soon().code() {
         Some(0) => End::Fine,
-        Some(3) => End::Told,
+        Some(3) => End::Reported,
         Some(4) => End::OldWrong,
         Some(5) => End::NewWrong,
         Some(code) => {
@@ -115,7 +115,7 @@ pub(crate) fn ended(job: &str, arguments: &str, log: &Path) -> End {
     }
 }
 
-/// Damages a page in use; describes how.
+/// Damages a page in use; returns a description of the damage.
 fn mutate(path: &Path, random: &mut Random) -> String {
     let sound = std::fs::read(path).expect("reading");
     let used = common::used_pages(&sound);
@@ -148,13 +148,13 @@ fn mutate(path: &Path, random: &mut Random) -> String {
 }
 
 /// Damages one page per round, and lets processes work on the pool.
-fn mutations(sort: Sort, rounds: u64, restarted: bool) {
-    let (folder, seed) = (Folder::new(sort), seed());
-    let path = filled(&folder, sort);
+fn mutations(pool_kind: PoolKind, rounds: u64, restarted: bool) {
+    let (folder, seed) = (Folder::new(pool_kind), seed());
+    let path = filled(&folder, pool_kind);
     let names = ["control", INDEXES[0], INDEXES[1], "target-0/data", "target-1/data"];
     let sound = names.map(|name| std::fs::read(path.join(name)).expect("reading"));
-    let (mut random, log) = (Random::new(seed, 70 + sort as u64), folder.path().join("log"));
-    let (mut fine, mut told) = (0, 0);
+    let (mut random, log) = (Random::new(seed, 70 + pool_kind as u64), folder.path().join("log"));
+    let (mut fine, mut reported) = (0, 0);
     for round in 0..scaled(rounds) {
         println!("{SEED_VARIABLE}={seed} round {round}");
         let index = INDEXES[random.below(2) as usize];
@@ -167,30 +167,30 @@ fn mutations(sort: Sort, rounds: u64, restarted: bool) {
             end = ended("mutation-use", &format!("{} read", path.display()), &log);
         }
         let said = || std::fs::read_to_string(&log).expect("a log");
-        assert!([End::Fine, End::Told].contains(&end), "{end:?}: {index}, {what}: {}", said());
+        assert!([End::Fine, End::Reported].contains(&end), "{end:?}: {index}, {what}: {}", said());
         fine += u64::from(end == End::Fine);
-        told += u64::from(end == End::Told);
+        reported += u64::from(end == End::Reported);
         for (name, bytes) in names.iter().zip(&sound) {
             let file = File::options().write(true).open(path.join(name)).expect("opening");
             file.write_all_at(bytes, 0).expect("mending");
         }
     }
-    eprintln!("{sort:?}: of the damaged pages {fine} had no effect, {told} were reported");
-    assert!(told > 0, "no damage had an effect");
+    eprintln!("{pool_kind:?}: of the damaged pages {fine} had no effect, {reported} were reported");
+    assert!(reported > 0, "no damage had an effect");
 }
 
 #[test]
 fn no_write_is_lost_on_a_damaged_page() {
-    mutations(Sort::Memory, 60, false);
+    mutations(PoolKind::Memory, 60, false);
 }
 
 #[test]
 fn no_write_is_lost_on_a_page_damaged_before_a_restart() {
-    mutations(Sort::Durable, 20, true);
+    mutations(PoolKind::Durable, 20, true);
 }
 
-/// Atomic 6 of the control file: the process that vouches for the indexes, or the state in which they were left.
-fn voucher(pool: &Path) -> u64 {
+/// Atomic 6 of the control file: the process that has verified the indexes, or the stamp of a clean close.
+fn verifier(pool: &Path) -> u64 {
     let file = File::open(pool.join("control")).expect("opening");
     let mut word = [0; 8];
     file.read_exact_at(&mut word, 6 * 8).expect("reading");
@@ -198,29 +198,29 @@ fn voucher(pool: &Path) -> u64 {
 }
 
 #[test]
-fn an_ending_process_hands_over_the_state_of_the_indexes() {
-    let folder = Folder::new(Sort::Memory);
-    let path = filled(&folder, Sort::Memory);
+fn exiting_process_hands_over_verification_of_indexes() {
+    let folder = Folder::new(PoolKind::Memory);
+    let path = filled(&folder, PoolKind::Memory);
     let is_process = |word: u64| (1..=4096).contains(&word);
-    let left = voucher(&path);
+    let left = verifier(&path);
     assert!(left != 0 && !is_process(left), "{left:x}");
     let pool = common::open(&path);
-    let mine = voucher(&path);
+    let mine = verifier(&path);
     assert!(is_process(mine), "{mine:x}");
     let opened = folder.path().join("opened");
     let arguments = format!("{} {}", path.display(), opened.display());
     let mut other = Worker::start("mutation-hold", &arguments);
     other.wait_until("it has the pool open", || opened.exists());
-    assert_eq!(voucher(&path), mine, "the process that vouches continues");
+    assert_eq!(verifier(&path), mine, "the verifier continues");
     drop(pool);
-    let theirs = voucher(&path);
+    let theirs = verifier(&path);
     assert!(is_process(theirs) && theirs != mine, "{theirs:x}");
     drop(common::open(&path));
-    assert_eq!(voucher(&path), theirs, "another process changes nothing");
+    assert_eq!(verifier(&path), theirs, "another process changes nothing");
     other.kill();
-    assert_eq!(voucher(&path), theirs, "no state is recorded for a killed process");
+    assert_eq!(verifier(&path), theirs, "no state is recorded for a killed process");
     drop(common::open(&path));
-    assert!(!is_process(voucher(&path)));
+    assert!(!is_process(verifier(&path)));
 }
 
 /// Arguments: pool, a file to create once the pool is open. Keeps it open until it is killed.

@@ -1,6 +1,6 @@
-//! A pool over two nodes whose clients are killed in the middle of commits: on both nodes all of a commit is seen or
-//! nothing, snapshots are one moment, and nothing stays in doubt or takes space.
-use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+//! A pool over two nodes whose clients are killed in the middle of commits. Each commit is visible on both nodes or on
+//! none, snapshots are consistent, and no target stays in doubt and no space is lost.
+use crate::common::{self, Folder, PoolKind, Shape, Watchdog, Worker};
 use esker::Native;
 use esker_testkit::parts::Parts;
 use esker_torture::{Random, pause, scaled, seed};
@@ -10,14 +10,14 @@ use esker_types::{Epoch, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Accounts on each node, and what is in each of those on node 0 at first.
+/// Number of accounts on each node, and the initial balance of each account on node 0.
 const ACCOUNTS: u64 = 4;
 const BALANCE: u64 = 1000;
 
-/// Clients at a time.
+/// Number of concurrent clients.
 const CLIENTS: u64 = 3;
 
-/// Where clients count their commits, behind the accounts.
+/// Key under which a client counts its commits. It follows those of the accounts.
 fn mark(client: u64) -> u64 {
     ACCOUNTS + client
 }
@@ -34,7 +34,8 @@ fn latest(parts: &Parts, node: usize, number: u64) -> u64 {
     parts.get(node, number, ReadAt::LATEST).expect("reading")
 }
 
-/// Arguments: folder, number of the client, seed, file with the number of its last answered commit, number of commits.
+/// Body of a client. Arguments: folder, number of the client, seed, file with the number of its last answered commit,
+/// number of commits.
 pub(crate) fn run() {
     let arguments = common::arguments();
     let [folder, client, seed, answered, count] = &arguments[..] else { panic!("five arguments") };
@@ -51,7 +52,7 @@ pub(crate) fn run() {
         done += 1;
         note(Path::new(answered), done);
         if random.below(8) == 0 {
-            look_at_a_moment(&parts).expect("a snapshot");
+            check_snapshot(&parts).expect("a snapshot");
         }
     }
 }
@@ -67,8 +68,8 @@ fn last_answered(file: &Path) -> u64 {
     text.parse().unwrap_or_default()
 }
 
-/// Nothing is lost between the nodes, and each client has counted the same on both.
-fn expect_whole(parts: &Parts, at: ReadAt<'_>) -> Result<()> {
+/// Expects that the sum of all accounts is unchanged, and that each client has the same count on both nodes.
+fn expect_consistent(parts: &Parts, at: ReadAt<'_>) -> Result<()> {
     let read = |node: usize, number| parts.get(node, number, at);
     let mut sum = 0;
     for number in 0..ACCOUNTS {
@@ -81,18 +82,18 @@ fn expect_whole(parts: &Parts, at: ReadAt<'_>) -> Result<()> {
     Ok(())
 }
 
-fn look_at_a_moment(parts: &Parts) -> Result<()> {
+fn check_snapshot(parts: &Parts) -> Result<()> {
     let epoch = parts.snapshot("moment")?;
-    let seen = expect_whole(parts, ReadAt { view: View::Snapshot(epoch), tokens: None });
+    let seen = expect_consistent(parts, ReadAt { view: View::Snapshot(epoch), tokens: None });
     match seen {
-        // Another client has cleared it away.
+        // Another client has removed the snapshot.
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         seen => seen?,
     }
     clear_before(parts, epoch)
 }
 
-/// Destroys snapshots that clients took before, and have left behind if they were killed.
+/// Destroys earlier snapshots, which clients left behind when they were killed.
 fn clear_before(parts: &Parts, epoch: Epoch) -> Result<()> {
     for node in [0, 1] {
         let container = parts.container(node);
@@ -107,18 +108,18 @@ fn clear_before(parts: &Parts, epoch: Epoch) -> Result<()> {
     Ok(())
 }
 
-fn make_parts(folder: &Folder, sort: Sort) -> [PathBuf; 2] {
+fn make_parts(folder: &Folder, pool_kind: PoolKind) -> [PathBuf; 2] {
     [0, 1].map(|node| {
         let part = Part { node, nodes: 2 };
-        common::make_part(folder, &format!("part{node}"), sort, Shape::SMALL, part)
+        common::make_part(folder, &format!("part{node}"), pool_kind, Shape::SMALL, part)
     })
 }
 
-fn once(sort: Sort, count: u64) {
-    let mut random = Random::new(seed(), 77 + sort as u64);
-    let folder = Folder::new(sort);
-    let _watchdog = Watchdog::new(format!("commits over two parts on {sort:?}"));
-    let paths = make_parts(&folder, sort);
+fn once(pool_kind: PoolKind, count: u64) {
+    let mut random = Random::new(seed(), 77 + pool_kind as u64);
+    let folder = Folder::new(pool_kind);
+    let _watchdog = Watchdog::new(format!("commits over two parts on {pool_kind:?}"));
+    let paths = make_parts(&folder, pool_kind);
     {
         let parts = open(folder.path(), 0);
         for number in 0..ACCOUNTS {
@@ -133,7 +134,7 @@ fn once(sort: Sort, count: u64) {
         Worker::start("parts", &format!("{folder} {client} {seed} {answered} {count}"))
     };
     let mut clients: Vec<Worker> = (0..CLIENTS).map(&mut start).collect();
-    let mut moments = Random::new(seed(), 78 + sort as u64);
+    let mut moments = Random::new(seed(), 78 + pool_kind as u64);
     while (0..CLIENTS).any(|client| last_answered(&answered(client)) < count) {
         pause(moments.below(120_000));
         let client = moments.below(CLIENTS);
@@ -141,11 +142,11 @@ fn once(sort: Sort, count: u64) {
     }
     clients.iter_mut().for_each(Worker::finish_soon);
     let parts = open(folder.path(), 1);
-    expect_whole(&parts, ReadAt::LATEST).expect("reading");
+    expect_consistent(&parts, ReadAt::LATEST).expect("reading");
     for client in 0..CLIENTS {
         assert_eq!(latest(&parts, 0, mark(client)), count, "client {client}");
     }
-    look_at_a_moment(&parts).expect("a snapshot");
+    check_snapshot(&parts).expect("a snapshot");
     for (node, path) in paths.iter().enumerate() {
         assert_eq!(parts.pool(node).prepared().wait().expect("asking"), []);
         common::expect_sound(path, false);
@@ -153,7 +154,7 @@ fn once(sort: Sort, count: u64) {
     }
 }
 
-/// Starts a client in place of another, which is killed if it still runs.
+/// Starts a client in place of another one, which is killed if it still runs.
 fn replace(client: &mut Worker, start: impl FnOnce() -> Worker) {
     match client.0.try_wait().expect("polling a client") {
         None => client.kill(),
@@ -163,7 +164,7 @@ fn replace(client: &mut Worker, start: impl FnOnce() -> Worker) {
 }
 
 #[test]
-fn commits_over_two_parts_are_whole_whoever_is_killed() {
-    once(Sort::Memory, scaled(150));
-    once(Sort::Guarded, scaled(80));
+fn commits_over_two_nodes_are_atomic_if_clients_are_killed() {
+    once(PoolKind::Memory, scaled(150));
+    once(PoolKind::Guarded, scaled(80));
 }

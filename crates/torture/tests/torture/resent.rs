@@ -1,6 +1,6 @@
 //! A client sends its changes again: after a process died before the reply arrived, and over two connections at the
 //! same time. Each change is applied once.
-use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+use crate::common::{self, Folder, PoolKind, Shape, Watchdog, Worker};
 use crate::simple;
 use esker::backend::OpenContainer;
 use esker::{Access, Pool, Wait};
@@ -48,7 +48,7 @@ pub(crate) fn run() {
     // The last answered change is sent again too.
     for number in last_answered(Path::new(answered)).max(1)..=count {
         match send(&*container, number) {
-            // The other connection is already further ahead.
+            // The other connection has already sent later changes.
             Err(error) if error.kind() == ErrorKind::Invalid => {}
             sent => sent.unwrap_or_else(|error| panic!("change {number}: {error}")),
         }
@@ -90,11 +90,11 @@ fn replace(worker: &mut Worker, start: &dyn Fn() -> Worker) {
     *worker = start();
 }
 
-fn once(sort: Sort, count: u64) {
-    let mut random = Random::new(seed(), sort as u64);
-    let folder = Folder::new(sort);
-    let _watchdog = Watchdog::new(format!("changes sent again on {sort:?}"));
-    let path = common::make(&folder, "pool", sort, Shape::SMALL);
+fn once(pool_kind: PoolKind, count: u64) {
+    let mut random = Random::new(seed(), pool_kind as u64);
+    let folder = Folder::new(pool_kind);
+    let _watchdog = Watchdog::new(format!("changes sent again on {pool_kind:?}"));
+    let path = common::make(&folder, "pool", pool_kind, Shape::SMALL);
     container(&common::open(&path)).close().wait().expect("closing");
     let answered = folder.path().join("answered");
     let arguments = format!("{} {} {count}", path.display(), answered.display());
@@ -112,11 +112,11 @@ fn once(sort: Sort, count: u64) {
 
 #[test]
 fn changes_resent_after_kills_are_applied_once() {
-    once(Sort::Memory, scaled(1500));
-    once(Sort::Guarded, scaled(500));
+    once(PoolKind::Memory, scaled(1500));
+    once(PoolKind::Guarded, scaled(500));
 }
 
 #[test]
 fn changes_resent_to_a_durable_pool_are_applied_once() {
-    once(Sort::Durable, scaled(100));
+    once(PoolKind::Durable, scaled(100));
 }

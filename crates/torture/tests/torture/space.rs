@@ -1,5 +1,5 @@
-//! Full pools: a clear error, no loss, room for deletions, and free space after them.
-use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+//! Full pools: a clear error, no loss, space for deletions, and free space after them.
+use crate::common::{self, Folder, PoolKind, Shape, Watchdog, Worker};
 use crate::simple;
 use esker::{Kv, Pool, Wait};
 use esker_torture::{Random, scaled, seed, wait_for};
@@ -31,10 +31,10 @@ fn expect_all(kv: &Kv, numbers: impl Iterator<Item = u64>, len: usize) {
 const RUN: u64 = 40;
 
 /// Fills, deletes half, fills again, and deletes all.
-fn full_and_back(sort: Sort, len: usize, held: bool) {
-    let folder = Folder::new(sort);
-    let _watchdog = Watchdog::new(format!("filling {sort:?} with values of {len}"));
-    let path = common::make(&folder, "pool", sort, SHAPE);
+fn full_and_back(pool_kind: PoolKind, len: usize, held: bool) {
+    let folder = Folder::new(pool_kind);
+    let _watchdog = Watchdog::new(format!("filling {pool_kind:?} with values of {len}"));
+    let path = common::make(&folder, "pool", pool_kind, SHAPE);
     let pool = common::open(&path);
     let (container, kv) = simple::kv(&pool, "full").expect("opening");
     let snapshot =
@@ -72,20 +72,20 @@ fn full_and_back(sort: Sort, len: usize, held: bool) {
 
 #[test]
 fn an_index_full_of_small_values() {
-    full_and_back(Sort::Memory, 500, false);
-    full_and_back(Sort::Disk, 500, false);
+    full_and_back(PoolKind::Memory, 500, false);
+    full_and_back(PoolKind::Disk, 500, false);
 }
 
 #[test]
 fn segments_full_of_large_values() {
-    full_and_back(Sort::Memory, 20_000, false);
-    full_and_back(Sort::Disk, 20_000, false);
+    full_and_back(PoolKind::Memory, 20_000, false);
+    full_and_back(PoolKind::Disk, 20_000, false);
 }
 
 #[test]
 fn full_with_a_snapshot_that_keeps_nothing() {
-    full_and_back(Sort::Memory, 500, true);
-    full_and_back(Sort::Memory, 20_000, true);
+    full_and_back(PoolKind::Memory, 500, true);
+    full_and_back(PoolKind::Memory, 20_000, true);
 }
 
 /// Arguments: pool, file to append to. Keeps a read transaction open until it is killed.
@@ -104,9 +104,9 @@ pub(crate) fn hold_view() {
 #[test]
 fn a_full_pool_with_a_long_running_reader() {
     for len in [500, 20_000] {
-        let folder = Folder::new(Sort::Memory);
+        let folder = Folder::new(PoolKind::Memory);
         let _watchdog = Watchdog::new("a long-running reader".to_owned());
-        let path = common::make(&folder, "pool", Sort::Memory, Shape { targets: 1, ..SHAPE });
+        let path = common::make(&folder, "pool", PoolKind::Memory, Shape { targets: 1, ..SHAPE });
         let pool = common::open(&path);
         let (_container, kv) = simple::kv(&pool, "full").expect("opening");
         let count = fill(&kv, 0, len);
@@ -114,7 +114,7 @@ fn a_full_pool_with_a_long_running_reader() {
         let arguments = format!("{} {}", path.display(), signal.display());
         let mut holder = Worker::start("space-hold", &arguments);
         holder.wait_until("a read transaction is open", || signal.exists());
-        // Some space is reserved for deletions, whatever readers keep in use.
+        // Some space is reserved for deletions, regardless of the pages that readers hold back.
         let deleted = (0..count).take_while(|number| simple::remove(&kv, *number).is_ok()).count();
         assert!(deleted >= 5, "with a long-running reader only {deleted} could be deleted");
         holder.kill();
@@ -139,10 +139,10 @@ pub(crate) fn pause_view() {
     pool.opened().expect("state").scrub(pause).expect("reading");
 }
 
-/// Fills a pool of 64 MiB beside a reader that is stopped, after `before` values of 64 bytes.
+/// Fills a pool of 64 MiB after `before` values of 64 bytes, while a reader is stopped.
 fn fill_beside_stopped_reader(is_buffered: bool, before: u64) {
     const LEN: usize = 64;
-    let folder = Folder::new(Sort::Memory);
+    let folder = Folder::new(PoolKind::Memory);
     let _watchdog = Watchdog::new("a stopped reader".to_owned());
     let mut spec = esker_store::PoolSpec::new("pool", 64 << 20);
     (spec.targets, spec.write_buffer) = (Some(1), Some(is_buffered));
@@ -159,7 +159,7 @@ fn fill_beside_stopped_reader(is_buffered: bool, before: u64) {
 
     let end = fill(&kv, before, LEN);
     eprintln!("buffer: {is_buffered}, after {before} values: {} fit", end - before);
-    assert!(simple::put(&kv, end, LEN).is_err(), "room comes from nowhere");
+    assert!(simple::put(&kv, end, LEN).is_err(), "there is unexpected space");
     let removed = (0..end).take_while(|number| simple::remove(&kv, *number).is_ok()).count() as u64;
     eprintln!("{removed} could be removed");
     assert!(removed >= 5, "beside a stopped reader, only {removed} could be removed");
@@ -173,7 +173,7 @@ fn fill_beside_stopped_reader(is_buffered: bool, before: u64) {
     expect_all(&kv, 0..end + 5000, LEN);
     (0..end + 5000).for_each(|number| simple::remove(&kv, number).expect("removing"));
     let large = fill(&kv, 0, 20_000) * 20_000;
-    assert!(large > 40 << 20, "only {large} bytes of data found room afterwards");
+    assert!(large > 40 << 20, "only {large} bytes of data fitted afterwards");
     drop((_container, kv, pool));
     common::expect_sound(&path, false);
 }
@@ -192,9 +192,9 @@ fn capacity(pool: &Pool) -> u64 {
 
 #[test]
 fn overwriting_forever() {
-    let (folder, seed) = (Folder::new(Sort::Memory), seed());
+    let (folder, seed) = (Folder::new(PoolKind::Memory), seed());
     let _watchdog = Watchdog::new("overwriting".to_owned());
-    let path = common::make(&folder, "pool", Sort::Memory, SHAPE);
+    let path = common::make(&folder, "pool", PoolKind::Memory, SHAPE);
     let pool = common::open(&path);
     let (_container, kv) = simple::kv(&pool, "over").expect("opening");
     let mut random = Random::new(seed, 30);
@@ -208,13 +208,13 @@ fn overwriting_forever() {
     common::expect_sound(&path, false);
 }
 
-/// Long-lived values among short-lived ones: no segment ever becomes completely dead, so only compaction frees space
-/// for the last third.
+/// Long-lived values are stored among short-lived ones. No segment ever becomes completely dead, so only compaction
+/// frees space for the last third.
 #[test]
 fn lifetimes_that_need_compaction() {
-    for sort in [Sort::Memory, Sort::Durable] {
-        let folder = Folder::new(sort);
-        let path = common::make(&folder, "pool", sort, SHAPE);
+    for pool_kind in [PoolKind::Memory, PoolKind::Durable] {
+        let folder = Folder::new(pool_kind);
+        let path = common::make(&folder, "pool", pool_kind, SHAPE);
         let pool = common::open(&path);
         let (_container, kv) = simple::kv(&pool, "mixed").expect("opening");
         let (len, total) = (8000, capacity(&pool));
@@ -247,9 +247,9 @@ pub(crate) fn idle() {
 
 #[test]
 fn idle_processes_do_not_starve_others() {
-    let folder = Folder::new(Sort::Memory);
+    let folder = Folder::new(PoolKind::Memory);
     let _watchdog = Watchdog::new("idle processes".to_owned());
-    let path = common::make(&folder, "pool", Sort::Memory, SHAPE);
+    let path = common::make(&folder, "pool", PoolKind::Memory, SHAPE);
     drop(common::open(&path));
     let mut workers = Vec::new();
     for number in 0..16 {
@@ -275,7 +275,7 @@ fn idle_processes_do_not_starve_others() {
 #[test]
 fn small_pools_are_overwritten_forever() {
     for (mib, targets) in [(24, 2), (32, 2), (64, 2), (128, 2), (144, 2), (512, 8)] {
-        let folder = Folder::new(Sort::Memory);
+        let folder = Folder::new(PoolKind::Memory);
         let _watchdog = Watchdog::new(format!("overwriting {mib} MiB"));
         let mut spec = esker_store::PoolSpec::new("pool", mib << 20);
         spec.targets = Some(targets);

@@ -1,5 +1,5 @@
 //! Effects of one handle on another: exclusive use across processes, shrinking arrays, destroyed snapshots.
-use crate::common::{self, Folder, Shape, Sort, Worker};
+use crate::common::{self, Folder, PoolKind, Shape, Worker};
 use crate::simple;
 use esker::backend::NewContainer;
 use esker::{Access, ArrayAttributes, Wait};
@@ -25,8 +25,8 @@ pub(crate) fn hold_exclusively() {
 
 #[test]
 fn exclusive_use_excludes_other_processes() {
-    let folder = Folder::new(Sort::Memory);
-    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let folder = Folder::new(PoolKind::Memory);
+    let path = common::make(&folder, "pool", PoolKind::Memory, Shape::SMALL);
     let pool = common::open(&path);
     let new = NewContainer::named("c");
     pool.create_container(&new).wait().expect("making a container");
@@ -45,11 +45,11 @@ fn exclusive_use_excludes_other_processes() {
     }
 }
 
-/// Other processes may see an array half shrunk, but every cell is unchanged or a hole.
+/// Other processes may see an array partly shrunk, but every cell is unchanged or a hole.
 #[test]
 fn an_array_shrinks_in_steps() {
-    let folder = Folder::new(Sort::Memory);
-    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let folder = Folder::new(PoolKind::Memory);
+    let path = common::make(&folder, "pool", PoolKind::Memory, Shape::SMALL);
     let pool = common::open(&path);
     let (container, _kv) = simple::kv(&pool, "c").expect("opening");
     let oid = container.generate_oid(1, 1, ObjectType::ArrayByte, None, 0).expect("an id");
@@ -79,11 +79,11 @@ fn an_array_shrinks_in_steps() {
     }
 }
 
-/// A read of a snapshot returns all of it or fails, even while the snapshot is being destroyed.
+/// A read of a snapshot returns all of its data or fails, even while the snapshot is being destroyed.
 #[test]
 fn a_read_of_a_destroyed_snapshot_shows_no_holes() {
-    let folder = Folder::new(Sort::Memory);
-    let path = common::make(&folder, "pool", Sort::Memory, Shape::SMALL);
+    let folder = Folder::new(PoolKind::Memory);
+    let path = common::make(&folder, "pool", PoolKind::Memory, Shape::SMALL);
     let pool = common::open(&path);
     let (container, kv) = simple::kv(&pool, "c").expect("opening");
     let mut refused = 0;

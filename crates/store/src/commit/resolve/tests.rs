@@ -1,4 +1,4 @@
-//! Commits over several nodes, as one of the nodes sees them.
+//! Commits over several nodes, from the point of view of one of the nodes.
 use super::*;
 use crate::commit::decision::decision_key;
 use crate::shard::container::Container;
@@ -10,10 +10,10 @@ use esker_types::ops::{
 };
 use esker_types::{ObjectClass, ObjectId, ObjectType, Uuid};
 
-/// Bytes of a value that lies in a segment.
+/// Length of a value that is stored in a segment.
 const LARGE: usize = 4000;
 
-/// Node `node` of two, with three targets.
+/// The pool of node `node` of two, with three targets.
 pub(in crate::commit) fn part(node: u32) -> Scratch {
     Scratch::new(24 << 20, |spec| {
         spec.targets = Some(3);
@@ -85,13 +85,13 @@ fn free(pool: &OpenPool) -> u64 {
     pool.targets.iter().map(|target| target.free_data_bytes().unwrap()).sum()
 }
 
-/// Nothing is damaged, and every byte is counted.
+/// Expects a pool without damage, in which every byte is accounted for.
 pub(in crate::commit) fn expect_sound(pool: &Scratch) {
     let report = Pool::check(&pool.path(), false, &mut |_, _| {}).unwrap();
     assert_eq!((report.problems, report.lost_bytes), (Vec::new(), 0));
 }
 
-/// As if the machine had been restarted.
+/// Reopens the pool as after a restart of the machine.
 pub(in crate::commit) fn restart(pool: &mut Scratch) {
     pool.close();
     let control = std::fs::File::options().write(true).open(pool.path().join("control"));
@@ -100,7 +100,7 @@ pub(in crate::commit) fn restart(pool: &mut Scratch) {
 }
 
 #[test]
-fn what_is_prepared_is_in_doubt_until_it_is_committed() {
+fn prepared_targets_are_in_doubt_until_commit() {
     let scratch = part(1);
     let pool = scratch.opened();
     let container = container(&pool);
@@ -123,7 +123,7 @@ fn what_is_prepared_is_in_doubt_until_it_is_committed() {
 }
 
 #[test]
-fn what_is_given_up_leaves_nothing_behind() {
+fn abort_frees_staged_data() {
     let scratch = part(1);
     let pool = scratch.opened();
     let container = container(&pool);
@@ -131,8 +131,8 @@ fn what_is_given_up_leaves_nothing_behind() {
     let before = free(&pool);
     for len in [100, LARGE, 200_000] {
         prepare(&pool, &container, commit(1, 0), &[0, 1], (7, len)).unwrap();
-        pool.give_up(commit(1, 0)).unwrap();
-        pool.give_up(commit(1, 0)).unwrap();
+        pool.abort_prepared(commit(1, 0)).unwrap();
+        pool.abort_prepared(commit(1, 0)).unwrap();
         pool.commit_prepared(commit(1, 0), Epoch::now()).unwrap();
         assert_eq!(latest(&pool, &container), [Some(1), None, None]);
         assert_eq!(free(&pool), before);
@@ -141,7 +141,7 @@ fn what_is_given_up_leaves_nothing_behind() {
 }
 
 #[test]
-fn the_coordinator_decides_once() {
+fn coordinator_decides_once() {
     let scratch = part(0);
     let pool = scratch.opened();
     let container = container(&pool);
@@ -151,7 +151,7 @@ fn the_coordinator_decides_once() {
     assert_eq!(pool.outcome(commit(1, 0), false).unwrap(), Outcome::Undecided);
     pool.commit_prepared(commit(1, 0), epoch).unwrap();
     pool.commit_prepared(commit(1, 0), epoch).unwrap();
-    pool.give_up(commit(1, 0)).unwrap();
+    pool.abort_prepared(commit(1, 0)).unwrap();
     assert_eq!(pool.outcome(commit(1, 0), true).unwrap(), Outcome::Committed(epoch));
     assert_eq!(prepare(1).unwrap(), epoch, "a copy that is late");
     assert_eq!(latest(&pool, &container), [None, Some(1), None]);
@@ -163,7 +163,8 @@ fn the_coordinator_decides_once() {
     assert_eq!(pool.outcome(commit(2, 0), true).unwrap(), Outcome::GivenUp);
     let late = Epoch(epoch.0 + (1 << 30));
     assert_eq!(kind(pool.commit_prepared(commit(2, 0), late)), ErrorKind::TxRestart);
-    // A copy of the preparation must not make the client's commit possible again: others have given up theirs.
+    // A late copy of the preparation must not allow the client to commit: the commit was aborted on behalf of another
+    // node.
     assert_eq!(kind(prepare(2)), ErrorKind::TxRestart);
     assert_eq!(kind(pool.commit_prepared(commit(2, 0), late)), ErrorKind::TxRestart);
     pool.forget(commit(2, 0)).unwrap();
@@ -173,9 +174,9 @@ fn the_coordinator_decides_once() {
     expect_sound(&scratch);
 }
 
-/// The decision is still known, so whoever asks would learn to commit it.
+/// The decision is still stored, so a node that asks for it would be told to commit.
 #[test]
-fn a_preparation_that_arrives_after_its_commit_is_not_done_again() {
+fn late_preparation_of_resolved_commit_is_not_applied() {
     let scratch = part(1);
     let pool = scratch.opened();
     let container = container(&pool);
@@ -192,7 +193,7 @@ fn a_preparation_that_arrives_after_its_commit_is_not_done_again() {
 }
 
 #[test]
-fn what_is_prepared_survives_the_machine() {
+fn prepared_commit_survives_machine_restart() {
     for durability in [Durability::Commit, Durability::Process] {
         let mut scratch = Scratch::new(24 << 20, |spec| {
             spec.targets = Some(3);
@@ -225,7 +226,7 @@ fn what_is_prepared_survives_the_machine() {
         }
         let pool = scratch.opened();
         pool.commit_prepared(commit(1, 0), epochs[0]).unwrap();
-        pool.give_up(commit(2, 1)).unwrap();
+        pool.abort_prepared(commit(2, 1)).unwrap();
         let container = reopened(&pool);
         assert_eq!(latest(&pool, &container), [Some(7), Some(7), None]);
         assert_eq!(free(&pool), before + 2 * LARGE as u64);
@@ -234,9 +235,10 @@ fn what_is_prepared_survives_the_machine() {
     }
 }
 
-/// A process dies after the first target has committed. Whoever needs the second one completes it.
+/// A process dies after the first target has committed. The next operation that needs the second target completes the
+/// commit.
 #[test]
-fn a_commit_whose_process_dies_in_it_is_completed() {
+fn commit_of_dead_process_is_completed() {
     let mut scratch = part(0);
     for round in 0..3 {
         let pool = scratch.opened();
@@ -246,8 +248,12 @@ fn a_commit_whose_process_dies_in_it_is_completed() {
         let epoch = epoch.unwrap();
         let found = pool.find_prepared(commit(number, 0).id).unwrap().unwrap();
         let targets: Vec<&Target> = pool.targets[..2].iter().map(AsRef::as_ref).collect();
-        let resolving =
-            Resolving { pool: &pool, found: &found, targets, verdict: Verdict::Commit(epoch) };
+        let resolving = Resolving {
+            pool: &pool,
+            found: &found,
+            targets,
+            resolution: Resolution::Commit(epoch),
+        };
         let is_first = std::cell::Cell::new(true);
         let die = |txn: WriteTxn| match is_first.replace(false) {
             true => txn.commit(),
@@ -272,7 +278,7 @@ fn a_commit_whose_process_dies_in_it_is_completed() {
 }
 
 #[test]
-fn a_commit_of_one_node_that_meets_a_doubt_leaves_nothing_behind() {
+fn refused_commit_on_target_in_doubt_frees_its_data() {
     let scratch = part(0);
     let pool = scratch.opened();
     let container = container(&pool);
@@ -291,14 +297,14 @@ fn a_commit_of_one_node_that_meets_a_doubt_leaves_nothing_behind() {
         assert_eq!(read(&pool, &container, target, ReadAt::LATEST).unwrap(), None);
     }
     assert_eq!(free(&pool), before);
-    pool.give_up(commit(1, 1)).unwrap();
+    pool.abort_prepared(commit(1, 1)).unwrap();
     another().unwrap();
-    pool.give_up(commit(2, 1)).unwrap();
+    pool.abort_prepared(commit(2, 1)).unwrap();
     expect_sound(&scratch);
 }
 
 #[test]
-fn what_others_read_before_is_found_to_have_changed() {
+fn earlier_reads_conflict_with_commit_but_not_with_abort() {
     let scratch = part(0);
     let pool = scratch.opened();
     let container = container(&pool);
@@ -306,18 +312,18 @@ fn what_others_read_before_is_found_to_have_changed() {
         let tokens = ReadTokens::default();
         let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
         read(&pool, &container, 1, at).unwrap();
-        let reads = ReadVersion::of(&tokens, 3).unwrap();
+        let reads = ReadVersion::parse_tokens(&tokens, 3).unwrap();
         let epoch = prepare(&pool, &container, commit(number, 0), &[0, 1], (number, LARGE));
         match conflicts {
             true => pool.commit_prepared(commit(number, 0), epoch.unwrap()).unwrap(),
-            false => pool.give_up(commit(number, 0)).unwrap(),
+            false => pool.abort_prepared(commit(number, 0)).unwrap(),
         }
         let checked = pool.check_read_versions(&reads);
         assert_eq!(checked.is_err(), conflicts, "{checked:?}");
         let prepared = pool.prepare_change(&container, commit(3, 0), &[], &reads);
         assert_eq!(prepared.is_err(), conflicts, "{prepared:?}");
     }
-    // What was read must not change until the commit.
+    // The target of a read is in doubt too, so it cannot change until the commit.
     assert_eq!(kind(write(&pool, &container, 1, 9)), ErrorKind::InDoubt);
     pool.outcome(commit(3, 0), true).unwrap();
     write(&pool, &container, 1, 9).unwrap();
@@ -343,14 +349,14 @@ fn a_snapshot_has_the_epoch_of_its_commit() {
     let seen = [0, 1, 2].map(|target| read(&pool, &container, target, then).unwrap());
     assert_eq!(seen, [Some(1), None, None]);
     pool.prepare_snapshot(&container, commit(2, 0), "never").unwrap();
-    pool.give_up(commit(2, 0)).unwrap();
+    pool.abort_prepared(commit(2, 0)).unwrap();
     assert_eq!(pool.list_snapshots(&container).unwrap(), snapshots);
     pool.destroy_snapshot(&container, epoch).unwrap();
     expect_sound(&scratch);
 }
 
 #[test]
-fn what_is_destroyed_beside_a_doubt_is_freed_after_it() {
+fn destroy_with_target_in_doubt_frees_space_after_resolution() {
     let scratch = part(0);
     let pool = scratch.opened();
     let before = free(&pool);
@@ -365,7 +371,7 @@ fn what_is_destroyed_beside_a_doubt_is_freed_after_it() {
         pool.destroy_container(ContainerRef::Label("other"), true).unwrap();
         assert_eq!(kind(other.check_alive(&pool)), ErrorKind::NoHandle);
         match whole {
-            true => pool.give_up(commit(1, 1)).unwrap(),
+            true => pool.abort_prepared(commit(1, 1)).unwrap(),
             false => pool.commit_prepared(commit(1, 1), Epoch::after(Epoch::now())).unwrap(),
         }
         pool.destroy_container(ContainerRef::Label("c"), true).unwrap();
@@ -394,7 +400,7 @@ fn a_damaged_commit_is_reported_and_repaired() {
     }
     scratch.close();
     let check = |repair| Pool::check(&scratch.path(), repair, &mut |_, _| {}).unwrap();
-    assert_eq!(check(false).problems.len(), 2 + 1, "both, and the bytes that nothing names");
+    assert_eq!(check(false).problems.len(), 2 + 1, "both, and the unreferenced live bytes");
     check(true);
     assert_eq!(check(false).problems, [""; 0]);
     scratch.reopen();
@@ -403,7 +409,7 @@ fn a_damaged_commit_is_reported_and_repaired() {
 }
 
 #[test]
-fn what_is_prepared_is_read_by_a_scrub_and_left_out_by_a_salvage() {
+fn scrub_reads_prepared_data_and_salvage_omits_it() {
     let mut scratch = part(0);
     {
         let pool = scratch.opened();
@@ -432,7 +438,7 @@ fn what_is_prepared_is_read_by_a_scrub_and_left_out_by_a_salvage() {
 }
 
 #[test]
-fn a_preparation_that_finds_no_room_leaves_no_doubt() {
+fn preparation_without_space_leaves_no_target_in_doubt() {
     let scratch = part(0);
     let pool = scratch.opened();
     let container = container(&pool);
@@ -466,7 +472,7 @@ fn a_preparation_that_finds_no_room_leaves_no_doubt() {
 }
 
 #[test]
-fn a_pool_on_one_node_takes_no_part() {
+fn single_node_pool_refuses_prepared_commits() {
     let scratch = Scratch::new(24 << 20, |spec| spec.targets = Some(3));
     let pool = scratch.opened();
     let container = container(&pool);
@@ -477,6 +483,6 @@ fn a_pool_on_one_node_takes_no_part() {
     assert_eq!(pool.prepared().unwrap(), []);
     let other = part(1);
     let pool = other.opened();
-    assert_eq!(kind(pool.give_up(commit(1, 2))), ErrorKind::Invalid);
+    assert_eq!(kind(pool.abort_prepared(commit(1, 2))), ErrorKind::Invalid);
     assert_eq!(kind(pool.commit_prepared(commit(1, 0), Epoch::MAX)), ErrorKind::Invalid);
 }

@@ -1,4 +1,4 @@
-//! Sweeps of decisions, as the coordinator sees them.
+//! Sweeps of decisions, from the point of view of the coordinator.
 use super::super::resolve::tests::{
     commit, container, expect_sound, kind, latest, part, prepare, reopened, restart,
 };
@@ -7,7 +7,7 @@ use crate::Pool;
 use crate::shard::container::Container;
 use esker_types::ops::Outcome;
 
-/// Bytes of the values.
+/// Length of the values.
 const LEN: usize = 100;
 
 /// A commit that node 0 coordinates and that starts at `start`.
@@ -15,7 +15,7 @@ fn started(start: Epoch, number: u8) -> Commit {
     Commit { id: CommitId::new(start, Uuid([number; 16])), coordinator: 0 }
 }
 
-/// Commits a value on target 1. Its client dies before it forgets the decision.
+/// Commits a value on target 1 like a client that dies before it forgets the decision.
 fn abandon(pool: &OpenPool, container: &Container, commit: Commit) -> Result<Epoch> {
     let epoch = prepare(pool, container, commit, &[1], (commit.id.0.0[15], LEN))?;
     pool.commit_prepared(commit, epoch)?;
@@ -27,7 +27,7 @@ fn count(pool: &OpenPool) -> u64 {
 }
 
 #[test]
-fn watermarks_come_back_and_damage_is_noticed() {
+fn watermarks_round_trip_and_damage_is_detected() {
     let mark = Watermark { swept: Epoch(1 << 50), count: 77 };
     let value = mark.encode();
     assert_eq!(Watermark::decode(&value).unwrap(), mark);
@@ -41,24 +41,24 @@ fn watermarks_come_back_and_damage_is_noticed() {
 }
 
 #[test]
-fn client_of_a_swept_commit_hears_that_its_outcome_is_unknown() {
+fn outcome_of_swept_commit_is_unknown() {
     let scratch = part(0);
     let pool = scratch.opened();
     let container = container(&pool);
     let lost = commit(1, 0);
     let epoch = abandon(&pool, &container, lost).unwrap();
-    let given_up = commit(2, 0);
-    let late = prepare(&pool, &container, given_up, &[1], (2, LEN)).unwrap();
-    assert_eq!(pool.outcome(given_up, true).unwrap(), Outcome::GivenUp);
+    let aborted = commit(2, 0);
+    let late = prepare(&pool, &container, aborted, &[1], (2, LEN)).unwrap();
+    assert_eq!(pool.outcome(aborted, true).unwrap(), Outcome::GivenUp);
     let listed = pool.decisions(10).unwrap();
     let decided = |commit: Commit, is_committed| Decided { id: commit.id, is_committed };
-    assert_eq!(listed.oldest, [decided(lost, true), decided(given_up, false)]);
+    assert_eq!(listed.oldest, [decided(lost, true), decided(aborted, false)]);
     assert_eq!(pool.decisions(1).unwrap().oldest.len(), 1);
 
     for _ in 0..2 {
-        pool.sweep(&[lost.id, given_up.id]).unwrap();
+        pool.sweep(&[lost.id, aborted.id]).unwrap();
         assert_eq!(count(&pool), 0);
-        for (commit, epoch) in [(lost, epoch), (given_up, late)] {
+        for (commit, epoch) in [(lost, epoch), (aborted, late)] {
             let unknown = pool.commit_prepared(commit, epoch).unwrap_err();
             assert_eq!(unknown.kind(), ErrorKind::TxUncertain, "{unknown}");
             assert_eq!(pool.outcome(commit, true).unwrap(), Outcome::Unknown);
@@ -69,7 +69,7 @@ fn client_of_a_swept_commit_hears_that_its_outcome_is_unknown() {
     }
     assert_eq!(latest(&pool, &container), [None, Some(1), None]);
     assert_eq!(pool.prepared().unwrap(), []);
-    // One that starts by the present clock is not affected.
+    // A commit that starts at the present clock is not affected.
     let new = started(pool.decisions(0).unwrap().clock, 3);
     assert_eq!(kind(pool.commit_prepared(new, epoch)), ErrorKind::TxRestart);
     assert_eq!(pool.outcome(new, true).unwrap(), Outcome::GivenUp);
@@ -77,9 +77,9 @@ fn client_of_a_swept_commit_hears_that_its_outcome_is_unknown() {
     expect_sound(&scratch);
 }
 
-/// A client has prepared, then stands still during a sweep.
+/// A client has prepared a commit and is stopped during a sweep.
 #[test]
-fn commit_that_was_prepared_before_a_sweep_is_committed_after_it() {
+fn commit_prepared_before_sweep_commits_after_it() {
     let scratch = part(0);
     let pool = scratch.opened();
     let container = container(&pool);
@@ -114,9 +114,9 @@ fn full_table_refuses_commits_until_it_is_swept() {
     let refused = prepare(&pool, &container, commit(4, 0), &[0], (4, LEN)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Again);
     assert!(refused.message().contains("DECISIONS_MAX"), "{refused}");
-    // Commits that another node coordinates, and copies of those that are known, are not refused.
+    // Commits that another node coordinates, and copies of known commits, are not refused.
     prepare(&pool, &container, commit(4, 1), &[0], (4, LEN)).unwrap();
-    pool.give_up(commit(4, 1)).unwrap();
+    pool.abort_prepared(commit(4, 1)).unwrap();
     prepare(&pool, &container, commit(3, 0), &[1], (3, LEN)).unwrap();
 
     let full = pool.decisions(2).unwrap();
@@ -133,9 +133,9 @@ fn full_table_refuses_commits_until_it_is_swept() {
     expect_sound(&scratch);
 }
 
-/// The watermark is kept if the machine restarts, and new commits start behind it whatever the clock says by then.
+/// A restart of the machine keeps the watermark, and new commits start after it even if the clock was set back.
 #[test]
-fn watermark_survives_the_machine() {
+fn watermark_survives_machine_restart() {
     let mut scratch = part(0);
     let start = {
         let pool = scratch.opened();
@@ -158,7 +158,7 @@ fn watermark_survives_the_machine() {
 }
 
 #[test]
-fn start_that_the_node_did_not_give_out_is_refused() {
+fn start_later_than_clock_is_refused() {
     let scratch = part(0);
     let pool = scratch.opened();
     let container = container(&pool);
@@ -168,7 +168,7 @@ fn start_that_the_node_did_not_give_out_is_refused() {
     assert_eq!(latest(&pool, &container), [None; 3]);
 }
 
-/// Ids of earlier releases are random, and nothing was counted.
+/// The ids of earlier releases are random, and these releases did not count decisions.
 #[test]
 fn decisions_of_earlier_releases_are_counted_and_swept() {
     let scratch = part(0);
@@ -193,7 +193,7 @@ fn decisions_of_earlier_releases_are_counted_and_swept() {
 }
 
 #[test]
-fn damaged_watermark_is_reported_and_a_repair_forgets_no_sweep() {
+fn damaged_watermark_is_reported_and_repair_keeps_sweeps() {
     let mut scratch = part(0);
     {
         let pool = scratch.opened();

@@ -3,14 +3,14 @@ use crate::format::superblock::PAGE;
 use crate::index::txn::{OVERFLOW, PAGE_HEADER};
 use std::ops::Range;
 
-/// Bytes of a node in front of its key.
+/// Bytes of a node before its key.
 const NODE_HEADER: usize = 8;
 const MAGIC: u32 = 0xbeef_c0de;
 const VERSION: u32 = 1;
 const BRANCH: u16 = 0x01;
 const LEAF: u16 = 0x02;
 const META: u16 = 0x08;
-/// Flags that are used in memory only.
+/// Flags that LMDB uses only in memory.
 const PASSING: u16 = 0x10 | 0x4000 | 0x8000;
 /// The data of the node is on overflow pages.
 const BIG: u16 = 0x01;
@@ -36,7 +36,7 @@ pub(super) struct Tree {
     pub(super) leaf_pages: u64,
     pub(super) overflow_pages: u64,
     pub(super) entries: u64,
-    /// `None` for an empty tree.
+    /// Page number of the root; `None` for an empty tree.
     pub(super) root: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Meta {
 }
 
 impl Meta {
-    /// `None` if it is not a meta page of this format.
+    /// Parses a meta page; returns `None` if the page is not a meta page of this format.
     pub(super) fn parse(page: &[u8]) -> Option<Self> {
         let body = page.get(PAGE_HEADER..)?;
         let trees = body.get(24..)?;
@@ -88,37 +88,41 @@ impl Meta {
 
 /// Kinds of pages with nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum PageKind {
     Branch,
     Leaf,
 }
 
-/// A node: its key and content.
+/// A node: its key and its content.
 pub(super) struct Node<'p> {
     pub(super) key: &'p [u8],
     pub(super) content: Content<'p>,
-    /// Bytes it takes on its page.
+    /// Byte range of the node on its page.
     place: Range<usize>,
 }
 
 /// Content of a node.
 pub(super) enum Content<'p> {
-    /// A page of the next level.
+    /// Page number of a child on the next level.
     Child(u64),
-    /// Data in the page.
+    /// Data on the same page.
     Data(&'p [u8]),
-    /// This many bytes of data on overflow pages.
+    /// `len` bytes of data on overflow pages, the first of which is `page`.
     Big { page: u64, len: usize },
 }
 
-/// The nodes of page `number`, in the order of its list of offsets, or what is wrong with the page.
-pub(super) fn nodes(page: &[u8], number: u64, sort: Sort) -> Result<Vec<Node<'_>>, &'static str> {
-    let wanted = if sort == Sort::Branch { BRANCH } else { LEAF };
+/// Parses the nodes of page `number`, in the order of its list of offsets. The error says why the page is damaged.
+pub(super) fn nodes(
+    page: &[u8],
+    number: u64,
+    kind: PageKind,
+) -> Result<Vec<Node<'_>>, &'static str> {
+    let wanted = if kind == PageKind::Branch { BRANCH } else { LEAF };
     if u64_at(page, 0) != Some(number) {
         return Err("has another page's number");
     }
     if u16_at(page, 10).map(|flags| flags & !PASSING) != Some(wanted) {
-        return Err("is of another sort than its place asks for");
+        return Err("is not of the kind that its position in the tree requires");
     }
     let bounds = u16_at(page, 12).zip(u16_at(page, 14));
     let Some((lower, upper)) = bounds.map(|(l, u)| (usize::from(l), usize::from(u))) else {
@@ -128,7 +132,7 @@ pub(super) fn nodes(page: &[u8], number: u64, sort: Sort) -> Result<Vec<Node<'_>
         return Err("has impossible bounds");
     }
     let offsets = (PAGE_HEADER..lower).step_by(2).filter_map(|at| u16_at(page, at));
-    let nodes: Option<Vec<_>> = offsets.map(|at| node(page, at.into(), upper, sort)).collect();
+    let nodes: Option<Vec<_>> = offsets.map(|at| node(page, at.into(), upper, kind)).collect();
     let nodes = nodes.ok_or("has a node that does not fit")?;
     if nodes.iter().map(|node| node.place.start).min().is_some_and(|first| first != upper) {
         return Err("has free space among its nodes");
@@ -136,19 +140,19 @@ pub(super) fn nodes(page: &[u8], number: u64, sort: Sort) -> Result<Vec<Node<'_>
     if overlap(&nodes) { Err("has nodes that overlap") } else { Ok(nodes) }
 }
 
-fn node(page: &[u8], at: usize, upper: usize, sort: Sort) -> Option<Node<'_>> {
+fn node(page: &[u8], at: usize, upper: usize, kind: PageKind) -> Option<Node<'_>> {
     (at >= upper).then_some(())?;
     let low = u64::from(u16_at(page, at)?) | u64::from(u16_at(page, at + 2)?) << 16;
     let (flags, key_len) = (u16_at(page, at + 4)?, usize::from(u16_at(page, at + 6)?));
     let key_end = at + NODE_HEADER + key_len;
     let key = page.get(at + NODE_HEADER..key_end)?;
-    let (content, end) = match (sort, flags) {
-        (Sort::Branch, top) => (Content::Child(low | u64::from(top) << 32), key_end),
-        (Sort::Leaf, 0) => {
+    let (content, end) = match (kind, flags) {
+        (PageKind::Branch, top) => (Content::Child(low | u64::from(top) << 32), key_end),
+        (PageKind::Leaf, 0) => {
             let end = key_end + low as usize;
             (Content::Data(page.get(key_end..end)?), end)
         }
-        (Sort::Leaf, BIG) => {
+        (PageKind::Leaf, BIG) => {
             let page = u64_at(page, key_end)?;
             (Content::Big { page, len: low as usize }, key_end + 8)
         }
@@ -175,19 +179,19 @@ pub(super) fn is_overflow(page: &[u8], number: u64, pages: u64) -> bool {
         && u32_at(page, 12).map(u64::from) == Some(pages)
 }
 
-/// The data of a node on overflow pages; `None` if they were not all read.
+/// The data of a node on overflow pages; `None` if not all of them were read.
 pub(super) fn overflow_data(pages: &[u8], len: usize) -> Option<&[u8]> {
     pages.get(PAGE_HEADER..PAGE_HEADER.checked_add(len)?)
 }
 
-/// Number of overflow pages that a page claims to begin.
+/// Number of overflow pages that the header of the first one claims.
 pub(super) fn overflow_length(page: &[u8], number: u64) -> Option<u64> {
     let pages = u32_at(page, 12).map(u64::from)?;
     is_overflow(page, number, pages).then_some(pages)
 }
 
-/// Keys and data of a damaged leaf page, as far as they fit into it; nothing confirms that they are right.
-pub(super) fn nodes_left(page: &[u8]) -> Vec<(&[u8], &[u8])> {
+/// Keys and data of a damaged leaf page that are within its bounds. Nothing confirms that they are right.
+pub(super) fn salvage_nodes(page: &[u8]) -> Vec<(&[u8], &[u8])> {
     let bounds = u16_at(page, 12).zip(u16_at(page, 14));
     let Some((lower, upper)) = bounds.map(|(l, u)| (usize::from(l), usize::from(u))) else {
         return Vec::new();
@@ -196,7 +200,7 @@ pub(super) fn nodes_left(page: &[u8]) -> Vec<(&[u8], &[u8])> {
         return Vec::new();
     }
     let offsets = (PAGE_HEADER..lower).step_by(2).filter_map(|at| u16_at(page, at));
-    let nodes = offsets.filter_map(|at| node(page, at.into(), upper, Sort::Leaf));
+    let nodes = offsets.filter_map(|at| node(page, at.into(), upper, PageKind::Leaf));
     let data = nodes.filter_map(|node| match node.content {
         Content::Data(data) => Some((node.key, data)),
         Content::Child(_) | Content::Big { .. } => None,

@@ -1,5 +1,5 @@
-//! Walks the trees of an index, page by page.
-use super::page::{Content, Meta, Node, Sort, Tree, u64_at};
+//! Walks the trees of an index, page by page, and verifies them.
+use super::page::{Content, Meta, Node, PageKind, Tree, u64_at};
 use super::{PAGE, PROBLEMS_MAX, page, read_page};
 use std::cmp::Ordering;
 use std::fs::File;
@@ -7,12 +7,12 @@ use std::fs::File;
 /// Deepest tree that LMDB supports.
 const DEPTH_MAX: u16 = 32;
 
-/// How keys of a tree compare.
+/// Order of the keys of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keys {
-    /// As byte strings: in the tree of the index itself.
+    /// Byte strings, in the tree of the index itself.
     Bytes,
-    /// As transaction numbers: in the tree of free pages.
+    /// Transaction ids, in the tree of free pages.
     Numbers,
 }
 
@@ -31,7 +31,7 @@ impl Keys {
         }
     }
 
-    /// Flags of such a tree, apart from those of the whole file.
+    /// True if depth and flags of the tree are possible.
     fn depth_is_sound(self, tree: &Tree) -> bool {
         let flags_fit = self == Self::Numbers || tree.flags == 0;
         let depth_fits = (tree.depth == 0) == tree.root.is_none() && tree.depth <= DEPTH_MAX;
@@ -39,12 +39,12 @@ impl Keys {
     }
 }
 
-/// The range of keys of a page that cannot be followed.
+/// Key range of a page that cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
-    /// The page.
+    /// Number of the page.
     pub(crate) page: u64,
-    /// It should be a leaf, and no other page refers to it.
+    /// True if the page is at the level of leaves and no other page refers to it.
     pub(super) holds_entries: bool,
     /// Lower bound of its keys; `None` at the beginning of the index.
     pub(crate) from: Option<Vec<u8>>,
@@ -60,15 +60,16 @@ impl Gap {
     }
 }
 
-/// Receives what a walk finds.
+/// Receives the entries and gaps that a walk finds.
 pub(super) trait Visit {
-    /// True if the value of a key is wanted even if it is on overflow pages.
+    /// True if the walk must read the value of `key` even if it is on overflow pages.
     fn wants(&self, key: &[u8]) -> bool;
-    /// An entry of a sound page; without its value if that is on overflow pages that are not wanted or are damaged.
+    /// Called for an entry of a sound page. `value` is `None` if it is on overflow pages that are damaged or not
+    /// wanted.
     fn entry(&mut self, key: &[u8], value: Option<&[u8]>);
-    /// A page that cannot be followed.
+    /// Called for a page that cannot be followed.
     fn gap(&mut self, gap: Gap);
-    /// True to end the walk.
+    /// True if the walk must stop.
     fn is_over(&self) -> bool {
         false
     }
@@ -107,12 +108,12 @@ impl<'f> Walk<'f> {
         let (txn, last_page) = (meta.txn, meta.last_page);
         let mut walk =
             Self { file, txn, last_page, reached: Vec::new(), problems: Vec::new(), visit };
-        walk.forget();
+        walk.reset_reached();
         walk
     }
 
-    /// Resets which pages were reached.
-    pub(super) fn forget(&mut self) {
+    /// Resets the set of reached pages.
+    pub(super) fn reset_reached(&mut self) {
         self.reached = vec![0; (self.last_page / 64 + 1) as usize];
         self.reached[0] = 0b11;
     }
@@ -137,7 +138,7 @@ impl<'f> Walk<'f> {
         let told = [tree.branch_pages, tree.leaf_pages, tree.overflow_pages, tree.entries];
         let found = [met.branch_pages, met.leaf_pages, met.overflow_pages, met.entries];
         if self.problems.is_empty() && told != found {
-            self.report(format!("a tree has {found:?} pages and entries, {told:?} are told"));
+            self.report(format!("a tree has {found:?} pages and entries, {told:?} are recorded"));
         }
     }
 
@@ -146,7 +147,7 @@ impl<'f> Walk<'f> {
         self.reached.get((number / 64) as usize).is_none_or(|word| word & 1 << (number % 64) != 0)
     }
 
-    /// Marks a page as reached; reports it if it cannot be or was before.
+    /// Marks a page as reached. Fails if the page does not exist or was reached before.
     fn reach(&mut self, number: u64, what: &str) -> Result<(), String> {
         if number < 2 || number > self.last_page {
             return Err(format!("{what} {number} does not exist"));
@@ -163,7 +164,7 @@ impl<'f> Walk<'f> {
         self.report(trouble);
         if keys == Keys::Bytes {
             let PagePosition { level, from, below } = place.clone();
-            // A page that is also used elsewhere proves nothing here.
+            // A page that is also used elsewhere does not prove that its entries belong to this gap.
             let holds_entries = level == depth && !self.is_reached(page);
             self.visit.gap(Gap { page, holds_entries, from, below });
         }
@@ -180,20 +181,20 @@ impl<'f> Walk<'f> {
         if self.visit.is_over() {
             return;
         }
-        let sort = if place.level < depth { Sort::Branch } else { Sort::Leaf };
+        let kind = if place.level < depth { PageKind::Branch } else { PageKind::Leaf };
         let page = read_page(self.file, number).filter(|_| number <= self.last_page);
         let page = page.ok_or_else(|| format!("page {number} does not exist"));
         let nodes = page.as_deref().map_err(Clone::clone).and_then(|page| {
-            let nodes = sound_nodes(page, number, &place, sort, keys)?;
+            let nodes = sound_nodes(page, number, &place, kind, keys)?;
             self.reach(number, "page").map(|()| nodes)
         });
-        match (nodes, sort) {
+        match (nodes, kind) {
             (Err(trouble), _) => self.lose(number, &place, depth, keys, trouble),
-            (Ok(nodes), Sort::Branch) => {
+            (Ok(nodes), PageKind::Branch) => {
                 met.branch_pages += 1;
                 self.children(&nodes, &place, depth, keys, met);
             }
-            (Ok(nodes), Sort::Leaf) => self.leaf(&nodes, keys, met),
+            (Ok(nodes), PageKind::Leaf) => self.leaf(&nodes, keys, met),
         }
     }
 
@@ -203,10 +204,10 @@ impl<'f> Walk<'f> {
         nodes.iter().for_each(|node| self.entry(node, keys, met));
     }
 
-    /// Visits a leaf page that no other page refers to, if it is sound.
-    pub(super) fn stray(&mut self, number: u64, page: &[u8]) {
+    /// Visits an orphan leaf page, to which no other page refers, if it is sound.
+    pub(super) fn visit_orphan(&mut self, number: u64, page: &[u8]) {
         let place = PagePosition { level: 1, from: None, below: None };
-        let nodes = sound_nodes(page, number, &place, Sort::Leaf, Keys::Bytes);
+        let nodes = sound_nodes(page, number, &place, PageKind::Leaf, Keys::Bytes);
         if let (Ok(nodes), Ok(())) = (nodes, self.reach(number, "page")) {
             self.leaf(&nodes, Keys::Bytes, &mut TreeCounts::default());
         }
@@ -256,7 +257,7 @@ impl<'f> Walk<'f> {
         }
     }
 
-    /// Verifies overflow pages; returns their data if it is wanted.
+    /// Verifies overflow pages; returns their bytes if they are wanted.
     fn big(
         &mut self,
         first: u64,
@@ -266,7 +267,7 @@ impl<'f> Walk<'f> {
     ) -> Result<Vec<u8>, ()> {
         let count = page::overflow_pages(len);
         if count > self.last_page {
-            self.report(format!("page {first} begins {len} bytes, more than there are"));
+            self.report(format!("page {first} begins {len} bytes of data, more than the file has"));
             return Err(());
         }
         met.overflow_pages += count;
@@ -285,7 +286,7 @@ impl<'f> Walk<'f> {
         Ok(pages.collect::<Option<Vec<_>>>().unwrap_or_default().concat())
     }
 
-    /// A list of free pages: their count, then their numbers in descending order.
+    /// Verifies a list of free pages: a count, then page numbers in descending order.
     fn free_pages(&mut self, txn: u64, data: &[u8]) {
         let count = u64_at(data, 0).filter(|count| *count < (data.len() / 8) as u64);
         let Some(count) = count.filter(|_| (1..=self.txn).contains(&txn)) else {
@@ -305,41 +306,41 @@ impl<'f> Walk<'f> {
     }
 }
 
-/// First and last key of a sound leaf page, wherever it belongs.
+/// First and last key of a sound leaf page. Its position in the tree is not checked.
 pub(super) fn key_range(page: &[u8], number: u64) -> Option<(&[u8], &[u8])> {
     let place = PagePosition { level: 1, from: None, below: None };
-    let nodes = sound_nodes(page, number, &place, Sort::Leaf, Keys::Bytes).ok()?;
+    let nodes = sound_nodes(page, number, &place, PageKind::Leaf, Keys::Bytes).ok()?;
     Some((nodes.first()?.key, nodes.last()?.key))
 }
 
-/// The nodes of a page if they fit its position, else what is wrong with it.
+/// The nodes of a page that fits its position. The error says why it does not.
 fn sound_nodes<'p>(
     page: &'p [u8],
     number: u64,
     place: &PagePosition,
-    sort: Sort,
+    kind: PageKind,
     keys: Keys,
 ) -> Result<Vec<Node<'p>>, String> {
-    let nodes = page::nodes(page, number, sort);
-    let sound = nodes.and_then(|nodes| match disorder(&nodes, place, sort, keys) {
+    let nodes = page::nodes(page, number, kind);
+    let sound = nodes.and_then(|nodes| match disorder(&nodes, place, kind, keys) {
         None => Ok(nodes),
         Some(trouble) => Err(trouble),
     });
     sound.map_err(|trouble| format!("page {number} {trouble}"))
 }
 
-/// What is wrong with the order of keys on a page.
+/// Checks the order of keys on a page; returns a description of the first error.
 fn disorder(
     nodes: &[Node<'_>],
     place: &PagePosition,
-    sort: Sort,
+    kind: PageKind,
     keys: Keys,
 ) -> Option<&'static str> {
-    let least = usize::from(sort == Sort::Branch && keys == Keys::Bytes) + 1;
+    let least = usize::from(kind == PageKind::Branch && keys == Keys::Bytes) + 1;
     if nodes.len() < least || nodes.len() > PAGE / 2 {
         return Some("has too few nodes");
     }
-    let stored = nodes.get(usize::from(sort == Sort::Branch)..).unwrap_or_default();
+    let stored = nodes.get(usize::from(kind == PageKind::Branch)..).unwrap_or_default();
     if stored.iter().any(|node| !keys.are_sound(node.key)) {
         return Some("has a key of an impossible length");
     }

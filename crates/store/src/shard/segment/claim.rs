@@ -1,4 +1,4 @@
-//! Claims segments to append to.
+//! Claims of segments for appending.
 use super::compact::MadeRoom;
 use crate::data::table::{RESERVE, SegmentState, Segments};
 use crate::shard::Target;
@@ -9,12 +9,13 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, TryLockError};
 
-/// Append slots of one target in this process, each with a segment: this many threads can append at the same time.
+/// Append slots of one target in this process, each with a segment. Their number limits the threads that append at the
+/// same time.
 pub(crate) struct AppendSlots {
     append_slots: Vec<Mutex<ClaimedSegment>>,
-    /// For data that compaction moves; it must not wait for compaction itself.
+    /// Slot for data that compaction moves, since it must not wait for compaction itself.
     compaction: Mutex<ClaimedSegment>,
-    /// Held during compaction: file locks do not exclude threads of one process.
+    /// Held during compaction. It excludes other threads, which file locks do not.
     pub(super) compacting: Mutex<()>,
     turn: AtomicUsize,
 }
@@ -23,14 +24,14 @@ pub(crate) struct AppendSlots {
 #[derive(Default)]
 pub(crate) struct ClaimedSegment {
     segment: Option<u32>,
-    /// Buffer for headers and gathered data.
+    /// Buffer for headers and copied data.
     pub(super) scratch: Vec<u8>,
 }
 
-/// An append slot in use by one thread.
+/// An append slot that one thread uses.
 pub(crate) struct AppendSlot<'t> {
     held: MutexGuard<'t, ClaimedSegment>,
-    /// The segment is in state busy for this very append slot.
+    /// True if the segment is busy for this append slot.
     busy: bool,
     may_collect: bool,
 }
@@ -57,14 +58,14 @@ impl AppendSlots {
         AppendSlot { held, busy: false, may_collect: true }
     }
 
-    /// The append slot of compaction, once it is free.
+    /// The append slot of compaction, when it is free.
     pub(crate) fn enter_compaction(&self) -> AppendSlot<'_> {
         let held = self.compaction.lock().unwrap_or_else(PoisonError::into_inner);
         AppendSlot { held, busy: false, may_collect: false }
     }
 
     /// The segment to which compaction moves data.
-    pub(super) fn compacts_into(&self) -> Option<u32> {
+    pub(super) fn compaction_segment(&self) -> Option<u32> {
         self.compaction.lock().unwrap_or_else(PoisonError::into_inner).segment
     }
 }
@@ -84,16 +85,16 @@ impl std::ops::DerefMut for AppendSlot<'_> {
 }
 
 impl AppendSlot<'_> {
-    /// State of the segment while nobody writes to it. That of compaction, which may need the rest of it, gets no
-    /// owner: else another append slot of this process that had it earlier could take it for its own.
-    fn at_rest(&self, process: ProcessSlot) -> SegmentState {
+    /// State of the segment while it is not written to. The segment of compaction has no owner, since compaction may
+    /// need the rest of it. Otherwise another append slot of this process that had it earlier would use it.
+    fn released_state(&self, process: ProcessSlot) -> SegmentState {
         SegmentState::Open(self.may_collect.then_some(process))
     }
 
-    /// Makes the segment of the slot busy; `None` if it has none or lost it.
+    /// Makes the segment of the slot busy; returns `None` if the slot has none or lost it.
     pub(crate) fn take(&mut self, table: &Segments<'_>) -> Option<u32> {
         let segment = self.held.segment?;
-        let (open, busy) = (self.at_rest(table.process), SegmentState::Busy(table.process));
+        let (open, busy) = (self.released_state(table.process), SegmentState::Busy(table.process));
         self.busy = self.busy || table.segment(segment).change(open, busy);
         if !self.busy {
             self.held.segment = None;
@@ -101,8 +102,8 @@ impl AppendSlot<'_> {
         self.held.segment
     }
 
-    /// Claims another segment with at least `need` bytes of room. The operation keeps `kept` others busy. The caller must
-    /// have left the one the slot had.
+    /// Claims another segment with at least `need` bytes of space. The operation keeps `kept` others busy. The caller
+    /// has released the previous segment of the slot.
     ///
     /// # Errors
     /// `NoSpace` if there is none, even after collection and compaction.
@@ -111,39 +112,43 @@ impl AppendSlot<'_> {
         self.busy = false;
         let segment = match self.may_collect {
             true => claim_anywhere(target, need, SpaceWait::new(kept > 0, kept)),
-            false => target.table().take_for_compaction(need).ok_or_else(|| full(target, need)),
+            false => target
+                .table()
+                .take_for_compaction(need)
+                .ok_or_else(|| pool_full_error(target, need)),
         };
-        self.keep(segment?);
+        self.set_segment(segment?);
         Ok(())
     }
 
     /// Sets the segment of the slot, which is busy.
-    pub(crate) fn keep(&mut self, segment: u32) {
+    pub(crate) fn set_segment(&mut self, segment: u32) {
         self.held.segment = Some(segment);
         self.busy = true;
     }
 
-    /// Releases the segment of the slot. It stays the slot's until another process needs it.
+    /// Releases the segment of the slot. The slot keeps it until another process needs it.
     pub(crate) fn release(&mut self, table: &Segments<'_>) {
         if let Some(segment) = self.held.segment.filter(|_| self.busy) {
-            let (busy, open) = (SegmentState::Busy(table.process), self.at_rest(table.process));
+            let (busy, open) =
+                (SegmentState::Busy(table.process), self.released_state(table.process));
             table.segment(segment).change(busy, open);
         }
         self.busy = false;
     }
 }
 
-/// Claims a segment to append to. Dead segments are freed first: their memory is in use already, whereas that of a
-/// segment never used may cost ten times as much to write.
+/// Claims a segment to append to. Dead segments are freed first: their memory is already in use, while the first write
+/// to a segment may take ten times as long.
 fn claim_anywhere(target: &Target, need: u64, mut wait: SpaceWait) -> Result<u32> {
-    if let Some(segment) = target.table().spare(need, Segments::abandoned) {
+    if let Some(segment) = target.table().take_open(need, Segments::take_unowned) {
         return Ok(segment);
     }
     target.recycle()?;
     if let Some(segment) = target.table().search(need) {
         return Ok(segment);
     }
-    while target.take_back(false)? {
+    while target.return_segment(false)? {
         if let Some(segment) = target.table().search(need) {
             return Ok(segment);
         }
@@ -151,45 +156,49 @@ fn claim_anywhere(target: &Target, need: u64, mut wait: SpaceWait) -> Result<u32
     loop {
         target.collect()?;
         let found =
-            target.table().search(need).or_else(|| target.table().spare(need, Segments::steal));
+            target.table().search(need).or_else(|| target.table().take_open(need, Segments::steal));
         if let Some(segment) = found.or_else(|| last_resort(target, need)) {
             return Ok(segment);
         }
         let made = target.make_room(need)?;
-        if made != MadeRoom::Some && !wait.wait(target, need, made)? && !target.take_back(true)? {
-            return Err(full(target, need));
+        if made != MadeRoom::Some
+            && !wait.wait(target, need, made)?
+            && !target.return_segment(true)?
+        {
+            return Err(pool_full_error(target, need));
         }
     }
 }
 
-/// Claims an empty segment. If `urgent`, segments are freed for it; else only one that is free already is taken.
-pub(crate) fn claim_whole(target: &Target, urgent: bool) -> Result<u32> {
+/// Claims an empty segment. If `urgent`, segments are freed for it. Otherwise only a free segment is claimed.
+pub(crate) fn claim_empty(target: &Target, urgent: bool) -> Result<u32> {
     let bytes = target.segment_bytes();
     match urgent {
         true => claim_anywhere(target, bytes, SpaceWait::new(true, 0)),
-        false => target.table().take_free(RESERVE).ok_or_else(|| full(target, bytes)),
+        false => target.table().take_free(RESERVE).ok_or_else(|| pool_full_error(target, bytes)),
     }
 }
 
-/// If nothing is free because views pin dead segments, the reserve may be used: it comes back with them.
+/// If no segment is free because views pin dead ones, open segments may be used without the reserve. It becomes free
+/// when the views end.
 fn last_resort(target: &Target, need: u64) -> Option<u32> {
-    let kept = viewed(target) > 0;
+    let kept = viewed_count(target) > 0;
     let table = target.table();
-    kept.then(|| table.abandoned(need).or_else(|| table.steal(need))).flatten()
+    kept.then(|| table.take_unowned(need).or_else(|| table.steal(need))).flatten()
 }
 
 /// Number of dead segments that views pin.
-pub(super) fn viewed(target: &Target) -> usize {
+pub(super) fn viewed_count(target: &Target) -> usize {
     let atomics = target.shared();
     let dead = |&segment: &u32| atomics.segment(segment).load() == SegmentState::Dead;
     (0..target.segment_count()).filter(dead).filter(|&segment| target.is_viewed(segment)).count()
 }
 
-fn full(target: &Target, need: u64) -> Error {
-    let remedy = match viewed(target) {
+fn pool_full_error(target: &Target, need: u64) -> Error {
+    let remedy = match viewed_count(target) {
         0 => "delete something, or make a larger pool".to_owned(),
         count => format!(
-            "views keep {count} empty segments from being reused: drop them, or make a larger pool"
+            "views prevent the reuse of {count} empty segments: drop them, or make a larger pool"
         ),
     };
     let (number, free) = (target.number(), free_elsewhere(target));
@@ -203,7 +212,7 @@ fn full(target: &Target, need: u64) -> Error {
     Error::new(ErrorKind::NoSpace, text)
 }
 
-/// Bytes free on the other targets of the pool, as far as known.
+/// Estimated number of free bytes on the other targets of the pool.
 fn free_elsewhere(target: &Target) -> u64 {
     let pool = target.pool();
     let others = pool.iter().flat_map(|pool| &pool.targets);
@@ -211,12 +220,12 @@ fn free_elsewhere(target: &Target) -> u64 {
     others.filter_map(|other| other.free_data_bytes().ok()).sum()
 }
 
-/// Takes segments away from dead processes. Returns those whose owner died while writing: their live data must be
-/// counted again.
-pub(crate) fn disown_dead(target: &Target) -> Vec<u32> {
+/// Takes over the segments of dead processes. Returns those whose owner died while writing; their live data must be
+/// recounted.
+pub(crate) fn take_over_dead(target: &Target) -> Vec<u32> {
     let alive = |slot: ProcessSlot| target.is_alive(slot);
     let atomics = target.shared();
-    let mut orphans = Vec::new();
+    let mut unfinished = Vec::new();
     for segment in 0..target.segment_count() {
         let state = atomics.segment(segment).load();
         match (state, state.owner()) {
@@ -225,34 +234,34 @@ pub(crate) fn disown_dead(target: &Target) -> Vec<u32> {
                 atomics.segment(segment).change(state, SegmentState::Open(None));
             }
             (SegmentState::Busy(owner), _) if take_over(target, segment, owner) => {
-                orphans.push(segment)
+                unfinished.push(segment)
             }
             _ => {}
         }
     }
-    orphans
+    unfinished
 }
 
-/// Takes a busy segment from a dead owner. Another process may have taken the slot, and then the segment, since the
-/// owner was found dead: then it keeps the segment.
+/// Takes over a busy segment of a dead owner. Since the owner was found dead, another process may have taken its slot
+/// and then the segment. In that case it keeps the segment.
 fn take_over(target: &Target, segment: u32, owner: ProcessSlot) -> bool {
     let atomics = target.shared().segment(segment);
     let (theirs, mine) = (SegmentState::Busy(owner), SegmentState::Busy(target.process()));
     target.control.while_dead(owner, || atomics.change(theirs, mine)).unwrap_or(false)
 }
 
-/// Most rounds of waiting while others make progress that does not help: more than two seconds.
+/// Maximum number of waits while other processes make progress that does not help. They take more than two seconds.
 const ROUNDS_MAX: u32 = 2000;
-/// Most rounds without any progress: on a loaded machine the kernel may keep those one waits for from running.
+/// Maximum number of waits without any progress. On a loaded machine, the kernel may delay the other processes.
 const ROUNDS_STILL_MAX: u32 = 30_000;
-/// Most rounds with nobody to wait for: they may just have left.
+/// Maximum number of waits without another active process, which may just have finished.
 const ROUNDS_ALONE_MAX: u32 = 2;
 
-/// How long a claim has waited so far.
+/// State of a claim that waits for space.
 struct SpaceWait {
-    /// The operation keeps something for which others may be waiting.
+    /// True if the operation keeps segments for which others may be waiting.
     keeping: bool,
-    /// Segments that the operation itself keeps busy.
+    /// Number of segments that the operation itself keeps busy.
     kept: usize,
     rounds: u32,
     rounds_still: u32,
@@ -265,13 +274,13 @@ impl SpaceWait {
         Self { keeping, kept, rounds: 0, rounds_still: 0, rounds_alone: 0, seen: 0 }
     }
 
-    /// Waits a moment; false if waiting longer will not give `need` bytes.
+    /// Waits for one interval; returns false if waiting longer will not free `need` bytes.
     fn wait(&mut self, target: &Target, need: u64, made: MadeRoom) -> Result<bool> {
-        if !may_come(target, need)? {
+        if !may_fit(target, need)? {
             return Ok(false);
         }
         pause()?;
-        if made == MadeRoom::None && !is_anybody_at_it(target, self.kept) {
+        if made == MadeRoom::None && !is_space_coming(target, self.kept) {
             self.rounds_alone += 1;
             return Ok(self.rounds_alone <= ROUNDS_ALONE_MAX);
         }
@@ -283,14 +292,15 @@ impl SpaceWait {
     }
 }
 
-/// True if enough of the target is not live to leave `need` bytes beside the reserve.
-fn may_come(target: &Target, need: u64) -> Result<bool> {
+/// True if the free and dead bytes of the target suffice for `need` bytes beside the reserve.
+fn may_fit(target: &Target, need: u64) -> Result<bool> {
     Ok(target.free_data_bytes()? >= need)
 }
 
-/// True if a process writes to a segment, compacts or frees one, or reads a dead one: there may be space soon. Views
-/// do not count, since they may last for ever, nor do the `kept` segments that the operation itself keeps busy.
-fn is_anybody_at_it(target: &Target, kept: usize) -> bool {
+/// True if a process writes to a segment, compacts or frees one, or reads a dead one, so that space may become free
+/// soon. Views do not count, since they may last for ever. The `kept` segments that the operation itself keeps busy do
+/// not count either.
+fn is_space_coming(target: &Target, kept: usize) -> bool {
     let atomics = target.shared();
     let comes_back = |&segment: &u32| match atomics.segment(segment).load() {
         SegmentState::Busy(_) => true,
@@ -300,7 +310,7 @@ fn is_anybody_at_it(target: &Target, kept: usize) -> bool {
     (0..target.segment_count()).filter(comes_back).count() > kept
 }
 
-/// A hash that changes when any process does something to segments or index, or ends a read.
+/// A hash that changes when any process changes segments or the index, or ends a read.
 fn activity(target: &Target) -> Result<u64> {
     let mut hasher = esker_types::StableHash.build_hasher();
     for word in target.shared().segments() {

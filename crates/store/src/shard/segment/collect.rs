@@ -1,4 +1,4 @@
-//! Collection: finds dead segments and frees them.
+//! Collection, which finds dead segments and frees them.
 use super::{claim, compact};
 use crate::data::table::{self, SegmentState};
 use crate::format::keys::{Key, Table, segment_of};
@@ -26,7 +26,7 @@ pub(crate) fn all_dead(txn: &Txn) -> Result<HashMap<u32, u64>> {
     Ok(dead)
 }
 
-/// Recounted values of the atomics of a segment.
+/// Recounted values for the atomics of a segment.
 struct SegmentCount {
     live: u64,
     published: u64,
@@ -34,17 +34,17 @@ struct SegmentCount {
 }
 
 impl Target {
-    /// Takes segments away from dead processes, finds dead segments, and frees those that no reader can still read.
-    /// Costs are bounded by the number of segments.
+    /// Takes over segments of dead processes, finds dead segments, and frees those that no reader can still read. The
+    /// cost is bounded by the number of segments.
     pub(crate) fn collect(&self) -> Result<()> {
-        let orphans = claim::disown_dead(self);
-        if !orphans.is_empty() {
-            // The last commit of a process that died in it shows only after its lock was taken over.
+        let unfinished = claim::take_over_dead(self);
+        if !unfinished.is_empty() {
+            // If a process died in its last commit, the commit becomes visible only after its lock was taken over.
             drop(self.begin_write()?);
         }
-        let counted: Vec<_> = orphans.into_iter().map(|segment| self.recount(segment)).collect();
+        let counted: Vec<_> = unfinished.into_iter().map(|segment| self.recount(segment)).collect();
         for counted in counted {
-            // If there is no room for the buffered puts yet, the next collection counts.
+            // The index has no space for the buffered puts yet, so the next collection counts.
             counted.or_else(|error| match error.kind() {
                 ErrorKind::NoSpace => Ok(()),
                 _ => Err(error),
@@ -55,16 +55,17 @@ impl Target {
 
     /// Finds dead segments, and frees those that no reader can still read.
     pub(crate) fn recycle(&self) -> Result<()> {
-        // What it replaces is dead after that. If there is no room for it, that is found out later.
+        // After the flush, the records that buffered puts replace are dead. If the index is full, a later step reports
+        // it.
         let _ = self.flush_if_fits();
         self.mark_dead_segments()?;
         self.free_dead_segments()
     }
 
-    /// Recounts the live data of a segment that is busy for this process, because its owner died while writing, or
-    /// its counts are wrong. Leaves it open for anybody.
+    /// Recounts the live data of a segment that is busy for this process, because its owner died while writing or its
+    /// counts are wrong. Leaves the segment open without an owner.
     pub(super) fn recount(&self, segment: u32) -> Result<()> {
-        let counted = self.count_again(segment);
+        let counted = self.recounted(segment);
         if let Ok(counted) = &counted {
             let atomics = self.shared().segment(segment);
             atomics.published.store(counted.published, Ordering::Release);
@@ -73,30 +74,30 @@ impl Target {
         }
         let atomics = self.shared().segment(segment);
         atomics.store(match &counted {
-            // It will be found dead by its counts.
+            // The next collection finds from these counts that it is dead.
             Ok(counted) if counted.live == 0 && counted.published > 0 => SegmentState::Sealed,
             Ok(counted) if counted.tail == 0 => SegmentState::Free,
-            // Counted once it is known what becomes of the data that a prepared commit names, or once there is room for
-            // the buffered puts.
+            // It is counted later: when the prepared commit that refers to its data is resolved, or when the index has
+            // space for the buffered puts.
             Err(error) if [ErrorKind::InDoubt, ErrorKind::NoSpace].contains(&error.kind()) => {
                 SegmentState::Busy(ProcessSlot::NOBODY)
             }
-            // However little room there is: a compaction that was in progress may need it.
+            // It is open even if it is almost full, since a compaction that was in progress may need the rest.
             _ => SegmentState::Open(None),
         });
         counted.map(drop)
     }
 
-    /// Recounts a segment. What its owner appended last is given back, unless it was committed, which shows by a larger
-    /// count.
-    fn count_again(&self, segment: u32) -> Result<SegmentCount> {
+    /// Recounts a segment. The bytes that its owner appended last are freed, unless they were committed, which a larger
+    /// count shows.
+    fn recounted(&self, segment: u32) -> Result<SegmentCount> {
         // A buffered put of the owner may refer to it.
         self.flush_if_fits()?;
         let view = self.view_of(Scope::Committed)?;
         let txn = view.committed();
         let dead = all_dead(txn)?.get(&segment).copied().unwrap_or(0);
         let live = match compact::live_bytes(self, txn, segment) {
-            // A damaged header hides all that follows: then the whole index is searched, which takes longer.
+            // A damaged header hides all headers after it. Then the complete index is searched, which takes longer.
             Err(error) if error.kind() == ErrorKind::Checksum => {
                 walk::usage(self, &[])?.segments.get(&segment).map_or(0, |used| used.live)
             }
@@ -110,9 +111,9 @@ impl Target {
         Ok(SegmentCount { live, published, tail: if is_as_before { counted } else { tail } })
     }
 
-    /// Marks dead segments: among full ones, abandoned ones, and those that their owner has half filled.
+    /// Marks dead segments among sealed ones, those without an owner, and those that their owner has filled by half.
     fn mark_dead_segments(&self) -> Result<()> {
-        // No read transaction is kept open: the next one may need the pages that it holds back.
+        // The read transaction is not kept open, since the next transaction may need the pages that it holds back.
         let dead = all_dead(self.view_of(Scope::Committed)?.committed())?;
         let atomics = self.shared();
         for number in 0..self.segment_count() {
@@ -136,15 +137,15 @@ impl Target {
         tail == 0 || tail > self.segment_bytes() / 2
     }
 
-    /// Marks a segment as dead if it still is: it may have been freed and refilled since it was examined, so it is
-    /// examined again while nobody else can touch it.
+    /// Marks a segment as dead if it still is. It may have been freed and refilled since it was examined, so it is
+    /// examined again while no other process can access it.
     fn mark_dead_segment(&self, number: u32, state: SegmentState) -> Result<()> {
         let atomics = self.shared();
         let segment = atomics.segment(number);
         if !segment.change(state, SegmentState::Busy(self.process())) {
             return Ok(());
         }
-        // The number is read last: LMDB may show a later state than that whose number a reader has.
+        // The transaction id is read last, since LMDB may show a later state than that of the id that a reader has.
         let dead = self.view_of(Scope::Committed).and_then(|view| all_dead(view.committed()));
         let dead = dead.and_then(|dead| Ok((dead, self.index.last_commit()?)));
         let dead_here = |dead: &HashMap<u32, u64>| dead.get(&number).copied().unwrap_or(0);
@@ -185,8 +186,8 @@ impl Target {
                 {
                     return false;
                 }
-                // It may have been reused and died again since it was examined. Views are checked last: until a view
-                // has its pin, it is a reader.
+                // The segment may have been reused and died again since it was examined. Views are checked last: until
+                // a view has its pin, it is a reader.
                 if !unseen() || self.is_viewed(number) {
                     segment.store(SegmentState::Dead);
                     return false;
@@ -211,7 +212,7 @@ impl Target {
         Ok(())
     }
 
-    /// Frees a segment that nobody else can touch.
+    /// Frees a segment that no other process can access.
     pub(crate) fn set_free(&self, number: u32) {
         let atomics = self.shared();
         let freed_before = atomics.freed().fetch_add(1, Ordering::AcqRel);
@@ -219,20 +220,20 @@ impl Target {
     }
 
     /// Number of bytes in free segments.
-    pub(crate) fn whole_free_bytes(&self) -> u64 {
+    pub(crate) fn free_segment_bytes(&self) -> u64 {
         let atomics = self.shared();
         let free =
             (0..self.segment_count()).filter(|&s| atomics.segment(s).load() == SegmentState::Free);
         free.count() as u64 * self.segment_bytes()
     }
 
-    /// Number of bytes that can be live at the same time: all but the reserve and what is lent to the index.
+    /// Number of bytes that can be live at the same time: all but the reserve and the segments of the index.
     pub(crate) fn data_bytes(&self) -> u64 {
-        let kept = table::RESERVE as u64 + u64::from(self.lent_count());
+        let kept = table::RESERVE as u64 + u64::from(self.index_segment_count());
         u64::from(self.segment_count()).saturating_sub(kept) * self.segment_bytes()
     }
 
-    /// How many of them are free, or will be after readers finish and segments are compacted.
+    /// Number of these bytes that are free, or will be after readers finish and segments are compacted.
     pub(crate) fn free_data_bytes(&self) -> Result<u64> {
         let dead = all_dead(&*self.index.read()?)?;
         let atomics = self.shared();

@@ -1,5 +1,5 @@
-//! Compaction: moves live data out of segments that are mostly dead.
-use super::{Append, Placed, Writer, collect};
+//! Compaction, which moves live data out of segments that are mostly dead.
+use super::{Append, ExtentLocation, Writer, collect};
 use crate::data::header::{self, HEADER_MAX, Header, data_offset};
 use crate::data::table::SegmentState;
 use crate::format::keys::{ARRAY, DataKey, Key, Table};
@@ -11,17 +11,17 @@ use esker_types::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::sync::{PoisonError, TryLockError};
 
-/// Most bytes that one step moves.
+/// Maximum number of bytes that one step moves.
 const STEP_BYTES_MAX: u64 = 16 << 20;
 
-/// Most pieces and bytes per commit: few enough that even a full index has the pages for it.
+/// Maximum number of pieces and bytes per commit. Even a full index has enough pages for them.
 const BATCH_PIECES: usize = 16;
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Most live bytes, in eighths, of a segment that is worth compacting by itself.
+/// Maximum number of live bytes, in eighths, of a segment that is worth compacting by itself.
 const LIVE_EIGHTHS_MAX: u64 = 6;
 
-/// Outcome of a compaction for a claim.
+/// Result of a compaction for a claim.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MadeRoom {
     Some,
@@ -30,21 +30,21 @@ pub(super) enum MadeRoom {
     ByOthers,
 }
 
-/// An index entry that refers to the segment.
+/// An index entry that refers to data of a segment.
 pub(super) struct Piece {
-    /// Its key, in the data or the history table.
+    /// Key in the data or the history table.
     key: Vec<u8>,
-    /// Its value as read.
+    /// Value that was read.
     value: Vec<u8>,
 }
 
 impl Piece {
-    /// Bytes in front of the record: a value of the history table begins with an epoch.
+    /// Bytes before the record. A value of the history table begins with an epoch.
     fn lead(&self) -> usize {
         if self.key[0] == Table::History as u8 { UNTIL_LEN } else { 0 }
     }
 
-    /// The key that the checksum of the record is over.
+    /// Key that the checksum of the record covers.
     pub(super) fn checksummed_key(&self) -> Result<&[u8]> {
         DataKey::parse(&self.key).map(|parts| parts.body())
     }
@@ -63,7 +63,7 @@ pub(super) struct Headers<'t> {
 }
 
 impl Headers<'_> {
-    pub(super) fn of(target: &Target, segment: u32) -> Headers<'_> {
+    pub(super) fn for_segment(target: &Target, segment: u32) -> Headers<'_> {
         let tail = target.shared().segment(segment).tail_in(target.segment_bytes());
         Headers { target, segment, at: 0, tail }
     }
@@ -100,17 +100,17 @@ impl Iterator for Headers<'_> {
     }
 }
 
-/// Number of bytes of a segment that the index refers to.
+/// Number of bytes of a segment to which the index refers.
 pub(super) fn live_bytes(target: &Target, txn: &Txn, segment: u32) -> Result<u64> {
     let mut sum = 0;
-    for header in Headers::of(target, segment) {
+    for header in Headers::for_segment(target, segment) {
         let (header, data_at) = header?;
         sum += bytes_of(&pieces(txn, &header, segment, data_at)?)?;
     }
     Ok(sum)
 }
 
-/// Index entries that refer to the data behind `header`.
+/// Index entries that refer to the data after `header`.
 pub(super) fn pieces(txn: &Txn, header: &Header, segment: u32, data_at: u64) -> Result<Vec<Piece>> {
     let data = data_at..data_at + u64::from(header.data_len);
     let mut found = Vec::new();
@@ -121,7 +121,7 @@ pub(super) fn pieces(txn: &Txn, header: &Header, segment: u32, data_at: u64) -> 
         let mut entry = cursor.seek(&first)?;
         while let Some((key, value)) = entry.filter(|(key, _)| *key < &end[..]) {
             let piece = Piece { key: key.to_vec(), value: value.to_vec() };
-            if lies_in(&piece, segment, &data)? {
+            if is_stored_in(&piece, segment, &data)? {
                 found.push(piece);
             }
             entry = cursor.next()?;
@@ -130,7 +130,7 @@ pub(super) fn pieces(txn: &Txn, header: &Header, segment: u32, data_at: u64) -> 
     Ok(found)
 }
 
-/// First key after all those of pieces of the extent of a header.
+/// First key after all keys of pieces of the extent of a header.
 fn end_of(first: &Key, header: &Header) -> Result<Key> {
     let as_data = Key::table(Table::Data).push(&header.key);
     let parts = DataKey::parse(&as_data)?;
@@ -144,7 +144,7 @@ fn end_of(first: &Key, header: &Header) -> Result<Key> {
     })
 }
 
-fn lies_in(piece: &Piece, segment: u32, data: &Range<u64>) -> Result<bool> {
+fn is_stored_in(piece: &Piece, segment: u32, data: &Range<u64>) -> Result<bool> {
     Ok(match piece.record()?.body {
         Body::Segment(place) => place.segment == segment && data.contains(&u64::from(place.offset)),
         Body::Inline(_) => false,
@@ -156,13 +156,13 @@ fn bytes_of(pieces: &[Piece]) -> Result<u64> {
     pieces.iter().map(|piece| piece.record().map(|record| record.bytes())).sum()
 }
 
-/// True for errors about damage of one segment, which must not stop the compaction of others.
+/// True for damage of one segment, which must not stop the compaction of others.
 fn is_local(error: &Error) -> bool {
     error.kind() == ErrorKind::Checksum
 }
 
 impl Target {
-    /// Compacts until there are `need` bytes of room beside the reserve, or nothing is left to gain.
+    /// Compacts until there are `need` bytes of space beside the reserve, or nothing more can be gained.
     pub(super) fn make_room(&self, need: u64) -> Result<MadeRoom> {
         let _alone = match self.append_slots.compacting.try_lock() {
             Err(TryLockError::WouldBlock) => return Ok(MadeRoom::ByOthers),
@@ -187,8 +187,8 @@ impl Target {
         self.control.unless_compacting(self.number(), work).map(drop)
     }
 
-    /// Compacts segments, each once, while `wanted` returns true. True if that gained something. The caller excludes
-    /// other compactions: two that share the reserve could fill it up without freeing anything.
+    /// Compacts segments, each once, while `wanted` returns true. Returns true if space was gained. The caller excludes
+    /// other compactions: two that share the reserve could fill it without freeing a segment.
     fn compact_while(&self, wanted: &mut dyn FnMut(&Victim) -> bool, need: u64) -> Result<bool> {
         let (mut gained, mut tried) = (false, Vec::new());
         while let Some(victim) = self.victim(&tried, need)?.filter(|victim| wanted(victim)) {
@@ -207,39 +207,40 @@ impl Target {
         Ok(gained)
     }
 
-    /// Moves live data out of a segment, about [`STEP_BYTES_MAX`] at most, and returns the number of bytes. `None` if
-    /// another thread or process has the segment, or nothing would be gained. If nothing is found that could be
-    /// moved, the segment is recounted.
+    /// Moves live data out of a segment, at most about [`STEP_BYTES_MAX`] bytes, and returns their number. It is zero
+    /// if another thread or process has the segment, or nothing would be gained. If no data could be moved, the segment
+    /// is recounted.
     fn compact_one(&self, victim: &Victim) -> Result<u64> {
         let atomics = self.shared();
         let atomics = atomics.segment(victim.number);
         if !atomics.change(victim.state, SegmentState::Busy(self.process())) {
             return Ok(0);
         }
-        match self.weigh(victim.number) {
+        match self.piece_footprints(victim.number) {
             Ok(pieces) if pieces.is_empty() => self.recount(victim.number).map(|()| 0),
             Ok(pieces) if self.is_worth(victim, &pieces) => {
                 let moved = self.move_out(victim.number, pieces.iter().sum());
-                // Not for its owner before: with more in it, the rest may not fit where the first part went.
-                self.table().leave(victim.number);
+                // The segment is not returned to its previous owner. With more data in it, the rest might not fit into
+                // the destination of the first part.
+                self.table().release(victim.number);
                 moved
             }
-            weighed => {
+            footprints => {
                 atomics.store(victim.state);
-                weighed.map(|_| 0)
+                footprints.map(|_| 0)
             }
         }
     }
 
-    /// Moves the live data of `victim`, which takes `footprint` bytes. Without the reserve, all of it must go to one
-    /// segment to which nobody else writes: if this is interrupted half-way, the other half has its room there. Else
-    /// the reserve could never come back.
+    /// Moves the live data of `victim`, which needs `footprint` bytes. Without the reserve, all of it must go to one
+    /// segment to which no other process writes. If the move is interrupted, the remaining data has space there.
+    /// Otherwise the reserve could never become free again.
     fn move_out(&self, victim: u32, footprint: u64) -> Result<u64> {
         if !self.table().has_reserve() {
             Writer::for_compaction(self).room_for(footprint)?;
         }
         let (mut moved, mut batch) = (0, Vec::new());
-        for header in Headers::of(self, victim) {
+        for header in Headers::for_segment(self, victim) {
             let (header, data_at) = header?;
             batch.append(&mut pieces(
                 self.view_of(Scope::Committed)?.committed(),
@@ -257,7 +258,8 @@ impl Target {
         Ok(moved + self.move_pieces(&batch)?)
     }
 
-    /// Copies pieces to another segment and makes the index refer to the copies, unless it has changed meanwhile.
+    /// Copies pieces to another segment and makes the index refer to the copies. Entries that have changed meanwhile
+    /// are left.
     pub(super) fn move_pieces(&self, found: &[Piece]) -> Result<u64> {
         if found.is_empty() {
             return Ok(0);
@@ -287,10 +289,10 @@ impl Target {
         bytes_of(found)
     }
 
-    fn copy(&self, piece: &Piece, writer: &mut Writer<'_>) -> Result<Placed> {
+    fn copy(&self, piece: &Piece, writer: &mut Writer<'_>) -> Result<ExtentLocation> {
         let record = piece.record()?;
         let Body::Segment(place) = record.body else {
-            return Err(self.damaged(&piece.key, "the place"));
+            return Err(self.damaged(&piece.key, "the location"));
         };
         let mut bytes = vec![0; record.bytes() as usize];
         self.read_verified(&piece.key, &place, 0, &mut bytes)?;
@@ -314,28 +316,28 @@ struct Victim {
     live: u64,
     /// Number of dead bytes of data.
     dead: u64,
-    /// Estimated bytes that its live data takes with headers.
+    /// Estimated bytes of its live data with headers.
     footprint: u64,
 }
 
 impl Target {
-    /// The segment that costs least to free, among those where something is gained and that were not `tried`. `None`
-    /// if all of them together do not give `need` bytes.
+    /// The segment that costs least to free, among those where space is gained and that were not `tried`. `None` if all
+    /// of them together do not free `need` bytes.
     fn victim(&self, tried: &[u32], need: u64) -> Result<Option<Victim>> {
         let mut found = self.victims(tried)?;
         let gain = |victim: &Victim| self.segment_bytes().saturating_sub(victim.live);
         let is_hopeless = found.iter().map(gain).sum::<u64>() + self.open_room() < need;
-        // If the reserve is in use, winning it back has priority.
+        // If the reserve is in use, freeing it has priority.
         if is_hopeless && self.table().has_reserve() {
             return Ok(None);
         }
         // The destination of earlier moves is compacted last.
-        let destination = self.append_slots.compacts_into();
+        let destination = self.append_slots.compaction_segment();
         found.sort_unstable_by_key(|victim| {
             let is_destination = destination == Some(victim.number);
             (is_destination, victim.dead == 0, victim.footprint, victim.number)
         });
-        // A segment that a view pins gains nothing.
+        // Compacting a segment that a view pins gains nothing.
         Ok(found.into_iter().find(|victim| !self.is_viewed(victim.number)))
     }
 
@@ -347,7 +349,7 @@ impl Target {
         Ok(candidates.collect())
     }
 
-    /// A segment without dead data is moved only to join it with others that are half empty.
+    /// Examines a segment. One without dead data is moved only to join it with others that are partly filled.
     fn as_victim(&self, number: u32, dead: u64) -> Option<Victim> {
         let atomics = self.shared();
         let segment = atomics.segment(number);
@@ -361,13 +363,13 @@ impl Target {
         (is_left && tail > 0 && may_gain).then_some(Victim { number, state, live, dead, footprint })
     }
 
-    /// Bytes that each piece of a segment takes when moved: an extent that was overwritten in part becomes several
-    /// pieces with a header each.
-    fn weigh(&self, segment: u32) -> Result<Vec<u64>> {
-        // From now on nobody else buffers a put that refers to the segment.
+    /// Bytes that each piece of a segment needs when it is moved. A partly overwritten extent consists of several
+    /// pieces, which get a header each.
+    fn piece_footprints(&self, segment: u32) -> Result<Vec<u64>> {
+        // The segment is busy, so from now on no process buffers a put that refers to it.
         self.flush_if_fits()?;
         let mut footprints = Vec::new();
-        for header in Headers::of(self, segment) {
+        for header in Headers::for_segment(self, segment) {
             let (header, data_at) = header?;
             for piece in
                 pieces(self.view_of(Scope::Committed)?.committed(), &header, segment, data_at)?
@@ -379,8 +381,8 @@ impl Target {
         Ok(footprints)
     }
 
-    /// True if the pieces find room elsewhere, and more becomes free than they take. Without the reserve they must
-    /// fit into one segment: half a move would leave no room for the other half.
+    /// True if the pieces fit elsewhere, and more space becomes free than they need. Without the reserve they must fit
+    /// into one segment, since after a partial move the rest would have no space.
     fn is_worth(&self, victim: &Victim, footprints: &[u64]) -> bool {
         let sum: u64 = footprints.iter().sum();
         let mut rooms = self.rooms();
@@ -395,7 +397,7 @@ impl Target {
         self.rooms().iter().sum()
     }
 
-    /// Bytes of room in each open segment.
+    /// Bytes of space in each open segment.
     fn rooms(&self) -> Vec<u64> {
         let atomics = self.shared();
         let room = |number: u32| {
@@ -407,7 +409,7 @@ impl Target {
     }
 }
 
-/// True if all of `footprints` find room, each in the first segment that has enough.
+/// True if all `footprints` fit, each into the first segment with enough space.
 fn fits(footprints: &[u64], rooms: &mut [u64]) -> bool {
     footprints.iter().all(|&footprint| {
         let room = rooms.iter_mut().find(|room| **room >= footprint);

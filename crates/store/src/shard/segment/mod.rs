@@ -1,5 +1,5 @@
-//! Segments store large values. A process owns the segment it appends to. The owner is in the control file, so that
-//! an idle owner can lose the segment and a dead one is detected.
+//! Segments, which store large values. A process owns the segment to which it appends. The control file records the
+//! owner, so that an idle owner can lose the segment and a dead owner is detected.
 pub(crate) mod claim;
 pub(crate) mod collect;
 pub(crate) mod compact;
@@ -15,27 +15,26 @@ use esker_types::{Checksum, Error, ErrorKind, Result};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 
-/// The segments that one operation writes to. If dropped without [`Writer::publish`], what was appended is given
-/// back.
+/// Writer of one operation to segments. If it is dropped without [`Writer::publish`], the appended bytes are freed.
 pub(crate) struct Writer<'t> {
     target: &'t Target,
     slot: claim::AppendSlot<'t>,
-    /// Segments left before the end: each is busy until the operation ends.
+    /// Full segments of this operation. They remain busy until the operation ends.
     left: SmallVec<[u32; 2]>,
-    /// What was appended, by segment, in the order in which they were claimed.
+    /// Appended bytes by segment, in the order in which the segments were claimed.
     appended: SmallVec<[Appending; 2]>,
 }
 
-/// What one operation appended to a segment.
+/// Bytes that one operation appended to a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Appended {
     pub(crate) segment: u32,
     pub(crate) bytes: u64,
-    /// Tail of the segment after it.
+    /// Tail of the segment after the operation.
     pub(crate) end: u64,
 }
 
-/// As [`Appended`], while the operation is under way.
+/// Variant of [`Appended`] for an operation in progress.
 struct Appending {
     segment: u32,
     /// Tail of the segment before the operation.
@@ -45,7 +44,7 @@ struct Appending {
 
 /// Location of an appended extent, with its checksums.
 #[derive(Clone, Debug)]
-pub(crate) struct Placed {
+pub(crate) struct ExtentLocation {
     segment: u32,
     offset: u32,
     len: u32,
@@ -53,11 +52,11 @@ pub(crate) struct Placed {
     sums: Sums,
 }
 
-/// The checksums of an extent; those of small ones need no allocation.
+/// Checksums of an extent. Those of small extents need no allocation.
 type Sums = SmallVec<[u8; 32]>;
 
-impl Placed {
-    /// As the body of a record.
+impl ExtentLocation {
+    /// Body of a record with this location.
     pub(crate) fn body(&self) -> Body<'_> {
         Body::Segment(Location {
             segment: self.segment,
@@ -70,7 +69,7 @@ impl Placed {
     }
 }
 
-/// An extent to append: part of a source, and its key.
+/// An extent to append: its key, and a part of a source.
 pub(crate) struct Append<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) count: u64,
@@ -81,12 +80,12 @@ pub(crate) struct Append<'a> {
 }
 
 impl<'t> Writer<'t> {
-    /// Begins to append; waits for an append slot of this process.
+    /// Begins an operation. Waits for an append slot of this process.
     pub(crate) fn new(target: &'t Target) -> Self {
         Self::in_slot(target, target.append_slots.enter())
     }
 
-    /// Begins to append what compaction moves: it may use the reserve, and never collects.
+    /// Begins an operation of compaction. It may use the reserve, and never collects segments.
     pub(crate) fn for_compaction(target: &'t Target) -> Self {
         Self::in_slot(target, target.append_slots.enter_compaction())
     }
@@ -98,8 +97,8 @@ impl<'t> Writer<'t> {
     /// Appends an extent.
     ///
     /// # Errors
-    /// `NoSpace` if no segment has room, even after collection.
-    pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<Placed> {
+    /// `NoSpace` if no segment has enough space, even after collection.
+    pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<ExtentLocation> {
         let need = header::footprint(append.key.len(), u64::from(append.len));
         if need > self.target.segment_bytes() {
             return Err(Error::new(
@@ -117,7 +116,7 @@ impl<'t> Writer<'t> {
         let atomics = self.target.shared().segment(segment);
         atomics.tail.store(tail, Ordering::Release);
         self.note(segment, at, u64::from(append.len));
-        Ok(Placed {
+        Ok(ExtentLocation {
             segment,
             offset: data_at as u32,
             len: append.len,
@@ -133,7 +132,7 @@ impl<'t> Writer<'t> {
         }
     }
 
-    /// A busy segment with `need` bytes of room, and its tail.
+    /// A busy segment with `need` bytes of space, and its tail.
     fn room_for(&mut self, need: u64) -> Result<(u32, u64)> {
         loop {
             if let Some(current) = self.slot.take(&self.target.table()) {
@@ -142,22 +141,22 @@ impl<'t> Writer<'t> {
                 if tail + need <= bytes {
                     return Ok((current, tail));
                 }
-                self.leave(current);
+                self.leave_full(current);
             }
             self.slot.claim(self.target, need, self.left.len())?;
         }
     }
 
-    /// Leaves a segment without room. If this operation has not written to it, it is released at once, since others
-    /// may wait for it.
-    fn leave(&mut self, segment: u32) {
+    /// Leaves a full segment. If this operation has not written to it, it is released immediately, since others may
+    /// wait for it.
+    fn leave_full(&mut self, segment: u32) {
         match self.appended.last() {
             Some(last) if last.segment == segment => self.left.push(segment),
-            _ => self.target.table().leave(segment),
+            _ => self.target.table().release(segment),
         }
     }
 
-    /// Writes the header, which is in the scratch buffer, and the data behind it, with checksums.
+    /// Writes the header, which is in the scratch buffer, and the data after it, with checksums.
     fn write(&mut self, begin: u64, append: &Append<'_>) -> Result<Sums> {
         let chunks = Checksum::chunks(append.len as usize);
         let mut sums = Sums::with_capacity(chunks * append.checksum.width());
@@ -168,8 +167,8 @@ impl<'t> Writer<'t> {
         Ok(sums)
     }
 
-    /// Fails if a segment was taken away, as from a process that was believed dead. Call with the write lock of the
-    /// index held.
+    /// Fails if another process took over a segment, because it treated this process as dead. The caller holds the
+    /// write lock of the index.
     pub(crate) fn check_held(&self) -> Result<()> {
         if self.appended.iter().all(|appended| self.is_mine(appended.segment)) {
             return Ok(());
@@ -184,7 +183,7 @@ impl<'t> Writer<'t> {
         self.target.shared().segment(segment).load() == SegmentState::Busy(self.target.process())
     }
 
-    /// What was appended so far.
+    /// Bytes that were appended so far.
     pub(crate) fn appended(&self) -> impl Iterator<Item = Appended> {
         self.appended.iter().map(|&Appending { segment, bytes, .. }| {
             let tail = self.target.shared().segment(segment).tail;
@@ -192,13 +191,13 @@ impl<'t> Writer<'t> {
         })
     }
 
-    /// Ends the operation after its commit: what was appended is live now. Whoever took a segment away meanwhile has
-    /// counted it, since that happens after the commit of its owner.
+    /// Ends the operation after its commit: the appended bytes are live now. If another process took over a segment
+    /// meanwhile, it has counted them, since it recounts after the commit of the owner.
     pub(crate) fn publish(mut self) {
         for appended in std::mem::take(&mut self.appended) {
             if self.is_mine(appended.segment) {
                 let atomics = self.target.shared().segment(appended.segment);
-                // In this order: a recount after a death in between takes the stamp for counted.
+                // The stamp is stored first. If the process dies in between, a recount treats the bytes as counted.
                 atomics.stamp.store(atomics.tail.load(Ordering::Acquire), Ordering::Release);
                 atomics.published.fetch_add(appended.bytes, Ordering::AcqRel);
             }
@@ -207,7 +206,7 @@ impl<'t> Writer<'t> {
 }
 
 impl Drop for Writer<'_> {
-    /// Gives back what was appended and not published, and releases the segments.
+    /// Frees the bytes that were appended and not published, and releases the segments.
     fn drop(&mut self) {
         for appended in &self.appended {
             if self.is_mine(appended.segment) {
@@ -215,7 +214,7 @@ impl Drop for Writer<'_> {
                 atomics.tail.store(appended.began_at, Ordering::Release);
             }
         }
-        self.left.iter().for_each(|&segment| self.target.table().leave(segment));
+        self.left.iter().for_each(|&segment| self.target.table().release(segment));
         self.slot.release(&self.target.table());
     }
 }

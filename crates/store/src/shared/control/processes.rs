@@ -1,4 +1,4 @@
-//! The part of the control file that belongs to processes: who is alive, what each has recorded, and its leases.
+//! Section of the control file about processes: their liveness, their records, and the leases on objects.
 use super::{Control, PROCESS_LEN, ProcessSlot};
 use crate::io::{lock, sys};
 use crate::shared::leases::LEASE_TABLE_LEN;
@@ -10,15 +10,15 @@ use std::sync::PoisonError;
 
 /// Shared atomics of one process.
 pub(crate) struct ProcessAtomics<'c> {
-    /// Non-zero if it has, or had, leases.
+    /// Non-zero if the process has, or had, leases.
     pub(crate) has_leases: &'c AtomicU64,
-    /// Where it has mapped the control file.
+    /// Address at which the process mapped the control file.
     pub(crate) mapping: &'c AtomicU64,
 }
 
-/// One byte per target, locked while space moves between its data and its index.
+/// First of the bytes, one per target, that are locked while space moves between data and index.
 const BYTE_MOVING: u64 = (1 << 40) + (1 << 17);
-/// One byte per target, locked during its compaction.
+/// First of the bytes, one per target, that are locked during a compaction.
 const BYTE_COMPACTION: u64 = (1 << 40) + (1 << 16);
 
 impl Control {
@@ -27,35 +27,35 @@ impl Control {
         slot == self.slot || self.is_locked_by_other(byte_of(slot))
     }
 
-    /// Locks a byte; `None` if another process has it locked.
+    /// Locks a byte; returns `None` if another process has it locked.
     fn take(&self, byte: u64) -> Result<Option<lock::ByteLock<'_>>> {
-        self.file.get().and_then(|file| lock::ByteLock::take(file, byte)).map_err(not_locked)
+        self.file.get().and_then(|file| lock::ByteLock::take(file, byte)).map_err(lock_error)
     }
 
-    /// The right to move space of a target; `None` if another process has it.
+    /// Takes the lock for moving space of a target; returns `None` if another process has it.
     pub(crate) fn try_moving(&self, target: u32) -> Result<Option<lock::ByteLock<'_>>> {
         self.take(BYTE_MOVING + u64::from(target))
     }
 
-    /// Which process has verified the indexes, or the stamp they were left with ([`crate::pool`]).
+    /// Slot of the process that has verified the indexes, plus 1, or the stamp of a clean close ([`crate::pool`]).
     pub(crate) fn verified_by(&self) -> &AtomicU64 {
         &self.shared[6]
     }
 
-    /// Any other process that has the pool open.
+    /// Slot of any other process that has the pool open.
     pub(crate) fn other_alive(&self) -> Option<ProcessSlot> {
         let held = || lock::first_held_by_other(self.file.get()?, PROCESS_BYTES);
         let byte = if self.read_only { None } else { held().ok().flatten() };
         byte.map(|byte| ProcessSlot(byte.saturating_sub(BYTE_PROCESS) as u32))
     }
 
-    /// Number of leases that found no room in the table since the pool was last idle.
-    pub(crate) fn unplaced_leases(&self) -> &AtomicU64 {
+    /// Number of leases that did not fit into the table since the pool was last idle.
+    pub(crate) fn overflowed_leases(&self) -> &AtomicU64 {
         &self.shared[5]
     }
 
-    /// Runs `work` if no process has `slot`, and prevents any from getting it meanwhile. False if one has it, or if
-    /// another process does such work for it.
+    /// Runs `work` if no process has `slot`, and prevents others from getting the slot meanwhile. Returns false if a
+    /// process has it, or if another process does such work for it.
     pub(crate) fn while_dead(
         &self,
         slot: ProcessSlot,
@@ -69,7 +69,7 @@ impl Control {
         Ok(held.is_some() && work())
     }
 
-    /// Runs `work` unless another process compacts the target. Threads of this process exclude each other themselves.
+    /// Runs `work` unless another process compacts the target. The caller excludes other threads of this process.
     pub(crate) fn unless_compacting<T>(
         &self,
         target: u32,
@@ -86,18 +86,18 @@ impl Control {
         ProcessAtomics { has_leases: &atomics[0], mapping: &atomics[1] }
     }
 
-    /// Where each process has mapped the control file, by slot.
+    /// Addresses at which processes mapped the control file, by slot.
     pub(crate) fn mappings(&self) -> impl Iterator<Item = &AtomicU64> {
         let atomics = &self.shared[self.targets_end..][..PROCESSES_MAX * PROCESS_LEN];
         atomics.chunks(PROCESS_LEN).map(|atomics| &atomics[1])
     }
 
-    /// Where this process has mapped the control file.
+    /// Address at which this process mapped the control file.
     pub(crate) fn address(&self) -> usize {
         self.shared.as_ptr() as usize
     }
 
-    /// True if this process has mapped the control file at an address.
+    /// True if this process has mapped the control file at `address`.
     pub(crate) fn is_mapped_at(&self, address: u64) -> bool {
         let mapped = self.file.get().and_then(|file| sys::is_mapped_at(file, address));
         mapped.unwrap_or(false)
@@ -109,26 +109,26 @@ impl Control {
     }
 }
 
-/// Locked while the control file is set up or repaired.
+/// Byte that is locked while the control file is set up or repaired.
 const BYTE_SETUP: u64 = 1 << 40;
-/// Lock of the pool: shared by all handles, exclusive for exclusive ones.
+/// Byte of the pool lock. Handles share it; an exclusive handle has it exclusively.
 const BYTE_POOL: u64 = BYTE_SETUP + 1;
-/// One byte per process, locked as long as the process lives.
+/// First of the bytes, one per process, that are locked as long as the process lives.
 pub(super) const BYTE_PROCESS: u64 = BYTE_SETUP + 1024;
-/// The bytes of all processes.
+/// Bytes of all processes.
 pub(crate) const PROCESS_BYTES: std::ops::Range<u64> =
     BYTE_PROCESS..BYTE_PROCESS + PROCESSES_MAX as u64;
-/// One byte per container, locked while it is in use.
+/// First of the bytes, one per container, that are locked while the container is in use.
 const BYTE_CONTAINER: u64 = 1 << 41;
-/// One byte per target, locked during a commit over several targets.
+/// First of the bytes, one per target, that are locked during a commit over several targets.
 const BYTE_TARGET: u64 = 1 << 42;
 
-/// Byte of a process. A damaged word may name a slot that no process can have: it counts as [`ProcessSlot::NOBODY`].
+/// Byte of a process. If a damaged word contains an impossible slot, it counts as [`ProcessSlot::NOBODY`].
 fn byte_of(slot: ProcessSlot) -> u64 {
     BYTE_PROCESS + u64::from(slot.0.min(ProcessSlot::NOBODY.0))
 }
 
-fn not_locked(error: std::io::Error) -> Error {
+fn lock_error(error: std::io::Error) -> Error {
     Error::io("locking the control file", &error)
 }
 
@@ -137,10 +137,10 @@ impl Control {
         if self.read_only {
             return Ok(true);
         }
-        self.file.get().and_then(|file| lock::set(file, kind, byte)).map_err(not_locked)
+        self.file.get().and_then(|file| lock::set(file, kind, byte)).map_err(lock_error)
     }
 
-    /// Runs `work` with the setup lock held: no other process sets up or repairs the pool.
+    /// Runs `work` with the setup lock held, so that no other process sets up or repairs the pool.
     pub(crate) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.expect_file()?;
         self.while_locked(BYTE_SETUP, work)
@@ -148,11 +148,11 @@ impl Control {
 
     /// Verifies that the descriptor used for locks still refers to the control file.
     pub(crate) fn expect_file(&self) -> Result<()> {
-        self.file.get().map(drop).map_err(not_locked)
+        self.file.get().map(drop).map_err(lock_error)
     }
 
-    /// Runs `work` while no other process coordinates a commit of this target. Call [`Control::expect_file`] before,
-    /// once for all targets of a commit.
+    /// Runs `work` while no other process coordinates a commit of this target. The caller has called
+    /// [`Control::expect_file`] once for all targets of the commit.
     pub(crate) fn while_coordinating<T>(
         &self,
         target: u32,
@@ -163,7 +163,7 @@ impl Control {
 
     fn while_locked<T>(&self, byte: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let held = (!self.read_only).then(|| lock::ByteLock::wait(self.file.get_unchecked(), byte));
-        let _held = held.transpose().map_err(not_locked)?;
+        let _held = held.transpose().map_err(lock_error)?;
         work()
     }
 
@@ -173,12 +173,12 @@ impl Control {
         !self.read_only && held().unwrap_or(true)
     }
 
-    /// Takes or changes the lock of this process on the pool; false if other processes' locks conflict.
+    /// Takes or changes the lock of this process on the pool; returns false if locks of other processes conflict.
     pub(crate) fn use_pool(&self, mode: Option<OpenMode>) -> Result<bool> {
         self.lock(kind_of(mode), BYTE_POOL)
     }
 
-    /// Takes or changes the lock of this process on a container; false if other processes' locks conflict.
+    /// Takes or changes the lock of this process on a container; returns false if locks of other processes conflict.
     pub(crate) fn use_container(
         &self,
         container: ContainerId,
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::tests::Scratch;
 
-    /// Locks on the byte of a slot, by whatever process.
+    /// Number of locks on the byte of a slot, of all processes.
     fn locks_on(pool: &Scratch, slot: ProcessSlot) -> usize {
         locks_on_byte(pool, BYTE_PROCESS + u64::from(slot.0))
     }
@@ -225,11 +225,11 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_the_slot_of_the_dead_while_they_are_dealt_with() {
+    fn slot_of_dead_process_is_locked_during_cleanup() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         let state = pool.opened();
         let own = state.control.slot;
-        // Not its neighbour: the kernel shows locks side by side as one.
+        // The slot is not a neighbour, since the kernel shows locks on adjacent bytes as one.
         let dead = ProcessSlot((own.0 + 2) % PROCESSES_MAX as u32);
         assert!(!state.control.while_dead(own, || true).unwrap(), "this process lives");
         assert_eq!((locks_on(&pool, own), locks_on(&pool, dead)), (1, 0));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_leaves_no_lock_behind() {
+    fn panic_releases_locks() {
         use std::panic::{AssertUnwindSafe, catch_unwind};
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         let state = pool.opened();
@@ -249,6 +249,6 @@ mod tests {
         panics(&|| drop(control.while_dead(dead, || panic!("on purpose"))));
         let coordinating = super::BYTE_TARGET + 1;
         assert_eq!((locks_on_byte(&pool, coordinating), locks_on(&pool, dead)), (0, 0));
-        assert!(control.while_dead(dead, || true).unwrap(), "and others go on");
+        assert!(control.while_dead(dead, || true).unwrap(), "and others can take it");
     }
 }

@@ -3,7 +3,7 @@
 mod faults;
 pub(crate) mod kills;
 
-use crate::common::{Folder, STUCK, Sort};
+use crate::common::{Folder, PoolKind, STUCK};
 use esker::Pool;
 use esker_torture::{skip, wait_for};
 use esker_types::info::OpenMode;
@@ -27,7 +27,7 @@ impl Cluster {
             skip(format_args!("{tool} is not installed (scripts/setup.sh ceph)"));
             return None;
         }
-        let folder = Folder::new(Sort::Memory);
+        let folder = Folder::new(PoolKind::Memory);
         let conf = folder.path().join("ceph.conf");
         let _over = watch(folder.path().to_owned());
         let cluster = Self { conf, folder, _over };

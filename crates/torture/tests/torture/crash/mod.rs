@@ -1,10 +1,10 @@
-//! Processes killed at random times: nothing acknowledged is lost, and no lock or space stays allocated.
+//! Processes are killed at random times. No acknowledged operation is lost, and no lock or space stays allocated.
 mod ops;
 mod power;
 pub(crate) mod worker;
 mod world;
 
-use crate::common::{self, Announce, Folder, Shape, Sort, Watchdog, Worker};
+use crate::common::{self, Announce, Folder, PoolKind, Shape, Watchdog, Worker};
 use esker::Wait;
 use esker_torture::{Random, SEED_VARIABLE, pause, scaled, seed, wait_for};
 use esker_types::info::Space;
@@ -37,23 +37,23 @@ struct Torture {
 }
 
 impl Torture {
-    fn new(sort: Sort, seed: u64) -> Self {
-        let folder = Folder::new(sort);
-        let pool = common::make(&folder, "pool", sort, SHAPE);
+    fn new(pool_kind: PoolKind, seed: u64) -> Self {
+        let folder = Folder::new(pool_kind);
+        let pool = common::make(&folder, "pool", pool_kind, SHAPE);
         let empty = space(&pool);
         let random = Random::new(seed, 0);
         Self { folder, pool, seed, random, models: Vec::new(), empty, kills: 0, acknowledged: 0 }
     }
 
-    fn run(&mut self, sort: Sort, rounds: u64) {
+    fn run(&mut self, pool_kind: PoolKind, rounds: u64) {
         for round in 0..rounds {
-            let replay = format!("{SEED_VARIABLE}={} {sort:?} round {round}", self.seed);
+            let replay = format!("{SEED_VARIABLE}={} {pool_kind:?} round {round}", self.seed);
             let _watchdog = Watchdog::new(replay.clone());
             let failed = Announce::new(replay);
             if self.models.is_empty() {
                 self.prepare();
             }
-            self.torment(round);
+            self.kill_workers(round);
             self.verify(round);
             if (round + 1).is_multiple_of(ROUNDS_PER_POOL) || round + 1 == rounds {
                 self.expect_all_space_back();
@@ -61,7 +61,7 @@ impl Torture {
             failed.nothing();
         }
         eprintln!(
-            "{sort:?}: {rounds} rounds, {} processes killed, {} operations acknowledged",
+            "{pool_kind:?}: {rounds} rounds, {} processes killed, {} operations acknowledged",
             self.kills, self.acknowledged
         );
     }
@@ -72,7 +72,7 @@ impl Torture {
     }
 
     /// Starts workers and kills them one after the other.
-    fn torment(&mut self, round: u64) {
+    fn kill_workers(&mut self, round: u64) {
         for slot in 0..SLOTS {
             std::fs::write(worker::ack_path(self.folder.path(), slot), b"").expect("making acks");
         }
@@ -137,8 +137,8 @@ impl Torture {
         let left = space(&self.pool);
         for (now, empty) in left.iter().zip(&self.empty) {
             // Pages that were added to the index are free in it.
-            let lent = now.index_total - empty.index_total;
-            assert_eq!(now.data_free + lent, empty.data_free, "data space is lost: {left:?}");
+            let moved = now.index_total - empty.index_total;
+            assert_eq!(now.data_free + moved, empty.data_free, "data space is lost: {left:?}");
             let lost = empty.entries_free().saturating_sub(now.entries_free());
             assert!(lost <= 64 << 10, "index space is lost: {left:?}, was {:?}", self.empty);
         }
@@ -148,7 +148,7 @@ impl Torture {
     }
 }
 
-/// Acknowledged operations must be visible; an operation in progress is applied as a whole or not at all.
+/// Acknowledged operations must be visible; an operation in progress is applied completely or not at all.
 fn expect_acknowledged(world: &World, model: &mut Model, mut random: Random, acks: u64) {
     (0..acks).for_each(|index| model.apply(&Op::draw(&mut random, index)));
     let Some(without) = world.differs_from(model).expect("reading") else { return };
@@ -165,31 +165,31 @@ fn space(pool: &Path) -> Vec<Space> {
     common::open(pool).info().wait().expect("querying the space").targets
 }
 
-fn torture(sort: Sort, rounds: u64) {
-    Torture::new(sort, seed()).run(sort, scaled(rounds));
+fn torture(pool_kind: PoolKind, rounds: u64) {
+    Torture::new(pool_kind, seed()).run(pool_kind, scaled(rounds));
 }
 
 #[test]
 fn killed_in_memory() {
-    torture(Sort::Memory, 140);
+    torture(PoolKind::Memory, 140);
 }
 
 #[test]
 fn killed_without_write_buffers() {
-    torture(Sort::Unbuffered, 60);
+    torture(PoolKind::Unbuffered, 60);
 }
 
 #[test]
 fn killed_with_a_guarded_index() {
-    torture(Sort::Guarded, 30);
+    torture(PoolKind::Guarded, 30);
 }
 
 #[test]
 fn killed_on_disk() {
-    torture(Sort::Disk, 20);
+    torture(PoolKind::Disk, 20);
 }
 
 #[test]
 fn killed_while_syncing() {
-    torture(Sort::Durable, 20);
+    torture(PoolKind::Durable, 20);
 }

@@ -3,7 +3,7 @@
 use super::ops::{ACCOUNTS, BALANCE, Model};
 use super::world::{self, World};
 use super::{expect_acknowledged, worker};
-use crate::common::{self, Folder, Shape, Sort, Watchdog, Worker};
+use crate::common::{self, Folder, PoolKind, Shape, Watchdog, Worker};
 use crate::machine;
 use esker_torture::{Random, SEED_VARIABLE, scaled, seed};
 use std::collections::HashMap;
@@ -94,9 +94,9 @@ struct Run {
 
 impl Run {
     fn record(seed: u64, run: u64) -> Self {
-        let folder = Folder::new(Sort::Durable);
+        let folder = Folder::new(PoolKind::Durable);
         let root = folder.path().canonicalize().expect("own path");
-        common::make(&folder, "pool", Sort::Durable, SHAPE);
+        common::make(&folder, "pool", PoolKind::Durable, SHAPE);
         let (pool, base, log) = (root.join("pool"), root.join("base"), root.join("log"));
         world::prepare(&common::open(&pool), SLOTS).expect("preparing");
         copy(&pool, &base);

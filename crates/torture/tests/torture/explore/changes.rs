@@ -2,7 +2,7 @@
 use super::content::{CHUNK, Content, Item, LABEL, LARGE_LEN, NONE, SMALL_LEN, TARGETS, all_items};
 use super::handles::{Handles, Opened, path_of, put, write, write_chunk};
 use super::writer;
-use crate::common::Sort;
+use crate::common::PoolKind;
 use esker::backend::NewContainer;
 use esker::{Access, Lease, Transaction, Wait};
 use esker_store::PoolSpec;
@@ -59,22 +59,23 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) kind: Kind,
-    pub(super) sort: Sort,
+    pub(super) pool_kind: PoolKind,
     /// Keys of the Key-Value with many before the change.
     pub(super) many: u64,
 }
 
-/// Puts of [`Kind::GrowIndex`] and [`Kind::ManyPuts`]. A process looks once in 8 commits whether the index should grow.
+/// Number of puts of [`Kind::GrowIndex`] and [`Kind::ManyPuts`]. A process checks once in 8 commits whether the index
+/// should grow.
 const GROWING_PUTS: u64 = 26;
-/// Puts of [`Kind::GrowIndex`] that are made before those after which the index grew in a trial.
+/// Number of puts of [`Kind::GrowIndex`] that are made before those after which the index grew in a trial.
 const PUTS_AHEAD: u64 = 16;
 const MANY_PUTS: u64 = 12;
-/// Puts that a log accepts before the next one commits it, less half of [`MANY_PUTS`].
+/// Number of puts that a write buffer accepts before the next one commits it, minus half of [`MANY_PUTS`].
 const PUTS_BEFORE: u64 = 394;
-/// Bytes of their values.
+/// Bytes of the values of these puts.
 const GROWING_LEN: usize = 1000;
 const MANY_LEN: usize = 8;
-/// Most puts until an index grows.
+/// Maximum number of puts until an index grows.
 const PUTS_UNTIL_GROWTH_MAX: u64 = 4000;
 
 /// Bytes per segment, segments and bytes of the index of a target.
@@ -114,8 +115,8 @@ impl Kind {
         self == Self::Nodes
     }
 
-    /// Readers wait for the end of a commit over several targets. Those that open the pool also wait for another process
-    /// that opens it, or gets a reader slot of LMDB.
+    /// Readers wait for the end of a commit over several targets. Readers that open the pool also wait for another
+    /// process that opens it or gets a reader slot of LMDB.
     pub(super) fn lets_readers_wait(self, is_new: bool) -> bool {
         use Kind::{Container, FirstRead, Nodes, Open, OverwriteArray, Snapshot, Transaction};
         matches!(self, Transaction | OverwriteArray | Snapshot | Container | Nodes)
@@ -148,21 +149,21 @@ impl Kind {
 impl Plan {
     /// Arguments of the processes that take part.
     pub(super) fn to_arguments(self) -> String {
-        format!("{:?} {:?} {}", self.kind, self.sort, self.many)
+        format!("{:?} {:?} {}", self.kind, self.pool_kind, self.many)
     }
 
     pub(super) fn from_arguments(arguments: &[String]) -> Self {
-        let [kind, sort, many] = arguments else { panic!("three arguments: {arguments:?}") };
+        let [kind, pool_kind, many] = arguments else { panic!("three arguments: {arguments:?}") };
         Self {
             kind: Kind::parse(kind),
-            sort: parse_sort(sort),
+            pool_kind: parse_pool_kind(pool_kind),
             many: many.parse().expect("a number"),
         }
     }
 
-    /// Creates the pools in a directory, with what is in them before the change.
-    pub(super) fn create(kind: Kind, sort: Sort, home: &Path) -> Self {
-        let mut plan = Self { kind, sort, many: 0 };
+    /// Creates the pools in a directory, with their content before the change.
+    pub(super) fn create(kind: Kind, pool_kind: PoolKind, home: &Path) -> Self {
+        let mut plan = Self { kind, pool_kind, many: 0 };
         plan.make_pools(home);
         match kind {
             Kind::Nodes => fill_nodes(home).expect("filling"),
@@ -172,7 +173,7 @@ impl Plan {
         if kind == Kind::Compact {
             scatter(home).expect("filling");
         }
-        if kind == Kind::ManyPuts && sort == Sort::Memory {
+        if kind == Kind::ManyPuts && pool_kind == PoolKind::Memory {
             plan.many = PUTS_BEFORE;
         }
         plan
@@ -187,9 +188,9 @@ impl Plan {
             spec.index_percent = Some((INDEX_BYTES * 100).div_ceil(share) as u32);
             spec.targets = Some(TARGETS);
             spec.segment_bytes = Some(SEGMENT_BYTES);
-            spec.write_buffer = Some(self.sort == Sort::Memory && nodes == 1);
-            spec.guarded = self.sort == Sort::Guarded;
-            spec.durability = (self.sort == Sort::Durable).then_some(Durability::Commit);
+            spec.write_buffer = Some(self.pool_kind == PoolKind::Memory && nodes == 1);
+            spec.guarded = self.pool_kind == PoolKind::Guarded;
+            spec.durability = (self.pool_kind == PoolKind::Durable).then_some(Durability::Commit);
             spec.part = Part { node, nodes };
             esker_store::Pool::create(home, &spec, &mut |_, _| {}).expect("creating a pool");
         }
@@ -215,7 +216,7 @@ impl Plan {
         (0..self.many).try_for_each(|number| put_many(&opened, number, GROWING_LEN))
     }
 
-    /// Prepares the change in the process that makes it: it has read, and its last puts are recent.
+    /// Prepares the change in the process that makes it: the process has read, and its last puts are recent.
     fn prepare(self, handles: &Handles) -> Result<()> {
         if self.kind == Kind::FirstRead {
             return Ok(());
@@ -235,7 +236,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Puts after which a write buffer is nearly full.
+    /// Number of puts after which a write buffer is nearly full.
     fn many_puts_before(self) -> u64 {
         if self.kind == Kind::ManyPuts { self.many } else { 0 }
     }
@@ -373,13 +374,13 @@ impl Plan {
     }
 }
 
-fn parse_sort(name: &str) -> Sort {
-    let sorts = [Sort::Memory, Sort::Unbuffered, Sort::Guarded, Sort::Durable];
-    let found = sorts.into_iter().find(|sort| format!("{sort:?}") == name);
-    found.unwrap_or_else(|| panic!("unknown sort of pool: {name}"))
+fn parse_pool_kind(name: &str) -> PoolKind {
+    let pool_kinds = [PoolKind::Memory, PoolKind::Unbuffered, PoolKind::Guarded, PoolKind::Durable];
+    let found = pool_kinds.into_iter().find(|pool_kind| format!("{pool_kind:?}") == name);
+    found.unwrap_or_else(|| panic!("unknown kind of pool: {name}"))
 }
 
-/// The content at first.
+/// The initial content.
 fn before(kind: Kind) -> Content {
     let text = |item| match item {
         Item::Small(_) | Item::Large(_) | Item::Chunk(_) | Item::Number(_) => "1".to_owned(),
@@ -427,7 +428,7 @@ fn put_many(opened: &Opened, number: u64, len: usize) -> Result<()> {
     put(&opened.many, &number.to_be_bytes(), number, len, Access::Latest)
 }
 
-/// Runs `work` in a transaction and commits it, again if it conflicts with others.
+/// Runs `work` in a transaction and commits it. Repeats it after a conflict.
 fn transact(opened: &Opened, work: fn(&Opened, &Transaction) -> Result<()>) -> Result<()> {
     opened.container.transact(100, |transaction| work(opened, transaction))
 }

@@ -1,17 +1,17 @@
 //! Content of the pools under test, as readers see it: items, and the text of each.
 use std::collections::BTreeMap;
 
-/// Targets of a pool.
+/// Number of targets of a pool.
 pub(super) const TARGETS: u32 = 3;
 
-/// Bytes of a chunk of the arrays; one on each target.
+/// Bytes of a chunk of the arrays. There is one chunk on each target.
 pub(super) const CHUNK: u64 = 2048;
 
-/// Bytes of small and large values: in the index, and in a segment.
+/// Bytes of small values, which are in the index, and of large values, which are in a segment.
 pub(super) const SMALL_LEN: usize = 40;
 pub(super) const LARGE_LEN: usize = 3000;
 
-/// Label of the container with everything.
+/// Label of the container with all items.
 pub(super) const LABEL: &str = "explored";
 
 /// A part of the content that readers read.
@@ -19,7 +19,7 @@ pub(super) const LABEL: &str = "explored";
 pub(super) enum Item {
     /// A short value in the Key-Value of a target.
     Small(u32),
-    /// A long one.
+    /// A long value in the Key-Value of a target.
     Large(u32),
     /// A value that does not exist at first.
     Added(u32),
@@ -49,7 +49,7 @@ pub(super) type Content = BTreeMap<Item, String>;
 
 /// Text of an item that does not exist.
 pub(super) const NONE: &str = "none";
-/// Text of an item that a commit over nodes keeps from being read.
+/// Text of an item that cannot be read because of a commit over nodes.
 pub(super) const IN_DOUBT: &str = "in doubt";
 
 /// Items of the pool of one node, or of pools over nodes.

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 /// Text of an item that a salvage does not deliver.
 pub(super) const NOT_SALVAGED: &str = "-";
 
-/// Copies directories. Parts of files that are empty become holes.
+/// Copies directories. Zero parts of files become holes.
 pub(super) struct Copier {
-    /// A piece of a file. It is allocated once: its pages come from the kernel one by one.
+    /// Buffer for a piece of a file. It is allocated once, since the kernel provides its pages one by one.
     buffer: Vec<u8>,
 }
 
@@ -75,7 +75,7 @@ fn copy_permissions(from: &Path, to: &Path) {
     std::fs::set_permissions(to, metadata.permissions()).expect("setting permissions");
 }
 
-/// The first part of a file from `begin` on that is not a hole.
+/// The first range of a file from `begin` on that is not a hole.
 fn next_data(file: &File, begin: u64, len: u64) -> Option<Range<u64>> {
     let seek = |from: u64, what| {
         // SAFETY: moves the position of an open descriptor; there are no pointers.
@@ -86,14 +86,14 @@ fn next_data(file: &File, begin: u64, len: u64) -> Option<Range<u64>> {
     Some(start..seek(start, libc::SEEK_HOLE).unwrap_or(len))
 }
 
-/// Content of a copy: all items as they are read, and as they are salvaged, both in the order of the turn.
+/// Content of a copy: all items that were read and all that were salvaged, both in the order of the turn.
 pub(super) struct Found {
     pub(super) read: Vec<(Item, String)>,
     pub(super) salvaged: Vec<(Item, String)>,
 }
 
-/// Checks a copy: it is salvaged, opened, read, checked and written. `puts` are the numbers of the last acknowledged put
-/// of other writers and of the last that was begun.
+/// Checks a copy: it is salvaged, opened, read, checked and written. `puts` has the number of the last acknowledged put
+/// of other writers, and of the last one that was begun.
 pub(super) fn check(plan: Plan, home: &Path, turn: u64, puts: [u64; 2]) -> Result<Found> {
     let over_nodes = plan.kind.is_over_nodes();
     let salvaged = salvage(plan, home, turn)?;
@@ -119,7 +119,7 @@ fn pools(plan: Plan, home: &Path) -> Vec<PathBuf> {
     (0..=u32::from(plan.kind.is_over_nodes())).map(|node| path_of(home, node)).collect()
 }
 
-/// Checks the pools, which nobody has open.
+/// Checks the pools, which no process has open.
 pub(super) fn expect_sound(plan: Plan, home: &Path, when: &str) {
     for pool in pools(plan, home) {
         let report = esker_store::Pool::check(&pool, false, &mut |_, _| {}).expect("checking");
@@ -128,7 +128,7 @@ pub(super) fn expect_sound(plan: Plan, home: &Path, when: &str) {
     }
 }
 
-/// Nobody has a lease any more.
+/// Expects that no process has a lease.
 pub(super) fn expect_abandoned(plan: Plan, handles: &Handles) -> Result<()> {
     if !plan.kind.is_over_nodes() {
         let object = handles.one().kvs[2].object();
@@ -137,7 +137,7 @@ pub(super) fn expect_abandoned(plan: Plan, handles: &Handles) -> Result<()> {
     Ok(())
 }
 
-/// Writes to all targets; nothing else changes.
+/// Writes to all targets, and expects that nothing else changes.
 fn expect_writable(
     plan: Plan,
     home: &Path,

@@ -1,4 +1,4 @@
-//! Stops a writer before each of its stores, and lets others read.
+//! Stops a writer before each of its stores, and lets other processes read.
 use super::STOPS_VARIABLE;
 use super::changes::{Kind, Plan};
 use super::content::{IN_DOUBT, Item};
@@ -6,7 +6,7 @@ use super::copies::{self, Copier, NOT_SALVAGED};
 use super::handles::content_of;
 use super::observer::{self, Answer, Observer, Request, WAITS};
 use super::writer::{Event, Method, Writer};
-use crate::common::{Folder, Sort};
+use crate::common::{Folder, PoolKind};
 use esker_torture::{Random, SEED_VARIABLE};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const FAILURES_MAX: usize = 10;
 /// Number of the first put of other writers; the numbers of the writer under test are smaller.
 const FIRST_PUT: u64 = 1000;
-/// Other writers put at one stop of this many.
+/// Other writers put at one of this number of stops.
 const STOPS_PER_PUT: u64 = 8;
 
 /// Stops at which others read.
@@ -35,7 +35,7 @@ pub(super) struct Counts {
     pub(super) stops: u64,
     pub(super) reads: u64,
     pub(super) copies: u64,
-    /// Looks that waited for the writer.
+    /// Number of reads that waited for the writer.
     pub(super) waits: u64,
     pub(super) puts: u64,
     /// Puts of other writers that waited for the writer.
@@ -56,7 +56,7 @@ struct Pending {
     turn: u64,
     /// Steps that were visible when it began.
     visible: usize,
-    /// The writer has gone on since.
+    /// True if the writer has continued since.
     has_waited: bool,
 }
 
@@ -77,7 +77,7 @@ impl Reader {
     }
 }
 
-/// Stops at which readers waited for the current step, and the copies that were old and new.
+/// Stops at which readers waited for the current step, and the number of copies with the old and the new content.
 #[derive(Default)]
 struct Doubt {
     waited: Option<(u64, u64)>,
@@ -96,10 +96,10 @@ pub(super) struct Explorer {
     put_pending: bool,
     checker: Observer,
     copier: Copier,
-    /// Numbers of the last acknowledged put of the other writer and of the last that it began.
+    /// Number of the last acknowledged put of the other writer, and of the last one that it began.
     puts: [u64; 2],
     acknowledged: usize,
-    /// Steps that somebody has seen, or that are acknowledged.
+    /// Number of steps that a reader has seen or that are acknowledged.
     visible: usize,
     doubt: Doubt,
     counts: Counts,
@@ -111,16 +111,16 @@ fn home_in(folder: &Folder) -> PathBuf {
 }
 
 impl Explorer {
-    pub(super) fn new(kind: Kind, sort: Sort, seed: u64) -> Self {
-        let folder = Folder::new(sort);
+    pub(super) fn new(kind: Kind, pool_kind: PoolKind, seed: u64) -> Self {
+        let folder = Folder::new(pool_kind);
         let home = home_in(&folder);
-        let plan = Plan::create(kind, sort, &home);
+        let plan = Plan::create(kind, pool_kind, &home);
         let reader = |opens_anew: bool| Reader {
             observer: Observer::start(plan, &home, !opens_anew),
             pending: None,
             opens_anew,
         };
-        // To open a pool over nodes resolves what is in doubt.
+        // Opening a pool over nodes resolves the commits that are in doubt.
         let readers = [false, true].into_iter().filter(|anew| !(*anew && kind.is_over_nodes()));
         Self {
             plan,
@@ -184,7 +184,7 @@ impl Explorer {
         Some(std::mem::take(&mut self.counts))
     }
 
-    /// Kills the writer at a stop; the others go on.
+    /// Kills the writer at a stop; the others continue.
     pub(super) fn kill_at(mut self, stop: u64) -> Option<u64> {
         let mut writer = self.start_writer(Method::Faults)?;
         while self.counts.stops < stop {
@@ -256,7 +256,7 @@ impl Explorer {
         }
         let checked = self.end_check(&copy, turn);
         self.note(checked);
-        // To write to a pool over nodes resolves what is in doubt.
+        // Writing to a pool over nodes resolves the commits that are in doubt.
         let may_put = !self.plan.kind.is_over_nodes();
         if self.put_pending || may_put && self.random.one_in(STOPS_PER_PUT) {
             let put = self.put_elsewhere();
@@ -268,7 +268,7 @@ impl Explorer {
         }
     }
 
-    /// There are enough failures, or one after which nobody can go on.
+    /// True if there are enough failures, or one after which no process can continue.
     fn must_end(&self) -> bool {
         let is_stuck = |text: &String| text.ends_with(WAITS);
         self.failures.len() >= FAILURES_MAX || self.failures.iter().any(is_stuck)
@@ -316,7 +316,7 @@ impl Explorer {
         visible..=(self.acknowledged + 1).min(self.plan.kind.steps())
     }
 
-    /// The number of steps that a reader has seen while nobody changed anything.
+    /// The number of steps that a reader has seen while no process made changes.
     fn step_of(&self, found: Vec<(Item, String)>) -> Result<usize, String> {
         self.step_from(self.visible, found)
     }
@@ -340,7 +340,7 @@ impl Explorer {
         Err(differences.join("; "))
     }
 
-    /// The number of steps that a reader has seen while the writer went on: items that are read later are not older.
+    /// The number of steps that a reader has seen while the writer continued: items that are read later are not older.
     fn steps_during(&self, found: Vec<(Item, String)>, visible: usize) -> Result<usize, String> {
         let last = *self.possible(visible).end();
         let mut steps = visible;
@@ -355,7 +355,7 @@ impl Explorer {
         Ok(steps.max(self.visible))
     }
 
-    /// Lets another writer put a number, or asks for the answer to its last put.
+    /// Lets another writer put a number, or polls for the answer to its last put.
     fn put_elsewhere(&mut self) -> Result<(), String> {
         if !self.put_pending {
             self.puts[1] = FIRST_PUT.max(self.puts[1] + 1);
@@ -376,7 +376,7 @@ impl Explorer {
         Ok(())
     }
 
-    /// Copies the pool as it is now, and lets a process check the copy.
+    /// Copies the pool in its current state, and lets a process check the copy.
     fn begin_check(&mut self, copy: &Path, turn: u64) {
         self.copier.copy(&self.home(), copy);
         self.counts.copies += 1;
@@ -403,8 +403,8 @@ impl Explorer {
         }
     }
 
-    /// A salvage delivers all or nothing of a change on one node. Of a commit over nodes, a node delivers nothing before it has
-    /// committed, even if another one has.
+    /// A salvage delivers a change on one node completely or not at all. A node delivers its share of a commit over
+    /// nodes only after it has committed, even if another node has committed before.
     fn judge_salvaged(&self, salvaged: Vec<(Item, String)>) -> Result<(), String> {
         if !self.plan.kind.is_over_nodes() {
             return self.step_of(salvaged).map(drop);
@@ -413,7 +413,7 @@ impl Explorer {
         salvaged.into_iter().try_for_each(|found| self.step_from(from, vec![found]).map(drop))
     }
 
-    /// After the death of the writer, readers see all of the change or nothing, and wait for nobody.
+    /// After the death of the writer, readers see the complete change or nothing, and do not wait.
     fn read_after_death(&mut self, when: &str) {
         let turn = self.counts.reads;
         self.counts.reads += 1;
@@ -442,13 +442,13 @@ impl Explorer {
     }
 
     fn expect_no_failures(&self) {
-        let Plan { kind, sort, .. } = self.plan;
+        let Plan { kind, pool_kind, .. } = self.plan;
         let replay = format!("{SEED_VARIABLE}={} {STOPS_VARIABLE}=<stop or all>", self.seed);
         let failures = self.failures.join("\n");
-        assert!(failures.is_empty(), "{kind:?} on {sort:?}, to replay: {replay}\n{failures}");
+        assert!(failures.is_empty(), "{kind:?} on {pool_kind:?}, to replay: {replay}\n{failures}");
     }
 
-    /// Waits for what is pending, closes the pool everywhere and checks it.
+    /// Waits for pending reads, closes the pool everywhere, and checks it.
     fn conclude(&mut self) {
         if self.put_pending {
             let put = self.other_writer.await_answer();

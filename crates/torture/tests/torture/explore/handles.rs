@@ -46,10 +46,10 @@ const OTHERS: u64 = 2000;
 const MANY: u64 = 3000;
 const ARRAYS: u64 = 4000;
 
-/// Keys of the Key-Value with many whose values are read.
+/// Number of keys whose values are read, in the Key-Value with many keys.
 const KEYS_READ: usize = 16;
 
-/// An object id whose object lies on one target.
+/// An id of an object that is on one target.
 pub(super) fn oid_on(target: u32, from: u64) -> ObjectId {
     let placement = Placement::new(TARGETS, Part::WHOLE);
     let oid = |lo| ObjectId::generate(0, lo, ObjectType::KvHashed, ObjectClass::S1);
@@ -81,7 +81,7 @@ impl Opened {
         Ok(Self { path, pool, container, kvs, others, many, array, new })
     }
 
-    /// Creates the container and what is in it at first.
+    /// Creates the container with the initial content.
     pub(super) fn fill(path: &Path) -> Result<Self> {
         let pool = common::try_open(path)?;
         pool.create_container(&NewContainer::named(LABEL)).wait()?;
@@ -123,7 +123,7 @@ impl Opened {
         }
     }
 
-    /// Counts the keys of the Key-Value with many; the last of them must have their values.
+    /// Counts the keys of the Key-Value with many. The last of them must have their values.
     fn count_many(&self) -> Result<String> {
         let keys = keys(&self.many)?;
         for key in keys.iter().rev().take(KEYS_READ) {
@@ -177,7 +177,7 @@ impl Handles {
         }
     }
 
-    /// Reads all items, in the order of `turn`. With `resolve`, what is in doubt is resolved first.
+    /// Reads all items in the order of `turn`. With `resolve`, commits in doubt are resolved first.
     pub(super) fn read_all(&self, turn: u64, resolve: bool) -> Result<Vec<(Item, String)>> {
         let over_nodes = matches!(self, Self::Nodes(_));
         let read = |item| self.read(item, resolve).map(|text| (item, text));
@@ -200,7 +200,7 @@ impl Handles {
         }
     }
 
-    /// Puts a number where the writer under test does not.
+    /// Puts a number under a key that the writer under test does not change.
     pub(super) fn put_elsewhere(&self, number: u64) -> Result<()> {
         match self {
             Self::One(opened) => {

@@ -1,5 +1,5 @@
-//! Killed at every store: a writer is stopped before each instruction that writes to the files of a pool. At each stop,
-//! other processes read the pool, and a copy of it is checked, in which the writer is dead.
+//! Crashes at every store. A writer is stopped before each instruction that writes to the files of a pool. At each
+//! stop, other processes read the pool. A copy of it, in which the writer is dead, is checked.
 mod changes;
 mod content;
 mod copies;
@@ -12,7 +12,7 @@ mod stores;
 mod tracee;
 mod writer;
 
-use crate::common::{self, Sort, Watchdog};
+use crate::common::{self, PoolKind, Watchdog};
 use changes::{Kind, Plan};
 use esker_torture::{Random, scaled, seed, skip};
 use explorer::{Explorer, Sample};
@@ -48,19 +48,19 @@ fn sample_of(kind: Kind) -> Sample {
     }
 }
 
-fn explore(kind: Kind, sort: Sort) {
+fn explore(kind: Kind, pool_kind: PoolKind) {
     let seed = seed();
-    let _watchdog = Watchdog::new(format!("exploring {kind:?} on {sort:?}, seed {seed}"));
-    let explorer = Explorer::new(kind, sort, seed);
+    let _watchdog = Watchdog::new(format!("exploring {kind:?} on {pool_kind:?}, seed {seed}"));
+    let explorer = Explorer::new(kind, pool_kind, seed);
     processor::stay_on_one();
     let Some(counts) = explorer.explore(sample_of(kind)) else {
         return skip("processes may not be traced (ptrace)");
     };
-    eprintln!("\nfigure: killed at every store, {kind:?} on {sort:?}, seed {seed}: {counts}");
+    eprintln!("\nfigure: killed at every store, {kind:?} on {pool_kind:?}, seed {seed}: {counts}");
     let mut random = Random::new(seed, 950 + kind as u64);
     for _ in 0..scaled(KILLS) {
         let stop = random.within(1..counts.stops);
-        Explorer::new(kind, sort, seed).kill_at(stop);
+        Explorer::new(kind, pool_kind, seed).kill_at(stop);
     }
 }
 
@@ -70,7 +70,7 @@ macro_rules! explore {
         $(
             #[test]
             fn $name() {
-                explore(Kind::$kind, Sort::Unbuffered);
+                explore(Kind::$kind, PoolKind::Unbuffered);
             }
         )*
     };
@@ -98,11 +98,11 @@ explore! {
     killed_at_every_store_of_a_commit_over_nodes Nodes
 }
 
-/// Explores kinds of changes on another sort of pool: all of them, even if one fails.
-fn explore_on(sort: Sort, kinds: &[Kind]) {
-    let fails = |kind: &&Kind| catch_unwind(|| explore(**kind, sort)).is_err();
+/// Explores kinds of changes on another kind of pool. If one fails, the others are still explored.
+fn explore_on(pool_kind: PoolKind, kinds: &[Kind]) {
+    let fails = |kind: &&Kind| catch_unwind(|| explore(**kind, pool_kind)).is_err();
     let failed: Vec<_> = kinds.iter().filter(fails).collect();
-    assert!(failed.is_empty(), "on {sort:?}, these kinds failed: {failed:?}");
+    assert!(failed.is_empty(), "on {pool_kind:?}, these kinds failed: {failed:?}");
 }
 
 fn explores_all() -> bool {
@@ -112,25 +112,25 @@ fn explores_all() -> bool {
 #[test]
 fn killed_at_every_store_with_write_buffers() {
     let kinds: Vec<_> = Kind::ALL.into_iter().filter(|kind| !kind.is_over_nodes()).collect();
-    explore_on(Sort::Memory, &kinds);
+    explore_on(PoolKind::Memory, &kinds);
 }
 
 #[test]
 fn killed_at_every_store_with_a_guarded_index() {
     let few = [Kind::PutSmall, Kind::OverwriteArray];
-    explore_on(Sort::Guarded, if explores_all() { &Kind::ALL } else { &few });
+    explore_on(PoolKind::Guarded, if explores_all() { &Kind::ALL } else { &few });
 }
 
 #[test]
 fn killed_at_every_store_of_a_durable_pool() {
-    explore_on(Sort::Durable, if explores_all() { &Kind::ALL } else { &[Kind::PutLarge] });
+    explore_on(PoolKind::Durable, if explores_all() { &Kind::ALL } else { &[Kind::PutLarge] });
 }
 
-/// Both ways to find stores agree.
+/// Both methods of finding stores agree.
 #[test]
 fn faults_are_the_stores_that_are_decoded() {
     processor::stay_on_one();
-    let list = |method| Explorer::new(Kind::PutSmall, Sort::Unbuffered, 1).list_stops(method);
+    let list = |method| Explorer::new(Kind::PutSmall, PoolKind::Unbuffered, 1).list_stops(method);
     let (Some(faults), Some(steps)) = (list(Method::Faults), list(Method::Steps)) else {
         return skip("processes may not be traced (ptrace)");
     };

@@ -16,28 +16,28 @@ use std::time::{Duration, Instant};
 
 /// Time after which a process that waits for a lock counts as waiting for the writer.
 const WAITING: Duration = Duration::from_millis(30);
-/// The same for one that should not wait, however busy the machine is.
+/// Time limit for a process that must not wait, on a busy machine too.
 const STUCK: Duration = Duration::from_secs(20);
 /// Time between two polls of a process that has not answered.
 const POLL: Duration = Duration::from_millis(3);
 
 /// Separates the parts of an answer.
 const SEPARATOR: char = '\t';
-/// Failure of an observer that waits where it should not; it cannot be asked again.
+/// Failure of an observer that waits although it must not. It accepts no further requests.
 pub(super) const WAITS: &str = "an observer waits for the writer";
-/// Begins the answer to a request that failed.
+/// Prefix of the answer to a request that failed.
 const FAILED: &str = "failed: ";
 
 /// A request to an observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request<'p> {
-    /// Reads all items from the pool that it has had open all the time.
+    /// Reads all items from the pool, which it has had open from the start.
     Read { turn: u64, put: u64 },
     /// Opens the pool, reads all items, and closes it.
     OpenAndRead { turn: u64, put: u64 },
     /// Puts a number where the writer does not.
     Put { number: u64 },
-    /// Expects that no lease is left.
+    /// Expects that no lease remains.
     ExpectAbandoned,
     /// Checks a copy of the pool.
     Check { home: &'p Path, turn: u64, puts: [u64; 2] },
@@ -57,14 +57,14 @@ impl Request<'_> {
     }
 }
 
-/// Body of an observer. Arguments: directory, plan, `open` if it opens the pool at once.
+/// Body of an observer. Arguments: directory, plan, and `open` if it opens the pool at once.
 pub(crate) fn run() {
     let arguments = common::arguments();
     let [home, plan @ .., role] = &arguments[..] else { panic!("arguments: {arguments:?}") };
     let (home, plan) = (Path::new(home), Plan::from_arguments(plan));
     let over_nodes = plan.kind.is_over_nodes();
     let mut handles = (role == "open").then(|| open(home, over_nodes).expect("opening"));
-    // The requests come through the standard input, which is a socket, and the answers go back there.
+    // Requests arrive on the standard input, which is a socket, and answers are sent on it.
     let stream =
         std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned().expect("a socket");
     let mut stream = UnixStream::from(stream);
@@ -118,7 +118,7 @@ fn answer(plan: Plan, home: &Path, open: &mut Option<Handles>, request: &str) ->
 /// Reads all items, and expects that a put of another writer is visible.
 fn read(handles: &Handles, turn: u64, put: u64) -> Result<String> {
     let found = handles.read_all(turn, false)?;
-    // To read others over nodes resolves what is in doubt.
+    // Reading the other item over nodes resolves the commits that are in doubt.
     if matches!(handles, Handles::One(_)) {
         let last = handles.last_elsewhere()?;
         assert!(last >= put, "put {put} was acknowledged, the last one that is visible is {last}");
@@ -131,7 +131,7 @@ fn join(found: &[(Item, String)]) -> String {
     texts.join(&SEPARATOR.to_string())
 }
 
-/// Takes an answer apart: the items of each read in it, in the order of the turn.
+/// Splits an answer into the items of each read, in the order of the turn.
 pub(super) fn split(plan: Plan, answer: &str, turn: u64) -> Vec<Vec<(Item, String)>> {
     let items = ordered(all_items(plan.kind.is_over_nodes()), turn);
     let texts: Vec<_> = answer.split(SEPARATOR).map(str::to_owned).collect();
@@ -146,11 +146,11 @@ pub(super) fn split(plan: Plan, answer: &str, turn: u64) -> Vec<Vec<(Item, Strin
 pub(super) enum Answer {
     /// Answered; the text of an error if it failed.
     Given(std::result::Result<String, String>),
-    /// It waits for a lock or for another process.
+    /// The observer waits for a lock or for another process.
     Waits,
 }
 
-/// An observer, as the test sees it.
+/// Handle of an observer process.
 pub(super) struct Observer {
     worker: Worker,
     stream: BufReader<UnixStream>,
@@ -158,7 +158,7 @@ pub(super) struct Observer {
 }
 
 impl Observer {
-    /// Starts one; with `open`, it opens the pool at once.
+    /// Starts an observer; with `open`, it opens the pool at once.
     pub(super) fn start(plan: Plan, home: &Path, open: bool) -> Self {
         let (ours, theirs) = UnixStream::pair().expect("a socket");
         let role = if open { "open" } else { "closed" };
@@ -193,8 +193,8 @@ impl Observer {
         }
     }
 
-    /// Waits for the answer, or until it is certain that the observer waits for the writer. One that has waited before does
-    /// so still, if it sleeps.
+    /// Waits for the answer, or until it is certain that the observer waits for the writer. If it has waited before and
+    /// sleeps, it still waits.
     pub(super) fn await_answer_or_wait(&mut self, has_waited: bool) -> Answer {
         self.poll(if has_waited { Duration::ZERO } else { WAITING })
     }
@@ -224,7 +224,7 @@ impl Observer {
         }
     }
 
-    /// True if it sleeps in a system call that waits for a lock.
+    /// True if the observer sleeps in a system call that waits for a lock.
     fn is_blocked(&self) -> bool {
         let call = std::fs::read_to_string(format!("/proc/{}/syscall", self.worker.0.id()));
         let call = call.unwrap_or_default();
@@ -232,7 +232,7 @@ impl Observer {
         matches!(number, Some(libc::SYS_futex | libc::SYS_fcntl))
     }
 
-    /// Closes what it has open, and ends it.
+    /// Makes the observer close the pool and end.
     pub(super) fn finish(mut self) {
         let _ = self.stream.get_mut().shutdown(std::net::Shutdown::Both);
         self.worker.finish_soon();

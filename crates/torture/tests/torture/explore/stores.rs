@@ -5,13 +5,13 @@ use iced_x86::{
 };
 use libc::user_regs_struct;
 
-/// Longest instruction in bytes.
+/// Maximum length of an instruction in bytes.
 pub(super) const INSTRUCTION_LEN_MAX: usize = 15;
 
-/// Effects of an instruction that others can see.
+/// Effects of an instruction that other processes can see.
 #[derive(Clone)]
 pub(super) enum Code {
-    /// None.
+    /// No effect.
     Private,
     /// A system call.
     Call,
@@ -42,7 +42,7 @@ fn is_write(access: OpAccess) -> bool {
     matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
 }
 
-/// Address of an operand; of a repeated string instruction, that of the iteration which comes next.
+/// Address of an operand. For a repeated string instruction, that of the next iteration.
 pub(super) fn address_of(operand: &UsedMemory, registers: &user_regs_struct) -> Option<u64> {
     operand.virtual_address(0, |register, _, _| value_of(register, registers))
 }
@@ -82,7 +82,7 @@ fn whole_value(register: Register, registers: &user_regs_struct) -> Option<u64> 
     })
 }
 
-/// Instructions whose stores are known.
+/// Decodes instructions whose stores are known.
 #[test]
 fn stores_are_decoded() {
     // SAFETY: the registers are plain numbers, for which zeros are valid.

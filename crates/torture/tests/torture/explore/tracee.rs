@@ -1,4 +1,4 @@
-//! A thread of another process that this one traces.
+//! A thread of another process that this process traces.
 use super::stores::INSTRUCTION_LEN_MAX;
 use crate::common::Worker;
 use esker_torture::wait_for;
@@ -12,12 +12,12 @@ const NOT_TRACEABLE: i32 = 77;
 /// Bit in the signal of a stop at a system call.
 const AT_CALL: i32 = 0x80;
 
-/// Bytes of the instruction of a system call.
+/// Bytes of the system call instruction.
 const CALL: [u8; 2] = [0x0f, 0x05];
 
 /// Lets the parent trace this thread.
 pub(super) fn let_parent_trace() {
-    // SAFETY: asks for being traced; there are no pointers.
+    // SAFETY: requests to be traced; there are no pointers.
     let result = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
     if result != 0 {
         std::process::exit(NOT_TRACEABLE);
@@ -64,9 +64,9 @@ impl Tracee {
         self.worker.0.id()
     }
 
-    /// Lets it go on until `how` or a signal stops it.
+    /// Lets the thread continue until `how` or a signal stops it.
     pub(super) fn go_on(&self, how: libc::c_uint) -> Stop {
-        // SAFETY: lets a stopped child of this thread go on; there are no pointers.
+        // SAFETY: lets a stopped child of this thread continue; there are no pointers.
         let result = unsafe { libc::ptrace(how, self.thread, 0, 0) };
         assert_eq!(result, 0, "a traced thread goes on: {}", std::io::Error::last_os_error());
         self.wait()
@@ -106,7 +106,7 @@ impl Tracee {
         bytes
     }
 
-    /// Address of the memory access that has stopped it by a signal.
+    /// Address of the memory access whose signal has stopped the thread.
     pub(super) fn faulty_address(&self) -> u64 {
         // SAFETY: the information is plain data, for which zeros are valid.
         let mut info: siginfo_t = unsafe { std::mem::zeroed() };
@@ -130,16 +130,16 @@ impl Tracee {
         self.set_registers(&saved);
     }
 
-    /// Cancels the system call before which it has stopped.
+    /// Cancels the system call before which the thread has stopped.
     pub(super) fn skip_call(&self) {
         let saved = self.registers();
         self.set_registers(&user_regs_struct { orig_rax: u64::MAX, ..saved });
         assert_eq!(self.go_on(libc::PTRACE_SYSCALL), Stop::Call, "after no system call");
     }
 
-    /// Lets it go on untraced to its end, which must be successful.
+    /// Lets the thread continue untraced to its end, which must be successful.
     pub(super) fn finish(mut self) {
-        // SAFETY: lets a stopped child of this thread go on; there are no pointers.
+        // SAFETY: lets a stopped child of this thread continue; there are no pointers.
         unsafe { libc::ptrace(libc::PTRACE_DETACH, self.thread, 0, 0) };
         self.worker.finish_soon();
     }
@@ -148,7 +148,7 @@ impl Tracee {
 impl Drop for Tracee {
     fn drop(&mut self) {
         let _ = self.worker.0.kill();
-        // The process has not ended before its tracer knows the end of the thread.
+        // The process has not ended before its tracer has seen the end of the thread.
         while let Some(Stop::Signal(_) | Stop::Call) = next_state(self.thread) {}
         let _ = self.worker.0.wait();
     }

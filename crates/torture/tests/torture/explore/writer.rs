@@ -10,10 +10,10 @@ use std::path::Path;
 
 /// A signal by which the writer marks the beginning and the end of its change.
 const MARK: i32 = libc::SIGUSR1;
-/// A signal by which it says that a step of its change is acknowledged.
+/// A signal by which the writer reports that a step of its change is acknowledged.
 const ACKNOWLEDGED: i32 = libc::SIGUSR2;
 
-/// Keeps `memcpy` of the writer from copying byte by byte, which takes a stop each.
+/// Prevents that `memcpy` of the writer copies byte by byte, with a stop for each.
 const TUNABLES: &str =
     "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000";
 
@@ -28,7 +28,7 @@ pub(super) fn mark() {
     raise(MARK);
 }
 
-/// Says that a step of the change is acknowledged.
+/// Reports that a step of the change is acknowledged.
 pub(super) fn acknowledge() {
     raise(ACKNOWLEDGED);
 }
@@ -38,12 +38,12 @@ fn raise(signal: i32) {
     unsafe { libc::raise(signal) };
 }
 
-/// How stores are found.
+/// Method of finding stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     /// The files are mapped read-only, so that each store is a fault.
     Faults,
-    /// Each instruction is executed by itself, and decoded before. Takes a hundred times as long.
+    /// Each instruction is decoded and then executed alone. It takes a hundred times as long.
     Steps,
 }
 
@@ -58,10 +58,10 @@ pub(super) enum Event {
     Done,
 }
 
-/// The position at which it has stopped.
+/// Position at which the writer has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
-    /// Between two instructions that are of no interest.
+    /// Between two instructions that are not relevant.
     Between,
     /// Before a store to an address.
     Store(u64),
@@ -98,7 +98,7 @@ impl Writer {
         Some(writer)
     }
 
-    /// Goes on to the next event. The store of the last stop is executed first.
+    /// Continues to the next event. The store of the last stop is executed first.
     pub(super) fn proceed(&mut self) -> Event {
         loop {
             let stop = match (self.method, self.position) {
@@ -136,7 +136,7 @@ impl Writer {
         Position::Store(address)
     }
 
-    /// True before a store, or a system call that changes a file of the pool or a lock on it, or wakes others.
+    /// True before a store, or before a system call that changes a file of the pool or a lock on it, or wakes others.
     fn is_at_stop(&mut self) -> bool {
         let Position::Call(number) = self.position else {
             return matches!(self.position, Position::Store(_));
@@ -157,7 +157,7 @@ impl Writer {
         }
     }
 
-    /// Executes the store that has stopped the writer at an address.
+    /// Executes the store before which the writer has stopped.
     fn store(&self, address: u64) -> Stop {
         let mut pages = vec![page_of(address)];
         loop {
@@ -167,7 +167,7 @@ impl Writer {
                 libc::PROT_READ | libc::PROT_WRITE,
             );
             match self.tracee.step() {
-                // It extends over two pages.
+                // The store extends over two pages.
                 Stop::Signal(libc::SIGSEGV) if pages.len() == 1 => {
                     pages.push(page_of(self.tracee.faulty_address()));
                 }
@@ -195,13 +195,13 @@ impl Writer {
         self.tracee.call(libc::SYS_mprotect, [begin, len, protection as u64]);
     }
 
-    /// Lets it store without stops from now on.
+    /// Lets the writer store without stops from now on.
     fn unprotect(&mut self) {
         if self.method == Method::Faults && matches!(self.position, Position::Call(_)) {
             self.tracee.skip_call();
         }
         for addresses in std::mem::take(&mut self.protected) {
-            // Unless it has been unmapped.
+            // The mapping may have been unmapped.
             if self.mappings.location_of(addresses.start).is_some() {
                 let len = addresses.end - addresses.start;
                 self.set_protection(addresses.start, len, libc::PROT_READ | libc::PROT_WRITE);
@@ -209,18 +209,18 @@ impl Writer {
         }
     }
 
-    /// Lets it go on to its end, which must be successful. The change must be done.
+    /// Lets the writer continue to its end, which must be successful. The change must be complete.
     pub(super) fn finish(mut self) {
         self.unprotect();
         self.tracee.finish();
     }
 
-    /// Kills it where it is. The kernel marks the locks that it held, for which it writes to the pool.
+    /// Kills the writer at its position. The kernel marks the locks that it held, for which it writes to the pool.
     pub(super) fn kill(mut self) {
         self.unprotect();
     }
 
-    /// The position before the instruction that comes next.
+    /// The position before the next instruction.
     fn decode(&mut self) -> Position {
         let registers = self.tracee.registers();
         let code = match self.code.entry(registers.rip) {
@@ -241,13 +241,13 @@ impl Writer {
         }
     }
 
-    /// The location to which it is about to write, and the code that writes.
+    /// The location to which the writer is about to write, and the code that writes.
     pub(super) fn describe(&self) -> String {
         let symbol = self.mappings.symbol_at(self.tracee.registers().rip);
         format!("{} by {symbol}", self.location())
     }
 
-    /// The location to which it is about to write.
+    /// The location to which the writer is about to write.
     pub(super) fn location(&self) -> String {
         match self.position {
             Position::Between => "the end".to_owned(),

@@ -9,10 +9,10 @@ use esker_types::info::OpenMode;
 use esker_types::{ErrorKind, Result};
 use std::path::Path;
 
-/// Values that one client writes at most.
+/// Maximum number of values that one client writes.
 const VALUES: u64 = 10_000;
 
-/// Longest pause between operations, and in them, in microseconds.
+/// Maximum pause between and in operations, in microseconds.
 const PAUSE: u64 = 200;
 
 /// The operations that clients perform.
@@ -23,7 +23,7 @@ pub(super) enum Workload {
 }
 
 impl Workload {
-    /// Operations of a client at most, so that the history stays short enough to be checked.
+    /// Maximum number of operations of a client. It bounds the history, so that it can be checked.
     fn operations_max(self) -> u64 {
         match self {
             Self::Registers => 1200,
@@ -32,12 +32,12 @@ impl Workload {
     }
 }
 
-/// The result of an operation, as far as the client knows.
+/// Result of an operation that the client knows.
 pub(super) enum Outcome<T> {
     Done(T),
-    /// It has changed nothing, because others were in the way.
+    /// It has changed nothing, because of a conflict.
     Aborted,
-    /// It may be done later, or never.
+    /// It may take effect later, or never.
     Unknown,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Client<'c> {
     pub(super) random: Random,
     number: u64,
     values: u64,
-    /// True if engines are between this client and the pool: connections may be lost.
+    /// True if engines are between this client and the pool. Then connections may be lost.
     is_remote: bool,
 }
 
@@ -74,7 +74,7 @@ impl<'c> Client<'c> {
         (self.number + 1) * VALUES + self.values
     }
 
-    /// Lets others run between a read and the write that depends on it, once in `times` for longer.
+    /// Lets others run between a read and the write that depends on it. One of `times` pauses is longer.
     pub(super) fn hesitate(&mut self, times: u64) {
         match self.random.one_in(times) {
             true => pause(self.random.below(PAUSE)),
@@ -82,7 +82,7 @@ impl<'c> Client<'c> {
         }
     }
 
-    /// Sorts the errors that an operation may have. All others are defects.
+    /// Classifies the result of an operation. Errors that it must not have are defects.
     pub(super) fn classify<T>(&self, result: Result<T>) -> Outcome<T> {
         let error = match result {
             Ok(value) => return Outcome::Done(value),
@@ -117,7 +117,7 @@ impl Objects {
         }
     }
 
-    /// Works from the beginning of the phase of work to its end, if it takes no more operations than a history may have.
+    /// Works during the phase of work, but makes no more operations than a history may have.
     fn work(&self, client: &mut Client<'_>, clock: &Clock, operations_max: u64) {
         clock.note_ready();
         wait_for("all clients are ready", || clock.has_entered(Phase::Work));

@@ -21,15 +21,15 @@ impl<E: Copy> Graph<E> {
         }
     }
 
-    /// A cycle of the fewest edges; `None` if there is no cycle.
+    /// A cycle with the fewest edges; `None` if the graph has no cycles.
     pub(super) fn shortest_cycle(&self) -> Option<Cycle<E>> {
         let rest = self.nodes_behind_cycles();
         let starts = (0..self.edges.len()).filter(|node| rest[*node]);
         starts.filter_map(|start| self.cycle_through(start, &rest)).min_by_key(Vec::len)
     }
 
-    /// The nodes that remain after all without an incoming edge are taken away, again and again: those of cycles, and
-    /// those that cycles lead to.
+    /// Nodes that remain after repeated removal of all nodes without an incoming edge: those of cycles, and those
+    /// reachable from cycles.
     fn nodes_behind_cycles(&self) -> Vec<bool> {
         let mut incoming = vec![0_usize; self.edges.len()];
         self.edges.iter().flatten().for_each(|(to, _)| incoming[*to] += 1);
@@ -66,7 +66,7 @@ impl<E: Copy> Graph<E> {
     }
 }
 
-/// The way to a node, from itself.
+/// The path to a node from itself.
 fn path_back<E: Copy>(start: usize, reached_by: &[Option<(usize, E)>]) -> Cycle<E> {
     let (mut cycle, mut at) = (Vec::new(), start);
     while let Some((from, kind)) = reached_by[at] {

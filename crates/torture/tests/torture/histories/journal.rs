@@ -1,4 +1,4 @@
-//! The journal of a client: what it asked, what was answered, and when. It is a file, so that it survives the client.
+//! Journal of a client: its requests, the answers, and their times. It is a file, so that it survives the client.
 //!
 //! `? 17 put 3 5` is a request at moment 17, and the next line, `! 21 ok`, its answer at moment 21. A request without an
 //! answer has an unknown result.
@@ -8,21 +8,22 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Words that the clients of a round share: the moment, the clients that are ready, those that have ended, and the phase.
+/// Words that the clients of a round share: the moment, the number of ready clients, the number of ended ones, and the
+/// phase.
 const MOMENT: usize = 0;
 const READY: usize = 1;
 const ENDED: usize = 2;
 const PHASE: usize = 3;
 const COUNT: usize = 4;
 
-/// Phases of a round, after that in which clients open the pool.
+/// Phases of a round, after the one in which clients open the pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Work = 1,
     End = 2,
 }
 
-/// The clock of a round, and how its clients begin and end together.
+/// The clock of a round. By it, clients begin and end at the same time.
 pub(super) struct Clock(Words);
 
 impl Clock {
@@ -38,7 +39,7 @@ impl Clock {
         Self(Words::open(&Self::path(folder, round)))
     }
 
-    /// A moment after all that were drawn before, in any process.
+    /// A moment after all earlier ones, in any process.
     pub(super) fn next_moment(&self) -> u64 {
         self.0[MOMENT].fetch_add(1, SeqCst) + 1
     }
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_is_read_up_to_the_line_that_was_cut() {
+    fn journal_is_read_up_to_a_truncated_line() {
         let entries = parse(7, "? 1 put 2 3\n! 4 ok\n? 5 get 2\n! 6 o");
         let answers: Vec<_> = entries.iter().map(|entry| entry.answer.as_ref()).collect();
         assert_eq!(answers, [Some(&(4, "ok".to_owned())), None]);

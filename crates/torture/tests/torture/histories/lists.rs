@@ -72,7 +72,7 @@ impl Lists {
         note_reads(client, begin, read);
     }
 
-    /// One to three keys are read, and values appended to some of them.
+    /// Reads one to three keys, and appends values to some of them.
     fn append(&self, client: &mut Client<'_>) {
         let begin = client.journal.begin();
         let keys = draw_keys(client, 3);
@@ -136,7 +136,7 @@ fn draw_keys(client: &mut Client<'_>, most: u64) -> Vec<u64> {
     keys
 }
 
-/// Reads without a result say nothing, and are not noted.
+/// Notes the reads. Reads without a result prove nothing and are not noted.
 fn note_reads(client: &mut Client<'_>, begin: u64, reads: Result<Reads>) {
     if let Outcome::Done(reads) = client.classify(reads) {
         client.journal.note_request(begin, &text_of(&reads, &[]));
@@ -144,7 +144,7 @@ fn note_reads(client: &mut Client<'_>, begin: u64, reads: Result<Reads>) {
     }
 }
 
-/// `read 3:1,2 append 3:5`.
+/// Formats a transaction, such as `read 3:1,2 append 3:5`.
 fn text_of(reads: &Reads, appends: &[(u64, u64)]) -> String {
     let mut text = "read".to_owned();
     for (key, list) in reads {

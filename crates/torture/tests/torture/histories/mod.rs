@@ -8,7 +8,7 @@ mod registers;
 mod serial;
 mod served;
 
-use crate::common::{self, Announce, Folder, Shape, Sort, Watchdog, Worker};
+use crate::common::{self, Announce, Folder, PoolKind, Shape, Watchdog, Worker};
 use client::{Client, Objects, Plan, Workload};
 use esker::backend::NewContainer;
 use esker::{Pool, Wait};
@@ -17,18 +17,18 @@ use esker_types::info::OpenMode;
 use journal::{Clock, Phase};
 use served::Engines;
 
-/// Processes with clients, apart from the process of the test.
+/// Number of processes with clients, besides the process of the test.
 const PROCESSES: u64 = 3;
-/// Clients of each process.
+/// Number of clients per process.
 const THREADS: u64 = 2;
 
-/// Processes that are killed or paused in each round.
+/// Number of processes that are killed or paused in each round.
 const DISTURBANCES: u64 = 4;
 
-/// Longest pause of a process in microseconds.
+/// Maximum pause of a process in microseconds.
 const PAUSE: u64 = 20_000;
 
-/// A pool, and what has been done with it.
+/// A pool, and the history of its clients.
 struct Histories {
     folder: Folder,
     engines: Option<Engines>,
@@ -46,13 +46,13 @@ struct Histories {
 }
 
 impl Histories {
-    fn new(sort: Sort, workload: Workload, nodes: u32) -> Self {
-        let (folder, seed) = (Folder::new(sort), seed());
-        let engines = (nodes > 0).then(|| Engines::start(&folder, sort, nodes));
+    fn new(pool_kind: PoolKind, workload: Workload, nodes: u32) -> Self {
+        let (folder, seed) = (Folder::new(pool_kind), seed());
+        let engines = (nodes > 0).then(|| Engines::start(&folder, pool_kind, nodes));
         let url = match &engines {
             Some(engines) => engines.url(),
             None => {
-                let path = common::make(&folder, "pool", sort, Shape::SMALL);
+                let path = common::make(&folder, "pool", pool_kind, Shape::SMALL);
                 format!("esker:{}", path.display())
             }
         };
@@ -74,10 +74,10 @@ impl Histories {
         }
     }
 
-    fn run(&mut self, sort: Sort, rounds: u64) {
+    fn run(&mut self, pool_kind: PoolKind, rounds: u64) {
         for round in 0..rounds {
             let Plan { workload, seed, .. } = self.plan;
-            let replay = format!("{SEED_VARIABLE}={seed} {workload:?} {sort:?} round {round}");
+            let replay = format!("{SEED_VARIABLE}={seed} {workload:?} {pool_kind:?} round {round}");
             let _watchdog = Watchdog::new(replay.clone());
             let failed = Announce::new(replay);
             self.plan.round = round;
@@ -145,7 +145,7 @@ impl Histories {
         destroyed.wait().expect("destroying the container");
     }
 
-    /// Waits until clients have done a random number of operations, or all that they do.
+    /// Waits until clients have made a random number of operations, or all of them.
     fn wait_for_progress(&mut self, clock: &Clock) {
         let moment = clock.last_moment() + self.random.below(600);
         wait_for("clients make progress", || {
@@ -207,28 +207,28 @@ impl Drop for End<'_> {
     }
 }
 
-fn check_histories(sort: Sort, nodes: u32, rounds: u64) {
+fn check_histories(pool_kind: PoolKind, nodes: u32, rounds: u64) {
     for workload in [Workload::Registers, Workload::Lists] {
-        Histories::new(sort, workload, nodes).run(sort, scaled(rounds));
+        Histories::new(pool_kind, workload, nodes).run(pool_kind, scaled(rounds));
     }
 }
 
 #[test]
 fn histories_in_memory() {
-    check_histories(Sort::Unbuffered, 0, 15);
+    check_histories(PoolKind::Unbuffered, 0, 15);
 }
 
 #[test]
 fn histories_of_a_durable_pool() {
-    check_histories(Sort::Durable, 0, 5);
+    check_histories(PoolKind::Durable, 0, 5);
 }
 
 #[test]
 fn histories_over_nodes() {
-    check_histories(Sort::Unbuffered, served::NODES, 3);
+    check_histories(PoolKind::Unbuffered, served::NODES, 3);
 }
 
 #[test]
 fn histories_with_a_write_buffer() {
-    check_histories(Sort::Memory, 0, 15);
+    check_histories(PoolKind::Memory, 0, 15);
 }

@@ -8,7 +8,7 @@ use esker_types::ops::{Cond, Sink, Source};
 use esker_types::{ArrayAttributes, ErrorKind, Extent, ObjectClass, ObjectType, Result};
 use std::collections::BTreeMap;
 
-/// Registers that are keys, two in each object, and those that are cells.
+/// Number of registers that are keys, two in each object, and of registers that are cells.
 const KEYS: u64 = 6;
 const CELLS: u64 = 2;
 const REGISTERS: u64 = KEYS + CELLS;
@@ -157,7 +157,7 @@ impl Registers {
         }
     }
 
-    /// The request is noted after the read, with its result.
+    /// Swaps a value. The request is noted after the read, with its result.
     fn swap(&self, client: &mut Client<'_>, begin: u64, register: u64, value: u64) {
         let transaction = self.container.transaction().expect("a transaction");
         let access = Access::Tx(&transaction);
@@ -175,7 +175,7 @@ impl Registers {
     }
 }
 
-/// The value, repeated: inline and in segments, depending on the value.
+/// Bytes of a value, which repeat it. They are stored inline or in segments, depending on the value.
 fn bytes_of(value: u64) -> Vec<u8> {
     value.to_le_bytes().repeat(1 + (value % 4 * 60) as usize)
 }

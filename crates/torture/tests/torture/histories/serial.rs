@@ -5,12 +5,12 @@ use super::graph::{Cycle, Graph};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write};
 
-/// The state of a transaction, as far as its client knows.
+/// State of a transaction that its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Committed,
     Aborted,
-    /// The client died, or got no answer. It may be committed at any time, or never.
+    /// The client died or got no answer. The transaction may be committed at any time, or never.
     Unknown,
 }
 
@@ -19,7 +19,7 @@ pub(super) enum State {
 pub(super) struct Transaction {
     pub(super) client: u64,
     pub(super) begin: u64,
-    /// Moment of the answer; of no meaning if there was none.
+    /// Moment of the answer; meaningless if there was none.
     pub(super) end: u64,
     pub(super) state: State,
     pub(super) reads: Vec<(u64, Vec<u64>)>,
@@ -43,7 +43,7 @@ impl fmt::Display for Transaction {
 enum Edge {
     /// It ended before the other began.
     RealTime,
-    /// The other's append to this key comes next.
+    /// The next append to this key is that of the other.
     Ww(u64),
     /// The other read its append to this key.
     Wr(u64),
@@ -86,8 +86,8 @@ impl<'t> History<'t> {
         Ok(history)
     }
 
-    /// Every list is the begin of the longest one, which has each value once, appended by a transaction that was not
-    /// aborted. That is true of all reads, whatever became of their transactions.
+    /// Every list is a prefix of the longest one. That one has each value once, appended by a transaction that was not
+    /// aborted. This holds for all reads, even those of aborted transactions.
     fn check_lists(&self) -> Result<(), String> {
         for (number, transaction) in self.transactions.iter().enumerate() {
             for (key, list) in &transaction.reads {
@@ -122,7 +122,7 @@ impl<'t> History<'t> {
         format!("{what}:\n  {}\n  {}", self.transactions[first], self.transactions[second])
     }
 
-    /// True if the transaction took effect, as its client knows or a reader has seen.
+    /// True if the transaction took effect: its client knows that, or a reader has seen it.
     fn is_committed(&self, number: usize) -> bool {
         let transaction = &self.transactions[number];
         match transaction.state {
@@ -148,7 +148,7 @@ impl<'t> History<'t> {
         self.longest.get(&key).map_or(&[], |(list, _)| list)
     }
 
-    /// Committed appends that no read has seen: they come after all that were seen, in an unknown order.
+    /// Committed appends that no read has seen. They come after all appends that were seen, in an unknown order.
     fn unseen<'a>(&'a self, key: u64, committed: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
         let list = self.list(key);
         committed.iter().copied().filter(move |number| {
@@ -185,7 +185,7 @@ impl<'t> History<'t> {
         }
     }
 
-    /// Adds an edge from each transaction to those that begin after its end, except those to which others lead.
+    /// Adds an edge from each transaction to those that begin after its end, except those that other edges imply.
     fn add_real_time(&self, graph: &mut Graph<Edge>, committed: &[usize]) {
         let mut by_begin = committed.to_vec();
         by_begin.sort_unstable_by_key(|number| self.transactions[*number].begin);
@@ -207,7 +207,7 @@ impl<'t> History<'t> {
         }
     }
 
-    /// The transactions of a cycle, without those that only lie between two others in time.
+    /// The transactions of a cycle, without those that are only between two others in time.
     fn describe(&self, cycle: &Cycle<Edge>) -> String {
         let mut text =
             "a cycle of transactions, each before the next, the last before the first:".to_owned();
@@ -245,7 +245,7 @@ mod tests {
         Transaction { state: State::Aborted, ..transaction }
     }
 
-    /// Expects an error that has this word.
+    /// Expects an error that contains this word.
     fn expect_error(word: &str, transactions: &[Transaction]) {
         let error = check(transactions).expect_err("an impossible history");
         assert!(error.contains(word), "{error}");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_read_is_found() {
+    fn stale_read_is_detected() {
         let write = committed((1, 2), &[], &[(1, 10)]);
         let stale = committed((3, 4), &[(1, &[])], &[]);
         expect_error("RealTime", &[write.clone(), stale, committed((5, 6), &[(1, &[10])], &[])]);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_update_is_found() {
+    fn lost_update_is_detected() {
         let both = [
             committed((1, 9), &[(1, &[])], &[(1, 10)]),
             committed((2, 8), &[(1, &[])], &[(1, 20)]),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn write_skew_is_found() {
+    fn write_skew_is_detected() {
         let skew = [
             committed((1, 9), &[(1, &[]), (2, &[])], &[(1, 10)]),
             committed((2, 8), &[(1, &[]), (2, &[])], &[(2, 20)]),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_transaction_is_found() {
+    fn partial_transaction_is_detected() {
         let write = |end| committed((1, end), &[], &[(1, 10), (2, 20)]);
         let half = committed((2, 3), &[(1, &[10]), (2, &[])], &[]);
         let whole = committed((100, 101), &[(1, &[10]), (2, &[20])], &[]);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_without_an_answer_happens_late_or_never() {
+    fn transaction_without_answer_may_commit_late_or_never() {
         let lost = unknown(committed((1, 2), &[(1, &[])], &[(1, 10), (2, 11)]));
         let empty = committed((3, 4), &[(1, &[]), (2, &[])], &[]);
         let late = committed((5, 6), &[(1, &[10]), (2, &[11])], &[]);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aborted_or_unknown_value_is_found() {
+    fn aborted_or_unknown_value_is_detected() {
         let abort = aborted(committed((1, 2), &[], &[(1, 10)]));
         expect_error("aborted", &[abort, committed((3, 4), &[(1, &[10])], &[])]);
         expect_error("never appended", &[committed((3, 4), &[(1, &[10])], &[])]);

@@ -1,5 +1,5 @@
 //! A pool over nodes, whose engines run in the process of the test.
-use crate::common::{self, Folder, Shape, Sort};
+use crate::common::{self, Folder, PoolKind, Shape};
 use esker::Native;
 use esker_engine::Engine;
 use esker_nodes::{Map, Node};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-/// Nodes of a pool.
+/// Number of nodes of a pool.
 pub(super) const NODES: u32 = 2;
 
 /// The engines of a pool over nodes; they end when this is dropped.
@@ -20,8 +20,7 @@ pub(super) struct Engines {
     map: PathBuf,
 }
 
-/// The node on which a process runs, as far as it knows: it works directly on this node's part. The last process runs on
-/// no node.
+/// Name of the node on which a process runs: it works directly on the pool of that node. The last process runs on none.
 pub(super) fn node_of(process: u64) -> String {
     match process < u64::from(NODES) {
         true => name(process as u32),
@@ -39,10 +38,10 @@ fn secret() -> Secret {
 
 impl Engines {
     /// Creates a pool over nodes, and serves it.
-    pub(super) fn start(folder: &Folder, sort: Sort, nodes: u32) -> Self {
+    pub(super) fn start(folder: &Folder, pool_kind: PoolKind, nodes: u32) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let start = |node| start_node(folder, sort, Part { node, nodes }, &runtime);
+        let start = |node| start_node(folder, pool_kind, Part { node, nodes }, &runtime);
         let started = (0..nodes).map(start).collect();
         let uuid = Uuid::from_random([nodes as u8; 16]);
         let map = Map::new("pool", uuid, secret(), Shape::SMALL.targets, started);
@@ -57,9 +56,9 @@ impl Engines {
     }
 }
 
-fn start_node(folder: &Folder, sort: Sort, part: Part, runtime: &Runtime) -> Node {
+fn start_node(folder: &Folder, pool_kind: PoolKind, part: Part, runtime: &Runtime) -> Node {
     let label = format!("part{}", part.node);
-    let directory = common::make_part(folder, &label, sort, Shape::SMALL, part);
+    let directory = common::make_part(folder, &label, pool_kind, Shape::SMALL, part);
     let uuid = esker_store::Superblock::read(&directory).expect("a superblock").uuid;
     let pool = Native::open(&directory, OpenMode::ReadWrite).expect("opening a part");
     let address = runtime.block_on(async {

@@ -1,15 +1,17 @@
-//! One directory, many processes.
-use super::{Arena, DIRECTORY, FILE, Part, WORKERS, expect_error, names, read_file, write_file};
+//! Many processes in one directory.
+use super::{
+    DIRECTORY, FILE, TestTree, WORKERS, WorkerContext, expect_error, names, read_file, write_file,
+};
 use dfs::{Kind, Node, RenameMode};
 use esker_torture::{Random, scaled};
 use esker_types::ErrorKind;
 use std::collections::BTreeSet;
 
-/// The first worker replaces a file by renaming others over it; the rest open it.
+/// Body of a worker: the first one replaces a file by renaming others over it, the rest open it.
 pub(crate) fn replace() {
-    let mut part = Part::take();
+    let mut part = WorkerContext::from_arguments();
     if part.worker > 1 {
-        return (0..part.rounds * 4).for_each(|_| look_at_settings(&part.root));
+        return (0..part.rounds * 4).for_each(|_| read_settings(&part.root));
     }
     for number in 0..part.rounds {
         let fresh = format!("fresh{}", part.worker);
@@ -22,7 +24,7 @@ pub(crate) fn replace() {
     }
 }
 
-fn look_at_settings(root: &Node) {
+fn read_settings(root: &Node) {
     let node = root.lookup(b"settings").expect("a name that is replaced by renames always exists");
     match read_file(&node) {
         Ok(data) => {
@@ -37,16 +39,16 @@ fn look_at_settings(root: &Node) {
 
 #[test]
 fn a_name_replaced_by_renames_always_exists() {
-    let arena = Arena::new();
-    let root = arena.mount().root();
+    let test_tree = TestTree::new();
+    let root = test_tree.mount().root();
     write_file(&root, "settings", &[7_u8; 16].repeat(200)).expect("writing");
-    arena.run("replace", scaled(100));
+    test_tree.run("replace", scaled(100));
     assert_eq!(names(&root), ["settings"]);
 }
 
-/// Half of the workers repeatedly remove a directory, the others create files in it.
+/// Body of a worker: half of them repeatedly remove a directory, the others create files in it.
 pub(crate) fn vanish() {
-    let part = Part::take();
+    let part = WorkerContext::from_arguments();
     for number in 0..part.rounds {
         match part.worker % 2 {
             0 => make_and_remove(&part.root),
@@ -63,7 +65,7 @@ fn make_and_remove(root: &Node) {
     }
 }
 
-/// A created file prevents the removal: the directory exists until the file is gone.
+/// Creates a file, which prevents the removal: the directory exists until the file is removed.
 fn make_inside(root: &Node, name: &str) {
     let Ok(dir) = root.lookup(b"dir") else { return };
     match dir.create(name.as_bytes(), &FILE) {
@@ -78,8 +80,8 @@ fn make_inside(root: &Node, name: &str) {
 
 #[test]
 fn no_file_is_created_in_a_removed_directory() {
-    let arena = Arena::new();
-    arena.run("vanish", scaled(300));
+    let test_tree = TestTree::new();
+    test_tree.run("vanish", scaled(300));
 }
 
 const STAYING: u64 = 1500;
@@ -88,9 +90,9 @@ fn staying(number: u64) -> String {
     format!("stays{number}")
 }
 
-/// The first worker lists, the others create, rename and remove files next to those that stay.
+/// Body of a worker: the first one lists, the others create, rename and remove files beside the permanent ones.
 pub(crate) fn listed() {
-    let part = Part::take();
+    let part = WorkerContext::from_arguments();
     if part.worker == 0 {
         return (0..part.rounds / 10 + 2).for_each(|_| list(&part.root));
     }
@@ -119,19 +121,19 @@ fn list(root: &Node) {
 
 #[test]
 fn permanent_entries_are_listed_exactly_once() {
-    let arena = Arena::new();
-    let root = arena.mount().root();
+    let test_tree = TestTree::new();
+    let root = test_tree.mount().root();
     for number in 0..STAYING {
         root.create(staying(number).as_bytes(), &FILE).expect("creating");
     }
-    arena.run("listed", scaled(60));
+    test_tree.run("listed", scaled(60));
 }
 
 const MOVING: u64 = 6;
 
-/// All workers move directories into each other. None may get lost or below itself.
+/// Body of a worker: moves directories into each other. None may get lost or below itself.
 pub(crate) fn shuffle() {
-    let mut part = Part::take();
+    let mut part = WorkerContext::from_arguments();
     for _ in 0..part.rounds {
         let directories = find_all(&part.root);
         let pick = |random: &mut Random| random.below(directories.len() as u64) as usize;
@@ -170,14 +172,14 @@ fn find_all(root: &Node) -> Vec<Found> {
 
 #[test]
 fn directories_moved_into_each_other_stay_one_tree() {
-    let arena = Arena::new();
-    let root = arena.mount().root();
+    let test_tree = TestTree::new();
+    let root = test_tree.mount().root();
     for number in 0..MOVING {
         let dir = root.mkdir(format!("dir{number}").as_bytes(), &DIRECTORY).expect("a directory");
         write_file(&dir, "inside", number.to_string().as_bytes()).expect("writing");
     }
-    arena.run("shuffle", scaled(100));
-    let all = find_all(&arena.mount().root());
+    test_tree.run("shuffle", scaled(100));
+    let all = find_all(&test_tree.mount().root());
     let found: BTreeSet<_> = all.iter().filter_map(|(_, at)| Some(at.clone()?.1)).collect();
     let wanted: BTreeSet<_> = (0..MOVING).map(|number| format!("dir{number}")).collect();
     assert_eq!(found, wanted, "of {WORKERS} workers' moves");

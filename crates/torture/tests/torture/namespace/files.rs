@@ -1,11 +1,11 @@
-//! One file, many writers.
-use super::{Arena, CHUNK, FILE, Part, WORKERS, read_file};
+//! Many processes that write to one file.
+use super::{CHUNK, FILE, TestTree, WORKERS, WorkerContext, read_file};
 use crate::common::{self, Worker};
 use dfs::{File, Open};
 use esker_torture::{Random, pause, scaled};
 use std::collections::BTreeSet;
 
-/// The header of a record: worker, number and length, 8 bytes each.
+/// Bytes of the header of a record: worker, number and length, 8 bytes each.
 const HEAD: usize = 24;
 
 /// A record that no other worker writes.
@@ -34,18 +34,18 @@ fn records(data: &[u8]) -> Vec<(u64, u64)> {
     found
 }
 
-fn shared(part: &Part) -> File {
+fn shared(part: &WorkerContext) -> File {
     part.root.lookup(b"shared").and_then(|node| node.open(Open::BOTH)).expect("the shared file")
 }
 
-/// What a process notes before its first record.
+/// Note of a process before its first record.
 const BEGIN: &str = "begin";
-/// The room of numbers of one process.
+/// Range of the record numbers of one process.
 const NUMBERS: u64 = 1 << 32;
 
-/// The first number of this process. A killed process may have appended a record that it did not note, so no two
-/// processes share numbers.
-fn first_number(part: &mut Part) -> u64 {
+/// First record number of this process. A killed process may have appended a record without a note, so no two processes
+/// share numbers.
+fn first_number(part: &mut WorkerContext) -> u64 {
     let path = super::history_path(common::arguments()[1].as_ref(), part.worker);
     let before = std::fs::read_to_string(path).expect("the history").matches(BEGIN).count();
     part.note(BEGIN);
@@ -53,7 +53,7 @@ fn first_number(part: &mut Part) -> u64 {
 }
 
 pub(crate) fn append() {
-    let mut part = Part::take();
+    let mut part = WorkerContext::from_arguments();
     let file = shared(&part);
     let first = first_number(&mut part);
     for number in first..first + part.rounds {
@@ -62,8 +62,8 @@ pub(crate) fn append() {
     }
 }
 
-fn check_appends(arena: &Arena) {
-    let file = arena.mount().root().lookup(b"shared").expect("the shared file");
+fn check_appends(test_tree: &TestTree) {
+    let file = test_tree.mount().root().lookup(b"shared").expect("the shared file");
     let found = records(&read_file(&file).expect("reading"));
     let mut distinct = BTreeSet::new();
     let twice: Vec<_> = found.iter().filter(|of| !distinct.insert(**of)).collect();
@@ -71,7 +71,7 @@ fn check_appends(arena: &Arena) {
     for worker in 0..WORKERS {
         let numbers: Vec<_> = found.iter().filter(|of| of.0 == worker).map(|of| of.1).collect();
         assert!(numbers.is_sorted(), "records of {worker} are out of order");
-        for line in arena.history(worker).iter().filter(|line| *line != BEGIN) {
+        for line in test_tree.history(worker).iter().filter(|line| *line != BEGIN) {
             let number = line.split(' ').next().and_then(|word| word.parse().ok());
             let number: u64 = number.expect("a number");
             assert!(distinct.contains(&(worker, number)), "record {number} of {worker} is lost");
@@ -79,24 +79,24 @@ fn check_appends(arena: &Arena) {
     }
 }
 
-fn arena_with_file() -> Arena {
-    let arena = Arena::new();
-    arena.mount().root().create(b"shared", &FILE).expect("the shared file");
-    arena
+fn tree_with_file() -> TestTree {
+    let test_tree = TestTree::new();
+    test_tree.mount().root().create(b"shared", &FILE).expect("the shared file");
+    test_tree
 }
 
 #[test]
-fn every_append_occurs_once_and_whole() {
-    let arena = arena_with_file();
-    arena.run("append", scaled(100));
-    check_appends(&arena);
+fn every_append_is_complete_and_occurs_once() {
+    let test_tree = tree_with_file();
+    test_tree.run("append", scaled(100));
+    check_appends(&test_tree);
 }
 
 #[test]
-fn appends_of_killed_processes_are_whole_or_missing() {
-    let arena = arena_with_file();
-    let mut random = Random::new(arena.seed, 99);
-    let start = |worker| arena.start("append", worker, 1_000_000);
+fn appends_of_killed_processes_are_complete_or_missing() {
+    let test_tree = tree_with_file();
+    let mut random = Random::new(test_tree.seed, 99);
+    let start = |worker| test_tree.start("append", worker, 1_000_000);
     let mut workers: Vec<Worker> = (0..WORKERS).map(start).collect();
     // The file grows without limit, but the pool does not.
     for _ in 0..scaled(10).min(40) {
@@ -106,14 +106,14 @@ fn appends_of_killed_processes_are_whole_or_missing() {
         workers[victim as usize] = start(victim);
     }
     workers.iter_mut().for_each(Worker::kill);
-    check_appends(&arena);
+    check_appends(&test_tree);
 }
 
 const STRIPE: u64 = 777;
 
-/// The stripes of all workers alternate in the file.
+/// Body of a worker: writes its stripes, which alternate with those of the other workers in the file.
 pub(crate) fn stripes() {
-    let mut part = Part::take();
+    let mut part = WorkerContext::from_arguments();
     let file = shared(&part);
     for number in 0..part.rounds {
         let stripe_number = number * WORKERS + part.worker;
@@ -125,9 +125,10 @@ pub(crate) fn stripes() {
 
 #[test]
 fn writers_of_one_file_do_not_affect_each_other() {
-    let (arena, rounds) = (arena_with_file(), scaled(150));
-    arena.run("stripes", rounds);
-    let data = read_file(&arena.mount().root().lookup(b"shared").expect("it")).expect("reading");
+    let (test_tree, rounds) = (tree_with_file(), scaled(150));
+    test_tree.run("stripes", rounds);
+    let data =
+        read_file(&test_tree.mount().root().lookup(b"shared").expect("it")).expect("reading");
     assert_eq!(data.len() as u64, rounds * WORKERS * STRIPE, "the size of the file");
     for (stripe_number, stripe) in (0..).zip(data.chunks(STRIPE as usize)) {
         assert!(
@@ -137,9 +138,10 @@ fn writers_of_one_file_do_not_affect_each_other() {
     }
 }
 
-/// All workers repeatedly write the same bytes of one chunk and read them; no read returns bytes of two writers.
+/// Body of a worker: repeatedly writes and reads the same bytes of one chunk as all others. No read returns bytes of
+/// two writers.
 pub(crate) fn overlap() {
-    let part = Part::take();
+    let part = WorkerContext::from_arguments();
     let file = shared(&part);
     for number in 0..part.rounds {
         let word = (number * WORKERS + part.worker + 1).to_le_bytes();
@@ -153,12 +155,12 @@ pub(crate) fn overlap() {
 
 #[test]
 fn writes_within_a_chunk_are_atomic() {
-    arena_with_file().run("overlap", scaled(200));
+    tree_with_file().run("overlap", scaled(200));
 }
 
-/// Creates a file, removes it at once, and uses it while it is open.
+/// Body of a worker: creates a file, removes it at once, and uses it while it is open.
 pub(crate) fn removed() {
-    let part = Part::take();
+    let part = WorkerContext::from_arguments();
     for number in 0..part.rounds {
         let name = format!("file{number}").into_bytes();
         let Ok(node) = part.root.create(&name, &dfs::Create { exclusive: false, ..FILE }) else {
@@ -177,7 +179,7 @@ pub(crate) fn removed() {
 
 #[test]
 fn removed_files_live_until_the_last_process_closes_them() {
-    let arena = Arena::new();
-    arena.run("removed", scaled(150));
-    assert_eq!(super::names(&arena.mount().root()), Vec::<String>::new());
+    let test_tree = TestTree::new();
+    test_tree.run("removed", scaled(150));
+    assert_eq!(super::names(&test_tree.mount().root()), Vec::<String>::new());
 }

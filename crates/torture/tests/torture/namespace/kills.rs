@@ -1,5 +1,5 @@
-//! Processes that perform all operations in one small tree, killed at any time. The tree must be consistent.
-use super::{Arena, CHUNK, DIRECTORY, FILE, Part, WORKERS};
+//! Processes that run all operations in one small tree and are killed at any time. The tree must stay consistent.
+use super::{CHUNK, DIRECTORY, FILE, TestTree, WORKERS, WorkerContext};
 use crate::common::{self, Worker};
 use dfs::{Create, Dfs, Follow, Kind, Node, Open, RenameMode, SetAttr, XattrMode};
 use esker_torture::{Random, pause, scaled};
@@ -19,7 +19,7 @@ const EXPECTED: [ErrorKind; 7] = [
 ];
 
 pub(crate) fn mix() {
-    let mut part = Part::take();
+    let mut part = WorkerContext::from_arguments();
     for step in 0..part.rounds {
         let random = &mut part.random;
         let done = step_in(&part.fs, random);
@@ -73,12 +73,12 @@ fn write(dir: &Node, name: &[u8], random: &mut Random) -> Result<()> {
     file.close()
 }
 
-/// Everything that is listed exists and is readable.
-fn look_at_everything(dir: &Node) {
+/// Expects that every listed entry exists and is readable.
+fn read_everything(dir: &Node) {
     for name in super::names(dir) {
         let node = dir.lookup(name.as_bytes()).expect("a listed entry");
         match node.kind() {
-            Kind::Directory => look_at_everything(&node),
+            Kind::Directory => read_everything(&node),
             Kind::Symlink => drop(node.read_link().expect("a link's target")),
             Kind::File => {
                 let data = super::read_file(&node).expect("a file's data");
@@ -90,10 +90,10 @@ fn look_at_everything(dir: &Node) {
 
 #[test]
 fn trees_are_consistent_after_kills() {
-    let arena = Arena::new();
-    let mut random = Random::new(arena.seed, 77);
-    // Each has its own seed, so that a restarted process does not repeat the same operations.
-    let start = |number: u64| arena.start("mix", number, 1_000_000);
+    let test_tree = TestTree::new();
+    let mut random = Random::new(test_tree.seed, 77);
+    // Each process has its own seed, so that a restarted one does not repeat the same operations.
+    let start = |number: u64| test_tree.start("mix", number, 1_000_000);
     let mut workers: Vec<Worker> = (0..WORKERS).map(start).collect();
     for number in 0..scaled(25) {
         pause(random.below(80_000));
@@ -102,12 +102,12 @@ fn trees_are_consistent_after_kills() {
         workers[victim] = start(WORKERS + number);
     }
     workers.iter_mut().for_each(Worker::kill);
-    let fs = arena.mount();
-    look_at_everything(&fs.root());
+    let fs = test_tree.mount();
+    read_everything(&fs.root());
     for name in super::names(&fs.root()) {
         fs.root().remove_tree(name.as_bytes()).expect("removing the tree");
     }
     drop(fs);
-    common::expect_sound(&arena.pool, false);
-    common::expect_clean(&arena.pool);
+    common::expect_sound(&test_tree.pool, false);
+    common::expect_clean(&test_tree.pool);
 }

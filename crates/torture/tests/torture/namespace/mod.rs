@@ -1,11 +1,11 @@
 //! Many concurrent processes in one directory and in one file of a file system. Each notes its operations and their
-//! results, which are then compared with the rules of POSIX.
+//! results. The test compares the notes with the rules of POSIX.
 pub(crate) mod dirs;
 pub(crate) mod files;
 pub(crate) mod kills;
 pub(crate) mod races;
 
-use crate::common::{self, Folder, Shape, Sort, Worker};
+use crate::common::{self, Folder, PoolKind, Shape, Worker};
 use dfs::{Create, Dfs, MountOptions, NewDfs, Node, Open};
 use esker::backend::NewContainer;
 use esker_torture::{Random, seed};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// Number of concurrent processes.
 const WORKERS: u64 = 4;
-/// Chunk size of files: small, so that writes cross chunk boundaries.
+/// Chunk size of files. It is small, so that writes cross chunk boundaries.
 const CHUNK: u64 = 16 << 10;
 
 const LABEL: &str = "tree";
@@ -25,17 +25,17 @@ const FILE: Create =
 const DIRECTORY: Create = Create { mode: 0o755, ..FILE };
 
 /// A pool with a file system, and the notes of its workers.
-struct Arena {
+struct TestTree {
     folder: Folder,
     pool: PathBuf,
     seed: u64,
 }
 
-impl Arena {
+impl TestTree {
     fn new() -> Self {
-        let folder = Folder::new(Sort::Memory);
+        let folder = Folder::new(PoolKind::Memory);
         let shape = Shape { segments: 64, index_bytes: 16 << 20, ..Shape::SMALL };
-        let pool = common::make(&folder, "pool", Sort::Memory, shape);
+        let pool = common::make(&folder, "pool", PoolKind::Memory, shape);
         let container = NewContainer::named(LABEL);
         let new = NewDfs { chunk_size: CHUNK, ..NewDfs::default() };
         Dfs::create_container(&common::open(&pool), &container, &new).expect("a namespace");
@@ -83,8 +83,8 @@ fn history_path(folder: &Path, worker: u64) -> PathBuf {
     folder.join(format!("history-{worker}"))
 }
 
-/// The context of a worker process.
-struct Part {
+/// Context of a worker process.
+struct WorkerContext {
     fs: Dfs,
     root: Node,
     worker: u64,
@@ -93,9 +93,9 @@ struct Part {
     history: File,
 }
 
-impl Part {
-    /// Opens what the arguments of this process name.
-    fn take() -> Self {
+impl WorkerContext {
+    /// Opens the file system and the notes that the arguments of this process name.
+    fn from_arguments() -> Self {
         let arguments = common::arguments();
         let number = |at: usize| arguments[at].parse::<u64>().expect("a number");
         let (worker, fs) = (number(2), mount(Path::new(&arguments[0])));

@@ -1,12 +1,11 @@
-//! Calls of which exactly one of many concurrent ones may succeed.
-use super::{Arena, DIRECTORY, FILE, Part, WORKERS, expect_error};
+//! Calls of which exactly one may succeed if many processes make them at the same time.
+use super::{DIRECTORY, FILE, TestTree, WORKERS, WorkerContext, expect_error};
 use dfs::{Node, RenameMode};
 use esker_torture::scaled;
 use esker_types::{ErrorKind, Result};
 use std::collections::BTreeMap;
 
-/// The kinds of races: a name, the call of all workers, and the error of the losers.
-/// What is raced for, how, and what the losers are told.
+/// A kind of race: its name, the call of all workers, and the error of the losers.
 type Race = (&'static str, fn(&Node, u64, u64) -> Result<()>, ErrorKind);
 
 const RACES: [Race; 8] = [
@@ -36,7 +35,7 @@ fn name(kind: &str, number: u64) -> Vec<u8> {
     format!("{kind}{number}").into_bytes()
 }
 
-/// Every worker creates a file, and tries to rename it to the same name.
+/// Creates a file for this worker, and tries to rename it to the name that all use.
 fn rename_own(root: &Node, number: u64, worker: u64) -> Result<()> {
     let own = format!("own{worker}-{number}").into_bytes();
     root.create(&own, &FILE)?;
@@ -53,14 +52,14 @@ fn move_away(root: &Node, number: u64, worker: u64) -> Result<()> {
     root.rename(&name("m", number), root, &to, RenameMode::Replace)
 }
 
-/// Every worker has its own directory and tries to move the same one into it.
+/// Tries to move a directory, which all workers share, into the directory of this worker.
 fn move_into(root: &Node, number: u64, worker: u64) -> Result<()> {
     let to = root.lookup(&name("home", worker))?;
     root.rename(&name("d", number), &to, &name("d", number), RenameMode::Replace)
 }
 
 pub(crate) fn race() {
-    let mut part = Part::take();
+    let mut part = WorkerContext::from_arguments();
     for number in 0..part.rounds {
         for (race, run, lost) in RACES {
             match run(&part.root, number, part.worker) {
@@ -73,8 +72,8 @@ pub(crate) fn race() {
 
 #[test]
 fn exactly_one_call_succeeds() {
-    let (arena, rounds) = (Arena::new(), scaled(60));
-    let fs = arena.mount();
+    let (test_tree, rounds) = (TestTree::new(), scaled(60));
+    let fs = test_tree.mount();
     let root = fs.root();
     for worker in 0..WORKERS {
         root.mkdir(&name("home", worker), &DIRECTORY).expect("a home");
@@ -87,9 +86,9 @@ fn exactly_one_call_succeeds() {
             root.mkdir(&name(directory, number), &DIRECTORY).expect("a directory");
         }
     }
-    arena.run("race", rounds);
+    test_tree.run("race", rounds);
     let mut winners: BTreeMap<String, u64> = BTreeMap::new();
-    arena.all_histories().into_iter().for_each(|won| *winners.entry(won).or_default() += 1);
+    test_tree.all_histories().into_iter().for_each(|won| *winners.entry(won).or_default() += 1);
     for (race, ..) in RACES {
         for number in 0..rounds {
             let won = format!("{race} {number}");

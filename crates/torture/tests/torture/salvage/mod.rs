@@ -2,7 +2,7 @@
 //! data is reported.
 mod content;
 
-use crate::common::{self, Folder, PAGE, Shape, Sort, used_pages};
+use crate::common::{self, Folder, PAGE, PoolKind, Shape, used_pages};
 use content::{Content, about, all, expect_files, fill};
 use esker::copy::{self, Progress};
 use esker::{Pool, Wait};
@@ -30,8 +30,8 @@ struct Sample {
 
 impl Sample {
     fn new(targets: u32) -> Self {
-        let (folder, shape) = (Folder::new(Sort::Guarded), shape(targets));
-        let path = common::make(&folder, "pool", Sort::Guarded, shape);
+        let (folder, shape) = (Folder::new(PoolKind::Guarded), shape(targets));
+        let path = common::make(&folder, "pool", PoolKind::Guarded, shape);
         let pool = common::open(&path);
         fill(&pool);
         let content = all(&pool, |info| info.id.0);
@@ -76,7 +76,7 @@ impl Sample {
     /// Salvages it into a new pool, which must be undamaged, and compares their content; the damaged pool is not
     /// changed.
     fn salvage<T>(&self, look: impl FnOnce(&Pool) -> T) -> (T, Losses) {
-        let new = common::make(&self.folder, "new", Sort::Guarded, self.shape);
+        let new = common::make(&self.folder, "new", PoolKind::Guarded, self.shape);
         let mut from = Salvage::open(&self.path).expect("opening for salvage");
         let to = common::open(&new);
         let mut heard = |_, _| expect_no_label(&to);
@@ -246,8 +246,8 @@ fn damaged_data_does_not_affect_other_data() {
 
 #[test]
 fn a_pool_in_use_is_not_salvaged() {
-    let folder = Folder::new(Sort::Memory);
-    let path = common::make(&folder, "pool", Sort::Memory, shape(1));
+    let folder = Folder::new(PoolKind::Memory);
+    let path = common::make(&folder, "pool", PoolKind::Memory, shape(1));
     let pool = common::open(&path);
     let refused = Salvage::open(&path).map(drop).expect_err("in use");
     assert_eq!(refused.kind(), ErrorKind::Busy, "{refused}");

@@ -1,26 +1,27 @@
-//! The board: shared memory on which writers note what is acknowledged, and readers what they have seen.
+//! The board: shared memory on which writers note acknowledged numbers and readers note the numbers that they have
+//! read.
 //!
-//! Each lane (a writer's container in one pool) has registers. A register holds a number that only grows. Its **floor** is the largest
-//! number that was acknowledged or seen: every read that begins later must find at least this number.
+//! Each lane (a writer's container in one pool) has registers. A register holds a number that only grows. Its **floor**
+//! is the largest number that was acknowledged or read: every read that begins later must find at least this number.
 use crate::words::Words;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Pools that each process has open.
+/// Number of pools that each process has open.
 pub(super) const POOLS: usize = 2;
-/// Writer slots, each of which has a container in every pool.
+/// Number of writer slots, each of which has a container in every pool.
 pub(super) const SLOTS: usize = 3;
-/// Lanes: one per slot and pool.
+/// Number of lanes: one per slot and pool.
 pub(super) const LANES: usize = POOLS * SLOTS;
 
-/// Objects that a transaction changes together, spread over all targets.
+/// Number of objects that a transaction changes together. They are on all targets.
 pub(super) const OBJECTS: usize = 8;
-/// Keys that only plain puts write.
+/// Number of keys that only plain puts write.
 pub(super) const KEYS: usize = 8;
-/// Blocks of the array.
+/// Number of blocks of the array.
 pub(super) const BLOCKS: usize = 6;
-/// Keys that come and go.
+/// Number of keys that are put and removed repeatedly.
 pub(super) const TRANSIENTS: usize = 4;
 
 /// A register of a lane.
@@ -71,7 +72,7 @@ pub(super) enum Presence {
     Unknown = 2,
 }
 
-/// Words of a lane: the floors, the transient keys, the last number, the acknowledged operations.
+/// Words of a lane: floors, transient keys, last number, and count of acknowledged operations.
 const NUMBER: usize = Register::COUNT + TRANSIENTS;
 const ACKNOWLEDGED: usize = NUMBER + 1;
 const LANE_WORDS: usize = ACKNOWLEDGED + 1;
@@ -104,7 +105,7 @@ impl Board {
         Self(Words::open(path))
     }
 
-    /// Tells all readers to end.
+    /// Makes all readers end.
     pub(super) fn stop(&self) {
         self.0[STOP].store(1, SeqCst);
     }
@@ -149,12 +150,12 @@ impl Board {
 pub(super) struct LaneBoard<'b>(&'b [AtomicU64]);
 
 impl LaneBoard<'_> {
-    /// The least number that a read which begins now must find.
+    /// The least number that a read must find that begins now.
     pub(super) fn floor(self, register: Register) -> u64 {
         self.0[register.index()].load(SeqCst)
     }
 
-    /// Notes that a number was acknowledged or seen.
+    /// Notes that a number was acknowledged or read.
     pub(super) fn raise(self, register: Register, number: u64) {
         self.0[register.index()].fetch_max(number, SeqCst);
     }

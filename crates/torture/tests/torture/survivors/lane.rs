@@ -148,7 +148,7 @@ fn is_known(name: &str) -> bool {
         || (0..TRANSIENTS).any(|key| transient_name(key) == name)
 }
 
-/// Cells of a block: whole blocks and small pieces, which the store keeps in different ways.
+/// Cells of a block: complete blocks and small pieces, which the store keeps in different ways.
 fn extent_of(block: usize) -> Extent {
     let count = if block < BLOCKS / 2 { BLOCK } else { 100 };
     Extent::new(block as u64 * BLOCK, count)
@@ -168,7 +168,7 @@ fn length(register: Register, number: u64) -> usize {
     len as usize
 }
 
-/// The number, then bytes that are derived from it and from the register.
+/// Encodes the number, followed by bytes that are derived from it and from the register.
 fn encode(register: Register, number: u64) -> Vec<u8> {
     let stream = register.index() as u64;
     let mut bytes = number.to_le_bytes().to_vec();

@@ -1,11 +1,11 @@
-//! Readers that have the pools open before writers are killed or paused, and stay. Each read finds whatever was
-//! acknowledged or seen before, and transactions as a whole.
+//! Readers that have the pools open while writers are killed or paused. Each read finds all numbers that were
+//! acknowledged or read before, and transactions are atomic.
 mod board;
 mod lane;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
-use crate::common::{self, Announce, Folder, Shape, Sort, Watchdog, Worker};
+use crate::common::{self, Announce, Folder, PoolKind, Shape, Watchdog, Worker};
 use board::{Board, Check, LANES, POOLS, SLOTS};
 use esker::Pool;
 use esker_torture::{Random, SEED_VARIABLE, pause, scaled, seed};
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 
 /// Slots of each writer process, which has a thread per slot and pool.
 const PROCESSES: [&[usize]; 2] = [&[0, 1], &[2]];
-/// Processes that only read.
+/// Number of processes that only read.
 const READERS: u64 = 2;
 
-/// Longest life of the writers that are killed all at once, in microseconds.
+/// Maximum lifetime in microseconds of the writers that are killed all at once.
 const LIFE: u64 = 12_000;
 
-/// Longest pause of a writer in microseconds, and that of one in ten.
+/// Maximum pause of a writer in microseconds, and that of one pause in ten.
 const PAUSE: u64 = 150_000;
 const LONG_PAUSE: u64 = 800_000;
 
@@ -55,10 +55,10 @@ struct Survivors {
 }
 
 impl Survivors {
-    fn new(sort: Sort, seed: u64) -> Self {
-        let folder = Folder::new(sort);
+    fn new(pool_kind: PoolKind, seed: u64) -> Self {
+        let folder = Folder::new(pool_kind);
         for pool in 0..POOLS {
-            common::make(&folder, &format!("pool{pool}"), sort, Shape::SMALL);
+            common::make(&folder, &format!("pool{pool}"), pool_kind, Shape::SMALL);
         }
         let pools = open_pools(folder.path());
         let lanes = (0..LANES).map(|lane| (&pools[lane / SLOTS], lane % SLOTS));
@@ -69,22 +69,22 @@ impl Survivors {
         Self { folder, seed, random, board, pools, started, kills, pauses, reads_in_pauses }
     }
 
-    fn run(mut self, sort: Sort, rounds: u64) {
-        let replay = |round| format!("{SEED_VARIABLE}={} {sort:?} round {round}", self.seed);
+    fn run(mut self, pool_kind: PoolKind, rounds: u64) {
+        let replay = |round| format!("{SEED_VARIABLE}={} {pool_kind:?} round {round}", self.seed);
         let replays: Vec<_> = (0..=rounds).map(replay).collect();
         let mut readers: Vec<_> = (0..READERS).map(|_| self.start("survivors-read", "")).collect();
         let mut writers: Vec<_> = PROCESSES.iter().map(|slots| self.start_writer(slots)).collect();
         for replay in &replays[..rounds as usize] {
             let _watchdog = Watchdog::new(replay.clone());
             let failed = Announce::new(replay.clone());
-            self.torment(&mut writers);
+            self.disturb(&mut writers);
             readers.iter_mut().for_each(Worker::expect_alive);
             failed.nothing();
         }
         let failed = Announce::new(replays[rounds as usize].clone());
         self.end(writers, readers);
         failed.nothing();
-        self.report(sort, rounds);
+        self.report(pool_kind, rounds);
         self.verify();
     }
 
@@ -101,7 +101,7 @@ impl Survivors {
     }
 
     /// Kills or pauses one of the writers in the middle of its work.
-    fn torment(&mut self, writers: &mut [Worker]) {
+    fn disturb(&mut self, writers: &mut [Worker]) {
         let victim = self.random.below(writers.len() as u64) as usize;
         if !self.random.one_in(10) {
             self.wait_for_acknowledgement(&mut writers[victim], PROCESSES[victim]);
@@ -120,7 +120,7 @@ impl Survivors {
         writers[victim] = self.start_writer(PROCESSES[victim]);
     }
 
-    /// Waits until a process has written something in each pool.
+    /// Waits until a process has written to each pool.
     fn wait_for_acknowledgement(&self, writer: &mut Worker, slots: &[usize]) {
         let lanes = (0..POOLS).map(|pool| self.board.lane(lane_of(pool, slots[0])));
         for lane in lanes {
@@ -140,7 +140,7 @@ impl Survivors {
         self.pauses += 1;
     }
 
-    /// This process reads too: it has had the pools open since before the writer began.
+    /// Checks in this process too, which had the pools open before the writer began.
     fn check_slots_of(&mut self, process: usize) {
         for pool in 0..POOLS {
             let random = Random::new(self.random.draw(), 0);
@@ -161,12 +161,12 @@ impl Survivors {
         readers.iter_mut().for_each(Worker::finish_soon);
     }
 
-    /// Kills all writers at once, again and again. A reader process whose transactions take the write locks goes on.
-    fn run_killing_all(mut self, sort: Sort, rounds: u64) {
+    /// Kills all writers at once, repeatedly. A reader process, whose transactions take the write locks, continues.
+    fn run_killing_all(mut self, pool_kind: PoolKind, rounds: u64) {
         let mut reader = self.start("survivors-read", "");
         for round in 0..rounds {
             let replay =
-                format!("{SEED_VARIABLE}={} {sort:?} all killed, round {round}", self.seed);
+                format!("{SEED_VARIABLE}={} {pool_kind:?} all killed, round {round}", self.seed);
             let failed = Announce::new(replay);
             self.kill_all_at_once();
             for pool in 0..POOLS {
@@ -178,7 +178,7 @@ impl Survivors {
             failed.nothing();
         }
         self.end(Vec::new(), vec![reader]);
-        self.report(sort, rounds);
+        self.report(pool_kind, rounds);
         self.verify();
     }
 
@@ -199,10 +199,10 @@ impl Survivors {
         }
     }
 
-    fn report(&self, sort: Sort, rounds: u64) {
+    fn report(&self, pool_kind: PoolKind, rounds: u64) {
         let checks = |check| self.board.checks(check);
         eprintln!(
-            "{sort:?}: seed {}, {rounds} rounds, {} kills, {} pauses, {} operations acknowledged, \
+            "{pool_kind:?}: seed {}, {rounds} rounds, {} kills, {} pauses, {} operations acknowledged, \
              {} reads ({} of them in pauses), {} lists, {} snapshots, {} transactions read",
             self.seed,
             self.kills,
@@ -216,7 +216,7 @@ impl Survivors {
         );
     }
 
-    /// Checks the pools after everything has closed them.
+    /// Checks the pools after all processes have closed them.
     fn verify(self) {
         let Self { folder, pools, .. } = self;
         drop(pools);
@@ -228,28 +228,28 @@ impl Survivors {
     }
 }
 
-fn survive(sort: Sort, rounds: u64) {
-    Survivors::new(sort, seed()).run(sort, scaled(rounds));
+fn survive(pool_kind: PoolKind, rounds: u64) {
+    Survivors::new(pool_kind, seed()).run(pool_kind, scaled(rounds));
 }
 
 #[test]
-fn surviving_readers_see_whole_commits_in_memory() {
-    survive(Sort::Unbuffered, 50);
+fn surviving_readers_see_atomic_commits_in_memory() {
+    survive(PoolKind::Unbuffered, 50);
 }
 
 #[test]
-fn surviving_readers_see_whole_commits_in_a_durable_pool() {
-    survive(Sort::Durable, 20);
+fn surviving_readers_see_atomic_commits_in_a_durable_pool() {
+    survive(PoolKind::Durable, 20);
 }
 
 #[test]
-fn surviving_readers_see_whole_commits_with_a_write_buffer() {
-    survive(Sort::Memory, 100);
+fn surviving_readers_see_atomic_commits_with_a_write_buffer() {
+    survive(PoolKind::Memory, 100);
 }
 
 #[test]
 fn readers_continue_after_all_writers_are_killed() {
-    for sort in [Sort::Unbuffered, Sort::Durable] {
-        Survivors::new(sort, seed()).run_killing_all(sort, scaled(20));
+    for pool_kind in [PoolKind::Unbuffered, PoolKind::Durable] {
+        Survivors::new(pool_kind, seed()).run_killing_all(pool_kind, scaled(20));
     }
 }

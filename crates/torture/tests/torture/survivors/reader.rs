@@ -11,8 +11,9 @@ use esker_types::{Epoch, ErrorKind, Result};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-/// Arguments: directory of the pools and the board, seed, number of this process. One thread per pool reads registers
-/// and lists; another reads snapshots and in transactions, because their commits may wait for a paused writer.
+/// Body of a reader process. Arguments: directory of the pools and the board, seed, number of this process. One thread
+/// per pool reads registers and lists. Another one reads snapshots and in transactions, because their commits may wait
+/// for a paused writer.
 pub(crate) fn run() {
     common::end_at_panic();
     let arguments = common::arguments();
@@ -38,7 +39,7 @@ pub(super) struct Reader<'b> {
     pool: usize,
     lanes: Vec<Lane>,
     random: Random,
-    /// The numbers that snapshots have shown before, by lane and epoch.
+    /// Numbers that snapshots have shown before, by lane and epoch.
     snapshots: HashMap<(usize, Epoch), Vec<u64>>,
 }
 
@@ -49,7 +50,7 @@ impl<'b> Reader<'b> {
         Self { board, pool, lanes, random, snapshots: HashMap::new() }
     }
 
-    /// Checks until the board says stop. An auditor reads snapshots and in transactions.
+    /// Checks until the board is stopped. An auditor reads snapshots and in transactions.
     pub(super) fn check_until_stopped(&mut self, is_auditor: bool) {
         let parent = std::os::unix::process::parent_id();
         while !self.board.is_stopped() && std::os::unix::process::parent_id() == parent {
@@ -79,7 +80,7 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
-    /// Reads a register. A number that only a transaction writes obliges all of its registers.
+    /// Reads a register. If only transactions write its number, all of their registers must have it.
     fn check_register(&self, slot: usize, register: Register) -> Result<()> {
         let board = self.board(slot);
         let floor = board.floor(register);
@@ -103,7 +104,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// The floor of each register, and its number now.
+    /// Floor and current number of each register.
     fn describe(&self, slot: usize) -> String {
         let line = |register| {
             let floor = self.board(slot).floor(register);
@@ -113,7 +114,7 @@ impl<'b> Reader<'b> {
         Register::all().map(line).collect()
     }
 
-    /// Lists the keys: what is acknowledged is in the list, and `get` agrees with it.
+    /// Lists the keys. Acknowledged keys are in the list, and `get` agrees with it.
     pub(super) fn check_list(&mut self, slot: usize) -> Result<()> {
         let board = self.board(slot);
         let acknowledged = (0..KEYS).filter(|key| board.floor(Register::Key(*key)) > 0);
@@ -148,7 +149,7 @@ impl<'b> Reader<'b> {
         let board = self.board(slot);
         let floors: Vec<_> = Register::of_transaction().map(|each| board.floor(each)).collect();
         let Some(numbers) = self.lanes[slot].read_together()? else { return Ok(()) };
-        self.expect_whole(slot, "a transaction", &numbers);
+        self.expect_complete(slot, "a transaction", &numbers);
         for ((register, number), floor) in Register::of_transaction().zip(&numbers).zip(floors) {
             self.expect_not_before(slot, register, (floor, *number));
             board.raise(register, *number);
@@ -157,8 +158,8 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
-    /// All objects have the number of one transaction, or a later one of a plain put.
-    fn expect_whole(&self, slot: usize, source: &str, numbers: &[u64]) {
+    /// Expects that all objects have the number of one transaction, or a later one of a plain put.
+    fn expect_complete(&self, slot: usize, source: &str, numbers: &[u64]) {
         let committed = numbers[0];
         let is_whole = numbers.chunks(2).all(|pair| pair[0] == committed && pair[1] >= committed);
         assert!(
@@ -168,7 +169,8 @@ impl<'b> Reader<'b> {
         );
     }
 
-    /// Reads each snapshot: it shows whole transactions, those acknowledged before it was taken, and never changes.
+    /// Reads each snapshot. It shows complete transactions, includes those acknowledged before it was created, and
+    /// never changes.
     pub(super) fn check_snapshots(&mut self, slot: usize) -> Result<()> {
         let mut last = 0;
         for snapshot in self.lanes[slot].container.snapshots().wait()? {
@@ -181,7 +183,7 @@ impl<'b> Reader<'b> {
                 numbers => numbers?,
             };
             let source = format!("snapshot {} at {}", snapshot.name, snapshot.epoch.0);
-            self.expect_whole(slot, &source, &numbers);
+            self.expect_complete(slot, &source, &numbers);
             let floor = snapshot.name.parse::<u64>().expect("a number").max(last);
             self.expect_not_before(slot, Register::Committed(0), (floor, numbers[0]));
             last = numbers[0];

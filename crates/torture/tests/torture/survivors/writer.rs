@@ -10,10 +10,11 @@ use esker_torture::Random;
 use esker_types::Result;
 use std::path::Path;
 
-/// Snapshots that a container has at most.
+/// Maximum number of snapshots of a container.
 const SNAPSHOTS_MAX: usize = 3;
 
-/// Arguments: directory of the pools and the board, seed, number of this process, and the slots, one thread each per pool.
+/// Body of a writer process. Arguments: directory of the pools and the board, seed, number of this process, and the
+/// slots, one thread each per pool.
 pub(crate) fn run() {
     common::end_at_panic();
     let arguments = common::arguments();
@@ -81,7 +82,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Plain puts on some of the objects, then a transaction over all of them.
+    /// Makes plain puts on some of the objects, then a transaction over all of them.
     fn commit_after_puts(&mut self) -> Result<()> {
         let count = self.random.below(OBJECTS as u64 + 1) as usize;
         (0..count).try_for_each(|object| self.write(Register::Mixed(object)))?;

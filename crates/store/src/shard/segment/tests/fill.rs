@@ -1,5 +1,5 @@
-//! Pools of all sizes filled with random values, overwritten and removed: as long as what is alive leaves room,
-//! there is room.
+//! Pools of many sizes are filled with random values, which are overwritten and removed. As long as the live data
+//! leaves space, writes succeed.
 use crate::data::header;
 use crate::shard::Target;
 use crate::shard::container::Container;
@@ -10,7 +10,7 @@ use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
 use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use std::collections::BTreeMap;
 
-/// Longest key of a test in the data table, in front of an extent.
+/// Maximum length of a key of a test in the data table, before an extent.
 const KEY: usize = 64;
 
 struct Model<'p> {
@@ -20,7 +20,7 @@ struct Model<'p> {
     /// Footprint of each value.
     values: BTreeMap<u64, u64>,
     target: u32,
-    /// Longest value.
+    /// Maximum length of a value.
     longest: u64,
 }
 
@@ -63,21 +63,21 @@ impl<'p> Model<'p> {
         self.values.values().sum()
     }
 
-    /// What can be alive: all but the reserve, less what no value fits in at the end of each segment.
+    /// Bytes that can be live: all but the reserve and the ends of segments into which no value fits.
     fn capacity(&self) -> u64 {
         let (count, size) = (self.target().segment_count(), self.target().segment_bytes());
         let longest = header::footprint(KEY, self.longest);
         u64::from(count - 1) * (size - longest.min(size / 2))
     }
 
-    /// A length as they come: many are short.
+    /// A random length. Many are short.
     fn length(&mut self) -> u64 {
         let most = self.longest >> self.below(4);
         1100 + self.below(most.max(1200) - 1099)
     }
 
-    /// Overwrites and removes at random while at most `percent` of the capacity is alive, until so many
-    /// bytes were written.
+    /// Overwrites and removes values at random while at most `percent` of the capacity is live, until `bytes` bytes
+    /// were written.
     fn churn(&mut self, percent: u64, bytes: u64, what: &str) {
         let limit = self.capacity() * percent / 100;
         let keys = limit * 3 / self.longest + 4;
@@ -101,12 +101,12 @@ impl<'p> Model<'p> {
     }
 }
 
-/// Sizes of pools of the automatic layout: MiB, targets.
+/// Sizes of pools of the automatic layout: MiB and number of targets.
 const LAYOUTS: [(u64, u32); 8] =
     [(6, 1), (11, 2), (24, 2), (32, 2), (64, 2), (128, 2), (144, 2), (64, 8)];
 
 #[test]
-fn what_leaves_room_finds_room() {
+fn writes_succeed_while_live_data_leaves_space() {
     for (number, (mib, targets)) in LAYOUTS.into_iter().enumerate() {
         let pool = Scratch::new(mib << 20, |spec| spec.targets = Some(targets));
         let state = pool.opened();
@@ -142,14 +142,14 @@ fn removing_always_frees() {
             assert_eq!(full.kind(), ErrorKind::NoSpace, "{full}");
             let live = model.live();
             assert!(live >= model.capacity() * 95 / 100, "{mib} MiB, {targets}: {live}: {full}");
-            // Some here and there: no segment dies as a whole.
+            // Some values are removed in each segment, so that no segment dies completely.
             let keys: Vec<_> = model.values.keys().copied().collect();
             keys.iter().skip(round).step_by(7).for_each(|&key| model.remove(key));
         }
     }
 }
 
-/// Puts values of up to so many bytes until there is no room; returns what is alive.
+/// Puts values of up to `longest` bytes until the pool is full; returns the number of live bytes.
 fn fill(model: &mut Model<'_>, longest: u64) -> u64 {
     for key in 0.. {
         let len = longest - model.below(longest / 4);
@@ -161,16 +161,16 @@ fn fill(model: &mut Model<'_>, longest: u64) -> u64 {
     model.live()
 }
 
-/// Removes all but the first `kept`.
+/// Removes all but the first `kept` values.
 fn empty(model: &mut Model<'_>, kept: u64) {
     let keys: Vec<_> = model.values.keys().copied().filter(|&key| key >= kept).collect();
     keys.into_iter().for_each(|key| model.remove(key));
 }
 
-/// What the index took for small values is there for large ones once nineteen in twenty are gone, wherever the others
-/// lie, in the smallest pools too.
+/// Space that the index used for small values is available for large ones after nineteen of twenty are removed.
+/// The positions of the others do not matter. This holds in the smallest pools too.
 #[test]
-fn what_the_index_had_is_room_for_data_again() {
+fn index_space_is_returned_to_data() {
     const SMALL: u64 = 200;
     for (mib, targets) in [(4, 1), (6, 1), (12, 2), (24, 1), (40, 4)] {
         let pool = Scratch::new(mib << 20, |spec| spec.targets = Some(targets));
@@ -192,9 +192,9 @@ fn what_the_index_had_is_room_for_data_again() {
     }
 }
 
-/// What is told to be free finds room, but for headers and what no value fits in at the end of a segment.
+/// The reported free space can be written, except for headers and the ends of segments into which no value fits.
 #[test]
-fn what_is_told_to_be_free_can_be_written() {
+fn reported_free_space_is_writable() {
     for (mib, targets) in [(4, 1), (24, 2), (64, 8)] {
         let pool = Scratch::new(mib << 20, |spec| spec.targets = Some(targets));
         let state = pool.opened();
@@ -208,7 +208,7 @@ fn what_is_told_to_be_free_can_be_written() {
             assert!(written >= told.free() / 10 * 9, "{mib} MiB: {written} of {told:?}");
             let left = space(target);
             assert!(left.free() <= told.free() / 10, "{mib} MiB: full, and {left:?}");
-            // Small values go on until the index is full, which has nothing free for them then.
+            // Small values are put until the index is full, which reports no free space for them then.
             fill(&mut model, 500);
             let left = space(target);
             assert!(left.index_free <= left.index_total / 16, "{mib} MiB: full, and {left:?}");

@@ -1,4 +1,4 @@
-//! Segments that somebody else has, takes, or is about to free.
+//! Segments that another process owns, takes over, or is about to free.
 mod fill;
 mod reserve;
 
@@ -18,7 +18,7 @@ use esker_types::ops::{AkeyRef, Cond, ReadAt, Source, Update, Value, Wanted, Wri
 use esker_types::{Checksum, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use std::sync::atomic::Ordering;
 
-/// 24 segments of 256 KiB, on one target.
+/// A pool of one target with 24 segments of 256 KiB.
 fn pool() -> Scratch {
     Scratch::new(8 << 20, |spec| {
         spec.targets = Some(1);
@@ -59,8 +59,8 @@ fn other_process(target: &Target) -> ProcessSlot {
     ProcessSlot((target.process().0 + 1) % 4096)
 }
 
-/// Makes every segment full of what nobody names any more.
-fn let_all_die(target: &Target) {
+/// Makes every segment full of dead data.
+fn make_all_dead(target: &Target) {
     for number in 0..target.segment_count() {
         let atomics = target.shared();
         let atomics = atomics.segment(number);
@@ -76,7 +76,7 @@ fn let_all_die(target: &Target) {
 }
 
 #[test]
-fn a_claim_waits_for_readers_of_the_past_while_all_is_dead() {
+fn claim_waits_for_old_readers_if_all_segments_are_dead() {
     let pool = pool();
     let state = pool.opened();
     let target = &*state.targets[0];
@@ -86,7 +86,7 @@ fn a_claim_waits_for_readers_of_the_past_while_all_is_dead() {
         reader
     };
     let readers: Vec<_> = (0..12).map(one_more).collect();
-    let_all_die(target);
+    make_all_dead(target);
     std::thread::scope(|scope| {
         let claim = scope.spawn(|| target.append_slots.enter().claim(target, 1000, 0));
         for reader in readers {
@@ -98,7 +98,7 @@ fn a_claim_waits_for_readers_of_the_past_while_all_is_dead() {
 }
 
 #[test]
-fn compaction_without_room_waits_for_who_has_it() {
+fn compaction_without_space_waits_for_its_owner() {
     let pool = pool();
     let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
@@ -109,7 +109,7 @@ fn compaction_without_room_waits_for_who_has_it() {
     for number in in_state(target, |state| matches!(state, SegmentState::Open(_))) {
         target.shared().segment(number).store(SegmentState::Sealed);
     }
-    // As if another one, busy with compaction, had what is free.
+    // Simulates another process that uses the free segments for compaction.
     let taken = in_state(target, |state| state == SegmentState::Free);
     taken
         .iter()
@@ -123,9 +123,9 @@ fn compaction_without_room_waits_for_who_has_it() {
     put(&state, &container, 0, 8000).unwrap();
 }
 
-/// The free space lies at the ends of segments, where compaction gains nothing.
+/// The free space is at the ends of segments, where compaction gains nothing.
 #[test]
-fn an_operation_does_not_wait_for_segments_that_it_keeps_itself() {
+fn operation_does_not_wait_for_its_own_segments() {
     let pool = pool();
     let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
@@ -141,7 +141,7 @@ fn an_operation_does_not_wait_for_segments_that_it_keeps_itself() {
     assert!(crate::sync::SLEEPS.get() - before < 20, "it waited for itself");
 }
 
-/// Appends 5000 bytes; returns the segment they are in.
+/// Appends 5000 bytes; returns their segment.
 fn append(target: &Target, writer: &mut Writer<'_>) -> u32 {
     let before = in_state(target, |state| state == SegmentState::Busy(target.process()));
     let source = Source::One(&[7; 5000]);
@@ -152,7 +152,7 @@ fn append(target: &Target, writer: &mut Writer<'_>) -> u32 {
 }
 
 #[test]
-fn what_was_taken_away_is_left_alone() {
+fn lost_segment_is_not_changed_by_old_owner() {
     let pool = pool();
     let state = pool.opened();
     let target = &*state.targets[0];
@@ -164,7 +164,7 @@ fn what_was_taken_away_is_left_alone() {
         let atomics = atomics.segment(segment);
         atomics.store(SegmentState::Busy(other_process(target)));
         assert_eq!(writer.check_held().unwrap_err().kind(), ErrorKind::Again);
-        // Its new owner counts it, and goes on.
+        // The new owner counts the segment and continues.
         atomics.published.store(111, Ordering::Release);
         atomics.tail.store(100_000, Ordering::Release);
         if publish {
@@ -180,9 +180,9 @@ fn what_was_taken_away_is_left_alone() {
     }
 }
 
-/// Between the staging of data and its commit.
+/// The segment is lost between the staging of data and its commit.
 #[test]
-fn a_commit_makes_sure_that_its_segments_are_still_its_own() {
+fn commit_checks_ownership_of_its_segments() {
     let pool = pool();
     let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
@@ -209,7 +209,7 @@ fn a_commit_makes_sure_that_its_segments_are_still_its_own() {
 }
 
 #[test]
-fn segments_of_the_dead_are_counted_again() {
+fn segments_of_dead_processes_are_recounted() {
     let pool = pool();
     let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
@@ -224,7 +224,7 @@ fn segments_of_the_dead_are_counted_again() {
     target.collect().unwrap();
     assert_eq!(atomics.load(), SegmentState::Open(None));
     assert_eq!(atomics.published.load(Ordering::Acquire), 15_000);
-    // One whose owner lives is not.
+    // A segment whose owner is alive is not recounted.
     atomics.store(SegmentState::Busy(target.process()));
     atomics.published.store(10_000, Ordering::Release);
     target.collect().unwrap();
@@ -232,9 +232,9 @@ fn segments_of_the_dead_are_counted_again() {
     assert_eq!(atomics.published.load(Ordering::Acquire), 10_000);
 }
 
-/// What was appended by one who died before the commit is given back, unless something was committed.
+/// Bytes that a process appended before it died are freed, unless some were committed.
 #[test]
-fn what_the_dead_did_not_commit_is_room_again() {
+fn uncommitted_bytes_of_dead_process_are_freed() {
     let pool = pool();
     let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
@@ -260,7 +260,7 @@ fn what_the_dead_did_not_commit_is_room_again() {
     drop(writer);
     put(&state, &container, 2, 5000).unwrap();
     let after = atomics.tail.load(Ordering::Acquire);
-    // As if it had died between its commit and the counting.
+    // Simulates a death between the commit and the counting.
     atomics.published.store(5000, Ordering::Release);
     atomics.stamp.store(before, Ordering::Release);
     assert_eq!(die(), after);
@@ -268,9 +268,10 @@ fn what_the_dead_did_not_commit_is_room_again() {
     assert_eq!(miscounted(target), []);
 }
 
-/// Who dies in a compaction leaves its data in two segments, and nothing is free: it must fit one again.
+/// A process that dies in a compaction leaves its data in two segments, and none is free. The data must fit into one
+/// again.
 #[test]
-fn a_compaction_that_died_leaves_its_last_room_open() {
+fn interrupted_compaction_leaves_its_destination_open() {
     let pool = pool();
     let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
@@ -288,7 +289,7 @@ fn a_compaction_that_died_leaves_its_last_room_open() {
     assert_eq!(target.shared().segment(segment).load(), SegmentState::Open(None));
 }
 
-/// Bytes each segment counts as alive, less those the index names.
+/// Bytes that each segment counts as live, minus those to which the index refers.
 fn miscounted(target: &Target) -> Vec<(u32, i64)> {
     let usage = walk::usage(target, &[]).unwrap();
     let off = |number: u32| {
@@ -300,9 +301,9 @@ fn miscounted(target: &Target) -> Vec<(u32, i64)> {
     (0..target.segment_count()).map(off).filter(|&(_, off)| off != 0).collect()
 }
 
-/// Between the copying of what a header names and the commit that was to name the copies.
+/// Data dies between the copying and the commit that refers to the copies.
 #[test]
-fn copies_of_what_died_meanwhile_count_as_dead() {
+fn copies_of_replaced_data_count_as_dead() {
     for overwritten in [true, false] {
         let pool = pool();
         let state = pool.opened();
@@ -312,7 +313,7 @@ fn copies_of_what_died_meanwhile_count_as_dead() {
             panic!("one segment is open")
         };
         target.shared().segment(segment).store(SegmentState::Sealed);
-        let (header, data_at) = Headers::of(target, segment).next().unwrap().unwrap();
+        let (header, data_at) = Headers::for_segment(target, segment).next().unwrap().unwrap();
         let found = pieces(
             target.view_of(crate::shard::Scope::Committed).unwrap().committed(),
             &header,
@@ -330,15 +331,15 @@ fn copies_of_what_died_meanwhile_count_as_dead() {
     }
 }
 
-/// A commit over several targets that finds no room waits for views of the past, and they must not wait
-/// for it in turn.
+/// A commit over several targets that finds no space waits for old views. Reads that wait for the commit must not keep
+/// views.
 #[test]
-fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
+fn reader_waiting_for_commit_keeps_no_view() {
     let pool = pool();
     let state = pool.opened();
     let target = &*state.targets[0];
     for _ in 0..50 {
-        let_all_die(target);
+        make_all_dead(target);
         std::thread::scope(|scope| {
             let collection = scope.spawn(|| target.recycle());
             let under_way = target.coordinating.lock().unwrap();
@@ -349,7 +350,7 @@ fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
             let mut txn = target.begin_bare().unwrap();
             txn.put(b"Tkey", b"value").unwrap();
             txn.commit().unwrap();
-            let gone = target.index.outwait_readers().unwrap();
+            let gone = target.index.wait_for_readers().unwrap();
             target.shared().in_doubt().store(0, Ordering::SeqCst);
             drop(under_way);
             collection.join().unwrap().unwrap();
@@ -359,7 +360,7 @@ fn who_waits_for_a_commit_over_several_targets_keeps_no_view() {
 }
 
 #[test]
-fn a_segment_that_a_view_keeps_is_not_free_when_space_is_counted_anew() {
+fn recount_does_not_free_segment_pinned_by_view() {
     let pool = pool();
     let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
@@ -369,7 +370,7 @@ fn a_segment_that_a_view_keeps_is_not_free_when_space_is_counted_anew() {
     let view = target.view(container.id(), oid, place, Wanted::Single, ReadAt::LATEST);
     let view = view.unwrap().unwrap();
     remove(&state, &container, 7).unwrap();
-    // As where a repair removed the record: nothing tells any more that something was there.
+    // Simulates a repair that removed the record, so that nothing shows that the segment had data.
     let used = in_state(target, |state| state != SegmentState::Free)[0];
     let count = Key::table(Table::Segment).push(&used.to_be_bytes());
     target.change(|change| change.delete(&count).map(drop)).unwrap();

@@ -1,4 +1,4 @@
-//! Compaction while the segment kept back for it is in use: what it counts on is not taken from it.
+//! Compaction while the reserved segment is in use: other writers do not take the space that it needs.
 use super::{append, container, in_state, pool, put, remove};
 use crate::data::table::SegmentState;
 use crate::format::keys::{Key, Table};
@@ -35,19 +35,19 @@ fn places(target: &Target) -> BTreeMap<u64, u32> {
     found
 }
 
-/// Values in a segment, in the order they were appended.
+/// Values in a segment, in the order in which they were appended.
 fn values_in(target: &Target, segment: u32) -> Vec<u64> {
     let places = places(target).into_iter();
     places.filter(|&(_, place)| place == segment).map(|(number, _)| number).collect()
 }
 
-/// Opens a segment, with the room of its last values as if they had never been.
+/// Opens a segment, with the space of its last values as if they had never been written.
 fn open(pool: &Pool, container: &Container, segment: u32, room: usize, state: SegmentState) {
     let target = &*pool.targets[0];
     let values = values_in(target, segment);
     let kept = values.len() - room;
     values[kept..].iter().for_each(|&number| remove(pool, container, number).unwrap());
-    let headers: Vec<_> = Headers::of(target, segment).collect::<Result<_>>().unwrap();
+    let headers: Vec<_> = Headers::for_segment(target, segment).collect::<Result<_>>().unwrap();
     let tail = headers[..kept].iter().map(|(header, _)| header.footprint()).sum();
     let atomics = target.shared();
     let atomics = atomics.segment(segment);
@@ -59,16 +59,16 @@ fn open(pool: &Pool, container: &Container, segment: u32, room: usize, state: Se
     target.change(|change| change.delete(&dead).map(drop)).unwrap();
 }
 
-/// As if another process, busy with compaction, had what is free.
+/// Simulates another process that uses the free segments for compaction.
 fn take_free(target: &Target) {
     let free = in_state(target, |state| state == SegmentState::Free);
     free.iter()
         .for_each(|&n| target.shared().segment(n).store(SegmentState::Busy(target.process())));
 }
 
-/// Were it spread over several segments, a death half way could leave more behind than any of them has room for.
+/// If the data were moved to several segments, a crash in between could leave more data than fits into any of them.
 #[test]
-fn without_the_reserve_all_of_a_segment_goes_to_one_that_has_room_for_it() {
+fn without_reserve_a_segment_is_moved_to_one_destination() {
     let pool = pool();
     let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
@@ -85,13 +85,13 @@ fn without_the_reserve_all_of_a_segment_goes_to_one_that_has_room_for_it() {
     let places = places(target);
     let moved: Vec<_> = values[..5].iter().map(|number| places[number]).collect();
     assert_eq!(moved, [large; 5]);
-    // Whoever had it cannot go on to write to it.
+    // The previous owner cannot continue to write to it.
     assert_eq!(target.shared().segment(victim).load(), SegmentState::Free);
 }
 
-/// An append slot remembers its segment; that may have been filled, emptied and taken by compaction since.
+/// An append slot remembers its segment, which may have been filled, emptied and taken by compaction since.
 #[test]
-fn what_compaction_writes_to_is_no_other_lanes() {
+fn append_slot_does_not_use_segment_of_compaction() {
     let pool = pool();
     let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
@@ -102,6 +102,6 @@ fn what_compaction_writes_to_is_no_other_lanes() {
     let mut writer = Writer::for_compaction(target);
     assert_eq!(append(target, &mut writer), mine);
     writer.publish();
-    assert_eq!(target.append_slots.enter().take(&target.table()), None, "it goes to somebody else");
+    assert_eq!(target.append_slots.enter().take(&target.table()), None, "it is not used");
     assert_eq!(append(target, &mut Writer::for_compaction(target)), mine);
 }

@@ -1,4 +1,4 @@
-//! Space goes from data to index and back.
+//! Moves space between data and index, with crashes in between.
 use super::*;
 use crate::format::superblock::PAGE;
 use crate::tests::Scratch;
@@ -7,12 +7,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 thread_local! {
-    /// Steps after which this thread dies; `None` for one that lives.
+    /// Number of steps after which this thread simulates a crash; `None` for no crash.
     static STEPS: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// A step of moving space, where what has been done so far is all that is ever done by who dies.
-pub(super) fn may_die() -> Result<()> {
+/// A step of moving space. A simulated crash here leaves everything as it is.
+pub(super) fn crash_point() -> Result<()> {
     let left = STEPS.get();
     STEPS.set(left.and_then(|steps| steps.checked_sub(1)));
     match left {
@@ -52,12 +52,12 @@ fn put_thousand(target: &Target, first: u32) -> Result<()> {
     })
 }
 
-/// Puts keys by the thousand until there is no room for more; returns how many there are.
+/// Puts keys in batches of a thousand until the index is full; returns the number of keys.
 fn fill(target: &Target) -> u32 {
     (0..).step_by(1000).find(|&first| put_thousand(target, first).is_err()).unwrap()
 }
 
-/// Makes the control file look as one of an earlier start of the machine.
+/// Makes the control file look like one from before a restart of the machine.
 fn restart_machine(pool: &Scratch) {
     let control = std::fs::File::options().write(true).open(pool.path().join("control"));
     std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 8], 8).unwrap();
@@ -72,83 +72,90 @@ fn empty(target: &Target, keys: u32) {
     }
 }
 
-/// Bytes that the files of the pool's target take on the medium.
-fn taken(pool: &Scratch) -> u64 {
+/// Bytes that the files of the pool's target occupy on the medium.
+fn bytes_on_medium(pool: &Scratch) -> u64 {
     let files = ["target-0/index/data.mdb", "target-0/data"];
     files.map(|name| std::fs::metadata(pool.path().join(name)).unwrap().blocks() * 512).iter().sum()
 }
 
-/// Every page the index may use is reserved, hardly any other one, and no segment that data may use is lent.
+/// Expects that every page that the index may use is allocated, hardly any other one is, and data uses no segment of
+/// the index.
 #[track_caller]
 fn check(pool: &Scratch) {
     let state = pool.opened();
     let target = &state.targets[0];
-    let lending = target.lending.as_ref().unwrap();
-    let account = target.account(lending).unwrap();
+    let index_space = target.index_space.as_ref().unwrap();
+    let account = target.account(index_space).unwrap();
     let (index, data) =
         (pool.path().join("target-0/index/data.mdb"), pool.path().join("target-0/data"));
-    let idle = u64::from(account.idle) * (lending.block_bytes - PAGE as u64);
+    let idle = u64::from(account.idle) * (index_space.block_bytes - PAGE as u64);
     let needed = target.index.file_bytes() - idle;
     let reserved = std::fs::metadata(index).unwrap().blocks() * 512;
     assert!(reserved >= needed, "pages that are not there");
-    let most = needed + u64::from(account.credit) * lending.block_bytes + (64 << 10);
+    let most = needed + u64::from(account.credit) * index_space.block_bytes + (64 << 10);
     assert!(reserved <= most, "{reserved} bytes reserved where {needed} are needed");
     assert!(std::fs::metadata(data).unwrap().blocks() * 512 >= target.data_bytes(), "segments");
-    assert_eq!(account.lent.len(), target.lent_count() as usize);
-    let used = lending.blocks - account.idle;
-    assert!(used <= account.lent.len() as u32 * lending.per_segment, "{used} blocks for nothing");
+    assert_eq!(account.segments.len(), target.index_segment_count() as usize);
+    let used = index_space.blocks - account.idle;
+    assert!(
+        used <= account.segments.len() as u32 * index_space.per_segment,
+        "{used} blocks without segments"
+    );
 }
 
 #[test]
-fn an_index_takes_what_data_does_not_need_and_gives_it_back() {
+fn index_grows_into_unused_segments_and_returns_them() {
     for (medium, durability) in MEDIA {
         let pool = pool(medium, durability);
         let state = pool.opened();
         let target = &state.targets[0];
-        let before = taken(&pool);
+        let before = bytes_on_medium(&pool);
         let segments = target.data_bytes();
         for round in 0..3 {
             let keys = fill(target);
             check(&pool);
             let bytes = u64::from(keys) * 210;
             assert!(bytes > 20 << 20, "round {round}: only {keys} keys found room on {medium}");
-            assert!(taken(&pool) <= before + (1 << 20), "more than the pool's size on {medium}");
+            assert!(
+                bytes_on_medium(&pool) <= before + (1 << 20),
+                "more than the pool's size on {medium}"
+            );
             assert!(target.data_bytes() < segments / 4);
             empty(target, keys);
-            while target.take_back(false).unwrap() {
+            while target.return_segment(false).unwrap() {
                 check(&pool);
             }
             let back = target.data_bytes();
             assert!(back > segments / 4 * 3, "{back} of {segments} bytes came back on {medium}");
         }
-        assert!(taken(&pool) <= before + (1 << 20));
+        assert!(bytes_on_medium(&pool) <= before + (1 << 20));
     }
 }
 
-/// Whoever moves space may be killed at any step: what is noted decides.
+/// A process that moves space may be killed at any step. The records in the index decide.
 #[test]
-fn what_somebody_left_who_died_while_space_was_moved_is_used() {
+fn space_moved_by_dead_process_is_recovered() {
     for (medium, durability) in MEDIA {
         let mut pool = pool(medium, durability);
         {
             let state = pool.opened();
             let target = &state.targets[0];
-            let lending = target.lending.as_ref().unwrap();
+            let index_space = target.index_space.as_ref().unwrap();
             let segments = target.data_bytes();
-            // The word, not the note.
-            target.shared().segment(3).store(SegmentState::Lent);
-            assert!(target.take_back(false).unwrap());
+            // A segment state without a record.
+            target.shared().segment(3).store(SegmentState::Index);
+            assert!(target.return_segment(false).unwrap());
             assert_eq!(target.data_bytes(), segments);
-            // The note, and nothing else.
-            target.shared().segment(4).store(SegmentState::Lent);
-            assert!(target.change_space(|txn| txn.put(&lent_key(4), &[])).unwrap());
-            target.give_up(4).unwrap();
-            let idle = target.account(lending).unwrap().idle;
+            // A record and nothing else.
+            target.shared().segment(4).store(SegmentState::Index);
+            assert!(target.change_space(|txn| txn.put(&index_segment_key(4), &[])).unwrap());
+            target.punch_segment(4).unwrap();
+            let idle = target.account(index_space).unwrap().idle;
             assert!(target.grow_index(1, true).unwrap());
-            assert_eq!(target.account(lending).unwrap().idle, idle - 1);
-            assert_eq!(target.lent_count(), 1, "its space was there to be used");
-            // A block that is there and not used, and one that is free and still there.
-            assert!(lending.back(&target.index.read().unwrap(), idle - 2).unwrap());
+            assert_eq!(target.account(index_space).unwrap().idle, idle - 1);
+            assert_eq!(target.index_segment_count(), 1, "its space was used");
+            // A block that is allocated and not used.
+            assert!(index_space.allocate_block(&target.index.read().unwrap(), idle - 2).unwrap());
         }
         for _ in 0..2 {
             pool.close();
@@ -160,7 +167,7 @@ fn what_somebody_left_who_died_while_space_was_moved_is_used() {
             check(&pool);
             let state = pool.opened();
             let target = &state.targets[0];
-            assert_eq!(target.shared().segment(4).load(), SegmentState::Lent);
+            assert_eq!(target.shared().segment(4).load(), SegmentState::Index);
             let keys = fill(target);
             empty(target, keys);
             check(&pool);
@@ -168,47 +175,61 @@ fn what_somebody_left_who_died_while_space_was_moved_is_used() {
     }
 }
 
-/// What is lent and what the index uses are compared, and made to fit where that can be done.
+/// A check compares the segments of the index with the blocks that it uses, and repairs differences where possible.
 #[test]
-fn a_check_compares_what_is_lent_with_what_the_index_uses() {
+fn check_compares_index_segments_with_used_blocks() {
     let pool = pool("/dev/shm", Durability::Process);
     let state = pool.opened();
     let target = &state.targets[0];
-    let lending = target.lending.as_ref().unwrap();
+    let index_space = target.index_space.as_ref().unwrap();
     let check = |repair| crate::Pool::check(&pool.path(), repair, &mut |_, _| {}).unwrap();
     let problems = || check(false).problems.join("; ");
     assert_eq!(problems(), "");
-    // The note and nothing else: lent for nothing.
-    assert!(target.while_moving(|l| target.lend_segment(l, lending.blocks, true)).unwrap());
-    assert_eq!((problems(), target.lent_count()), (String::new(), 1));
+    // A segment that belongs to the index, which uses no block of it.
+    assert!(
+        target.while_moving(|l| target.move_segment_to_index(l, index_space.blocks, true)).unwrap()
+    );
+    assert_eq!((problems(), target.index_segment_count()), (String::new(), 1));
     let report = check(true);
-    assert!(report.repaired[0].contains("lent for nothing"), "{report:?}");
-    assert_eq!((problems(), target.lent_count()), (String::new(), 0));
-    // A block that is used, and no segment for it.
-    let last = lending.blocks - 1;
-    assert!(lending.back(&target.index.read().unwrap(), last).unwrap());
+    assert!(report.repaired[0].contains("does not use"), "{report:?}");
+    assert_eq!((problems(), target.index_segment_count()), (String::new(), 0));
+    // A block that the index uses without a segment.
+    let last = index_space.blocks - 1;
+    assert!(index_space.allocate_block(&target.index.read().unwrap(), last).unwrap());
     assert!(target.change_space(|txn| txn.delete(&block_key(last)).map(drop)).unwrap());
-    assert!(problems().contains("uses 1 blocks for which no segment is lent"), "{}", problems());
+    assert!(problems().contains("uses 1 blocks without a segment"), "{}", problems());
     let report = check(true);
-    assert!(report.problems.is_empty() && report.repaired[0].contains("lent what"), "{report:?}");
-    assert_eq!((problems(), target.lent_count()), (String::new(), 1));
-    // A segment that is lent, and open to data.
-    let lent = target.account(lending).unwrap().lent[0];
-    target.shared().segment(lent).store(SegmentState::Free);
-    assert!(problems().contains(&format!("segment {lent}: is lent, and Free")), "{}", problems());
+    assert!(
+        report.problems.is_empty() && report.repaired[0].contains("moved a segment"),
+        "{report:?}"
+    );
+    assert_eq!((problems(), target.index_segment_count()), (String::new(), 1));
+    // A segment of the index that is open to data.
+    let segments = target.account(index_space).unwrap().segments[0];
+    target.shared().segment(segments).store(SegmentState::Free);
+    assert!(
+        problems()
+            .contains(&format!("segment {segments}: belongs to the index, but its state is Free")),
+        "{}",
+        problems()
+    );
     assert!(check(true).problems.is_empty());
     assert_eq!(
-        (problems(), target.shared().segment(lent).load()),
-        (String::new(), SegmentState::Lent)
+        (problems(), target.shared().segment(segments).load()),
+        (String::new(), SegmentState::Index)
     );
-    // A note of a segment there cannot be.
-    assert!(target.change_space(|txn| txn.put(&lent_key(5000), &[])).unwrap());
-    assert!(problems().contains("segment 5000: is lent, and does not exist"), "{}", problems());
+    // A record of a segment that does not exist.
+    assert!(target.change_space(|txn| txn.put(&index_segment_key(5000), &[])).unwrap());
+    assert!(
+        problems().contains("segment 5000: belongs to the index, but does not exist"),
+        "{}",
+        problems()
+    );
 }
 
-/// Has `work` die at each of its steps, one after the other, each time in a fresh pool that `prepare` changed. What is
-/// left must be sound.
-fn die_at_each_step(prepare: fn(&Target), work: fn(&Target) -> Result<bool>) {
+/// Simulates a crash at each step of `work`, one after the other, each time in a new pool that `prepare` has changed.
+/// Expects a consistent pool after each crash.
+fn crash_at_each_step(prepare: fn(&Target), work: fn(&Target) -> Result<bool>) {
     for (medium, durability) in MEDIA {
         let dies = |step: u32| {
             let mut pool = pool_of(medium, durability, 16 << 20);
@@ -237,7 +258,7 @@ fn die_at_each_step(prepare: fn(&Target), work: fn(&Target) -> Result<bool>) {
     }
 }
 
-/// The first thousand keys are there, a check finds nothing, and space goes to and fro.
+/// Expects that the first thousand keys exist, a check finds no problem, and space can still be moved.
 fn expect_usable(pool: &Scratch, step: u32) {
     let state = pool.opened();
     let target = &state.targets[0];
@@ -248,35 +269,39 @@ fn expect_usable(pool: &Scratch, step: u32) {
     drop(txn);
     let report = crate::Pool::check(&pool.path(), false, &mut |_, _| {}).unwrap();
     assert!(report.problems.is_empty(), "step {step}: {report:?}");
-    while target.take_back(false).unwrap() {}
+    while target.return_segment(false).unwrap() {}
     check(pool);
-    let lending = target.lending.as_ref().unwrap();
-    assert_eq!(target.account(lending).unwrap().credit, 0, "step {step}: lent for nothing");
+    let index_space = target.index_space.as_ref().unwrap();
+    assert_eq!(
+        target.account(index_space).unwrap().credit,
+        0,
+        "step {step}: unused segments of the index"
+    );
     let keys = fill(target);
     assert!(keys > 25_000, "step {step}: room for {keys} keys");
     check(pool);
     empty(target, keys);
-    while target.take_back(true).unwrap() {}
+    while target.return_segment(true).unwrap() {}
     check(pool);
 }
 
 #[test]
-fn who_dies_at_any_step_of_lending_leaves_a_sound_pool() {
-    die_at_each_step(|_| {}, |target| target.grow_index(2, true));
+fn crash_while_moving_segments_to_index_keeps_pool_consistent() {
+    crash_at_each_step(|_| {}, |target| target.grow_index(2, true));
 }
 
 #[test]
-fn who_dies_at_any_step_of_giving_back_leaves_a_sound_pool() {
+fn crash_while_returning_segments_to_data_keeps_pool_consistent() {
     let grow = |target: &Target| assert!(target.grow_index(3, true).unwrap());
-    die_at_each_step(grow, |target| {
-        while target.take_back(true)? {}
+    crash_at_each_step(grow, |target| {
+        while target.return_segment(true)? {}
         Ok(true)
     });
 }
 
-/// What lies where blocks could be is moved; blocks that the index does not use are not touched.
+/// Entries at possible positions of blocks are moved. Blocks that the index does not use are not changed.
 #[test]
-fn entries_make_way_for_blocks() {
+fn entries_are_moved_for_blocks() {
     for (medium, durability) in MEDIA {
         let pool = pool(medium, durability);
         let state = pool.opened();
@@ -290,15 +315,15 @@ fn entries_make_way_for_blocks() {
             };
             target.change(all).unwrap();
         }
-        while target.take_back(false).unwrap() {}
-        let lending = target.lending.as_ref().unwrap();
-        let idle = target.account(lending).unwrap().idle;
+        while target.return_segment(false).unwrap() {}
+        let index_space = target.index_space.as_ref().unwrap();
+        let idle = target.account(index_space).unwrap().idle;
         assert!(idle > 0);
         let blocks = |txn: &crate::index::txn::Txn| -> Vec<_> {
-            (0..idle).map(|number| inside(txn, number, lending.block_bytes).unwrap()).collect()
+            (0..idle).map(|number| inside(txn, number, index_space.block_bytes).unwrap()).collect()
         };
         let before = blocks(&target.index.read().unwrap());
-        assert!(target.while_moving(|lending| target.make_way(lending, 1000)).unwrap());
+        assert!(target.while_moving(|index_space| target.move_entries(index_space, 1000)).unwrap());
         let txn = target.index.read().unwrap();
         assert_eq!(blocks(&txn), before);
         for number in (0..keys).filter(kept) {

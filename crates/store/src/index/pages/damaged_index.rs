@@ -1,8 +1,8 @@
-//! Reads what can still be read of a damaged index.
+//! Reads the entries of a damaged index that are still readable.
 //!
-//! Sound pages are visited through the tree. A page that cannot be followed leaves a gap in the keys. What belongs
-//! into a gap is looked for among pages to which nothing refers any more: in a sound index each page is in use or
-//! listed as free, so if the list of free pages is sound, a page that is in neither place was lost with the gap.
+//! Sound pages are visited through the tree. A page that cannot be followed leaves a gap in the range of keys. Lost
+//! entries of a gap are searched for on orphan pages, to which nothing refers any more. In a sound index each page is
+//! either in use or listed as free. So if the list of free pages is sound, an orphan page was lost with the gap.
 use super::page::Meta;
 use super::tree::{Gap, Keys, Visit, Walk, key_range};
 use super::{PAGE, meta, page, read_page};
@@ -10,30 +10,30 @@ use esker_types::Result;
 use std::cell::RefCell;
 use std::fs::File;
 
-/// An index file that may be damaged, and is only read.
-pub(crate) struct Remains {
+/// An index file that may be damaged. It is opened read-only.
+pub(crate) struct DamagedIndex {
     file: File,
-    /// The newest state that can be found.
+    /// The newest state that a meta page describes.
     state: Option<Meta>,
-    /// What is wrong with the file as a whole.
+    /// Damage of the meta pages, which affects the complete file.
     trouble: Option<String>,
 }
 
-/// Something found in an index, or missing in it.
+/// An entry that was found in an index, or a gap.
 pub(crate) enum Finding<'v> {
     /// An entry of a sound page.
     Entry(&'v [u8], &'v [u8]),
-    /// An entry of a damaged page, which may itself be damaged.
+    /// An entry of a damaged page. The entry itself may be damaged.
     Doubtful(&'v [u8], &'v [u8]),
     /// A key whose value cannot be read.
     Broken(&'v [u8]),
-    /// A page that cannot be followed. What is found of its keys is reported too.
+    /// A page that cannot be followed. Entries found for its keys are reported too.
     Gap(&'v Gap),
 }
 
-impl Remains {
-    /// Finds the newest state in a file that should have `bytes` bytes.
-    pub(crate) fn of(file: File, bytes: u64) -> Self {
+impl DamagedIndex {
+    /// Opens the newest state in a file that must have `bytes` bytes.
+    pub(crate) fn open(file: File, bytes: u64) -> Self {
         let pages = bytes / PAGE as u64;
         let (first, second) = (meta(&file, 0), meta(&file, 1));
         let newest = super::newest_meta(&file);
@@ -50,28 +50,28 @@ impl Remains {
         Self { file, state, trouble }
     }
 
-    /// What is wrong with the file as a whole.
-    pub(crate) fn trouble(&self) -> Option<&str> {
+    /// Damage of the meta pages, which affects the complete file.
+    pub(crate) fn meta_damage(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Number of the last commit of the index.
+    /// Transaction id of the last commit of the index.
     pub(crate) fn last_commit(&self) -> Option<u64> {
         self.state.as_ref().map(|meta| meta.txn)
     }
 
-    /// Number of entries the index had.
+    /// Number of entries according to the meta page.
     pub(crate) fn entries(&self) -> u64 {
         self.state.as_ref().map_or(0, |meta| meta.main.entries)
     }
 
-    /// True if nobody has written to the file since.
-    pub(crate) fn is_as_it_was(&self) -> bool {
+    /// True if no process has written to the file since it was opened.
+    pub(crate) fn is_unchanged(&self) -> bool {
         let now = super::newest_meta(&self.file).map(|meta| meta.txn).ok();
         now.is_none() || now == self.state.as_ref().map(|meta| meta.txn)
     }
 
-    /// Reports all that can be read and all that cannot, except values on overflow pages that are not `wanted`.
+    /// Reports every readable entry and every gap. Values on overflow pages are read only for `wanted` keys.
     pub(crate) fn visit(
         &self,
         wanted: fn(&[u8]) -> bool,
@@ -84,22 +84,21 @@ impl Remains {
         walk.tree(&meta.free, Keys::Numbers);
         let free_is_sound = walk.problems.is_empty();
         if !free_is_sound {
-            walk.forget();
+            walk.reset_reached();
         }
         walk.tree(&meta.main, Keys::Bytes);
         let gaps = gaps.take();
         if free_is_sound && !gaps.is_empty() {
-            for number in strays(file, &walk, &gaps, meta.last_page) {
-                read_page(file, number).iter().for_each(|page| walk.stray(number, page));
+            for number in orphan_leaves(file, &walk, &gaps, meta.last_page) {
+                read_page(file, number).iter().for_each(|page| walk.visit_orphan(number, page));
             }
         }
         visitor.outcome
     }
 }
 
-/// Leaf pages to which nothing refers and that fit into gaps. If two of them have the same keys, one is out of date,
-/// and neither is used.
-fn strays(file: &File, walk: &Walk<'_>, gaps: &[Gap], last_page: u64) -> Vec<u64> {
+/// Orphan leaf pages that fit into gaps. If two of them have overlapping keys, one is outdated, and neither is used.
+fn orphan_leaves(file: &File, walk: &Walk<'_>, gaps: &[Gap], last_page: u64) -> Vec<u64> {
     let mut found: Vec<(Vec<u8>, Vec<u8>, u64)> = Vec::new();
     let mut number = 2;
     while number <= last_page {
@@ -109,7 +108,7 @@ fn strays(file: &File, walk: &Walk<'_>, gaps: &[Gap], last_page: u64) -> Vec<u64
         let fits =
             |(first, last): &(&[u8], &[u8])| gaps.iter().any(|gap| gap.has(first) && gap.has(last));
         found.extend(range.filter(fits).map(|(a, b)| (a.to_vec(), b.to_vec(), number)));
-        // Data on overflow pages may look like an old page.
+        // Data on overflow pages may look like a leaf page.
         number = number.saturating_add(page::overflow_length(&page, number).unwrap_or(1).max(1));
     }
     found.sort();
@@ -118,7 +117,7 @@ fn strays(file: &File, walk: &Walk<'_>, gaps: &[Gap], last_page: u64) -> Vec<u64
     (0..found.len()).filter(alone).map(|at| found[at].2).collect()
 }
 
-/// Passes on what is found.
+/// Forwards entries and gaps to a callback.
 struct Visitor<'v> {
     file: &'v File,
     wanted: fn(&[u8]) -> bool,
@@ -128,7 +127,7 @@ struct Visitor<'v> {
 }
 
 impl Visitor<'_> {
-    fn tell(&mut self, find: Finding<'_>) {
+    fn report(&mut self, find: Finding<'_>) {
         if self.outcome.is_ok() {
             self.outcome = (self.found)(find);
         }
@@ -142,19 +141,19 @@ impl Visit for Visitor<'_> {
 
     fn entry(&mut self, key: &[u8], value: Option<&[u8]>) {
         match value {
-            Some(value) => self.tell(Finding::Entry(key, value)),
-            None if (self.wanted)(key) => self.tell(Finding::Broken(key)),
-            None => self.tell(Finding::Entry(key, &[])),
+            Some(value) => self.report(Finding::Entry(key, value)),
+            None if (self.wanted)(key) => self.report(Finding::Broken(key)),
+            None => self.report(Finding::Entry(key, &[])),
         }
     }
 
     fn gap(&mut self, gap: Gap) {
-        self.tell(Finding::Gap(&gap));
+        self.report(Finding::Gap(&gap));
         let page = Some(gap.page).filter(|_| gap.holds_entries);
         let page = page.and_then(|number| read_page(self.file, number)).unwrap_or_default();
-        for (key, value) in page::nodes_left(&page) {
+        for (key, value) in page::salvage_nodes(&page) {
             if gap.has(key) {
-                self.tell(Finding::Doubtful(key, value));
+                self.report(Finding::Doubtful(key, value));
             }
         }
         self.gaps.borrow_mut().push(gap);

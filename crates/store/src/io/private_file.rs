@@ -1,5 +1,5 @@
-//! Files whose locks show that a process is alive: they last exactly as long as the process, whatever descriptors the
-//! program closes and whatever children it forks.
+//! Files whose locks show that a process is alive. The locks last exactly as long as the process, even if the program
+//! closes descriptors or forks children.
 use super::{lock, map, sys};
 use esker_os as fork;
 use std::fs::File;
@@ -9,21 +9,21 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// Opens the same file again, with locks of its own. By path, it might be another file by now.
+/// Opens the same file again, with locks of its own. A path might lead to another file by now.
 pub(super) fn open_again(file: &File, write: bool) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     File::options().read(true).write(write).open(path)
 }
 
-/// A mapped byte of a file, which is never accessed: it keeps the file open, and with that its locks, without a
-/// descriptor that the program could close.
+/// A mapped byte of a file, which is never accessed. It keeps the file open, and so its locks, without a descriptor
+/// that the program could close.
 struct Anchor {
     page: NonNull<u8>,
-    /// The process it belongs to, not its forked children.
+    /// Fork generation of the process that created it. Forked children have another one.
     generation: u64,
 }
 
-// SAFETY: what is mapped is never looked at.
+// SAFETY: the mapped page is never accessed.
 unsafe impl Send for Anchor {}
 // SAFETY: as for Send.
 unsafe impl Sync for Anchor {}
@@ -33,7 +33,7 @@ impl Anchor {
     fn new(file: &File) -> io::Result<Self> {
         let page = map::map(file, 0, 1, libc::PROT_NONE)?;
         let anchor = Self { page, generation: fork::generation() };
-        // SAFETY: the page was mapped just now; what is changed is whether children get it.
+        // SAFETY: the page was just mapped; the call only prevents that children inherit it.
         match unsafe { libc::madvise(page.as_ptr().cast(), 1, libc::MADV_DONTFORK) } {
             0 => Ok(anchor),
             _ => Err(io::Error::last_os_error()),
@@ -43,15 +43,15 @@ impl Anchor {
 
 impl Drop for Anchor {
     fn drop(&mut self) {
-        // In a child there may be something else by now.
+        // In a child, something else may be mapped there by now.
         if self.generation == fork::generation() {
-            // SAFETY: the page was mapped when this was made, and nobody looks at it.
+            // SAFETY: the page was mapped by `new`, and it is not accessed.
             unsafe { libc::munmap(self.page.as_ptr().cast(), 1) };
         }
     }
 }
 
-/// A descriptor that forked children close. Slots are never freed, but reused.
+/// A descriptor that forked children close. Slots are reused and never freed.
 struct DescriptorSlot {
     descriptor: AtomicI32,
     next: *mut DescriptorSlot,
@@ -63,7 +63,7 @@ const NONE: i32 = -1;
 fn descriptors() -> impl Iterator<Item = &'static DescriptorSlot> {
     let mut next = DESCRIPTORS.load(Ordering::Acquire);
     std::iter::from_fn(move || {
-        // SAFETY: slots are made by `slot_for`, and never freed.
+        // SAFETY: slots are created by `slot_for` and never freed.
         let slot = unsafe { next.as_ref() }?;
         next = slot.next;
         Some(slot)
@@ -92,12 +92,12 @@ fn slot_for(descriptor: i32) -> &'static DescriptorSlot {
     }
 }
 
-/// Closes, in a forked child, what belongs to the parent alone.
+/// Closes, in a forked child, the descriptors that belong to the parent alone.
 fn close_in_child() {
     for slot in descriptors() {
         let descriptor = slot.descriptor.swap(NONE, Ordering::SeqCst);
         if descriptor != NONE {
-            // SAFETY: nobody in the child uses it, for what an ancestor opened is left alone.
+            // SAFETY: the child does not use it, since it ignores files that an ancestor opened.
             unsafe { fork::close_directly(descriptor) };
         }
     }
@@ -108,20 +108,20 @@ fn id_of(file: &File) -> io::Result<(u64, u64)> {
 }
 
 /// An open file of this process alone, with locks of its own.
-pub(crate) struct Own {
+pub(crate) struct PrivateFile {
     file: ManuallyDrop<File>,
-    /// Identity of the file: its descriptor may be reused after the program closed it.
+    /// Device and inode of the file. Its descriptor may be reused after the program closed it.
     id: (u64, u64),
     slot: &'static DescriptorSlot,
     generation: u64,
     _anchor: Anchor,
 }
 
-// SAFETY: a slot is used by atomics only.
+// SAFETY: a slot is only accessed by atomics.
 unsafe impl Sync for DescriptorSlot {}
 
-impl Own {
-    /// Opens the same file again; `file` may be closed then.
+impl PrivateFile {
+    /// Opens the same file again; the caller may then close `file`.
     pub(crate) fn new(file: &File, write: bool) -> io::Result<Self> {
         fork::on_child(close_in_child);
         fork::undisturbed(|| {
@@ -142,7 +142,7 @@ impl Own {
     /// The file.
     ///
     /// # Errors
-    /// `NotFound` or the like if the program closed it.
+    /// An error if the program closed the file.
     pub(crate) fn get(&self) -> io::Result<&File> {
         match self.id == id_of(&self.file)? {
             true => Ok(&self.file),
@@ -150,24 +150,24 @@ impl Own {
         }
     }
 
-    /// The file, or whatever has its descriptor by now: [`Own::get`] verifies that.
+    /// The file, or another one that has its descriptor by now: [`PrivateFile::get`] verifies that.
     pub(crate) fn get_unchecked(&self) -> &File {
         &self.file
     }
 }
 
-impl Drop for Own {
+impl Drop for PrivateFile {
     fn drop(&mut self) {
-        // In a child it is closed.
+        // In a child the descriptor is closed already.
         if self.generation != fork::generation() {
             return;
         }
-        // A child made before the descriptor is closed may keep it, but no lock by it.
+        // A child that was forked before the descriptor is closed may keep it, but it keeps no lock.
         let is_open = self.get().and_then(lock::drop_all);
         self.slot.descriptor.store(NONE, Ordering::SeqCst);
-        // What the program closed may be its own by now.
+        // If the program closed the file, its descriptor may belong to another file of the program.
         if is_open.is_ok() {
-            // SAFETY: this is the one slot where it is dropped, and it is used no more.
+            // SAFETY: this is the only place where the file is dropped, and it is not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.file) };
         }
     }
@@ -180,26 +180,26 @@ mod tests {
     use crate::tests::Scratch;
     use std::os::fd::RawFd;
 
-    /// Whether `look` is true in a child made by fork.
-    fn in_child(look: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child makes system calls and leaves by _exit.
+    /// Runs `check` in a forked child; returns its result.
+    fn in_child(check: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the child only makes system calls and ends with _exit.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: ends the child without running what belongs to the parent.
-            unsafe { libc::_exit(i32::from(!look())) };
+            // SAFETY: ends the child without running destructors of the parent.
+            unsafe { libc::_exit(i32::from(!check())) };
         }
         let mut status = -1;
-        // SAFETY: the child is this process's, and `status` is ours to be written.
+        // SAFETY: it is a child of this process, and `status` is a local variable.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         status == 0
     }
 
     fn is_open(descriptor: RawFd) -> bool {
-        // SAFETY: no memory is touched.
+        // SAFETY: the call accesses no memory.
         unsafe { libc::fcntl(descriptor, libc::F_GETFD) != -1 }
     }
 
-    /// A file, and what tells whether another opening of it has a lock.
+    /// Creates a pool and a file in it.
     fn file() -> (Scratch, File) {
         let scratch = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
         let path = scratch.path().join("locked");
@@ -208,9 +208,9 @@ mod tests {
     }
 
     #[test]
-    fn a_child_has_no_part_in_the_locks_of_its_parent() {
+    fn forked_child_does_not_share_locks_of_parent() {
         let (_scratch, file) = file();
-        let own = Own::new(&file, true).unwrap();
+        let own = PrivateFile::new(&file, true).unwrap();
         assert!(lock::set(own.get().unwrap(), LockKind::Exclusive, 7).unwrap());
         let descriptor = own.file.as_raw_fd();
         assert!(in_child(|| !is_open(descriptor) && own.get().is_err()));
@@ -220,23 +220,23 @@ mod tests {
     }
 
     #[test]
-    fn places_are_used_again() {
+    fn slots_are_reused() {
         let (_scratch, file) = file();
-        // Tests beside this one have files of their own.
+        // Tests that run at the same time have files of their own.
         let before = descriptors().count();
-        (0..1000).for_each(|_| drop(Own::new(&file, true).unwrap()));
+        (0..1000).for_each(|_| drop(PrivateFile::new(&file, true).unwrap()));
         assert!(descriptors().count() < before + 500);
     }
 
     #[test]
-    fn an_anchor_keeps_the_locks_of_a_file_that_is_closed() {
+    fn anchor_keeps_locks_of_closed_file() {
         let (_scratch, file) = file();
         let locked = open_again(&file, true).unwrap();
         lock::share(&locked, 3).unwrap();
         let anchor = Anchor::new(&locked).unwrap();
         drop(locked);
         assert!(lock::held_by_other(&file, 3).unwrap());
-        // A child that drops it takes nothing from its parent.
+        // A child that drops the anchor takes nothing from its parent.
         let anchor = ManuallyDrop::new(anchor);
         assert!(in_child(|| {
             // SAFETY: dropped once in the child.
@@ -248,17 +248,17 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_that_is_another_files_by_now_is_left_alone() {
+    fn reused_descriptor_is_not_closed() {
         let (_scratch, file) = file();
-        let own = Own::new(&file, true).unwrap();
+        let own = PrivateFile::new(&file, true).unwrap();
         let descriptor = own.file.as_raw_fd();
         let other = File::open("/proc/self/exe").unwrap();
-        // SAFETY: no memory is touched. No other test gets the number: it is open all the time.
+        // SAFETY: no memory is accessed. Other tests do not get this number, since it stays open.
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), descriptor) }, descriptor);
         assert!(own.get().unwrap_err().to_string().contains("has closed"));
         drop(own);
         assert!(is_open(descriptor));
-        // SAFETY: it was made by this test, and is used no more.
+        // SAFETY: this test created the descriptor and does not use it any more.
         unsafe { libc::close(descriptor) };
     }
 }
