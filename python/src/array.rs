@@ -102,7 +102,7 @@ impl Array {
     /// The same Array at a snapshot, read-only, or in a transaction. None selects the latest state.
     #[pyo3(signature = (at))]
     fn at(&self, py: Python<'_>, at: Option<At<'_>>) -> PyResult<Self> {
-        let view = View::of(py, self.container.get().client(), at)?;
+        let view = View::open(py, self.container.get().client(), at)?;
         Ok(Self { container: self.container.clone_ref(py), array: self.array.clone(), view })
     }
 
@@ -146,7 +146,7 @@ impl Array {
             let range = Extent::new(offset, count);
             self.array.view(range, copy != Some(false), self.view.access()).wait()
         })?;
-        Ok(buffer::View::of(view))
+        Ok(buffer::View::from_view(view))
     }
 
     /// Fills `buffer` (whole cells, writable) with the cells starting at cell `offset`. Parts of the buffer whose

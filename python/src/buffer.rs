@@ -101,7 +101,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Writable {
 pub(crate) struct View(esker::View);
 
 impl View {
-    pub(crate) fn of(view: esker::View) -> Self {
+    pub(crate) fn from_view(view: esker::View) -> Self {
         Self(view)
     }
 }

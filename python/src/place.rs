@@ -5,7 +5,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 /// The name of a store, and its pool if that is open already.
-pub(crate) fn of(
+pub(crate) fn parse(
     store: &Bound<'_, PyAny>,
     label: Option<&str>,
 ) -> PyResult<(String, Option<esker::Pool>)> {

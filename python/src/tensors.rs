@@ -62,7 +62,7 @@ impl TensorStore {
     ) -> PyResult<Self> {
         let (py, mode) = (store.py(), text::open_mode(mode)?);
         let create = create && mode != OpenMode::ReadOnly && snapshot.is_none();
-        let (name, pool) = place::of(store, label)?;
+        let (name, pool) = place::parse(store, label)?;
         let store = call(py, || open(&name, pool, mode, create, snapshot.as_deref()))?;
         Ok(Self { name, mode, snapshot, open: Mutex::new(Some(store)) })
     }

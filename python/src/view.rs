@@ -35,7 +35,7 @@ impl View {
     }
 
     /// The view that `at` selects; a snapshot must exist.
-    pub(crate) fn of(
+    pub(crate) fn open(
         py: Python<'_>,
         container: &esker::Container,
         at: Option<At<'_>>,

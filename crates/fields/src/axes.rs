@@ -43,7 +43,7 @@ impl Axes {
         let Some(axis) = self.axes.get_mut(name) else { return };
         if !axis.known.contains(value) {
             axis.known.insert(value.into());
-            axis.sorted.insert((Rank::of(axis.kind, value), value.into()));
+            axis.sorted.insert((Rank::new(axis.kind, value), value.into()));
         }
     }
 

@@ -205,7 +205,7 @@ fn damaged_messages_are_left_to_the_teacher() {
         for _ in 0..3 {
             assert_eq!(learned.identify(&message).unwrap(), said(&message).unwrap());
         }
-        let fields = Fields::of(&message).filter_map(Result::ok);
+        let fields = Fields::split(&message).filter_map(Result::ok);
         assert!(fields.map(|field| field.len()).sum::<usize>() <= 2 * message.len());
         let _ = Scan::new(&message).count();
     }

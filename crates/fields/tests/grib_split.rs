@@ -37,7 +37,7 @@ fn made(library: &Library, step: i64, missing: bool, local: bool) -> Vec<u8> {
 }
 
 fn split(message: &[u8]) -> Vec<Cow<'_, [u8]>> {
-    Fields::of(message).map(|field| field.unwrap()).collect()
+    Fields::split(message).map(|field| field.unwrap()).collect()
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_field_without_all_its_sections_is_an_error() {
         let mut parts = parts.clone();
         parts.remove(left_out);
         let message = message(&parts);
-        let error = Fields::of(&message).next().unwrap().unwrap_err();
+        let error = Fields::split(&message).next().unwrap().unwrap_err();
         assert!(error.message().contains(&format!("no section {number}")), "{error}");
     }
 }

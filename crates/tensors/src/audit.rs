@@ -20,7 +20,7 @@ pub(crate) fn faults(shape: &[u64], parts: &[Part]) -> Option<String> {
     let mut audit = Audit { faults: BTreeSet::new(), pairs: BTreeSet::new() };
     let (mut inside, mut regions) = (Vec::new(), Vec::new());
     for part in parts {
-        match Region::of(part, shape) {
+        match Region::from_part(part, shape) {
             Some(region) if !region.is_empty() => regions.push(region),
             Some(_) => {}
             None => audit.outside(part),
@@ -35,7 +35,7 @@ pub(crate) fn faults(shape: &[u64], parts: &[Part]) -> Option<String> {
 
 impl Region {
     /// The box of a part, unless it does not fit.
-    fn of(part: &Part, shape: &[u64]) -> Option<Self> {
+    fn from_part(part: &Part, shape: &[u64]) -> Option<Self> {
         if part.offset.len() != shape.len() || part.shape.len() != shape.len() {
             return None;
         }

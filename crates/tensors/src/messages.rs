@@ -118,7 +118,7 @@ impl TensorRecord {
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if it is none.
-    pub(crate) fn of(uuid: &str, bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn parse(uuid: &str, bytes: &[u8]) -> Result<Self> {
         Self::decode(bytes).map_err(|error| damaged(&format!("the record of tensor {uuid}"), error))
     }
 }
@@ -128,7 +128,7 @@ impl Part {
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if it is none.
-    pub(crate) fn of(bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         Self::decode(bytes).map_err(|error| damaged("the record of a part", error))
     }
 }
@@ -231,12 +231,12 @@ mod tests {
             TensorRecord { data_type, shape: vec![300, 2], attributes, ..Default::default() };
         let expected = b"\x0a\x05\x0a\x03<f8\x12\x03\xac\x02\x02\x22\x07\x0a\x01a\x12\x02\x10\x01";
         assert_eq!(record.bytes().unwrap(), expected);
-        assert_eq!(TensorRecord::of("", expected).unwrap(), record);
+        assert_eq!(TensorRecord::parse("", expected).unwrap(), record);
     }
 
     #[test]
     fn bytes_that_are_no_record_are_refused() {
-        let error = TensorRecord::of("u", b"\x0a\x7f").unwrap_err();
+        let error = TensorRecord::parse("u", b"\x0a\x7f").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
     }
 
@@ -245,7 +245,7 @@ mod tests {
         let record =
             TensorRecord { shape: vec![1, 2], names: vec!["a".into()], ..Default::default() };
         esker_testing::fuzz("tensor_record", &[record.encode_to_vec()], |bytes| {
-            drop(TensorRecord::of("u", bytes))
+            drop(TensorRecord::parse("u", bytes))
         });
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    pub(super) fn of(store: Py<FieldStore>, field: esker_fields::Field) -> Self {
+    pub(super) fn from_field(store: Py<FieldStore>, field: esker_fields::Field) -> Self {
         Self { store, field }
     }
 
@@ -32,7 +32,7 @@ impl Field {
     fn new(store: &Bound<'_, FieldStore>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (py, key, fields) = (store.py(), request::key(key)?, store.get().store(store.py())?);
         let field = call(py, || fields.field(&key?))?;
-        Ok(Self::of(store.clone().unbind(), field))
+        Ok(Self::from_field(store.clone().unbind(), field))
     }
 
     /// Its store.
@@ -113,7 +113,7 @@ impl Field {
     /// at most 4 MiB in a pool in memory; otherwise, and for adopted fields, a copy.
     #[pyo3(signature = (*, copy = None))]
     fn view(&self, py: Python<'_>, copy: Option<bool>) -> PyResult<buffer::View> {
-        call(py, || self.field.view(copy != Some(false))).map(buffer::View::of)
+        call(py, || self.field.view(copy != Some(false))).map(buffer::View::from_view)
     }
 
     /// Fills `buffer` (writable) with its bytes starting at `offset`.
@@ -233,8 +233,8 @@ impl Fields {
     }
 
     /// The first of the keys that the request names and the store does not have.
-    #[getter]
-    fn missing<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    #[getter(missing)]
+    fn missing_keys<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         self.found.missing.iter().map(|key| request::shown(py, key)).collect()
     }
 
@@ -283,7 +283,7 @@ impl Fields {
         let at = if index < 0 { index + len } else { index };
         let field = usize::try_from(at).ok().and_then(|at| self.found.fields.get(at));
         let field = field.ok_or_else(|| PyIndexError::new_err("field index out of range"))?;
-        Ok(Bound::new(py, Field::of(self.store.clone_ref(py), field.clone()))?.into_any())
+        Ok(Bound::new(py, Field::from_field(self.store.clone_ref(py), field.clone()))?.into_any())
     }
 
     fn __repr__(&self) -> String {

@@ -127,7 +127,7 @@ impl FieldStore {
     ) -> PyResult<Self> {
         let (py, mode) = (store.py(), text::open_mode(mode)?);
         let create = create && mode != OpenMode::ReadOnly;
-        let (name, pool) = place::of(store, label)?;
+        let (name, pool) = place::parse(store, label)?;
         let store = call(py, || open(&name, pool, mode, schema, create))?;
         let archiver = Archiver::new(&store, flush_on_close);
         Ok(Self { name, mode, flush_on_close, open: Mutex::new(Some(Open { store, archiver })) })
@@ -454,7 +454,7 @@ fn asked<'py>(
     request: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(Python<'py>, esker_fields::FieldStore, Wanted)> {
     let py = store.py();
-    Ok((py, store.get().store(py)?, Wanted::of(request)?))
+    Ok((py, store.get().store(py)?, Wanted::parse(request)?))
 }
 
 fn counted<'py>(py: Python<'py>, rows: &Counts) -> PyResult<Bound<'py, PyDict>> {

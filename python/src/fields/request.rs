@@ -14,7 +14,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    pub(super) fn of(request: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    pub(super) fn parse(request: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let Some(request) = request else { return Ok(Self::Everything) };
         if let Ok(text) = request.cast::<PyString>() {
             return Ok(Self::Text(text.to_str()?.to_owned()));

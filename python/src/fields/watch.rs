@@ -53,7 +53,7 @@ impl Watch {
         loop {
             let left = self.timeout.map_or(TURN, |timeout| timeout.saturating_sub(begin.elapsed()));
             if let Some(field) = call(py, || self.next(left.min(TURN)))? {
-                return Ok(Some(Field::of(self.store.clone_ref(py), field)));
+                return Ok(Some(Field::from_field(self.store.clone_ref(py), field)));
             }
             if left.is_zero() {
                 return Ok(None);

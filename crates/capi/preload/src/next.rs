@@ -1,11 +1,11 @@
-//! The intercepted functions: those of the C library, or of another library in between. System calls replace functions
-//! that an older C library does not export.
+//! The intercepted functions of the C library, or of another library in between. System calls replace functions that an
+//! older C library does not export.
 use crate::{libraries, raw, threads};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, SYS_fstat, SYS_mknodat, SYS_newfstatat};
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Version of the symbols that the C library keeps only for old programs.
+/// Version of the symbols that the C library exports only for old programs.
 #[cfg(target_arch = "x86_64")]
 const OLDEST: &CStr = c"GLIBC_2.2.5";
 #[cfg(target_arch = "aarch64")]
@@ -39,8 +39,8 @@ impl Next {
     }
 }
 
-/// Functions that the C library has in several versions, with the version that programs use. Before glibc 2.36,
-/// `dlsym` returns the oldest one: its `realpath` refuses to allocate the result.
+/// Functions that the C library has in several versions, with the version that programs use. Before glibc 2.36, `dlsym`
+/// returns the oldest version: its `realpath` refuses to allocate the result.
 const NEWER: [(&CStr, &CStr); 8] = [
     (c"realpath", c"GLIBC_2.3"),
     (c"posix_spawn", c"GLIBC_2.15"),
@@ -83,7 +83,7 @@ pub(crate) fn is_loaded(name: &[u8]) -> bool {
     !found.is_null() && unsafe { libc::dlclose(found) } == 0
 }
 
-// SAFETY: as the C library declares it.
+// SAFETY: the declaration is that of the C library.
 unsafe extern "C" {
     fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }

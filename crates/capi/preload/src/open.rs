@@ -93,7 +93,7 @@ fn answer(
 
 const CREATING: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
-/// Defines functions of one form under several names. They decide themselves what to do inside.
+/// Defines functions of one form under several names. They also handle calls inside the store.
 macro_rules! variants {
     ($($form:ident: $($name:ident)*;)*) => {$($(variants! { @$form $name })*)*};
     (@open $name:ident) => { export! { @inside_too

@@ -150,7 +150,7 @@ pub(super) struct Header<'a> {
 
 impl<'a> Header<'a> {
     /// The header of `message`; none if it is damaged, too long to keep, or of several fields.
-    pub(super) fn of(message: &'a [u8]) -> Option<Self> {
+    pub(super) fn parse(message: &'a [u8]) -> Option<Self> {
         let sections = sections(message)?;
         let before_data = if is_first_edition(message) { 2 } else { 4 };
         let in_order = sections.windows(2).all(|pair| pair[0].number < pair[1].number);

@@ -46,7 +46,7 @@ impl<I: Identify> Learned<I> {
         self.teacher.identify(message)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn lock_known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -54,7 +54,7 @@ impl<I: Identify> Learned<I> {
     fn meet(&self, header: &Header<'_>) -> Result<Key> {
         let key = self.ask(header.message())?;
         if !header.slots().is_empty() {
-            self.known().keep(|kind| header.write_kind(kind), Learnt::Seen);
+            self.lock_known().keep(|kind| header.write_kind(kind), Learnt::Seen);
         }
         self.keep_exactly(header, &key);
         Ok(key)
@@ -68,24 +68,24 @@ impl<I: Identify> Learned<I> {
             self.keep_exactly(header, &key);
         }
         let learnt = rule.map_or(Learnt::NoRule, Learnt::Rule);
-        self.known().keep(|kind| header.write_kind(kind), learnt);
+        self.lock_known().keep(|kind| header.write_kind(kind), learnt);
         Ok(key)
     }
 
     fn keep_exactly(&self, header: &Header<'_>, key: &Key) {
         let rule = Learnt::Rule(Rule::constant(key));
-        self.known().keep(|kind| header.write_exact(kind), rule);
+        self.lock_known().keep(|kind| header.write_exact(kind), rule);
     }
 
     /// The rule of a kind of which `header` and `key` are an example; none if there is no plain one.
     fn rule(&self, header: &Header<'_>, key: &Key) -> Option<Rule> {
         let mut copy = header.message().to_vec();
-        let mut examples = vec![Example::of(header.message(), header, key.clone())?];
+        let mut examples = vec![Example::new(header.message(), header, key.clone())?];
         for values in PROBES {
             for slot in header.slots() {
                 slot.write(&mut copy, values[slot.quantity as usize]);
             }
-            examples.push(Example::of(&copy, header, self.ask(&copy).ok()?)?);
+            examples.push(Example::new(&copy, header, self.ask(&copy).ok()?)?);
         }
         Rule::constant(key).explaining(&examples, header)
     }
@@ -93,8 +93,8 @@ impl<I: Identify> Learned<I> {
 
 impl<I: Identify> Identify for Learned<I> {
     fn identify(&self, message: &[u8]) -> Result<Key> {
-        let Some(header) = Header::of(message) else { return self.ask(message) };
-        let found = self.known().find(&header);
+        let Some(header) = Header::parse(message) else { return self.ask(message) };
+        let found = self.lock_known().find(&header);
         match found {
             Found::Key(key) => Ok(key),
             Found::Nothing => self.meet(&header),
@@ -115,7 +115,7 @@ struct Example {
 }
 
 impl Example {
-    fn of(message: &[u8], header: &Header<'_>, key: Key) -> Option<Self> {
+    fn new(message: &[u8], header: &Header<'_>, key: Key) -> Option<Self> {
         let spell = |slot: &Slot| {
             let mut text = String::new();
             slot.spell(slot.read(message)?, &mut text);

@@ -133,7 +133,7 @@ impl<R: Read> Messages<R> {
         message
     }
 
-    fn failed(&mut self, error: &io::Error) -> Error {
+    fn read_error(&mut self, error: &io::Error) -> Error {
         (self.ended, self.start) = (true, self.window.len());
         Error::io(format_args!("reading GRIB messages beyond byte {}", self.tally.offset), error)
     }
@@ -162,7 +162,7 @@ impl<R: Read> Iterator for Messages<R> {
             };
             self.start += used;
             if let Err(error) = self.fill(wanted) {
-                return Some(Err(self.failed(&error)));
+                return Some(Err(self.read_error(&error)));
             }
         }
     }

@@ -18,7 +18,7 @@ const BITMAP_HERE: u8 = 0;
 ///
 /// ```
 /// let message = b"GRIB\0\0\0\x02\0\0\0\0\0\0\0\x19\0\0\0\x05\x017777";
-/// let mut fields = esker_fields::grib::Fields::of(message);
+/// let mut fields = esker_fields::grib::Fields::split(message);
 /// assert_eq!(fields.next().unwrap().unwrap(), &message[..]);
 /// assert!(fields.next().is_none());
 /// ```
@@ -37,7 +37,7 @@ pub struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// The fields of `message`, one whole GRIB message of either edition.
     #[must_use]
-    pub fn of(message: &'a [u8]) -> Self {
+    pub fn split(message: &'a [u8]) -> Self {
         let sections = sections(message).unwrap_or_default();
         let whole = sections.iter().filter(|section| section.number == 7).count() < 2;
         let sections = if whole { Sections::new() } else { sections };

@@ -185,7 +185,7 @@ impl KeyType {
     /// after numbers.
     #[must_use]
     pub fn compare(self, a: &str, b: &str) -> Ordering {
-        Rank::of(self, a).cmp(&Rank::of(self, b))
+        Rank::new(self, a).cmp(&Rank::new(self, b))
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// The rank of a canonical value.
-    pub(crate) fn of(kind: KeyType, value: &str) -> Self {
+    pub(crate) fn new(kind: KeyType, value: &str) -> Self {
         if kind == KeyType::Step
             && let Some(span) = Span::parse(value)
         {

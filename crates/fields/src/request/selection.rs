@@ -50,11 +50,11 @@ impl Places {
             let forms = forms.chain([value.into()]).filter(|form| !form.is_empty());
             forms.map(move |form| (form.into(), place))
         });
-        Self::of(forms)
+        Self::from_forms(forms)
     }
 
     /// If a form occurs twice, the first index counts.
-    fn of(forms: impl Iterator<Item = (Box<str>, u32)>) -> Self {
+    fn from_forms(forms: impl Iterator<Item = (Box<str>, u32)>) -> Self {
         let mut places = HashMap::new();
         forms.for_each(|(form, place)| _ = places.entry(form).or_insert(place));
         if places.len() > SHORT {
@@ -67,10 +67,10 @@ impl Places {
     /// Adds forms that are new.
     fn with(&self, more: impl Iterator<Item = (Box<str>, u32)>) -> Self {
         match self {
-            Self::Few(places) => Self::of(places.iter().cloned().chain(more)),
-            Self::Many(places) => {
-                Self::of(places.iter().map(|(form, place)| (form.clone(), *place)).chain(more))
-            }
+            Self::Few(places) => Self::from_forms(places.iter().cloned().chain(more)),
+            Self::Many(places) => Self::from_forms(
+                places.iter().map(|(form, place)| (form.clone(), *place)).chain(more),
+            ),
         }
     }
 
@@ -119,7 +119,7 @@ impl Wanted {
 
     /// The rank of a value among the wanted ones: by the list, or by the order of the type.
     fn position(&self, value: &str) -> (u32, Option<Rank>) {
-        let rank = self.values.is_none().then(|| Rank::of(self.kind, value));
+        let rank = self.values.is_none().then(|| Rank::new(self.kind, value));
         (self.place(value).unwrap_or(u32::MAX), rank)
     }
 }
@@ -334,7 +334,7 @@ impl Selection {
                 Some(place) => parts[place] = self.wanted[place].position(value),
                 None => {
                     let kind = self.schema.type_of(name).unwrap_or_default();
-                    parts.push((0, Some(Rank::of(kind, value))));
+                    parts.push((0, Some(Rank::new(kind, value))));
                 }
             }
         }

@@ -82,7 +82,7 @@ pub(super) fn unsettled(schema: &Schema, key: &Key, whole: &Key) -> Error {
 }
 
 /// Why a key is not archived: a level has no name of it.
-pub(super) fn nothing_left(schema: &Schema, key: &Key, level: &str) -> Error {
+pub(super) fn no_name_left_error(schema: &Schema, key: &Key, level: &str) -> Error {
     let text =
         format!("{key}: nothing of it is left to name {level} by the schema {}", schema.source());
     Error::new(ErrorKind::Invalid, format!("{text}; give it a name of that level"))

@@ -199,7 +199,7 @@ impl Schema {
         }
         for (part, level) in [(&split.database, "its database"), (&split.datum, "it")] {
             if part.is_empty() {
-                return Err(explain::nothing_left(self, key, level));
+                return Err(explain::no_name_left_error(self, key, level));
             }
         }
         let rule = &self.rules()[split.rule];

@@ -39,7 +39,7 @@ impl Version {
     pub(crate) const NEW: Self = Self::Two;
 
     /// The version that a property names, if this release knows it.
-    pub(crate) fn of(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         [Self::One, Self::Two].into_iter().find(|version| version.text() == text)
     }
 
@@ -149,7 +149,7 @@ pub(crate) enum Dkey<'a> {
 
 impl<'a> Dkey<'a> {
     /// `None` for keys that no release with this layout writes.
-    pub(crate) fn of(dkey: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(dkey: &'a [u8]) -> Option<Self> {
         if dkey == FLUSHES || (dkey.len() == log(0).len() && dkey.starts_with(b"log")) {
             return Some(Self::Log);
         }

@@ -118,7 +118,7 @@ pub(super) fn levels_of(
 ) -> Result<Vec<Level>> {
     let mut found = Vec::new();
     for dkey in all_dkeys(object)? {
-        let index = match Dkey::of(&dkey) {
+        let index = match Dkey::parse(&dkey) {
             Some(Dkey::Current(index)) if !masked => index,
             Some(Dkey::Masked(index)) if masked => index,
             Some(_) => continue,

@@ -80,7 +80,7 @@ impl FieldStore {
         let new = NewContainer::named(label).with_metadata(&metadata);
         pool.create_container(&new).wait()?;
         let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
-        Self::of(container, version, schema.clone())
+        Self::from_container(container, version, schema.clone())
     }
 
     /// Opens a store.
@@ -96,13 +96,13 @@ impl FieldStore {
             let text = value.and_then(|value| String::from_utf8(value).ok());
             text.ok_or_else(|| no_fields(label))
         };
-        let version = Version::of(&about(layout::VERSION)?).ok_or_else(|| {
+        let version = Version::parse(&about(layout::VERSION)?).ok_or_else(|| {
             let text = format!("container {label} holds fields of a later release: use that");
             Error::new(ErrorKind::Incompatible, text)
         })?;
         let text = about(layout::SCHEMA)?;
         let schema = Schema::of_store(&text, &format!("schema of container {label}"))?;
-        Self::of(container, version, schema)
+        Self::from_container(container, version, schema)
     }
 
     /// Opens a store, or creates it with `schema`, also in a container that holds nothing yet. Safe to call concurrently: one
@@ -153,7 +153,7 @@ impl FieldStore {
         Self::open(pool, label, OpenMode::ReadWrite).map(Some)
     }
 
-    fn of(container: Container, version: Version, schema: Schema) -> Result<Self> {
+    fn from_container(container: Container, version: Version, schema: Schema) -> Result<Self> {
         let catalogue = version.catalogue(&container)?;
         let (known, names) = (Mutex::default(), Mutex::default());
         Ok(Self(Arc::new(Inner { container, schema, version, catalogue, known, names })))
@@ -182,7 +182,7 @@ impl FieldStore {
 
     /// The index of a database, if it has one.
     fn index_of(&self, database: &str) -> Result<Option<Object>> {
-        let known = self.known().get(database).copied();
+        let known = self.lock_databases().get(database).copied();
         if let Some(oid) = known {
             return Ok(Some(self.0.container.object(oid)));
         }
@@ -208,11 +208,11 @@ impl FieldStore {
 
     fn remember(&self, database: &str, oid: &[u8]) -> Result<Object> {
         let oid = ObjectId::from_bytes(oid.try_into().map_err(|_| damaged())?);
-        self.known().insert(database.to_owned(), oid);
+        self.lock_databases().insert(database.to_owned(), oid);
         Ok(self.0.container.object(oid))
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, ObjectId>> {
+    fn lock_databases(&self) -> std::sync::MutexGuard<'_, HashMap<String, ObjectId>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

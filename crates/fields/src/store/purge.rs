@@ -31,7 +31,7 @@ struct Batch {
 
 impl Batch {
     /// `None` if it is not an entry of a writer.
-    fn of(akey: Vec<u8>, count: &[u8]) -> Option<Self> {
+    fn parse(akey: Vec<u8>, count: &[u8]) -> Option<Self> {
         let first = u64::from_be_bytes(akey.as_slice().try_into().ok()?);
         let count = u64::from_le_bytes(count.try_into().ok()?);
         let fits = count <= layout::NUMBERS && first.checked_add(count).is_some();
@@ -106,7 +106,7 @@ impl FieldStore {
             // If it is gone since it was listed, another purge removed it.
             let count = super::fetch(self.catalogue(), layout::WRITERS, &akey)?;
             let Some(count) = count else { continue };
-            let batch = Batch::of(akey, &count).ok_or_else(damaged)?;
+            let batch = Batch::parse(akey, &count).ok_or_else(damaged)?;
             if !is_held(&self.marker(batch.first)?)? {
                 dead.push(batch);
             }

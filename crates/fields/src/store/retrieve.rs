@@ -75,7 +75,9 @@ impl FieldStore {
         let found = by_key.map_or_else(|| self.find_by_values(selection), Ok)?;
         match found.missing_count {
             _ if selection.expects_any() => Ok(found.fields),
-            count @ 1.. if is_by_key => Err(missing(&found.missing, count, found.fields.len())),
+            count @ 1.. if is_by_key => {
+                Err(missing_error(&found.missing, count, found.fields.len()))
+            }
             _ if found.fields.is_empty() => Err(self.nothing(selection)?),
             0 => Ok(found.fields),
             count => Err(unmatched(&found.missing, count)),
@@ -109,7 +111,8 @@ impl FieldStore {
             Some(object) => fetch_many(&object, &index, &[datum.as_bytes()], Access::Latest)?.pop(),
             None => None,
         };
-        let place = place.flatten().ok_or_else(|| missing(std::slice::from_ref(key), 1, 0))?;
+        let place =
+            place.flatten().ok_or_else(|| missing_error(std::slice::from_ref(key), 1, 0))?;
         Ok(Field { store: self.clone(), key: split.whole, place: FieldLocation::decode(&place)? })
     }
 
@@ -291,7 +294,7 @@ fn any_of(wanted: &[Wanted], flushed: Option<&BTreeSet<String>>) -> bool {
     })
 }
 
-fn missing(keys: &[Key], count: u64, there: usize) -> Error {
+fn missing_error(keys: &[Key], count: u64, there: usize) -> Error {
     let first: Vec<String> = keys.iter().take(3).map(Key::to_string).collect();
     let text = format!(
         "{count} of {} fields are missing: {}{}",

@@ -42,10 +42,10 @@ impl Source {
         let name = path.display().to_string();
         let options = OpenOptions::default().with_chunk_cache_bytes(0);
         let file = Hdf5File::open_with_options(path, options);
-        Self::of(file.map_err(|error| wrong(&name, error))?, &name, dataset)
+        Self::from_file(file.map_err(|error| wrong(&name, error))?, &name, dataset)
     }
 
-    fn of(file: Hdf5File, name: &str, dataset: Option<&str>) -> Result<Self> {
+    fn from_file(file: Hdf5File, name: &str, dataset: Option<&str>) -> Result<Self> {
         let dataset = match dataset {
             Some(dataset) => file.dataset(dataset).map_err(|error| wrong(name, error))?,
             None => source_find::only(&file, name)?,
@@ -343,7 +343,7 @@ mod tests {
         let store = TensorStore::create(&pool, "tensors").unwrap();
         esker_testing::fuzz("hdf5", &[], |bytes| {
             let file = Hdf5File::from_vec(bytes.to_vec());
-            let Ok(source) = file.map(|file| Source::of(file, "file", None)) else { return };
+            let Ok(source) = file.map(|file| Source::from_file(file, "file", None)) else { return };
             let Ok(source) = source else { return };
             let is_small = |grid: Grid| grid.bytes() < 1 << 16 && grid.chunk_count() < 1 << 10;
             if source.describe().check(None).is_ok_and(is_small) {

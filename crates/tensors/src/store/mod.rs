@@ -45,7 +45,7 @@ impl TensorStore {
             [(layout::FULL_VERSION, layout::LAYOUT_VERSION.as_bytes())];
         let new = NewContainer::named(label).with_metadata(&metadata);
         pool.create_container(&new).wait()?;
-        Self::of(pool.open_container(label, OpenMode::ReadWrite).wait()?)
+        Self::from_container(pool.open_container(label, OpenMode::ReadWrite).wait()?)
     }
 
     /// Opens a store.
@@ -56,7 +56,9 @@ impl TensorStore {
     pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
         let container = pool.open_container(label, mode).wait().map_err(remedy)?;
         match container.properties().get(layout::VERSION).wait()? {
-            Some(version) if version == layout::LAYOUT_VERSION.as_bytes() => Self::of(container),
+            Some(version) if version == layout::LAYOUT_VERSION.as_bytes() => {
+                Self::from_container(container)
+            }
             Some(_) => {
                 let text = format!("container {label} holds tensors of a later release: use that");
                 Err(Error::new(ErrorKind::Incompatible, text))
@@ -105,10 +107,10 @@ impl TensorStore {
     fn begin_in(container: Container) -> Result<Self> {
         let version = layout::LAYOUT_VERSION.as_bytes();
         container.properties().set(layout::VERSION, version).wait()?;
-        Self::of(container)
+        Self::from_container(container)
     }
 
-    fn of(container: Container) -> Result<Self> {
+    fn from_container(container: Container) -> Result<Self> {
         let (tensors, names) = (layout::tensors(&container)?, layout::names(&container)?);
         Ok(Self { container, tensors, names, snapshot: None })
     }

@@ -80,7 +80,7 @@ impl TensorStore {
             let Some(uuid) =
                 by_uuid.map_or_else(|| self.named(name, access), |uuid| Ok(Some(uuid)))?
             else {
-                return Err(self.missing(name));
+                return Err(self.missing_error(name));
             };
             let record = self.record(uuid, access)?;
             match record {
@@ -89,7 +89,7 @@ impl TensorStore {
                 }
                 // A name leads to another tensor by now.
                 _ if by_uuid.is_none() && self.named(name, access)? != Some(uuid) => {}
-                _ => return Err(self.missing(name)),
+                _ => return Err(self.missing_error(name)),
             }
         }
         let text = format!(
@@ -99,7 +99,7 @@ impl TensorStore {
     }
 
     #[cold]
-    fn missing(&self, name: &str) -> Error {
+    fn missing_error(&self, name: &str) -> Error {
         let label = &self.container.info().label;
         let text = format!("there is no tensor {name:?} in {label}: `esker tensor list` lists all");
         Error::new(ErrorKind::NotFound, text)
@@ -131,7 +131,7 @@ impl TensorStore {
         let record = self.record(uuid, self.access())?;
         let record = record.filter(|record| record.state() != State::Pending);
         let tensor = record.map(|record| Tensor::open_held(self, uuid, record)).transpose()?;
-        tensor.flatten().ok_or_else(|| self.missing(&uuid.to_string()))
+        tensor.flatten().ok_or_else(|| self.missing_error(&uuid.to_string()))
     }
 
     /// The UUID of the tensor whose elements are in an Array, visible or not. Takes time in proportion to the number of
@@ -198,7 +198,7 @@ impl TensorStore {
             let name = names.remove(&uuid).filter(|name| record.names.contains(name));
             let is_visible = name.is_some() || record.names.is_empty();
             if record.state() == State::Committed && is_visible {
-                listed.push(Listed::of(uuid, name, &record)?);
+                listed.push(Listed::new(uuid, name, &record)?);
             }
         }
         listed.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -251,10 +251,10 @@ impl TensorStore {
             Some(uuid) => Some(uuid),
             None => self.named(name, access)?,
         };
-        let Some(uuid) = uuid else { return Err(self.missing(name)) };
+        let Some(uuid) = uuid else { return Err(self.missing_error(name)) };
         match self.record(uuid, access)? {
             Some(record) if self.is_visible(uuid, &record, access)? => Ok((uuid, record)),
-            _ => Err(self.missing(name)),
+            _ => Err(self.missing_error(name)),
         }
     }
 
@@ -322,7 +322,7 @@ pub(super) fn collected(uuid: Uuid) -> Error {
 }
 
 impl Listed {
-    fn of(uuid: Uuid, name: Option<String>, record: &TensorRecord) -> Result<Self> {
+    fn new(uuid: Uuid, name: Option<String>, record: &TensorRecord) -> Result<Self> {
         let committed = UNIX_EPOCH + Duration::from_millis(record.committed_ms);
         let (bytes, shape) = (record.grid()?.bytes(), record.shape.clone());
         Ok(Self { uuid, name, data_type: record.data_type()?.clone(), shape, bytes, committed })

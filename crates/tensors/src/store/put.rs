@@ -216,7 +216,7 @@ impl Put {
         };
         let found = side_by_side(keys.iter().map(get).collect(), AT_A_TIME).wait();
         let part = |found: Result<Option<Vec<u8>>>| match found? {
-            Some(bytes) => Part::of(&bytes).map(Some),
+            Some(bytes) => Part::parse(&bytes).map(Some),
             None => Ok(None),
         };
         found.into_iter().filter_map(|found| part(found).transpose()).collect()

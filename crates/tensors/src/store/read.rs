@@ -41,7 +41,7 @@ fn read_band(
     place: &mut [u8],
     access: Access<'static>,
 ) -> Result<()> {
-    let mut pieces = selection.pieces(band, true).map(Load::of).peekable();
+    let mut pieces = selection.pieces(band, true).map(Load::new).peekable();
     while pieces.peek().is_some() {
         let (mut group, mut buffers) = (Vec::new(), 0);
         while group.len() < SIDE_BY_SIDE && buffers < BUFFERS {
@@ -68,7 +68,7 @@ struct Load {
 }
 
 impl Load {
-    fn of(piece: Piece) -> Result<Self> {
+    fn new(piece: Piece) -> Result<Self> {
         let merged = piece.sides.merged(true);
         if merged.run < LONG_RUN && merged.runs() > FEW_RUNS {
             return Self::through_buffer(piece);

@@ -34,7 +34,7 @@ impl TensorStore {
     pub(super) fn record(&self, uuid: Uuid, access: Access<'_>) -> Result<Option<TensorRecord>> {
         let key = uuid.to_string();
         let bytes = self.tensors.get(key.as_bytes(), access).wait()?;
-        bytes.map(|bytes| TensorRecord::of(&key, &bytes)).transpose()
+        bytes.map(|bytes| TensorRecord::parse(&key, &bytes)).transpose()
     }
 
     pub(super) fn put_record(

@@ -18,7 +18,7 @@ pub(super) fn write(array: &Array, selection: &Selection<'_>, bytes: &[u8]) -> R
 }
 
 fn write_band(array: &Array, selection: &Selection<'_>, band: &Band, bytes: &[u8]) -> Result<()> {
-    let mut drafts = selection.pieces(band, false).map(|piece| Draft::of(piece, bytes)).peekable();
+    let mut drafts = selection.pieces(band, false).map(|piece| Draft::new(piece, bytes)).peekable();
     while drafts.peek().is_some() {
         let (mut group, mut buffers) = (Vec::new(), 0);
         while group.len() < SIDE_BY_SIDE && buffers < BUFFERS {
@@ -41,7 +41,7 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    fn of(piece: Piece, bytes: &'a [u8]) -> Result<Self> {
+    fn new(piece: Piece, bytes: &'a [u8]) -> Result<Self> {
         let (own, both) = (piece.sides.merged(false), piece.sides.merged(true));
         if both.runs() > 1 && own.runs() > 1 && piece.whole {
             return Self::padded(piece, bytes);
