@@ -21,7 +21,7 @@ struct Axis {
 }
 
 impl Axes {
-    /// No axes yet, of keys that a schema made canonical.
+    /// Empty axes, for keys that `schema` made canonical.
     #[must_use]
     pub fn new(schema: &Schema) -> Self {
         Self { schema: schema.clone(), axes: BTreeMap::new() }

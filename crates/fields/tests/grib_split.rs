@@ -1,4 +1,4 @@
-//! Messages with several fields, taken apart as ecCodes does.
+//! Messages with several fields are split like ecCodes splits them.
 #![allow(clippy::unwrap_used)]
 use esker_eccodes::Library;
 use esker_fields::grib::{EcCodes, Fields, Identify, Learned, Scan};
@@ -70,7 +70,7 @@ fn fields_come_apart_as_eccodes_takes_them() {
 
 #[test]
 fn a_local_section_may_come_late() {
-    // Of this ecCodes makes messages that it cannot read.
+    // ecCodes splits this message into messages that it cannot read.
     let section = |number: u8, octet: u8| [0, 0, 0, 6, number, octet];
     let octets = [
         (1, 1),
@@ -104,7 +104,7 @@ fn each_field_has_its_own_identity() {
         .map(|field| learned.identify(field).unwrap().get("step").unwrap().to_owned())
         .collect();
     assert_eq!(steps, ["6", "12"]);
-    // Not taken apart, the first one counts, and nothing is learned from it.
+    // Without splitting, the first field counts, and nothing is learned from it.
     for asked in [5, 6] {
         assert_eq!(learned.identify(&both).unwrap().get("step"), Some("6"));
         assert_eq!(learned.asked(), asked);

@@ -1,4 +1,4 @@
-//! The store of fields: what becomes visible when, in which order it comes back, and what goes.
+//! The field store: visibility, order of results, and removal.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker::{Pool, Wait};
@@ -85,7 +85,7 @@ fn a_flush_makes_all_of_it_visible_at_once() {
 }
 
 #[test]
-fn what_is_not_flushed_never_appears_and_is_swept_up() {
+fn unflushed_fields_never_appear_and_are_purged() {
     let store = store();
     let mut writer = store.writer();
     writer.archive(&key(0, "167"), b"lost").unwrap();
@@ -115,7 +115,7 @@ fn fields_come_in_the_order_of_the_request() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn retrieve_names_missing_fields() {
     let store = store();
     archive(&store, &[(0, "167", "0t")]);
     let failed = |request: &str| match store.retrieve(&select(&store, request)) {
@@ -135,9 +135,9 @@ fn what_is_missing_is_named() {
     assert_eq!(store.field(&key(9, "167")).err().map(|e| e.kind()), Some(ErrorKind::NotFound));
 }
 
-/// As FDB retrieves; its listings, too, show what a request says and no more.
+/// FDB retrieves in the same way; its listings, too, show only the steps of the request.
 #[test]
-fn a_step_stands_for_the_range_up_to_it_as_well() {
+fn a_step_also_selects_the_range_up_to_it() {
     let store = store();
     let spans = ["24", "0-24", "0-48", "12-36", "36", "0"];
     let mut writer = store.writer();
@@ -166,7 +166,7 @@ fn a_step_stands_for_the_range_up_to_it_as_well() {
     let listed = store.list(&select(&store, "step=24/48")).unwrap();
     assert_eq!(listed.iter().map(|one| one.key.get("step").unwrap()).collect::<Vec<_>>(), ["24"]);
     let first = store.find(&select(&store, "step=0-6"));
-    assert!(first.unwrap().fields.is_empty(), "a range never stands for the step it begins with");
+    assert!(first.unwrap().fields.is_empty(), "a step never selects a range that begins with it");
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn axes_and_listings() {
     let listed = other.list(&select(&other, "step=0")).unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].key.get("class"), Some("od"));
-    assert_eq!(listed[0].place.bytes, 1);
+    assert_eq!(listed[0].location.bytes, 1);
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn an_empty_container_becomes_a_store() {
         pool.open_container(label, OpenMode::ReadWrite).wait().unwrap()
     };
     container(&label);
-    // All of those who begin at the same time have the schema of the first.
+    // All callers that begin at the same time get the schema of the first.
     let texts: Vec<String> = std::thread::scope(|scope| {
         let begin = |number| {
             let schema = if number % 2 == 0 { &mars } else { &own };

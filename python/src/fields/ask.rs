@@ -159,7 +159,7 @@ pub(super) fn moved(
 fn movable(store: &FieldStore, selection: &Selection) -> Result<Moved> {
     let mut moved = Moved::default();
     store.visit(selection, false, |listed: Listed| {
-        (moved.fields, moved.bytes) = (moved.fields + 1, moved.bytes + listed.place.bytes);
+        (moved.fields, moved.bytes) = (moved.fields + 1, moved.bytes + listed.location.bytes);
         Ok(true)
     })?;
     Ok(moved)

@@ -68,14 +68,14 @@ impl Field {
     /// The time it was archived, in seconds since 1970.
     #[getter]
     fn archived(&self) -> f64 {
-        let since = self.field.place().archived.duration_since(UNIX_EPOCH);
+        let since = self.field.location().archived.duration_since(UNIX_EPOCH);
         since.unwrap_or_default().as_secs_f64()
     }
 
     /// For an adopted field, the file that contains it and its offset; otherwise None.
     #[getter]
     fn adopted(&self) -> Option<(String, u64)> {
-        match &self.field.place().holder {
+        match &self.field.location().holder {
             Holder::File { path, offset } => Some((path.display().to_string(), *offset)),
             Holder::Array(_) => None,
         }

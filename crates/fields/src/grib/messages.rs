@@ -7,7 +7,7 @@ use std::io::{self, Read};
 /// Bytes per read.
 const READ_BYTES: usize = 256 << 10;
 
-/// Most bytes that are allocated on the word of a message alone; beyond that they must arrive first.
+/// Most bytes that are allocated for the stated length of a message before its bytes arrive.
 const RESERVED_BYTES: usize = 16 << 20;
 
 /// A message and its position.
@@ -17,7 +17,7 @@ pub struct Message<B> {
     pub number: u64,
     /// Its offset in the stream, in bytes.
     pub offset: u64,
-    /// The whole message, from `GRIB` to `7777`.
+    /// The complete message, from `GRIB` to `7777`.
     pub bytes: B,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Scan<'a> {
         Self { rest: bytes, tally: Tally::default() }
     }
 
-    /// What was skipped so far.
+    /// Bytes skipped so far.
     #[must_use]
     pub fn skipped(&self) -> Skipped {
         self.tally.skipped
@@ -101,14 +101,14 @@ impl<R: Read> Messages<R> {
         Self { input, window: Vec::new(), start: 0, ended: false, tally: Tally::default() }
     }
 
-    /// What was skipped so far.
+    /// Bytes skipped so far.
     pub fn skipped(&self) -> Skipped {
         self.tally.skipped
     }
 
-    /// Reads until `bytes` are there from `start` on, or the input ends.
+    /// Reads until `bytes` unconsumed bytes are in the window, or the input ends.
     fn fill(&mut self, bytes: usize) -> io::Result<()> {
-        // Moving the rest costs no more than was consumed since the last time.
+        // Moves at most as many bytes as were consumed since the last move.
         if self.start >= self.window.len() / 2 {
             self.window.drain(..self.start);
             self.start = 0;
@@ -121,7 +121,7 @@ impl<R: Read> Messages<R> {
         Ok(())
     }
 
-    /// The `length` bytes at `at`: copied if they are the smaller part of what was read.
+    /// Cuts the `length` bytes at `at` out of the window. Copies them if they are the smaller part of it.
     fn cut(&mut self, at: usize, length: usize) -> Vec<u8> {
         if at > 0 || length < self.window.len() / 2 {
             self.start = at + length;
@@ -168,7 +168,7 @@ impl<R: Read> Iterator for Messages<R> {
     }
 }
 
-/// What a window of bytes shows.
+/// Result of searching a window for a message.
 enum Sighting {
     /// No message begins in this many bytes.
     Nothing(usize),
@@ -180,7 +180,7 @@ enum Sighting {
     Damaged(usize, String),
 }
 
-/// Looks for the next message; `ended` means that no more bytes follow.
+/// Searches for the next message; `ended` means that no more bytes follow.
 fn step(window: &[u8], ended: bool) -> Sighting {
     let Some(at) = memmem::find(window, BEGIN) else {
         let begun = if ended { 0 } else { BEGIN.len() - 1 };
@@ -198,7 +198,7 @@ fn step(window: &[u8], ended: bool) -> Sighting {
     }
 }
 
-/// The position of the iteration, and what it skipped.
+/// The position of the iteration, and the bytes it skipped.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     number: u64,
@@ -206,7 +206,7 @@ struct Tally {
     offset: u64,
     /// The offset of the last message.
     found: u64,
-    /// Whether the message before was damaged, so that what follows is part of it.
+    /// Whether the previous message was damaged, so that the next bytes count as damaged too.
     in_damage: bool,
     skipped: Skipped,
 }

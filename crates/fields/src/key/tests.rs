@@ -49,7 +49,7 @@ fn blanks_and_cases_are_tidied() {
 }
 
 #[test]
-fn what_is_no_key_is_refused() {
+fn invalid_keys_are_refused() {
     for text in
         ["a", "a=1,", "a=1,,b=2", "=1", "1a=2", "a=1,a=2", "A=1,a=2", "a b=1", "a=1\u{7},b=2"]
     {
@@ -61,7 +61,7 @@ fn what_is_no_key_is_refused() {
     assert_eq!(key.as_str(), "a=1,b=");
 }
 
-/// Also where the names of a key have more in common than what is compared first.
+/// The fast comparison of beginnings must not confuse names that begin alike.
 #[test]
 fn a_name_occurs_once_in_a_key() {
     let names = || (0..KEY_PAIRS_MAX - 1).map(|number| format!("n{number}"));

@@ -67,7 +67,7 @@ pub(super) fn month(value: &str) -> Option<Cow<'_, str>> {
     Some(borrow_if_equal(value, month_number(value)?.to_string()))
 }
 
-/// `01` to `12`, from what [`month`] takes.
+/// `01` to `12`, from values that [`month`] accepts.
 pub(super) fn month_of_date(value: &str) -> Option<Cow<'_, str>> {
     Some(borrow_if_equal(value, format!("{:02}", month_number(value)?)))
 }

@@ -71,7 +71,7 @@ fn faulty_requests_are_refused_with_their_line() {
         ("target=\"x", "request, line 1: the text that begins with \" lacks its end"),
         ("step=0//6", "request, line 1: a value is missing before '/'"),
         ("class=od\nclass=rd", "one request was expected, not 2"),
-        ("", "there is no request"),
+        ("", "the text has no request"),
     ] {
         let message = refusal(Request::parse(text));
         assert!(message.starts_with(said), "{text}: {message}");
@@ -131,7 +131,7 @@ fn months_and_years_have_ranges() {
 }
 
 #[test]
-fn what_cannot_be_expanded_is_named() {
+fn expansion_errors_name_the_invalid_value() {
     for (text, said) in [
         ("date=notadate", "date=notadate: not a Date: 20200131, 2020-01-31, 0, -1"),
         ("param=nosuchparam", "param=nosuchparam: not a Param: 167, 167.128, 2t"),

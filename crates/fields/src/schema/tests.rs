@@ -63,7 +63,7 @@ fn the_default_schema_takes_what_centres_archive() {
     assert_eq!(schema.split(&split.whole).expect("it fits"), split);
 }
 
-/// What schemas of centres use, all in one.
+/// A schema with all constructs that schemas of centres use.
 const CONSTRUCTS: &str = "
 # Types for all rules.
 step:Step; date : Date ;
@@ -165,7 +165,7 @@ fn a_type_in_a_rule_holds_for_the_levels_inside() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn errors_name_missing_and_invalid_values() {
     let schema = schema("date: Date; [a, date [b=x/y [c, d?]]] [e [f=!g [h]]]");
     let said = |text: &str| refusal(schema.split(&key(text)));
     let date = said("a=1,date=notadate,b=x,c=1");
@@ -190,7 +190,7 @@ fn what_does_not_fit_is_named() {
 fn a_faulty_schema_is_refused_with_its_line() {
     for (text, said) in [
         ("", "test:1: a schema needs a rule"),
-        ("a: Nothing;", "test:1: there is no type Nothing"),
+        ("a: Nothing;", "test:1: a schema has no type Nothing"),
         ("a: Date\n[a [b [c]]]", "test:2: a declaration (name: Type;) needs ';' here, not '['"),
         ("a: Date; a: Date; [a [b [c]]]", "test:1: the type of a is declared twice"),
         ("[a [b]]", "test:1: the rule ends at level 2 of three"),
@@ -251,7 +251,7 @@ fn a_split_goes_no_further_than_a_key() {
     assert_eq!(split(&schema, key.as_str()).whole, key);
 }
 
-/// FDB, too, takes months of any year and first letters for what they are.
+/// FDB, too, accepts types such as months of any year and first letters.
 #[test]
 fn types_that_lose_a_part_stand_beside_one_that_keeps_it_or_are_meant_so() {
     for text in [

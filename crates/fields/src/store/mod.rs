@@ -86,7 +86,7 @@ impl FieldStore {
     /// Opens a store.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if there is no such container, [`ErrorKind::Invalid`] if it is not a field
+    /// [`ErrorKind::NotFound`] if the container does not exist, [`ErrorKind::Invalid`] if it is not a field
     /// store, [`ErrorKind::Incompatible`] if a later release made it.
     pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
         let container = pool.open_container(label, mode).wait().map_err(remedy)?;
@@ -105,11 +105,11 @@ impl FieldStore {
         Self::from_container(container, version, schema)
     }
 
-    /// Opens a store, or creates it with `schema`, also in a container that holds nothing yet. Safe to call concurrently: one
-    /// caller creates it.
+    /// Opens a store, or creates it with `schema`, also in an empty container. Safe to call concurrently: one caller creates
+    /// it.
     ///
     /// # Errors
-    /// As [`FieldStore::open`] and [`FieldStore::create`].
+    /// The errors of [`FieldStore::open`] and [`FieldStore::create`].
     pub fn open_or_create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
         match Self::open(pool, label, OpenMode::ReadWrite) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -126,14 +126,14 @@ impl FieldStore {
         }
     }
 
-    /// Makes a container that holds nothing a store; `None` if it holds something. Of several callers, the schema of one
-    /// counts: that of whoever is first to store it in the object that all ask.
+    /// Makes an empty container a store; `None` if it holds something. If several callers do so at the same time, the store
+    /// gets the schema of the caller that stores it first in [`layout::beginning`].
     fn begin_in(pool: &Pool, label: &str, schema: &Schema) -> Result<Option<Self>> {
         let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
         let beginning = layout::beginning(&container)?;
         let begun = || beginning.get(layout::BEGUN, Access::Latest).wait();
         if begun()?.is_none() {
-            // What it holds may be the choice of another, just made.
+            // The container may hold the schema that another caller has just stored.
             if !container.holds_nothing().wait()? && begun()?.is_none() {
                 return Ok(None);
             }
@@ -159,7 +159,7 @@ impl FieldStore {
         Ok(Self(Arc::new(Inner { container, schema, version, catalogue, known, names })))
     }
 
-    /// What its keys must look like.
+    /// The schema of its keys.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.0.schema
@@ -230,7 +230,7 @@ impl FieldStore {
         names.into_iter().map(|name| String::from_utf8(name).map_err(|_| damaged())).collect()
     }
 
-    /// All fields there are.
+    /// Selects all fields.
     fn everything(&self) -> Selection {
         Selection::everything(self.schema())
     }
@@ -250,7 +250,7 @@ fn no_fields(label: &str) -> Error {
     Error::new(ErrorKind::Invalid, text)
 }
 
-/// Checks that there can be a new store with this schema.
+/// Checks that a new store can have this schema.
 fn check_new(pool: &Pool, schema: &Schema) -> Result<()> {
     if !pool.capabilities().transactions {
         let text = "fields need a pool with transactions, and this one has none: use one made with `esker \
@@ -260,7 +260,7 @@ fn check_new(pool: &Pool, schema: &Schema) -> Result<()> {
     schema.refuse_loss()
 }
 
-/// Adds how to create a store, if its container does not exist.
+/// Adds a hint on creating a store to the error for a missing container.
 fn remedy(error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound => {
@@ -294,7 +294,7 @@ fn fetch_long(
     akey: &[u8],
     access: Access<'_>,
 ) -> Result<Option<Vec<u8>>> {
-    fetch_up_to(location::PLACE_BYTES_MAX, object, dkey, akey, access)
+    fetch_up_to(location::LOCATION_BYTES_MAX, object, dkey, akey, access)
 }
 
 fn fetch_up_to(
@@ -361,7 +361,7 @@ fn fetch_many(
         .map(|(akey, sink)| Fetch::single(akey, Sink::One(sink)))
         .collect();
     match object.fetch(dkey, Cond::NONE, &mut fetches, access).wait() {
-        // Locations in files are longer, but rare.
+        // Locations in files are longer than the expected length, but rare.
         Err(error) if error.kind() == ErrorKind::RecordTooBig => {
             drop(fetches);
             return akeys.iter().map(|akey| fetch_long(object, dkey, akey, access)).collect();
@@ -373,7 +373,7 @@ fn fetch_many(
     Ok(values.map(|(value, size)| (size > 0).then(|| value[..size].to_vec())).collect())
 }
 
-/// All akeys of a dkey with few.
+/// All akeys of a dkey that has few.
 fn all_akeys(object: &Object, dkey: &[u8]) -> Result<Vec<Vec<u8>>> {
     all_akeys_at(object, dkey, Access::Latest)
 }
