@@ -523,6 +523,6 @@ def test_what_cannot_be_imported_is_refused(tensors, tmp_path):
         ("missing.h5", "missing.h5"),
     ]:
         assert word in _refusal("import", tensors.name, tmp_path / what), what
-    (tmp_path / "text").write_text("no file of HDF5")
-    assert "no file of HDF5" in _refusal("import", tensors.name, tmp_path / "text")
+    (tmp_path / "text").write_text("not an HDF5 file")
+    assert "not an HDF5 file" in _refusal("import", tensors.name, tmp_path / "text")
     assert tensors.list() == []

@@ -1,4 +1,4 @@
-//! The messages that are stored, in protobuf. `docs/tensors.proto` has the same; a test compares them.
+//! The stored messages, in protobuf. `docs/tensors.proto` declares the same; a test compares them.
 use crate::dtype::DataType;
 use crate::limits::RECORD_BYTES_MAX;
 use esker_types::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ pub(crate) struct TensorRecord {
     pub(crate) object_class: u32,
 }
 
-/// How far a tensor is.
+/// State of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub(crate) enum State {
@@ -38,7 +38,7 @@ pub(crate) enum State {
     Pending = 0,
     /// Its PUT was committed.
     Committed = 1,
-    /// It was removed or replaced, and is freed when nobody reads it.
+    /// It was removed or replaced, and is freed when no process reads it.
     Removed = 2,
 }
 
@@ -50,7 +50,7 @@ pub struct Attribute {
     pub value: Option<Value>,
 }
 
-/// What the value of an attribute may be.
+/// The value of an attribute.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
     /// True or false.
@@ -117,7 +117,7 @@ impl TensorRecord {
     /// The record in `bytes`, about the tensor `uuid`.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if it is none.
+    /// [`ErrorKind::Corrupt`] if they cannot be decoded.
     pub(crate) fn parse(uuid: &str, bytes: &[u8]) -> Result<Self> {
         Self::decode(bytes).map_err(|error| damaged(&format!("the record of tensor {uuid}"), error))
     }
@@ -127,7 +127,7 @@ impl Part {
     /// The part in `bytes`.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if it is none.
+    /// [`ErrorKind::Corrupt`] if they cannot be decoded.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         Self::decode(bytes).map_err(|error| damaged("the record of a part", error))
     }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_record_are_refused() {
+    fn invalid_records_are_refused() {
         let error = TensorRecord::parse("u", b"\x0a\x7f").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
     }

@@ -1,4 +1,4 @@
-//! Collecting what nobody needs any more: PUTs that were never committed, and tensors that were removed or replaced.
+//! Garbage collection of PUTs that were never committed, and of tensors that were removed or replaced.
 use super::names::all_keys;
 use super::records::now_ms;
 use super::{TensorStore, layout};
@@ -12,21 +12,21 @@ use std::time::Duration;
 /// Objects listed at a time.
 const BATCH: usize = 4096;
 
-/// What a collection freed, or would free.
+/// Tensors and objects that a collection freed, or would free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     /// PUTs that were never committed.
     pub puts: u64,
     /// Tensors that were removed or replaced.
     pub removed: u64,
-    /// Objects that belong to no tensor: writers wrote to them after their PUT was collected, or whoever freed a tensor
-    /// was killed.
+    /// Objects that belong to no tensor: writers wrote to them after their PUT was collected, or a process was killed while
+    /// it freed a tensor.
     pub objects: u64,
-    /// PUTs and removed tensors that are too young, and removed tensors that somebody still reads.
+    /// PUTs and removed tensors that are too young, and removed tensors that a process still reads.
     pub kept: u64,
 }
 
-/// What is to be done with a tensor.
+/// Decision of a collection about a tensor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Visible,
@@ -36,16 +36,16 @@ enum Fate {
 }
 
 impl TensorStore {
-    /// Frees PUTs that began at least `age` ago and were never committed, tensors that were removed or replaced and that
-    /// nobody reads, and objects that belong to no tensor. Where leases of other processes are not seen, a tensor
-    /// counts as unread when it was removed at least `age` ago. Unless `doit`, it only counts.
+    /// Frees PUTs that began at least `age` ago and were never committed, removed or replaced tensors that no process reads,
+    /// and objects that belong to no tensor. If the pool does not show leases of other processes, a tensor counts as unread
+    /// when it was removed at least `age` ago. Without `doit`, it only counts them.
     ///
     /// # Errors
     /// Errors of the backend.
     pub fn collect(&self, age: Duration, doit: bool) -> Result<Collected> {
         self.check_writable()?;
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        // Listed before the records: whatever is there now and belongs to a tensor has a record by then.
+        // Lists objects before records: each listed object of a tensor has a record when the records are listed.
         let mut objects = self.objects()?;
         let mut collected = Collected::default();
         for key in all_keys(&self.tensors, Access::Latest)? {
@@ -80,7 +80,8 @@ impl TensorStore {
             State::Pending => Ok(Fate::Kept),
             State::Committed if self.is_visible(uuid, record, Access::Latest)? => Ok(Fate::Visible),
             State::Committed if !is_old(record.committed_ms) => Ok(Fate::Kept),
-            // A commit without transactions ended before the name led to it, or another replaced it at the same time.
+            // A commit without transactions ended before the name referred to the tensor, or another commit replaced it at the same
+            // time.
             State::Committed => {
                 if doit {
                     self.atomically(|access| self.mark_removed(uuid, access))?;

@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Posix,
 }
 
-/// A directory that is gone with the test.
+/// A directory that is removed after the test.
 pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
