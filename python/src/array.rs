@@ -55,14 +55,14 @@ impl Array {
         Self { container: container.clone().unbind(), array, view }
     }
 
-    /// The range of cells that `bytes` bytes cover from `offset` on.
+    /// The range of cells that `bytes` bytes cover, starting at `offset`.
     fn range(&self, offset: u64, bytes: usize) -> Result<[Extent; 1]> {
         let cell = self.cell_size();
         match (bytes as u64).is_multiple_of(cell) {
             true => Ok([Extent::new(offset, bytes as u64 / cell)]),
             false => Err(Error::new(
                 ErrorKind::Invalid,
-                format!("a buffer of {bytes} bytes is not a whole number of cells of {cell} bytes"),
+                format!("a buffer of {bytes} bytes is not a multiple of cells of {cell} bytes"),
             )),
         }
     }
@@ -106,7 +106,7 @@ impl Array {
         Ok(Self { container: self.container.clone_ref(py), array: self.array.clone(), view })
     }
 
-    /// Writes the cells of `buffer` (whole cells) starting at cell `offset`, atomically.
+    /// Writes the cells of `buffer` (complete cells) starting at cell `offset`, atomically.
     fn write(&self, py: Python<'_>, offset: u64, buffer: Readable) -> PyResult<()> {
         let data = buffer.bytes();
         call(py, || {
@@ -149,7 +149,7 @@ impl Array {
         Ok(buffer::View::from_view(view))
     }
 
-    /// Fills `buffer` (whole cells, writable) with the cells starting at cell `offset`. Parts of the buffer whose
+    /// Fills `buffer` (complete cells, writable) with the cells starting at cell `offset`. Parts of the buffer whose
     /// cells were never written are left unchanged.
     fn read_into(&self, py: Python<'_>, offset: u64, mut buffer: Writable) -> PyResult<()> {
         let place = buffer.bytes();

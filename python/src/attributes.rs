@@ -67,7 +67,7 @@ impl Attributes {
         PyList::new(py, self.names(py)?)?.try_iter()
     }
 
-    /// Pickles as those of its owner.
+    /// Pickles as an attribute of its owner.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Reduced)> {
         let getattr = py.import("builtins")?.getattr("getattr")?;
         Ok((getattr, (self.owner.clone_ref(py), "attributes")))

@@ -66,7 +66,7 @@ impl Container {
         &self.container
     }
 
-    /// The object that a name stands for. With a class, nothing is read.
+    /// The object with a name. With a class, nothing is read.
     fn find(&self, name: &str, otype: ObjectType, class: Option<ObjectClass>) -> Result<ObjectId> {
         self.container.find_named(name, otype, class, self.view.access()).wait()
     }

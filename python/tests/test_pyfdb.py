@@ -443,7 +443,7 @@ def both(tmp_path, native_url):
     return fill(theirs.FDB(config)), fill(ours)
 
 
-def seen(fdb):
+def answers(fdb):
     """What an FDB answers, in a form that does not depend on order and place."""
     control = sys.modules[type(fdb).__module__].ControlAction
     identifiers = sys.modules[type(fdb).__module__].ControlIdentifier
@@ -485,7 +485,7 @@ def seen(fdb):
 def test_answers_are_those_of_pyfdb(tmp_path, native_url):
     theirs, ours = both(tmp_path, native_url)
     try:
-        for (what, expected), (_, answer) in zip(seen(theirs), seen(ours)):
+        for (what, expected), (_, answer) in zip(answers(theirs), answers(ours)):
             assert answer == expected, what
     finally:
         esker.Pool(native_url).destroy_container("beside", force=True)

@@ -431,7 +431,7 @@ def _with_attributes(path):
 
 
 _LEFT_OUT = {
-    "reference": "refers to a place",
+    "reference": "refers to an object",
     "lists": "variable length",
     "null": "no value",
     "bfloat16": "numpy does not know",

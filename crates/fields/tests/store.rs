@@ -432,10 +432,10 @@ fn all_of_it_on(variable: &'static str, none: &str) {
     }
     SYSTEM.set(Some(variable));
     a_flush_makes_all_of_it_visible_at_once();
-    what_is_not_flushed_never_appears_and_is_swept_up();
+    unflushed_fields_never_appear_and_are_purged();
     fields_come_in_the_order_of_the_request();
-    what_is_missing_is_named();
-    a_step_stands_for_the_range_up_to_it_as_well();
+    retrieve_names_missing_fields();
+    a_step_also_selects_the_range_up_to_it();
     archiving_again_masks_and_purging_removes();
     a_wipe_needs_the_whole_database_and_doit();
     a_field_wiped_while_it_is_held_says_so();

@@ -85,7 +85,7 @@ impl Archiver {
         new
     }
 
-    /// The same for a child made by fork.
+    /// An archiver for a child made by fork.
     pub(super) fn anew(&self) -> Arc<Self> {
         Self::new(&self.store, self.flush_on_close)
     }
@@ -128,7 +128,7 @@ impl Archiver {
         self.each_field(data, |key, field| self.writer().archive(&key, field))
     }
 
-    /// The keys by which GRIB messages would be archived, whole and canonical.
+    /// The complete and canonical keys under which GRIB messages would be archived.
     pub(super) fn keys(&self, data: &Source) -> Result<Vec<Key>> {
         let keys = Mutex::new(Vec::new());
         self.each_field(data, |key, _| {
@@ -208,7 +208,7 @@ impl Archiver {
     }
 }
 
-/// Calls `work` with each message and counts the fields. Messages after a damaged one are still worked on.
+/// Calls `work` with each message and counts the fields. Also processes messages after a damaged one.
 fn all<B: AsRef<[u8]>>(
     messages: impl Iterator<Item = Result<Message<B>>>,
     work: impl Fn(&Message<B>) -> Result<usize>,
@@ -245,7 +245,7 @@ fn in_file(path: &Path, error: &Error) -> Error {
     Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Other messages are archived despite a damaged one, but not if the pool is full.
+/// True for errors of one message, after which other messages are archived; false if the pool is full.
 fn is_of_input(error: &Error) -> bool {
     use ErrorKind::{Corrupt, Invalid, KeyTooBig, NotFound, NotSupported, RecordTooBig};
     matches!(error.kind(), Corrupt | Invalid | KeyTooBig | NotFound | NotSupported | RecordTooBig)

@@ -129,8 +129,8 @@ impl Field {
         grib::shown(py, &numbers)
     }
 
-    /// The checksum of the section that describes its grid, None if there is none, and its values as `_numbers` returns them.
-    /// The message is read once.
+    /// The checksum of the section that describes its grid, None if it has no such section, and its values as `_numbers`
+    /// returns them. Reads the message once.
     fn _section_and_values<'py>(
         &self,
         py: Python<'py>,
@@ -250,7 +250,7 @@ impl Fields {
         esker_fields::bytes_of(&self.found.fields)
     }
 
-    /// The bytes of all fields, one after the other. Large amounts are read by several threads.
+    /// The concatenated bytes of all fields. Several threads read large amounts.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let too_long = |_| {
             Error::new(ErrorKind::Overflow, "the fields do not fit in memory: read them one by one")
@@ -260,8 +260,8 @@ impl Fields {
         buffer::filled(py, bytes, |place| esker_fields::read_together(fields, place))
     }
 
-    /// Fills `buffer` (writable, `nbytes` bytes) with all fields, one after the other. Large amounts are read by
-    /// several threads.
+    /// Fills `buffer` (writable, `nbytes` bytes) with the concatenated bytes of all fields. Several threads read large
+    /// amounts.
     fn read_into(&self, py: Python<'_>, mut buffer: Writable) -> PyResult<()> {
         let place = buffer.bytes();
         call(py, || esker_fields::read_together(&self.found.fields, place))

@@ -17,7 +17,7 @@ use std::path::Path;
 /// Bytes that are read at a time, approximately.
 const PIECE_BYTES: u64 = 32 << 20;
 
-/// Smaller chunks are merged, unless the dataset has few of them.
+/// If chunks of the file are smaller, the tensor gets other chunks, unless the dataset has few.
 const SMALL_CHUNK_BYTES: u64 = 64 << 10;
 const FEW_CHUNKS: u64 = 1024;
 

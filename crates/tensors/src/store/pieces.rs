@@ -11,6 +11,7 @@ pub(super) struct Selection<'a> {
     shape: Vec<u64>,
     /// Strides of the caller's memory in bytes.
     strides: Vec<i64>,
+    /// Offset of the first element in the caller's memory.
     first: i64,
     steps: Vec<i64>,
     /// Dimensions that bands divide.

@@ -15,6 +15,7 @@ const FEW_RUNS: u64 = 64;
 
 /// Chunks that one thread reads or writes concurrently.
 pub(super) const SIDE_BY_SIDE: usize = 16;
+/// Bytes of buffers from which a thread takes no more chunks.
 pub(super) const BUFFERS: u64 = 16 << 20;
 
 /// Fills `buffer` with a selection, in C order.
