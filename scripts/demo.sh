@@ -27,7 +27,7 @@ roomy() {
 place=/dev/shm
 roomy $place || place=${TMPDIR:-/tmp}
 work=$(mktemp -d "$place/esker-demo.XXXXXX")
-# What is gone already must not keep the rest from being removed.
+# Removes all parts, also if some are already gone.
 clean_up() {
     ESKER_POOLS=$work "$esker" pool destroy --force job || true
     scripts/ceph.sh down "$work/ceph" || true

@@ -126,7 +126,7 @@ install_semver_checks() {
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug cargo-semver-checks
 }
 
-# Of the book only the HTML is wanted, with its search: no server.
+# Installs mdbook for HTML with its search only, without the server.
 install_mdbook() {
     mdbook --version >/dev/null 2>&1 && return
     echo "installing: mdbook (about a minute)"

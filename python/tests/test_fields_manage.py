@@ -1,4 +1,4 @@
-"""What the command line does for fields, from Python: adopt, explain, status, dump, move."""
+"""Field commands of the command line from Python: adopt, explain, status, dump, move."""
 
 import asyncio
 import itertools

@@ -210,7 +210,7 @@ def test_a_step_selects_values_accumulated_up_to_it(shared):
     assert sorted(numpy.isnan(group[name][1]).all() for name in shapes) == [False, True]
 
 
-def test_what_does_not_fit_is_an_error_that_says_why(shared):
+def test_unsuitable_fields_raise_errors_with_the_cause(shared):
     with pytest.raises(KeyError, match="no field matches"):
         Fields(shared)
     shared.archive(level(0, 850, 1)[0])

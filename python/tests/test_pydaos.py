@@ -134,7 +134,7 @@ def test_paths(container):
             pydaos.DCont(path=wrong)
 
 
-def test_what_cannot_be_opened(container):
+def test_opening_invalid_containers_fails(container):
     with pytest.raises(pydaos.PyDError, match="both have to be given"):
         pydaos.DCont("tank")
     with pytest.raises(pydaos.InvalidModeError, match="RW"):

@@ -221,7 +221,7 @@ def test_axes(empty):
     assert pickle.loads(pickle.dumps(axes)) == axes
 
 
-def test_what_is_disabled_stays_disabled(fdb):
+def test_disabled_actions_stay_disabled(fdb):
     everything = [one for one in ControlIdentifier if one]
     assert [(one.key()["date"], one.controlIdentifiers()) for one in fdb.status({})] == [
         (["20240610"], []),
@@ -444,7 +444,7 @@ def both(tmp_path, native_url):
 
 
 def answers(fdb):
-    """What an FDB answers, in a form that does not depend on order and place."""
+    """The answers of an FDB, in a form that does not depend on order and location."""
     control = sys.modules[type(fdb).__module__].ControlAction
     identifiers = sys.modules[type(fdb).__module__].ControlIdentifier
 

@@ -123,7 +123,7 @@ def test_selections_are_those_of_numpy(tensors):
             _same(numpy.asarray(read), numpy.asarray(expected))
 
 
-def test_what_cannot_be_selected_is_an_index_error(tensors):
+def test_invalid_selections_raise_index_errors(tensors):
     tensors.put(numpy.zeros((3, 4)), "a")
     for key in (3, -4, (0, 0, 0), [0, 1], True, (..., ...), "x", 1.5):
         with pytest.raises(IndexError):

@@ -343,7 +343,7 @@ def test_netcdf_reads_tensors_in_place(tensors, tmp_path):
     assert _under_run(tensors, sys.executable, "-c", _NETCDF, tmp_path / "a.npy") == "all read\n"
 
 
-def test_what_hdf5_cannot_say_is_refused(tensors, tmp_path):
+def test_tensors_that_hdf5_cannot_represent_are_refused(tensors, tmp_path):
     overlapping = {"names": ["whole", "low"], "formats": ["<u4", "<u2"], "offsets": [0, 0]}
     for array, word in [
         (numpy.zeros(2, overlapping), "low"),
@@ -496,7 +496,7 @@ def test_files_of_netcdf_are_imported(tensors, tmp_path):
     assert tensors["a"].attrs["units"] == "K"
 
 
-def test_what_cannot_be_imported_is_refused(tensors, tmp_path):
+def test_unsupported_datasets_are_refused(tensors, tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         file["x"] = [1]

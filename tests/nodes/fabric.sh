@@ -60,7 +60,7 @@ fabric() {
     check "a pool over the fabric is created" create_fast
     check "what one host writes over the fabric, another reads" values_cross_the_fabric
     check "an engine on the fabric that is killed and started again" an_engine_killed_on_the_fabric
-    # Nothing more may use the fabric.
+    # From here on libfabric cannot be loaded.
     local -x ESKER_LIBFABRIC=/none
     check "the fabric is not left out" only_over_the_fabric
     check "without libfabric, a pool over the fabric is queried" prints h3 esker_on h4 pool query fast

@@ -54,7 +54,7 @@ in_tree() {
     esker_on "$host" run tank/tree -- sh -c "cd /esker && $*"
 }
 
-# Whatever a client is doing when it stops, the others go on, and find one file; it goes on itself afterwards.
+# A client stops at any moment. The others continue, and find one file. Afterwards the client continues.
 a_stopped_client() {
     local round clients
     in_tree h1 "mkdir left right && echo here >left/file" || return
@@ -77,7 +77,7 @@ a_stopped_client() {
     in_tree h1 "cat left/file right/file 2>/dev/null | grep -c here | grep -qx 1" && esker_on h1 fs check tank/tree
 }
 
-# A file that is open and removed is read by the one who has it open, and gone once that one is killed.
+# A removed file can be read by the process that has it open, and is freed once that process is killed.
 a_killed_client_with_an_open_file() {
     local holder
     in_tree h1 "echo held >open" && mkfifo "$work/wake" || return
@@ -108,7 +108,7 @@ an_engine_killed_under_a_writer() {
         esker_on h3 run tank/tree -- cmp "$work/long" /esker/long && in_tree h1 "rm long"
 }
 
-# What is destroyed while a node is away is found there afterwards, and removed.
+# A container that is destroyed while a node is away is found on that node afterwards, and removed.
 a_container_destroyed_without_a_node() {
     esker_on h4 cont create tank brief && esker_on h4 kv put tank/brief first key value && kill_engine h2 KILL || return
     esker_on h4 cont destroy tank brief >"$work/destroyed" 2>&1

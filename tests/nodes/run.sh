@@ -155,7 +155,7 @@ a_partition() {
     wait $reader && [ "$(wc -l <"$work/listed")" = 30 ]
 }
 
-strangers() {
+invalid_maps() {
     on h4 sh -c "sed 's/\"secret\": \".*\"/\"secret\": \"$(printf %064d 7)\"/' $dir/tank.map >$dir/other.map && chmod 600 $dir/other.map" &&
         says secret esker_on h4 cont list "nodes:$dir/other.map" &&
         on h4 chmod 644 $dir/other.map && says "chmod 600" esker_on h4 cont list "nodes:$dir/other.map" &&
@@ -236,7 +236,7 @@ suites
 # A client that is killed while it creates or destroys a container leaves some of it on nodes.
 check "what clients left that were killed is removed" esker_on h1 pool check tank --repair
 check "what one host puts, another gets" values_come_back
-check "strangers get nothing" strangers
+check "maps with a wrong secret or mode are refused" invalid_maps
 check "an engine that is killed and started again" a_killed_engine
 check "an engine that is stopped for a while" a_stopped_engine
 check "a host that is cut off for a while" a_partition

@@ -42,7 +42,7 @@ suite() {
     fi
 }
 
-# What is run from another host too, unless all is.
+# Suites that run from another host too, unless all do.
 elsewhere=(dfs-killed dfs-namespace dfs-reference fields-killed fields-store tensors-killed tensors-store)
 python_elsewhere=(test_array.py test_kv.py test_processes.py test_transactions.py)
 

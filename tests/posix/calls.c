@@ -43,8 +43,8 @@
 #define LONG_AGO     1600000000
 
 /**
- * What Esker does otherwise on purpose. Results are the same on both sides without it, so it is left out
- * of them, or calls that depend on it are not made. docs/semantics.md lists all of it.
+ * Intended differences of Esker. To compare the other results, they are left out of the output, or calls
+ * that depend on them are not made. docs/semantics.md lists all of them.
  */
 enum known {
 	HARD_LINKS,
@@ -101,7 +101,7 @@ struct side {
 static struct side *sides;
 static const char  *tops[2] = {"/plain"};
 
-/* Of the process of one side. */
+/* State of the process of one side. */
 static struct side *own;
 static struct step *now;
 static const char  *top;
@@ -218,7 +218,7 @@ say_path(const char *path)
 	say(" %s%s", short_path, *path ? "..." : "");
 }
 
-/* What is random about a call. */
+/* Random choices for a call. */
 
 static uint64_t drawn;
 
@@ -355,7 +355,7 @@ directory(void)
 	return fd;
 }
 
-/** Where directories are, so that none is moved while it is open. */
+/** Paths of open directories, so that none is moved while it is open. */
 
 /** The path without links of the directory that a path is in, and its last name; false if there is none. */
 static int
@@ -478,7 +478,7 @@ draw_flags(void)
 	for (; more; more--) {
 		size_t at = upto(sizeof(open_flags) / sizeof(*open_flags));
 
-		/* What O_CREAT does with O_DIRECTORY depends on the version of Linux. */
+		/* The effect of O_CREAT with O_DIRECTORY depends on the version of Linux. */
 		if (((flags | open_flags[at].flag) & (O_CREAT | O_DIRECTORY)) == (O_CREAT | O_DIRECTORY))
 			continue;
 		flags |= open_flags[at].flag;
@@ -833,7 +833,7 @@ do_realpath(void)
 		say_path(where);
 }
 
-/** What both sides say about a file, unless the directory was removed. */
+/** Prints the attributes of a file that must be the same on both sides, unless the directory was removed. */
 static void
 say_stat(const struct stat *st, int is_path)
 {
@@ -1366,7 +1366,7 @@ report(uint64_t seed, const uint8_t *wanted)
 
 /**
  * Ends the program unless it is where tests/posix/confined.sh runs it: below a root directory of its own,
- * in memory, that nobody can write to, under a limit of memory, and not as the machine's root.
+ * in memory, that no process can write to, under a limit of memory, and not as the machine's root.
  */
 static void
 confined(void)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command where it can do no harm: below a root directory of its own, in memory, which nobody can write to, in
+# Runs a command where it can do no harm: below a root directory of its own, in memory, which no process can write to, in
 # a mount namespace of its own, as a user that owns nothing, and with at most 4 GiB of memory. Programs and libraries of
 # the machine are there for reading. Without the rights of root, it uses a user namespace.
 #

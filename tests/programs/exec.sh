@@ -24,7 +24,7 @@ test_a_program() {
     is "$(find . -name copy -exec {} found \;)" found
 }
 
-# What a directory of PATH has: links that lead out, scripts that name no interpreter, and what is no program.
+# Files in a directory of PATH: links that lead out, scripts without an interpreter, and files that are not programs.
 test_found_in_path() {
     mkdir bin none
     ln -s /bin/echo bin/linked

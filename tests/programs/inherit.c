@@ -66,7 +66,7 @@ shared_copies_after_fork(void)
 	GIVES(13, lseek(high, 0, SEEK_END));
 }
 
-/** What a child does to the flags counts for the parent. */
+/** Changes of the flags by a child apply to the parent. */
 static void
 append_set_by_child(void)
 {

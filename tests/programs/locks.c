@@ -311,7 +311,7 @@ counters(void)
 	}
 }
 
-/* As count_up, but each round opens the file again: the lock is the same for every open file. */
+/* Counts up like count_up, but each round opens the file again: the lock is the same for every open file. */
 static void
 count_up_anew(int seed)
 {
@@ -543,7 +543,7 @@ wait_for_lock(void *fd)
 	return (void *)(intptr_t)flock((int)(intptr_t)fd, LOCK_EX);
 }
 
-/* Nobody has the lock in the end: not the file that was closed while a thread waited. */
+/* No open file has the lock in the end, not even the file that was closed while a thread waited. */
 static void
 closed_while_waiting(void)
 {

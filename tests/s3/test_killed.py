@@ -42,8 +42,8 @@ def write(door, answered, key, begun):
 
 
 @pytest.mark.parametrize("puts", [1, 20, 50])
-def test_what_was_answered_survives_and_nothing_else_shows(killed, puts):
-    """Each key has the last version that was answered, or the next one as a whole."""
+def test_answered_puts_survive_and_no_other_content_appears(killed, puts):
+    """Each key has the last version that was answered, or all of the next one."""
     answered, begun = {}, threading.Semaphore(0)
     keys = [f"dir{number}/key" for number in range(4)]
     writers = [threading.Thread(target=write, args=(killed, answered, key, begun)) for key in keys]

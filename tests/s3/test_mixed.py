@@ -20,7 +20,7 @@ KEYS = 12
 STEPS = int(os.environ.get("ESKER_S3_STEPS", "60"))
 SEED = int(os.environ.get("ESKER_SEED", "1"))
 
-# What a server may need more at the end than in the middle: buffers that clients happen to fill at the same moment.
+# Memory that a server may need more at the end than in the middle: buffers that clients fill at the same moment.
 GROWTH_MAX = 24 * MIB
 
 
@@ -41,7 +41,7 @@ class Client:
         self.there = {}
 
     def run(self, steps):
-        """Take so many steps."""
+        """Take a number of steps."""
         for _ in range(steps):
             self.random.choice(self.ACTIONS)(self)
 
@@ -124,7 +124,7 @@ class Client:
             stream.recv(1000) if verb == "GET" else None
 
     def babble(self):
-        """Send what is no request."""
+        """Send bytes that are not a request."""
         host, port = self.door.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as stream, contextlib.suppress(ConnectionError):
             stream.sendall(self.random.randbytes(200) + b"\r\n\r\n")
@@ -136,7 +136,7 @@ class Client:
 
 
 def all_of(clients, steps):
-    """Let all clients take so many steps at a time; fail if one fails."""
+    """Let all clients take `steps` steps at the same time; fail if one fails."""
     errors = []
 
     def run(client):
@@ -156,7 +156,7 @@ def all_of(clients, steps):
 
 @pytest.mark.parametrize("etag", ["md5", "xxh3"])
 def test_a_mixed_load_leaves_memory_flat(etag):
-    """Whatever clients do, they find what they put, and the server needs no more memory in the end than in the middle."""
+    """Clients find the objects that they put, and the server needs no more memory in the end than in the middle."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as home:
         door = Door(pathlib.Path(home))
         door.start("--etag", etag)

@@ -27,7 +27,7 @@ def noise(count, seed=1):
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, MIB - 1, MIB, MIB + 1, 5 * MIB + 7])
-def test_what_was_put_is_got(s3, bucket, size):
+def test_objects_are_read_as_they_were_put(s3, bucket, size):
     """Objects of all sizes come back, with their MD5 as the ETag."""
     content = noise(size)
     put = s3.put_object(Bucket=bucket, Key="run1/out.bin", Body=content)
@@ -71,8 +71,8 @@ def test_ranges(s3, bucket):
     assert code(get, range=f"bytes={len(content)}-") == "InvalidRange"
 
 
-def test_what_is_not_there(s3, bucket):
-    """Missing objects and buckets have errors of their own; deleting nothing is none."""
+def test_missing_objects_and_buckets(s3, bucket):
+    """Missing objects and buckets have errors of their own; deleting a missing object is not an error."""
     assert code(s3.get_object, Bucket=bucket, Key="none") == "NoSuchKey"
     assert code(s3.head_object, Bucket=bucket, Key="a/b") == "404"
     assert code(s3.get_object, Bucket="no-such-bucket", Key="a") == "NoSuchBucket"
@@ -86,7 +86,7 @@ def test_what_is_not_there(s3, bucket):
 
 
 def test_an_object_is_no_directory_of_others(s3, bucket):
-    """As keys are paths, nothing is below an object."""
+    """Keys are paths, so an object has no keys below it."""
     s3.put_object(Bucket=bucket, Key="a/b", Body=b"1")
     assert code(s3.put_object, Bucket=bucket, Key="a", Body=b"2") == "InvalidRequest"
     assert code(s3.put_object, Bucket=bucket, Key="a/b/c", Body=b"2") == "InvalidRequest"
@@ -95,7 +95,7 @@ def test_an_object_is_no_directory_of_others(s3, bucket):
 
 
 def test_directories_go_with_their_last_object(s3, bucket):
-    """A directory that a put has made is no object, and goes with what is in it."""
+    """A directory that a put has made is not an object, and is removed with its last object."""
     s3.put_object(Bucket=bucket, Key="a/b/c/d", Body=b"1")
     s3.put_object(Bucket=bucket, Key="a/e", Body=b"1")
     s3.delete_object(Bucket=bucket, Key="a/b/c/d")
@@ -154,7 +154,7 @@ def test_conditions_of_puts_and_deletes(s3, bucket):
 
 
 def test_metadata(s3, bucket):
-    """What a client says of an object comes back."""
+    """Metadata of an object are returned as the client set them."""
     about = {
         "ContentType": "text/plain",
         "ContentEncoding": "gzip",
@@ -249,7 +249,7 @@ def test_checksums_are_verified_and_kept(s3, bucket, algorithm):
     assert s3.get_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")["Body"].read() == noise(2 * MIB)
 
 
-def test_what_was_damaged_on_its_way_is_refused(s3, bucket):
+def test_puts_with_wrong_checksums_are_refused(s3, bucket):
     """A put whose checksum is wrong changes nothing."""
     s3.put_object(Bucket=bucket, Key="a", Body=b"before")
     wrong = {"Bucket": bucket, "Key": "a", "Body": b"after"}
@@ -259,7 +259,7 @@ def test_what_was_damaged_on_its_way_is_refused(s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"before"
 
 
-def test_nothing_without_a_key(door, s3, bucket):
+def test_requests_without_a_valid_key_are_refused(door, s3, bucket):
     """Unknown keys, wrong secrets and no signature are refused; a key for reading only reads."""
     s3.put_object(Bucket=bucket, Key="a", Body=b"1")
     assert code(door.client("NOBODY").list_buckets) == "InvalidAccessKeyId"
@@ -292,8 +292,8 @@ def test_presigned_urls(door, s3, bucket):
         assert error.value.code == 403
 
 
-def test_what_is_not_offered_says_so(s3, bucket):
-    """Operations that are not there are answered NotImplemented."""
+def test_unsupported_operations_are_not_implemented(s3, bucket):
+    """Unsupported operations are answered NotImplemented."""
     s3.put_object(Bucket=bucket, Key="a", Body=b"1")
     one = {"Bucket": bucket, "Key": "a"}
     for call, arguments in [
@@ -371,7 +371,7 @@ def test_objects_without_files_are_read(door, s3, bucket, tmp_path):
 
 
 def test_files_and_objects_are_the_same(door, s3, bucket, tmp_path):
-    """What S3 puts is a file, and a file is an object."""
+    """Objects are files, and files are objects."""
     place = f"tank/{bucket}"
     s3.put_object(Bucket=bucket, Key="dir/by-s3", Body=b"from s3", Metadata={"k": "v"})
     assert door.esker("fs", "cat", f"{place}:/dir/by-s3") == b"from s3"

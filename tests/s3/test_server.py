@@ -27,7 +27,7 @@ from conftest import Door
 
 MIB = 1 << 20
 
-# What is no XML of S3: cut, nested, with entities, and none at all.
+# Invalid XML: cut, nested, with entities, and other bytes.
 HOSTILE_XML = [b"<", b"<Delete>" * 10000, b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", b"\xff" * 5000]
 
 
@@ -86,7 +86,7 @@ def test_tls(own, certificate):
 
 
 def test_metrics_and_health(own):
-    """What is done is counted."""
+    """Requests are counted."""
     own.start("--metrics", "0")
     s3 = own.client()
     s3.create_bucket(Bucket="den")
@@ -205,7 +205,7 @@ def raw(door, request):
 
 
 def test_hostile_requests_are_refused(own):
-    """Whatever arrives, no request without a right signature is answered with success, and the server lives."""
+    """Requests without a valid signature never succeed, and the server keeps running."""
     own.start()
     s3 = own.client()
     s3.create_bucket(Bucket="den")
@@ -229,7 +229,7 @@ def test_hostile_requests_are_refused(own):
                 case _:
                     bad[at:at] = chance.choice(odd)
         status = raw(own, bytes(bad))
-        # What was changed may be what nobody looks at: a header that is not signed.
+        # The change may be in an unsigned header, which the server ignores.
         head = bytes(bad).split(b"\r\n")[0]
         assert status is None or status >= 400 or head == good.split(b"\r\n")[0], bytes(bad)
     for body in HOSTILE_XML:
@@ -337,7 +337,7 @@ def ended(stream):
 
 
 def test_clients_that_stop_are_dropped(own):
-    """Who stops in the middle of a request or an answer, or sends no other request, is waited for as long as --idle says."""
+    """The server waits --idle seconds for a client that stops in a request or an answer, or sends no other request."""
     own.start("--idle", "1", "--metrics", "0")
     s3 = own.client(signature_version="s3v4")
     s3.create_bucket(Bucket="den")
@@ -361,7 +361,7 @@ def test_clients_that_stop_are_dropped(own):
         assert b"RequestTimeout" in ended(body)
         while metrics(own)["esker_s3_connections"] > 0:
             time.sleep(0.01)
-        # What was on its way comes, but not all of it.
+        # Bytes that were already sent arrive, but not all of the object.
         assert 0 < len(ended(reader)) < 64 * MIB
     assert "a" not in [found["Key"] for found in s3.list_objects_v2(Bucket="den")["Contents"]]
 

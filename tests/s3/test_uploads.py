@@ -35,7 +35,7 @@ def upload(s3, bucket, parts, numbers=None):
 
 
 def test_parts_become_visible_as_one(s3, bucket):
-    """Nothing is there before the upload is completed, and everything after it."""
+    """The object exists only after the upload is completed, with all parts."""
     parts = parts_of([5 * MIB, 6 * MIB + 1, 7])
     of, done = upload(s3, bucket, parts, [2, 5, 9])
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
@@ -80,7 +80,7 @@ def test_parts_of_a_complete_object(s3, bucket):
     page = s3.get_object_attributes(**asked, MaxParts=1, PartNumberMarker=3)["ObjectParts"]
     assert [part["PartNumber"] for part in page["Parts"]] == [5]
     assert (page["IsTruncated"], page["NextPartNumberMarker"], page["PartNumberMarker"]) == (True, 5, 3)
-    # A copy is an object that was put as a whole.
+    # A copy is an object that was put at once.
     s3.copy_object(Bucket=bucket, Key="copy", CopySource=name)
     copy = {"Bucket": bucket, "Key": "copy"}
     assert "PartsCount" not in s3.head_object(**copy, PartNumber=1)
@@ -131,7 +131,7 @@ def test_parts_can_be_replaced_and_left_out(s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="dir/a")["Body"].read() == one + three
 
 
-def test_what_cannot_be_completed(s3, bucket):
+def test_invalid_uploads_cannot_be_completed(s3, bucket):
     """Parts that are too small, out of order or missing are refused, and the upload stays."""
     of, done = upload(s3, bucket, parts_of([10, 10]))
 
@@ -176,7 +176,7 @@ def test_parts_are_copied_from_objects(s3, bucket):
 
 
 def test_files_are_uploaded_in_parallel(s3, bucket):
-    """What boto3 uploads in threads comes back as it downloads in threads."""
+    """Files that boto3 uploads in threads are the same when it downloads them in threads."""
     content = random.Random(4).randbytes(40 * MIB + 3)
     config = TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, max_concurrency=4)
     s3.upload_fileobj(io.BytesIO(content), bucket, "big", Config=config)
