@@ -72,7 +72,7 @@ class Axis:
         return (_ORDER.index(self.name) if self.name in _ORDER else len(_ORDER), self.name)
 
     def coordinate(self):
-        """The coordinate: one-dimensional, or a scalar if there is one value."""
+        """The coordinate: one-dimensional, or a scalar for a single value."""
         values = np.array(self.values())
         if self.name == "isobaricInhPa" and values.dtype.kind in "iu":
             values = values.astype("float64")

@@ -205,7 +205,7 @@ class Layout:
             )
 
     def group(self, attributes):
-        """Make the arrays a group, with the metadata of all of them in one place."""
+        """Make the arrays a group, with the consolidated metadata of all of them."""
         zarr.open_group(self._memory, mode="a").attrs.update(attributes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

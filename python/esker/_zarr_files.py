@@ -58,7 +58,7 @@ class ZarrFiles:
         """Do nothing: a directory exists as soon as a key below it exists."""
 
     def rmdir(self, path):
-        """Refuse a directory with keys; there are no others."""
+        """Refuse to remove a directory: every directory has keys."""
         if self.stat(path)["type"] == "directory":
             raise NotSupported(95, f"{self._store}: {path} has keys: remove them, and the directory is gone")
         raise NotDirectory(20, f"{self._store}: {path} is a value, not a directory")

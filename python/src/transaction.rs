@@ -56,7 +56,7 @@ impl Transaction {
         slf
     }
 
-    /// Commits or aborts. If the user has aborted it, there is nothing to do.
+    /// Commits or aborts, unless the user has aborted it.
     #[pyo3(signature = (kind, *_details))]
     fn __exit__(
         &self,

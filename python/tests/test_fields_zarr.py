@@ -63,7 +63,7 @@ def test_a_group_is_the_dataset_of_the_engine(store):
     numpy.testing.assert_allclose(array[1, 1].ravel(), kept[6, 2, None], atol=1e-2)
 
 
-def test_fields_are_retrieved_when_they_are_touched(shared, monkeypatch):
+def test_fields_are_retrieved_when_they_are_read(shared, monkeypatch):
     from esker import _cube
 
     kept, read = forecast(shared), []

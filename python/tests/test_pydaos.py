@@ -151,7 +151,7 @@ def test_read_only(container):
         cont.get("stadium")["London"] = "Emirates"
 
 
-def test_the_checker_names_what_has_no_name(container):
+def test_the_checker_names_unnamed_objects(container):
     pytest.importorskip("numpy")
     cont = pydaos.DCont(container.pool.name, container.label)
     named = cont.dict("stadium", CITIES)

@@ -52,7 +52,7 @@ def empty(native_url, tmp_path):
         esker.Pool(native_url).destroy_container("pyfdb", force=True)
 
 
-def test_every_public_name_of_pyfdb_is_there():
+def test_every_public_name_of_pyfdb_exists():
     names = {"archive", "axes", "config", "control", "dirty", "enabled", "flush", "inspect", "list"}
     names |= {"purge", "retrieve", "stats", "status", "wipe"}
     assert names <= set(dir(pyfdb.FDB))

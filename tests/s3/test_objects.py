@@ -85,7 +85,7 @@ def test_missing_objects_and_buckets(s3, bucket):
     assert code(s3.put_object, Bucket=bucket, Key="x" * 1025, Body=b"") == "KeyTooLongError"
 
 
-def test_an_object_is_no_directory_of_others(s3, bucket):
+def test_objects_have_no_keys_below_them(s3, bucket):
     """Keys are paths, so an object has no keys below it."""
     s3.put_object(Bucket=bucket, Key="a/b", Body=b"1")
     assert code(s3.put_object, Bucket=bucket, Key="a", Body=b"2") == "InvalidRequest"
@@ -94,7 +94,7 @@ def test_an_object_is_no_directory_of_others(s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="a/b")["Body"].read() == b"1"
 
 
-def test_directories_go_with_their_last_object(s3, bucket):
+def test_directories_are_removed_with_their_last_object(s3, bucket):
     """A directory that a put has made is not an object, and is removed with its last object."""
     s3.put_object(Bucket=bucket, Key="a/b/c/d", Body=b"1")
     s3.put_object(Bucket=bucket, Key="a/e", Body=b"1")
@@ -401,7 +401,7 @@ def test_esker_run_sees_objects(door, s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="out.txt")["Body"].read() == b"1\n2\n3\n"
 
 
-def test_readers_keep_what_they_read(s3, bucket):
+def test_gets_return_the_object_of_their_start(s3, bucket):
     """A get that has begun sends the object of then, even if it is replaced or deleted meanwhile."""
     old, new = noise(8 * MIB, 1), noise(8 * MIB, 2)
     s3.put_object(Bucket=bucket, Key="a", Body=old)

@@ -156,7 +156,7 @@ def test_connections_beyond_the_limit_wait(own):
     assert own.client().list_objects_v2(Bucket="den")["KeyCount"] == 12
 
 
-def test_the_end_finishes_what_is_under_way(own):
+def test_shutdown_finishes_requests_in_progress(own):
     """A server that is told to end answers the request that it has begun."""
     own.start()
     s3 = own.client(signature_version="s3v4")
@@ -366,7 +366,7 @@ def test_clients_that_stop_are_dropped(own):
     assert "a" not in [found["Key"] for found in s3.list_objects_v2(Bucket="den")["Contents"]]
 
 
-def test_etags_that_are_no_md5s(own):
+def test_etags_that_are_not_md5s(own):
     """With --etag xxh3, ETags look like those of multipart uploads, hold in conditions, and an MD5 is verified all the same."""
     own.start("--etag", "xxh3")
     s3 = own.client()

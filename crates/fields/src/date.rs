@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn days_that_the_calendar_has_not_are_refused() {
+    fn days_outside_the_calendar_are_refused() {
         for (year, leap) in [(1900, false), (2000, true), (2019, false), (2020, true)] {
             assert_eq!(Date::new(year, 2, 29).is_some(), leap, "{year}");
         }

@@ -55,7 +55,7 @@ fn lost(checked: &Checked) -> Vec<&str> {
 }
 
 #[test]
-fn all_fields_of_a_sound_store_are_there() {
+fn check_finds_all_fields_of_an_intact_store() {
     let store = store();
     assert_eq!(check(&store, true), Checked::default());
     let lengths = [1, CHUNK, CHUNK + 1, 100];

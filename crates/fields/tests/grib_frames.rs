@@ -134,7 +134,7 @@ fn a_stream_that_ends_too_early_says_where() {
 }
 
 #[test]
-fn a_failed_read_ends_the_walk() {
+fn failed_read_ends_the_iteration() {
     struct Failing;
     impl Read for Failing {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -149,7 +149,7 @@ fn a_failed_read_ends_the_walk() {
 }
 
 #[test]
-fn random_bytes_never_stop_the_walk() {
+fn random_bytes_never_stop_the_iteration() {
     let seed = esker_testing::seed();
     println!("{}={seed}", esker_testing::SEED_VARIABLE);
     let mut random = Random::new(seed, 0);

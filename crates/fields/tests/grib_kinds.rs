@@ -86,7 +86,7 @@ fn by_level(message: &[u8]) -> Result<Key> {
     Ok(key)
 }
 
-/// A control forecast has no number, whatever its octet says, and late steps are in days.
+/// A control forecast has no number, although it has an octet for it, and late steps are in days.
 fn by_value(message: &[u8]) -> Result<Key> {
     let mut key = plain(message)?;
     let step = be(&message[STEP..STEP + 4]);

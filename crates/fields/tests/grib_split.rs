@@ -41,7 +41,7 @@ fn split(message: &[u8]) -> Vec<Cow<'_, [u8]>> {
 }
 
 #[test]
-fn fields_come_apart_as_eccodes_takes_them() {
+fn fields_are_split_like_in_eccodes() {
     let found = Library::shared().inspect_err(|error| esker_testing::skip(error));
     let Ok(library) = found else { return };
     let [one, two, three] = [(6, true, true), (12, true, false), (18, false, true)]

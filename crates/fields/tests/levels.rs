@@ -87,7 +87,7 @@ fn a_climate_run_and_a_forecast_share_the_default_store() {
 }
 
 #[test]
-fn a_purge_keeps_fields_whose_names_stand_on_several_levels() {
+fn purge_keeps_fields_with_names_on_several_levels() {
     let schema = "date: Date; [ run, date: Year [ type, date: Month [ date: Date, step ]]]";
     let store = store("purged", &Schema::parse(schema, "test").unwrap());
     let keys = ["20200131", "20200201", "20210131"];
@@ -106,7 +106,7 @@ fn a_purge_keeps_fields_whose_names_stand_on_several_levels() {
 
 /// FDB refuses the field instead.
 #[test]
-fn a_schema_by_which_years_would_mask_each_other_makes_no_store() {
+fn schema_under_which_years_mask_each_other_is_refused() {
     let refused = Schema::parse("[ run [ type [ date: Month, step ]]]", "test").unwrap_err();
     let text = refused.to_string();
     assert!(text.contains("date: Month") && text.contains("write date: Date"), "{text}");

@@ -40,7 +40,7 @@ fn with_expect_any_fields_may_be_missing() {
 
 /// A request with more names does not lose fields; with exactly the key of a field, it finds that field.
 #[test]
-fn a_name_that_fields_may_have_is_free_where_the_request_omits_it() {
+fn omitted_optional_name_matches_any_value() {
     let (place, store) = store();
     let base = "class=od,expver=0001,stream=enfo,date=20240610,time=0000";
     let field = |rest: &str| Key::parse(&format!("{base},{rest}")).unwrap();

@@ -39,7 +39,7 @@ fn value(random: &mut Random) -> String {
 }
 
 #[test]
-fn a_key_comes_back_from_its_spelling() {
+fn key_parses_from_its_spelling() {
     for_random(2_000, |random| {
         let mut key = Key::new();
         for _ in 0..random.below(8) {
@@ -56,7 +56,7 @@ fn a_key_comes_back_from_its_spelling() {
 }
 
 #[test]
-fn a_canonical_value_stays_as_it_is() {
+fn canonicalization_is_idempotent() {
     let today = Date::new(2024, 2, 29);
     for_random(3_000, |random| {
         let value = value(random);
@@ -87,7 +87,7 @@ fn axis_order_is_a_total_order() {
 }
 
 #[test]
-fn a_request_comes_back_from_its_spelling() {
+fn request_parses_from_its_spelling() {
     for_random(2_000, |random| {
         let mut request = Request::default();
         for _ in 0..random.below(6) {

@@ -212,7 +212,7 @@ mod tests {
 
     /// Counts how often each element is written.
     #[test]
-    fn random_parts_are_judged_as_by_counting() {
+    fn audit_of_random_parts_agrees_with_counting() {
         let mut random = Random::new(esker_testing::seed(), 1);
         for _ in 0..2000 {
             let shape = [1 + random.below(5), 1 + random.below(4)];

@@ -54,7 +54,7 @@ fn tensors_are_read_as_they_were_put() {
 }
 
 #[test]
-fn attributes_and_names_come_back() {
+fn attributes_and_names_are_read_as_they_were_put() {
     each_kind("attributes", |store, _| {
         let attributes = BTreeMap::from([
             ("units".to_owned(), Value::Text("K".into()).into()),

@@ -149,7 +149,7 @@ class FDB:
                 raise NoPermission(f"{text}: FDB.control enables it")
 
     def flush(self) -> None:
-        """Make archived fields visible; nothing happens if there are none."""
+        """Make archived fields visible, if any."""
         self._unarchivable = None
         if self._store is not None and self._store.mode != "r":
             with as_of_fdb():

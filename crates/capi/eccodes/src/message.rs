@@ -201,7 +201,7 @@ impl<'a> KeyIterator<'a> {
         Ok(Self { field, keys })
     }
 
-    /// Advances to the next key, if there is one.
+    /// Advances to the next key; false after the last one.
     fn advance(&self) -> bool {
         // SAFETY: the iterator is valid.
         self.field.library.call(|f| unsafe { (f.codes_keys_iterator_next)(self.keys.as_ptr()) })

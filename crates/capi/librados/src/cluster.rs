@@ -140,7 +140,7 @@ impl Cluster {
 impl Connection {
     fn configure(&self, settings: &Settings) -> Result<()> {
         self.read_file(settings)?;
-        // SAFETY: the connection was made; a null name stands for CEPH_ARGS.
+        // SAFETY: the connection was made; a null name means CEPH_ARGS.
         let code = unsafe { (self.functions.rados_conf_parse_env)(self.raw, ptr::null()) };
         check(code, "reading CEPH_ARGS")?;
         self.set("objecter_inflight_ops", &OPERATIONS_MAX.to_string())?;

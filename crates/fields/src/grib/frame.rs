@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_message_counts_otherwise() {
+    fn large_messages_count_units_of_120_octets() {
         let length = 10 * 120 + 4 - 17;
         let message = whole(first(LARGE | 10, 0, 17), length);
         assert_eq!(frame(&message), Frame::Whole(length));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beyond_eight_mebibytes_may_be_meant_so() {
+    fn lengths_beyond_8_mib_may_be_literal() {
         let length = LARGE + 2400;
         let message = whole(first(length, 0, length - 40), length);
         assert_eq!(frame(&message), Frame::Whole(length));

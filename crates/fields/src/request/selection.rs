@@ -85,7 +85,7 @@ impl ValueIndexes {
 }
 
 impl Wanted {
-    /// The wanted `values` of a name with these types, of which there is at least one. If the name is optional, the value
+    /// The wanted `values` of a name with these types, at least one. If the name is optional, the value
     /// [`ABSENT`] selects fields that lack it.
     pub(super) fn new(
         name: &str,

@@ -182,7 +182,7 @@ fn combinations_come_in_the_order_of_the_request() {
 }
 
 #[test]
-fn a_field_is_found_by_what_it_has() {
+fn selection_matches_keys_with_its_values() {
     let selection = selection("class=od,date=20200131/20200201,number=all,levelist=500/850");
     let takes = |text: &str| selection.matches(&Key::parse(text).expect("a key"));
     assert!(takes("class=od,date=20200131,levelist=500,param=130"));

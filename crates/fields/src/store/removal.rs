@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_purge_finishes_a_removal_that_was_cut_short() {
+    fn purge_finishes_an_interrupted_removal() {
         let store = store("removal-short");
         let removal = end_between(&store);
         assert_eq!(removal.0.len(), 3);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_that_cannot_be_read_stops_a_purge() {
+    fn unreadable_removal_entry_stops_purge() {
         let store = store("removal-damaged");
         let catalogue = store.catalogue();
         for value in [&b"short"[..], &[0; 8]] {

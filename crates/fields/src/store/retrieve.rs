@@ -232,7 +232,7 @@ impl FieldStore {
         Ok(())
     }
 
-    /// The first combinations that have no field, and how many there are in all.
+    /// The first combinations that have no field, and the number of all such combinations.
     fn without(&self, selection: &Selection, there: &[bool]) -> Result<(Vec<Key>, u64)> {
         let count = there.iter().filter(|there| !**there).count() as u64;
         if count == 0 {

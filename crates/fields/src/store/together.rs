@@ -16,7 +16,7 @@ pub fn bytes_of(fields: &[Field]) -> u64 {
     fields.iter().map(Field::bytes).sum()
 }
 
-/// Fills `buffer` with all fields, one after the other; several threads read if there is much to read.
+/// Fills `buffer` with the concatenated bytes of all fields. Several threads read large amounts.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] if the length of `buffer` is not that of [`bytes_of`]; the first error of [`Field::read_at`], in

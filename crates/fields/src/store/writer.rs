@@ -66,7 +66,7 @@ impl FieldWriter {
     /// Archives `data` under `key`. The bytes are stored when it returns; they become visible at the flush.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the key does not fit the schema or there are no bytes,
+    /// [`ErrorKind::Invalid`] if the key does not fit the schema or `data` is empty,
     /// [`ErrorKind::RecordTooBig`] over [`FIELD_BYTES_MAX`], [`ErrorKind::NoSpace`],
     /// [`ErrorKind::Overflow`] if [`PENDING_MAX`] fields wait for a flush.
     pub fn archive(&mut self, key: &Key, data: &[u8]) -> Result<()> {
@@ -347,7 +347,7 @@ mod tests {
 
     /// Stores that earlier releases made with such schemas can be read but not extended.
     #[test]
-    fn a_schema_by_which_fields_are_lost_is_read_and_takes_no_more() {
+    fn store_with_lossy_schema_is_read_only() {
         let text = "[run [type [date: Month, step]]]";
         let pool = Pool::connect("memory:fields-lossy", OpenMode::ReadWrite).unwrap();
         let lossy = Schema::of_store(text, "test").unwrap();

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not() {
+    fn other_bit_layouts_are_unusual() {
         let changed = |code: &str, at: usize, to: u8| {
             let mut bytes = encoded(code);
             assert_ne!(std::mem::replace(&mut bytes[at], to), to);

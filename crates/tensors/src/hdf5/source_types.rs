@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn types_come_back() {
+    fn types_survive_encoding_and_decoding() {
         let codes = [
             "|b1", "|i1", ">i2", "<u8", "<f2", ">f4", "<f16", "<c8", ">c16", "|S7", "<U3", "|V5",
             "<M8[ns]", ">m8[25s]",
