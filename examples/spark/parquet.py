@@ -58,7 +58,7 @@ print(back.count(), back.where("day = 3").agg(F.sum("kelvin")).first()[0])  # pr
 spark.stop()
 
 # %% [markdown]
-# What Spark has put are files: pandas reads them without the server.
+# Objects that Spark has put are files: pandas reads them without the server.
 
 # %%
 frame = pandas.read_parquet(f"esker://{POOL}/home/observations")

@@ -30,7 +30,7 @@ suite() {
     grep '^SKIPPED' "$work/log" >>"$work/skipped"
     good=$(count passed "$work/log") bad=$(count failed "$work/log")
     left=$(($(grep -c '^skipped' "$work/skipped") + $(count skipped "$work/log")))
-    # Cargo takes them for passed.
+    # Cargo counts them as passed.
     good=$((good - $(grep -c '^skipped' "$work/skipped")))
     [ $status = 0 ] || [ "$bad" -gt 0 ] || bad=1
     passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))

@@ -7,8 +7,8 @@
 #   --show PATH AS   shows a directory of the machine as AS, for reading
 #   --lend PATH AS   the same for writing, and makes the user of the command its owner
 #
-# /plain, /other, /out-0, /out-1, /dev/shm and /tmp are directories in memory that the command may write to. It ends with status
-# 77 where none of this is allowed.
+# /plain, /other, /out-0, /out-1, /dev/shm and /tmp are directories in memory that the command may write to. It ends with
+# status 77 if the machine forbids this.
 set -euo pipefail
 readonly user=54321 memory=$((4 << 30))
 

@@ -41,7 +41,7 @@ test_found_in_path() {
     is "$(PATH=.:$PATH env linked here)" here
 }
 
-# The child has a part in what its parent had open.
+# The child shares the open files of its parent.
 test_while_a_child_lives() {
     echo text >file
     mkfifo "$outside/end"

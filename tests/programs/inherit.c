@@ -82,7 +82,7 @@ append_set_by_child(void)
 	GIVES(9, lseek(fd, 0, SEEK_END));
 }
 
-/** No descriptor is free below the limit when the file comes to be shared. */
+/** No descriptor is free below the limit when the file becomes shared. */
 static void
 shared_at_the_limit(void)
 {
@@ -179,7 +179,7 @@ read_by_copies(void *unused)
 	}
 }
 
-/** Threads share an offset while a child comes to share it, and reads too: each record is read once. */
+/** Threads share an offset while a forked child starts to share it and reads too: each record is read once. */
 static void
 offset_while_forking(void)
 {

@@ -375,8 +375,8 @@ to_the_end(void)
 	OK(close(other));
 }
 
-/* A process that takes and drops a lock on "file" when it is told to. It is there before any lock, because a fork is more than a
- * program does between two locks. */
+/* A process that takes and drops a lock on "file" on request. It starts before any lock, so that no fork happens
+* between two locks. */
 struct other {
 	pid_t pid;
 	int   tell[2], hear[2];
@@ -464,7 +464,7 @@ closed_files_hold_nothing(void)
 	end_other(&other);
 }
 
-/* Others are opened, locked and closed, while this one is locked. */
+/* Opens, locks and closes other files while this one is locked. */
 static void
 records_outlive_other_files(void)
 {
@@ -509,7 +509,7 @@ lock_beside_a_child(int tell)
 	_exit(0);
 }
 
-/* The child of a process that is killed has no part in a lock which that one took after the fork. */
+/* The child of a killed process does not share a lock that its parent took after the fork. */
 static void
 taken_after_the_fork(void)
 {

@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 def code(call, **arguments):
-    """Return the code of the error that a call ends in."""
+    """Return the code of a call's error."""
     with pytest.raises(ClientError) as error:
         call(**arguments)
     return error.value.response["Error"]["Code"]
@@ -106,7 +106,7 @@ def test_directories_are_removed_with_their_last_object(s3, bucket):
 
 
 def test_directories_can_be_objects(s3, bucket):
-    """A key that ends with a slash is a directory, as programs put it to mark one."""
+    """A key that ends with a slash is a directory: programs put such keys to mark directories."""
     s3.put_object(Bucket=bucket, Key="a/b/", Body=b"")
     assert s3.head_object(Bucket=bucket, Key="a/b/")["ContentLength"] == 0
     assert s3.get_object(Bucket=bucket, Key="a/b/")["Body"].read() == b""
@@ -137,7 +137,7 @@ def test_conditions_of_gets(s3, bucket):
 
 
 def test_conditions_of_puts_and_deletes(s3, bucket):
-    """Puts and deletes depend on what is there."""
+    """Puts and deletes depend on the existing object."""
 
     def put(body, **condition):
         return s3.put_object(Bucket=bucket, Key="a/b", Body=body, **condition)["ETag"]
@@ -171,7 +171,7 @@ def test_metadata(s3, bucket):
 
 
 def test_encodings_and_attributes(s3, bucket):
-    """The encoding of a request is not kept, and attributes are those that are asked for."""
+    """The encoding of a request is not kept, and only requested attributes are returned."""
     s3.put_object(Bucket=bucket, Key="a", Body=b"123", ContentEncoding="aws-chunked, deflate, gzip", Tagging="t=1")
     head = s3.head_object(Bucket=bucket, Key="a")
     assert head["ContentEncoding"] == "deflate, gzip"
@@ -229,7 +229,7 @@ def test_copies(s3, bucket):
 
 
 def test_many_are_deleted_at_once(s3, bucket):
-    """One request deletes many objects, and says which."""
+    """One request deletes many objects, and the answer names them."""
     keys = [f"d{number % 7}/k{number}" for number in range(50)]
     for key in keys:
         s3.put_object(Bucket=bucket, Key=key, Body=b"")
@@ -241,7 +241,7 @@ def test_many_are_deleted_at_once(s3, bucket):
 
 @pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "SHA1", "SHA256", "CRC64NVME"])
 def test_checksums_are_verified_and_kept(s3, bucket, algorithm):
-    """A checksum that a client sends is verified, kept, and shown when asked for."""
+    """A client's checksum is verified, kept, and returned on request."""
     put = s3.put_object(Bucket=bucket, Key="a", Body=noise(2 * MIB), ChecksumAlgorithm=algorithm)
     name = f"Checksum{algorithm}"
     head = s3.head_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")
@@ -279,7 +279,7 @@ def test_requests_without_a_valid_key_are_refused(door, s3, bucket):
 
 
 def test_presigned_urls(door, s3, bucket):
-    """A URL with a signature is enough, until it expires, and for what it was made for."""
+    """A presigned URL is sufficient for its operation, until it expires."""
     s3 = door.client(signature_version="s3v4")
     put = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "a b"}, ExpiresIn=60)
     request = urllib.request.Request(put, data=b"by url", method="PUT")
@@ -317,7 +317,7 @@ def test_unsupported_operations_are_not_implemented(s3, bucket):
 
 
 def test_buckets_are_containers(door, s3, bucket):
-    """Buckets come and go as containers do."""
+    """Buckets are created and removed with containers."""
     found = s3.list_buckets()["Buckets"]
     made = next(one["CreationDate"] for one in found if one["Name"] == bucket)
     assert abs((datetime.now(timezone.utc) - made).total_seconds()) < 600
@@ -333,7 +333,7 @@ def test_buckets_are_containers(door, s3, bucket):
 
 
 def test_objects_without_files_are_read(door, s3, bucket, tmp_path):
-    """Arrays and values of a container without files are objects, which are only read."""
+    """Arrays and values of a container without files are read-only objects."""
     door.esker("cont", "create", "tank", "plain")
     assert "Contents" not in s3.list_objects_v2(Bucket="plain")
     content = bytes(range(251)) * 20_000
@@ -395,14 +395,14 @@ def test_files_and_objects_are_the_same(door, s3, bucket, tmp_path):
 
 
 def test_esker_run_sees_objects(door, s3, bucket):
-    """A program under `esker run` reads what S3 put, and S3 what it wrote."""
+    """A program under `esker run` reads objects of S3, and S3 reads its files."""
     s3.put_object(Bucket=bucket, Key="in.txt", Body=b"3\n1\n2\n")
     door.esker("run", f"tank/{bucket}", "--", "sh", "-c", "sort /esker/in.txt > /esker/out.txt")
     assert s3.get_object(Bucket=bucket, Key="out.txt")["Body"].read() == b"1\n2\n3\n"
 
 
 def test_gets_return_the_object_of_their_start(s3, bucket):
-    """A get that has begun sends the object of then, even if it is replaced or deleted meanwhile."""
+    """A get sends the object that existed at its start, even if it is replaced or deleted meanwhile."""
     old, new = noise(8 * MIB, 1), noise(8 * MIB, 2)
     s3.put_object(Bucket=bucket, Key="a", Body=old)
     first, second = (s3.get_object(Bucket=bucket, Key="a")["Body"] for _ in range(2))
@@ -414,7 +414,7 @@ def test_gets_return_the_object_of_their_start(s3, bucket):
 
 
 def test_a_put_that_ends_early_leaves_nothing(s3, bucket):
-    """A client that goes away in the middle of a put changes nothing."""
+    """A client that disconnects in the middle of a put changes nothing."""
 
     class Broken(io.BytesIO):
         def read(self, count=-1):
@@ -429,13 +429,13 @@ def test_a_put_that_ends_early_leaves_nothing(s3, bucket):
 
 
 def test_help_shows_the_command(door):
-    """The help says how to begin."""
+    """The help explains the first steps."""
     text = door.esker("serve", "s3", "--help").decode()
     assert "--new-key" in text and "AWS_ENDPOINT_URL" in text
 
 
 def test_keys_that_others_may_read_are_refused(door):
-    """A file of keys of another mode than 0600 is refused."""
+    """A key file with another mode than 0600 is refused."""
     open_keys = door.home / "open.keys"
     open_keys.write_text("A b\n")
     open_keys.chmod(0o644)

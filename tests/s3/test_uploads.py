@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 def code(call, **arguments):
-    """Return the code of the error that a call ends in."""
+    """Return the code of a call's error."""
     with pytest.raises(ClientError) as error:
         call(**arguments)
     return error.value.response["Error"]["Code"]
@@ -24,7 +24,7 @@ def parts_of(sizes):
 
 
 def upload(s3, bucket, parts, numbers=None):
-    """Upload parts; return what names the upload, and what completes it."""
+    """Upload parts; return the arguments that name the upload, and those that complete it."""
     begun = s3.create_multipart_upload(Bucket=bucket, Key="dir/a", ContentType="text/x", Metadata={"k": "v"}, Tagging="t=1")
     of = {"Bucket": bucket, "Key": "dir/a", "UploadId": begun["UploadId"]}
     done = []
@@ -49,12 +49,12 @@ def test_parts_become_visible_as_one(s3, bucket):
     assert got["Body"].read() == b"".join(parts)
     assert (got["ETag"], got["ContentType"], got["Metadata"], got["TagCount"]) == (answer["ETag"], "text/x", {"k": "v"}, 1)
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
-    # A client that got no answer asks again.
+    # A client without an answer repeats the request.
     assert s3.complete_multipart_upload(**of, MultipartUpload={"Parts": done})["ETag"] == answer["ETag"]
 
 
 def test_parts_of_a_complete_object(s3, bucket):
-    """A get or head of one part says how many there are; attributes list them with sizes and checksums."""
+    """A get or head of one part returns the number of parts; attributes list them with sizes and checksums."""
     parts = parts_of([5 * MIB, 5 * MIB, 6 * MIB + 1, 7])
     numbers = [2, 3, 5, 9]
     of, done = upload(s3, bucket, parts, numbers)
@@ -90,7 +90,7 @@ def test_parts_of_a_complete_object(s3, bucket):
 
 @pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])
 def test_a_completed_upload_has_the_checksum_that_it_was_begun_with(s3, bucket, algorithm):
-    """It is of the content, or of the checksums of the parts; both can be claimed when the upload is completed."""
+    """The checksum covers the content, or the checksums of the parts. Clients can send either on completion."""
     parts, field = parts_of([5 * MIB, 6]), f"Checksum{algorithm}"
     name = {"Bucket": bucket, "Key": "a"}
     whole = s3.put_object(**name, Body=b"".join(parts), ChecksumAlgorithm=algorithm)[field]
@@ -120,7 +120,7 @@ def test_a_completed_upload_has_the_checksum_that_it_was_begun_with(s3, bucket, 
 
 
 def test_parts_can_be_replaced_and_left_out(s3, bucket):
-    """The last upload of a part counts, and only parts that are named."""
+    """The last upload of a part counts, and only named parts count."""
     one, two, three = parts_of([5 * MIB, 5 * MIB, 5 * MIB])
     of, done = upload(s3, bucket, [one, two, three])
     again = s3.upload_part(**of, PartNumber=2, Body=three)
@@ -151,7 +151,7 @@ def test_invalid_uploads_cannot_be_completed(s3, bucket):
 
 
 def test_uploads_are_completed_on_conditions(s3, bucket):
-    """An upload that may not replace an object does not."""
+    """An upload with a condition does not replace an existing object."""
     s3.put_object(Bucket=bucket, Key="dir/a", Body=b"before")
     of, done = upload(s3, bucket, parts_of([7]))
     wanted = {**of, "MultipartUpload": {"Parts": done}}
