@@ -390,7 +390,7 @@ def test_etags_that_are_not_md5s(own):
 
 
 def test_a_client_that_asks_to_send_nothing_is_answered_last(door):
-    """botocore sends this for each empty file. A wrong answer would shift the next answers on the connection."""
+    """botocore sends Expect for empty files and misreads the next answer, so the server closes the connection."""
     host, port = door.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as raw:
         raw.sendall(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n")
