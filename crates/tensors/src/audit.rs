@@ -49,7 +49,7 @@ impl Region {
         self.low.iter().zip(&self.high).any(|(low, high)| low >= high)
     }
 
-    fn meets(&self, other: &Self) -> bool {
+    fn intersects(&self, other: &Self) -> bool {
         let dimensions = 0..self.low.len();
         dimensions.into_iter().all(|d| self.low[d] < other.high[d] && other.low[d] < self.high[d])
     }
@@ -132,7 +132,8 @@ fn divided(region: &Region, inside: &[usize], regions: &[Region]) -> Vec<(Region
     below.high[dimension] = at;
     above.low[dimension] = at;
     let of = |side: Region| {
-        let parts = inside.iter().copied().filter(|part| regions[*part].meets(&side)).collect();
+        let parts =
+            inside.iter().copied().filter(|part| regions[*part].intersects(&side)).collect();
         (side, parts)
     };
     vec![of(below), of(above)]

@@ -38,13 +38,13 @@ impl Grid {
     /// [`ErrorKind::Invalid`] if shapes do not match or a limit is exceeded, which the message names.
     pub fn new(shape: &[u64], chunks: Option<&[u64]>, item: u64) -> Result<Self> {
         let chunks = chunks.map_or_else(|| choose(shape, item), <[u64]>::to_vec);
-        let grid = Self::of_any_chunks(shape, &chunks, item)?;
+        let grid = Self::with_any_chunks(shape, &chunks, item)?;
         grid.check_chunks()?;
         Ok(grid)
     }
 
     /// A grid for chunks outside the store, which may be larger than its chunks.
-    pub(crate) fn of_any_chunks(shape: &[u64], chunks: &[u64], item: u64) -> Result<Self> {
+    pub(crate) fn with_any_chunks(shape: &[u64], chunks: &[u64], item: u64) -> Result<Self> {
         let grid = Self { shape: shape.to_vec(), chunks: chunks.to_vec(), item };
         grid.check()?;
         Ok(grid)

@@ -101,9 +101,9 @@ impl Notice {
     fn start_thread(self) -> Answer<isize> {
         let mut thread = std::mem::MaybeUninit::uninit();
         let boxed = Box::into_raw(Box::new(self)).cast();
-        // SAFETY: the attributes are the program's or null, and `tell` takes the notice.
+        // SAFETY: the attributes are the program's or null, and `notify` takes the notice.
         let errno =
-            unsafe { libc::pthread_create(thread.as_mut_ptr(), self.attributes, tell, boxed) };
+            unsafe { libc::pthread_create(thread.as_mut_ptr(), self.attributes, notify, boxed) };
         if errno != 0 {
             // SAFETY: no thread was made, so it is still ours.
             drop(unsafe { Box::from_raw(boxed.cast::<Self>()) });
@@ -117,7 +117,7 @@ impl Notice {
     }
 }
 
-extern "C" fn tell(notice: *mut c_void) -> *mut c_void {
+extern "C" fn notify(notice: *mut c_void) -> *mut c_void {
     // SAFETY: `start_thread` made it for this thread alone.
     let notice = *unsafe { Box::from_raw(notice.cast::<Notice>()) };
     if let Some(function) = notice.function {

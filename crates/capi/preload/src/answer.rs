@@ -35,7 +35,7 @@ impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         use ErrorKind::{Checksum, Corrupt, Incompatible, Io, TimedOut};
         if matches!(error.kind(), Checksum | Corrupt | Incompatible | Io | TimedOut) {
-            report::trouble(&error);
+            report::report_error(&error);
         }
         Self::Errno(error.errno())
     }

@@ -122,7 +122,7 @@ const FICLONERANGE: u64 = 0x4020_940d;
 /// Implements `fcntl`, under each of its names. The store's own duplicates get high numbers.
 fn answer(fd: c_int, command: c_int, argument: usize, theirs: impl Fn() -> c_int) -> c_int {
     match () {
-        () if is_inside() && descriptors::is_ours(fd) => serve::interrupts(),
+        () if is_inside() && descriptors::is_ours(fd) => serve::refuse_interrupting_call(),
         () if is_inside() && matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
             internal::keep(theirs())
         }

@@ -35,7 +35,7 @@ macro_rules! export {
         $crate::edge::export! { @one ($name) ($($arg: $kind),*) ($result) ($next) {
             if $crate::threads::is_inside() {
                 return match $crate::edge::names_ours!($($arg $arg)*) {
-                    true => $crate::serve::interrupts(),
+                    true => $crate::serve::refuse_interrupting_call(),
                     false => $next($($arg),*),
                 };
             }

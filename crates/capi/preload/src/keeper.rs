@@ -7,7 +7,7 @@
 //! A keeper executes a shell, into which this library is loaded. The library does the work and ends the process before
 //! the shell starts.
 use crate::answer::{Answer, refuse};
-use crate::left_open::Left;
+use crate::left_open::LeftOpen;
 use crate::open_file::Content;
 use crate::{exec, internal, locks, mounted, raw, threads};
 use dfs::{Dfs, File, Open};
@@ -23,11 +23,11 @@ const NAME: &CStr = c"esker-keeper";
 /// Most objects of one keeper, as many as fit in one environment variable.
 const OBJECTS_MAX: usize = 2048;
 
-/// Objects that keepers of this process already hold. If exec fails, the process calls [`leave`] again later.
+/// Objects that keepers of this process already hold. If exec fails, the process calls [`start_for`] again later.
 static KEPT: ForkLock<Vec<ObjectId>> = ForkLock::new();
 
 /// Starts a keeper for the removed files among `files`. Returns when it has its leases.
-pub(crate) fn leave(files: Vec<Left>) {
+pub(crate) fn start_for(files: Vec<LeftOpen>) {
     // `files` is dropped inside too, which ends the leases of this process.
     let _ = threads::inside(move || {
         let mut files = files;
@@ -55,18 +55,18 @@ fn start(oids: &[ObjectId]) -> Answer<()> {
     let mut environment = exec::with_our_variables(own);
     environment.push(objects.or_else(|_| refuse(libc::EINVAL))?);
     let environment = exec::pointers(&environment);
-    let (ready, tell) = raw::pipe()?;
+    let (ready, ready_write) = raw::pipe()?;
     // The keeper makes it its standard output. It must not be descriptor 1 yet, which the program may have closed.
-    let tell = internal::keep(tell);
+    let ready_write = internal::keep(ready_write);
     let child = raw::fork();
     if let Ok(0) = child {
         if let Ok(0) = raw::fork() {
-            become_keeper(tell, &environment);
+            become_keeper(ready_write, &environment);
         }
         raw::exit();
     }
-    internal::forget(tell);
-    raw::close(tell);
+    internal::forget(ready_write);
+    raw::close(ready_write);
     if let Ok(child) = child {
         raw::wait(child);
         let _ = raw::read(ready, &mut [0]);
@@ -76,9 +76,9 @@ fn start(oids: &[ObjectId]) -> Answer<()> {
 }
 
 /// Executes the keeper. Runs in a forked process, which may only make system calls.
-fn become_keeper(tell: c_int, environment: &[*const c_char]) {
+fn become_keeper(ready_write: c_int, environment: &[*const c_char]) {
     let done = raw::new_session().and_then(|()| {
-        raw::duplicate(tell, libc::STDOUT_FILENO, 0)?;
+        raw::duplicate(ready_write, libc::STDOUT_FILENO, 0)?;
         for fd in [libc::STDIN_FILENO, libc::STDERR_FILENO] {
             raw::close(fd);
             raw::open(c"/dev/null", libc::O_RDWR, 0)?;

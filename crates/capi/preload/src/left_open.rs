@@ -13,10 +13,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A file that is left open.
-pub(crate) type Left = (ObjectId, Arc<Content>);
+pub(crate) type LeftOpen = (ObjectId, Arc<Content>);
 
 /// Files whose leases this process keeps. A forked child starts without any: the leases are its parent's.
-static LEFT: ForkLock<VecDeque<Left>> = ForkLock::new();
+static LEFT: ForkLock<VecDeque<LeftOpen>> = ForkLock::new();
 
 /// False if lock files show which files are in use, and while the file system is not open.
 pub(crate) fn is_needed() -> bool {
@@ -28,7 +28,7 @@ pub(crate) fn keep(oid: ObjectId, content: Arc<Content>) {
     if !is_needed() {
         return;
     }
-    review();
+    end_unused_leases();
     let mut left = LEFT.lock();
     left.push_back((oid, content));
     let surplus = if left.len() > LEFT_OPEN_MAX { left.pop_front() } else { None };
@@ -38,18 +38,18 @@ pub(crate) fn keep(oid: ObjectId, content: Arc<Content>) {
 }
 
 /// Removes and returns all files. Called when the process ends or starts another program.
-pub(crate) fn take() -> Vec<Left> {
-    review();
+pub(crate) fn take() -> Vec<LeftOpen> {
+    end_unused_leases();
     std::mem::take(&mut *LEFT.lock()).into()
 }
 
 /// Ends the leases of files that no other process has open any more.
-pub(crate) fn review() {
+pub(crate) fn end_unused_leases() {
     let left = std::mem::take(&mut *LEFT.lock());
     if left.is_empty() {
         return;
     }
-    let (used, unused): (VecDeque<Left>, VecDeque<Left>) =
+    let (used, unused): (VecDeque<LeftOpen>, VecDeque<LeftOpen>) =
         left.into_iter().partition(|(oid, _)| locks::is_used(*oid));
     LEFT.lock().extend(used);
     drop(unused);

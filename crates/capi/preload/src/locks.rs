@@ -116,7 +116,7 @@ fn set_from(fd: c_int, range: (i64, i64), command: c_int, kind: c_int) -> Answer
 
 /// State of a lock file after its last user in this process has closed it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum LockFileState {
     /// It does not exist: another process has removed it, or none was made.
     Nothing,
     /// Other processes have it open.
@@ -133,14 +133,14 @@ fn close(fd: c_int) {
 }
 
 /// Closes the lock file of an object.
-pub(crate) fn close_lock_file(fd: c_int, oid: ObjectId) -> Left {
+pub(crate) fn close_lock_file(fd: c_int, oid: ObjectId) -> LockFileState {
     close(fd);
     remove_lock_file_if_unused(oid)
 }
 
 /// Drops all locks in the lock file of an object, and caches it for later locks. Closes it if the object has to be freed,
 /// or if the lock file was removed.
-fn unlock(fd: c_int, oid: ObjectId) -> Answer<Left> {
+fn unlock(fd: c_int, oid: ObjectId) -> Answer<LockFileState> {
     raw::lock_whole(fd, libc::LOCK_UN)?;
     let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
     let status = raw::status(fd)?;
@@ -150,13 +150,13 @@ fn unlock(fd: c_int, oid: ObjectId) -> Answer<Left> {
     }
     set_from(fd, (0, 0), libc::F_OFD_SETLK, libc::F_UNLCK)?;
     lock_cache::keep(oid, fd);
-    Ok(if is_last { Left::Nothing } else { Left::InUse })
+    Ok(if is_last { LockFileState::Nothing } else { LockFileState::InUse })
 }
 
 /// True if any process has the lock file of an object open. A process with record locks has it open itself, and must not
 /// probe it, because that would drop the locks.
 pub(crate) fn is_used(oid: ObjectId) -> bool {
-    has_records(oid) || remove_lock_file_if_unused(oid) == Left::InUse
+    has_records(oid) || remove_lock_file_if_unused(oid) == LockFileState::InUse
 }
 
 /// Waits until no process has the lock file of an object open any more, and removes it.
@@ -171,10 +171,12 @@ pub(crate) fn wait_until_unused(oid: ObjectId) -> Answer<()> {
 }
 
 /// Removes the lock file of an object if no process has it open.
-fn remove_lock_file_if_unused(oid: ObjectId) -> Left {
-    let left = name(oid).map_or(Left::Nothing, |name| remove_unused(&name));
+fn remove_lock_file_if_unused(oid: ObjectId) -> LockFileState {
+    let left = name(oid).map_or(LockFileState::Nothing, |name| remove_unused(&name));
     // Opening the pool just for this would take longer than checking the file once more.
-    if matches!(left, Left::Removed | Left::Unlinked) && mounted::if_open().is_some() {
+    if matches!(left, LockFileState::Removed | LockFileState::Unlinked)
+        && mounted::if_open().is_some()
+    {
         let _ = note(oid, false);
     }
     left
@@ -182,16 +184,16 @@ fn remove_lock_file_if_unused(oid: ObjectId) -> Left {
 
 /// Removes a lock file if no process has it open. A process that opens it meanwhile waits for the lock on the last byte,
 /// and then sees that it was removed.
-fn remove_unused(name: &CStr) -> Left {
-    let Ok(fd) = raw::open(name, FLAGS, 0) else { return Left::Nothing };
+fn remove_unused(name: &CStr) -> LockFileState {
+    let Ok(fd) = raw::open(name, FLAGS, 0) else { return LockFileState::Nothing };
     let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
     let left = match raw::status(fd) {
-        Ok(status) if status.st_nlink == 0 => Left::Nothing,
+        Ok(status) if status.st_nlink == 0 => LockFileState::Nothing,
         Ok(status) if is_last => {
             raw::unlink(name);
-            if status.st_size > 0 { Left::Unlinked } else { Left::Removed }
+            if status.st_size > 0 { LockFileState::Unlinked } else { LockFileState::Removed }
         }
-        _ => Left::InUse,
+        _ => LockFileState::InUse,
     };
     raw::close(fd);
     left
@@ -288,10 +290,10 @@ pub(crate) fn inherit(lock: c_int, name: &CStr) {
 }
 
 /// Called when the last descriptor of an open file is closed.
-pub(crate) fn closed(file: &OpenFile) -> Left {
+pub(crate) fn closed(file: &OpenFile) -> LockFileState {
     let lock = file.lock.swap(-1, Ordering::AcqRel);
     if lock < 0 {
-        return Left::Nothing;
+        return LockFileState::Nothing;
     }
     let oid = file.identity().oid;
     match file.position.is_shared() {
@@ -302,16 +304,16 @@ pub(crate) fn closed(file: &OpenFile) -> Left {
 }
 
 /// Called when the process ends and its descriptors are closed. Returns the files that other processes have open.
-pub(crate) fn end() -> Vec<left_open::Left> {
+pub(crate) fn end() -> Vec<left_open::LeftOpen> {
     let files = descriptors::within(0, u32::MAX).filter_map(|fd| descriptors::get(fd).ok());
-    let in_use = files.filter(|file| file.release() == Left::InUse);
+    let in_use = files.filter(|file| file.release() == LockFileState::InUse);
     let left = in_use.filter_map(|file| Some((file.identity().oid, file.leased()?))).collect();
     lock_cache::close();
     left
 }
 
 /// Files with a lock file that the next program may inherit.
-pub(crate) fn shared() -> Vec<left_open::Left> {
+pub(crate) fn shared() -> Vec<left_open::LeftOpen> {
     let files = descriptors::within(0, u32::MAX).filter_map(|fd| descriptors::get(fd).ok());
     let shared = files.filter(|file| file.lock.load(Ordering::Acquire) >= 0);
     shared.filter_map(|file| Some((file.identity().oid, file.leased()?))).collect()

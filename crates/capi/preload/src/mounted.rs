@@ -57,7 +57,7 @@ fn open() -> Answer<Arc<Dfs>> {
             Ok(fs)
         }
         Err(error) => {
-            report::trouble(&error);
+            report::report_error(&error);
             if !REPORTED.swap(true, Ordering::Relaxed) {
                 let mount = String::from_utf8_lossy(&config.mount);
                 let text = format!("esker: {mount} cannot be opened: {}\n", error.message());

@@ -33,7 +33,7 @@ impl Next {
     fn look_up(&self) -> *mut c_void {
         libraries::keep_message(self.name);
         let found = find(self.name).or_else(|| stand_in(self.name));
-        let found = found.unwrap_or(absent as *mut c_void);
+        let found = found.unwrap_or(fail_with_enosys as *mut c_void);
         self.address.store(found, Ordering::Relaxed);
         found
     }
@@ -88,7 +88,7 @@ unsafe extern "C" {
     fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }
 
-extern "C" fn absent() -> c_long {
+extern "C" fn fail_with_enosys() -> c_long {
     crate::threads::set_errno(libc::ENOSYS);
     c_long::from(-1 as c_int)
 }

@@ -3,7 +3,7 @@ use crate::answer::{Answer, Fail, refuse, to_c};
 use crate::edge::{Text, export};
 use crate::open_file::OpenFile;
 use crate::paths::{MountPath, shown};
-use crate::serve::{NamesFile, at, interrupts, serve};
+use crate::serve::{NamesFile, at, refuse_interrupting_call, serve};
 use crate::threads::is_inside;
 use crate::{descriptors, internal, raw};
 use dfs::{Create, Follow, Kind, Node, find_and};
@@ -81,7 +81,7 @@ fn answer(
 ) -> c_int {
     if is_inside() {
         if dir.is_ours() || path.is_ours() {
-            return interrupts();
+            return refuse_interrupting_call();
         }
         return internal::keep(theirs(dir, path));
     }

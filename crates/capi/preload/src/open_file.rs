@@ -92,12 +92,12 @@ impl OpenFile {
     }
 
     /// Releases its locks, and drops its content unless other processes have it open. A removed file is then freed.
-    pub(crate) fn release(&self) -> locks::Left {
+    pub(crate) fn release(&self) -> locks::LockFileState {
         let left = locks::closed(self);
-        if left != locks::Left::InUse {
+        if left != locks::LockFileState::InUse {
             self.drop_content();
         }
-        if left == locks::Left::Unlinked {
+        if left == locks::LockFileState::Unlinked {
             let _ = mounted::get().map(|fs| fs.bury(self.identity.oid));
         }
         left
@@ -122,7 +122,7 @@ impl OpenFile {
     }
 
     /// True for a directory that was not opened with `O_PATH`.
-    fn lists(&self) -> bool {
+    fn is_listable(&self) -> bool {
         self.identity.flags & (libc::O_DIRECTORY | libc::O_PATH) == libc::O_DIRECTORY
     }
 
@@ -193,7 +193,7 @@ impl OpenFile {
     pub(crate) fn whole<T>(&self, work: impl FnOnce(&File) -> Answer<T>) -> Answer<T> {
         match &*self.content()? {
             Content::File(file) => work(file),
-            Content::Node(_) if self.lists() => refuse(libc::EISDIR),
+            Content::Node(_) if self.is_listable() => refuse(libc::EISDIR),
             Content::Node(_) => refuse(libc::EBADF),
         }
     }
@@ -243,7 +243,7 @@ impl OpenFile {
         self.refuse_mode(libc::O_WRONLY)?;
         let length = buffer.len().min(TRANSFER_MAX);
         self.file(|file| {
-            self.moving(fd, length, |offset| Ok(file.read_at(offset, &mut buffer[..length])?))
+            self.advance_by(fd, length, |offset| Ok(file.read_at(offset, &mut buffer[..length])?))
         })
     }
 
@@ -251,11 +251,11 @@ impl OpenFile {
     pub(crate) fn read_vector(&self, fd: c_int, buffers: Vec<&mut [u8]>) -> Answer<isize> {
         self.refuse_mode(libc::O_WRONLY)?;
         let length = buffers.iter().map(|buffer| buffer.len()).sum();
-        if length == 0 && self.lists() {
+        if length == 0 && self.is_listable() {
             return Ok(0);
         }
         self.file(|file| {
-            self.moving(fd, length, |offset| Ok(file.read_vectored_at(offset, buffers)?))
+            self.advance_by(fd, length, |offset| Ok(file.read_vectored_at(offset, buffers)?))
         })
     }
 
@@ -267,7 +267,7 @@ impl OpenFile {
             if self.position.appends(fd) {
                 return self.append(file, fd, parts, length);
             }
-            self.moving(fd, length, |offset| self.put(file, offset, parts))
+            self.advance_by(fd, length, |offset| self.put(file, offset, parts))
         })
     }
 
@@ -290,7 +290,7 @@ impl OpenFile {
         )
     }
 
-    fn moving(
+    fn advance_by(
         &self,
         fd: c_int,
         length: usize,
@@ -351,7 +351,7 @@ impl OpenFile {
     pub(crate) fn read_vector_at(&self, buffers: Vec<&mut [u8]>, offset: i64) -> Answer<isize> {
         let offset =
             self.start(libc::O_WRONLY, offset, buffers.iter().map(|buffer| buffer.len()))?;
-        if self.lists() && buffers.iter().all(|buffer| buffer.is_empty()) {
+        if self.is_listable() && buffers.iter().all(|buffer| buffer.is_empty()) {
             return Ok(0);
         }
         self.file(|file| Ok(file.read_vectored_at(offset, buffers)? as isize))
@@ -395,7 +395,7 @@ impl OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        if self.release() != locks::Left::InUse {
+        if self.release() != locks::LockFileState::InUse {
             return;
         }
         if let Some(content) = self.leased() {

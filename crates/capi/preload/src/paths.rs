@@ -168,7 +168,11 @@ impl<'a> MountPath<'a> {
         for _ in 0..PATH_MAX {
             let Some((before, after)) = split_at_parent(&self.path) else { return Ok(self) };
             let (before, after) = (before.to_vec(), after.to_vec());
-            let dir = if before.is_empty() { self.base.clone() } else { self.go(&before, &after)? };
+            let dir = if before.is_empty() {
+                self.base.clone()
+            } else {
+                self.directory_or_outside(&before, &after)?
+            };
             if dir.kind() != Kind::Directory {
                 return refuse(libc::ENOTDIR);
             }
@@ -181,7 +185,7 @@ impl<'a> MountPath<'a> {
     }
 
     /// The directory that `path` names. If it is outside, `rest` continues there.
-    fn go(&self, path: &[u8], rest: &[u8]) -> Answer<Node> {
+    fn directory_or_outside(&self, path: &[u8], rest: &[u8]) -> Answer<Node> {
         match self.fs.resolve_step(&self.base, path, Follow::All)? {
             Resolved::Node(node) => Ok(node),
             Resolved::Outside(path) => Err(Fail::Outside([&path, &b"/../"[..], rest].concat())),

@@ -58,12 +58,12 @@ fn release_locks() {
         Ok(())
     });
     if descriptors::any() || lock_cache::any() || left_open::is_needed() {
-        leave(locks::end);
+        start_keeper_for(locks::end);
     }
 }
 
 /// Starts a keeper for removed files that other processes have open and that exist only because of leases.
-fn leave(open: impl FnOnce() -> Vec<left_open::Left>) {
+fn start_keeper_for(open: impl FnOnce() -> Vec<left_open::LeftOpen>) {
     let files = threads::inside(|| {
         let open = open();
         match left_open::is_needed() {
@@ -71,7 +71,7 @@ fn leave(open: impl FnOnce() -> Vec<left_open::Left>) {
             false => Ok(Vec::new()),
         }
     });
-    keeper::leave(files.unwrap_or_default());
+    keeper::start_for(files.unwrap_or_default());
 }
 
 /// Records that this process uses the store.
@@ -97,7 +97,7 @@ pub(crate) fn before_fork() {
     }
     if left_open::is_needed() {
         let _ = threads::inside(|| {
-            left_open::review();
+            left_open::end_unused_leases();
             Ok(())
         });
     }
@@ -112,7 +112,7 @@ pub(crate) fn before_exec() {
     }
     before_end();
     if left_open::is_needed() {
-        leave(locks::shared);
+        start_keeper_for(locks::shared);
     }
 }
 

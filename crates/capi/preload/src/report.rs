@@ -101,7 +101,7 @@ pub(crate) fn note(text: &str) {
 
 /// Reports the message of a failure whose errno does not explain it.
 #[cold]
-pub(crate) fn trouble(error: &Error) {
+pub(crate) fn report_error(error: &Error) {
     note(&format!("failed: {error}"));
 }
 

@@ -75,7 +75,7 @@ const INTERRUPTS: c_int = libc::EDEADLK;
 
 /// Fails a call of a signal handler that interrupted a call on files of the mount point.
 #[cold]
-pub(crate) fn interrupts<T: Returned>() -> T {
+pub(crate) fn refuse_interrupting_call<T: Returned>() -> T {
     fail(INTERRUPTS)
 }
 

@@ -87,7 +87,7 @@ impl<I: Identify> Learned<I> {
             }
             examples.push(Example::new(&copy, header, self.ask(&copy).ok()?)?);
         }
-        Rule::constant(key).explaining(&examples, header)
+        Rule::constant(key).fit_to(&examples, header)
     }
 }
 
@@ -147,7 +147,7 @@ impl Rule {
     }
 
     /// The rule that explains how the keys of the examples differ: each value follows one quantity. `None` if it does not.
-    fn explaining(mut self, examples: &[Example], header: &Header<'_>) -> Option<Self> {
+    fn fit_to(mut self, examples: &[Example], header: &Header<'_>) -> Option<Self> {
         for (index, (name, value)) in self.parts.iter_mut().enumerate() {
             let values: Option<Vec<_>> = examples.iter().map(|e| e.key.iter().nth(index)).collect();
             let values = values?;

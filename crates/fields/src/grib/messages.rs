@@ -72,12 +72,12 @@ impl<'a> Iterator for Scan<'a> {
         let used = self.tally.take(window, &step);
         self.rest = window.get(used..).unwrap_or_default();
         match step {
-            Sighting::Whole(at, length) => {
+            SearchResult::Whole(at, length) => {
                 let bytes = window.get(at..at + length).unwrap_or_default();
                 Some(Ok(self.tally.message(bytes)))
             }
-            Sighting::Damaged(_, what) => Some(Err(self.tally.error(&what))),
-            Sighting::Nothing(_) | Sighting::More(..) => None,
+            SearchResult::Damaged(_, what) => Some(Err(self.tally.error(&what))),
+            SearchResult::Nothing(_) | SearchResult::More(..) => None,
         }
     }
 }
@@ -148,17 +148,17 @@ impl<R: Read> Iterator for Messages<R> {
             let step = step(window, self.ended);
             let used = self.tally.take(window, &step);
             let wanted = match step {
-                Sighting::Whole(at, length) => {
+                SearchResult::Whole(at, length) => {
                     let bytes = self.cut(self.start + at, length);
                     return Some(Ok(self.tally.message(bytes)));
                 }
-                Sighting::Damaged(_, what) => {
+                SearchResult::Damaged(_, what) => {
                     self.start += used;
                     return Some(Err(self.tally.error(&what)));
                 }
-                Sighting::Nothing(_) if self.ended => return None,
-                Sighting::Nothing(_) => BEGIN.len(),
-                Sighting::More(_, wanted) => wanted,
+                SearchResult::Nothing(_) if self.ended => return None,
+                SearchResult::Nothing(_) => BEGIN.len(),
+                SearchResult::More(_, wanted) => wanted,
             };
             self.start += used;
             if let Err(error) = self.fill(wanted) {
@@ -169,7 +169,7 @@ impl<R: Read> Iterator for Messages<R> {
 }
 
 /// Result of searching a window for a message.
-enum Sighting {
+enum SearchResult {
     /// No message begins in this many bytes.
     Nothing(usize),
     /// A message: its start and its length.
@@ -181,19 +181,19 @@ enum Sighting {
 }
 
 /// Searches for the next message; `ended` means that no more bytes follow.
-fn step(window: &[u8], ended: bool) -> Sighting {
+fn step(window: &[u8], ended: bool) -> SearchResult {
     let Some(at) = memmem::find(window, BEGIN) else {
         let begun = if ended { 0 } else { BEGIN.len() - 1 };
-        return Sighting::Nothing(window.len().saturating_sub(begun));
+        return SearchResult::Nothing(window.len().saturating_sub(begun));
     };
     let there = window.get(at..).unwrap_or_default();
     match frame(there) {
-        Frame::Whole(length) => Sighting::Whole(at, length),
-        Frame::Damaged(what) => Sighting::Damaged(at, what),
-        Frame::More(wanted) if !ended => Sighting::More(at, wanted),
+        Frame::Whole(length) => SearchResult::Whole(at, length),
+        Frame::Damaged(what) => SearchResult::Damaged(at, what),
+        Frame::More(wanted) if !ended => SearchResult::More(at, wanted),
         Frame::More(wanted) => {
             let what = format!("it ends after {} of {wanted} bytes", there.len());
-            Sighting::Damaged(at, what)
+            SearchResult::Damaged(at, what)
         }
     }
 }
@@ -213,19 +213,19 @@ struct Tally {
 
 impl Tally {
     /// Consumes what `step` found in `window`; returns the number of bytes.
-    fn take(&mut self, window: &[u8], step: &Sighting) -> usize {
+    fn take(&mut self, window: &[u8], step: &SearchResult) -> usize {
         let (at, rest) = match *step {
-            Sighting::Nothing(bytes) => (bytes, 0),
-            Sighting::More(at, _) => (at, 0),
-            Sighting::Whole(at, length) => (at, length),
-            Sighting::Damaged(at, _) => (at, BEGIN.len()),
+            SearchResult::Nothing(bytes) => (bytes, 0),
+            SearchResult::More(at, _) => (at, 0),
+            SearchResult::Whole(at, length) => (at, length),
+            SearchResult::Damaged(at, _) => (at, BEGIN.len()),
         };
         self.skip(window.get(..at).unwrap_or_default());
         self.found = self.offset + at as u64;
         self.offset = self.found + rest as u64;
         if rest > 0 {
             self.number += 1;
-            self.in_damage = matches!(step, Sighting::Damaged(..));
+            self.in_damage = matches!(step, SearchResult::Damaged(..));
         }
         if self.in_damage {
             self.skipped.damaged += rest as u64;

@@ -226,29 +226,29 @@ impl Selection {
                 found.insert(key.get(&wanted.name).unwrap_or(ABSENT));
             }
         }
-        listed.iter().flat_map(|(wanted, found)| self.lacking(wanted, found)).collect()
+        listed.iter().flat_map(|(wanted, found)| self.missing_values(wanted, found)).collect()
     }
 
     /// The listed values that no field has, for fields with the values in `axes`. The empty value means that a field lacks
     /// the name.
     pub(crate) fn unmatched_by(&self, axes: &Axes) -> Vec<Key> {
-        let lacking = |wanted: &Wanted| {
+        let missing = |wanted: &Wanted| {
             let values = axes.values(&wanted.name);
             let found = values.map(|value| if value.is_empty() { ABSENT } else { value }).collect();
-            self.lacking(wanted, &found)
+            self.missing_values(wanted, &found)
         };
-        self.wanted.iter().flat_map(lacking).collect()
+        self.wanted.iter().flat_map(missing).collect()
     }
 
     /// The listed values of a name that are not in `found`, each as a key of one pair.
-    fn lacking(&self, wanted: &Wanted, found: &HashSet<&str>) -> Vec<Key> {
+    fn missing_values(&self, wanted: &Wanted, found: &HashSet<&str>) -> Vec<Key> {
         let values = wanted.values.iter().flatten();
-        let lacking = values.filter(|value| !self.is_among(wanted, value, found)).map(|value| {
+        let missing = values.filter(|value| !self.is_among(wanted, value, found)).map(|value| {
             let mut pair = Key::new();
             pair.push(&wanted.name, value);
             pair
         });
-        lacking.collect()
+        missing.collect()
     }
 
     /// Whether `found` has a value of a name, in any form that it has in the schema.

@@ -27,17 +27,22 @@ pub(super) fn unknown_name(schema: &Schema, name: &str) -> Error {
 
 /// The error for a key that no rule matches. It shows why the nearest rule does not.
 #[cold]
-pub(super) fn no_rule(schema: &Schema, key: &Key, values: &Slots<'_>, present: u128) -> Error {
-    let complaints =
-        schema.rules().iter().map(|rule| (rule, complaints(schema, rule, values, present)));
-    let nearest = complaints.min_by_key(|(_, complaints)| weight(complaints));
-    let Some((rule, complaints)) = nearest else {
+pub(super) fn no_rule_error(
+    schema: &Schema,
+    key: &Key,
+    values: &Slots<'_>,
+    present: u128,
+) -> Error {
+    let mismatches =
+        schema.rules().iter().map(|rule| (rule, mismatches(schema, rule, values, present)));
+    let nearest = mismatches.min_by_key(|(_, mismatches)| weight(mismatches));
+    let Some((rule, mismatches)) = nearest else {
         return Error::new(
             ErrorKind::Invalid,
             format!("the schema {} has no rule", schema.source()),
         );
     };
-    let said: Vec<_> = complaints.iter().map(|(_, text)| text.as_str()).collect();
+    let said: Vec<_> = mismatches.iter().map(|(_, text)| text.as_str()).collect();
     let (said, source, line) = (said.join("; "), schema.source(), rule.line());
     let message = format!(
         "no rule of the schema {source} matches {key}: {said}. Nearest rule, line {line}: {rule}"
@@ -46,7 +51,7 @@ pub(super) fn no_rule(schema: &Schema, key: &Key, values: &Slots<'_>, present: u
 }
 
 /// The error for a rule under which no level keeps the complete value of some name.
-pub(super) fn lost(schema: &Schema, rule: &Rule, part: &Part) -> Error {
+pub(super) fn lossy_rule_error(schema: &Schema, rule: &Rule, part: &Part) -> Error {
     let (source, line, name, kind) = (schema.source(), rule.line(), &part.name, part.kind);
     let text = format!(
         "{source}:{line}: {name}: {kind} keeps a part of {name} only, and no level of the rule keeps all of it: \
@@ -57,7 +62,7 @@ pub(super) fn lost(schema: &Schema, rule: &Rule, part: &Part) -> Error {
 }
 
 /// The error for a value that requests read as the absence of the name.
-pub(super) fn absent(name: &str) -> Error {
+pub(super) fn absent_value_error(name: &str) -> Error {
     let text = format!(
         "{name}={ABSENT} stands for fields without {name} in requests: leave {name} out of the key"
     );
@@ -65,7 +70,7 @@ pub(super) fn absent(name: &str) -> Error {
 }
 
 /// The error for archiving a key with a value that requests would read as several values.
-pub(super) fn many(name: &str, value: &str) -> Error {
+pub(super) fn several_values_error(name: &str, value: &str) -> Error {
     let text =
         format!("{name}={value}: a field has one value of a name, and / stands between several");
     Error::new(ErrorKind::Invalid, text)
@@ -89,12 +94,12 @@ pub(super) fn no_name_left_error(schema: &Schema, key: &Key, level: &str) -> Err
 }
 
 /// How far a rule is from a key.
-fn weight(complaints: &[(usize, String)]) -> usize {
-    complaints.iter().map(|(weight, _)| weight).sum()
+fn weight(mismatches: &[(usize, String)]) -> usize {
+    mismatches.iter().map(|(weight, _)| weight).sum()
 }
 
 /// Reasons why a rule does not match, with weights: an invalid value counts more than a missing name.
-fn complaints(
+fn mismatches(
     schema: &Schema,
     rule: &Rule,
     values: &Slots<'_>,

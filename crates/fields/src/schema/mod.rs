@@ -71,7 +71,7 @@ impl Schema {
     }
 
     fn refuse_loss_by(&self, rule: &Rule) -> Result<()> {
-        rule.lost().map_or(Ok(()), |part| Err(explain::lost(self, rule, part)))
+        rule.lost().map_or(Ok(()), |part| Err(explain::lossy_rule_error(self, rule, part)))
     }
 
     /// Reads the schema of a store, which an earlier release may have made with rules that are rejected now.
@@ -156,7 +156,7 @@ impl Schema {
         let mut fitting = rules.filter(|(_, rule)| rule.fits(present));
         let found = fitting.find(|(_, rule)| rule.parts().all(|part| values.admitted_by(part)));
         let Some((index, rule)) = found else {
-            return Err(explain::no_rule(self, key, &values, present));
+            return Err(explain::no_rule_error(self, key, &values, present));
         };
         let [database, index_key, datum] = &rule.levels;
         let database = values.level(database)?;
@@ -189,13 +189,13 @@ impl Schema {
         let split = self.split(key)?;
         self.refuse_loss_by(&self.rules()[split.rule])?;
         if let Some((name, value)) = split.whole.iter().find(|(_, value)| value.contains('/')) {
-            return Err(explain::many(name, value));
+            return Err(explain::several_values_error(name, value));
         }
         let mut pairs = split.whole.iter();
         if let Some((name, _)) =
             pairs.find(|(name, value)| *value == ABSENT && self.is_optional(name))
         {
-            return Err(explain::absent(name));
+            return Err(explain::absent_value_error(name));
         }
         for (part, level) in [(&split.database, "its database"), (&split.datum, "it")] {
             if part.is_empty() {

@@ -45,7 +45,7 @@ impl FieldStore {
     /// be found, and that is an error.
     pub fn check(&self, selection: &Selection, data: bool) -> Result<Checked> {
         let mut checked = Checked::default();
-        for name in self.databases().map_err(without_list)? {
+        for name in self.databases().map_err(list_lost_error)? {
             let key = database_key(&name)?;
             if !selection.may_match(&key) {
                 continue;
@@ -148,7 +148,7 @@ impl Field {
 }
 
 /// The error of reading the list of databases.
-fn without_list(error: Error) -> Error {
+fn list_lost_error(error: Error) -> Error {
     if !is_damage(&error) {
         return error;
     }

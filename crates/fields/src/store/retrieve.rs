@@ -79,9 +79,9 @@ impl FieldStore {
             count @ 1.. if is_by_key => {
                 Err(missing_error(&found.missing, count, found.fields.len()))
             }
-            _ if found.fields.is_empty() => Err(self.nothing(selection)?),
+            _ if found.fields.is_empty() => Err(self.no_match_error(selection)?),
             0 => Ok(found.fields),
-            count => Err(unmatched(&found.missing, count)),
+            count => Err(unmatched_error(&found.missing, count)),
         }
     }
 
@@ -94,10 +94,10 @@ impl FieldStore {
         if selection.expects_any() {
             return Ok(());
         }
-        let lacking = selection.unmatched_by(&self.axes_with_empty(&selection.with_ranges())?);
-        match lacking.len() as u64 {
+        let unmatched = selection.unmatched_by(&self.axes_with_empty(&selection.with_ranges())?);
+        match unmatched.len() as u64 {
             0 => Ok(()),
-            count => Err(unmatched(&lacking[..lacking.len().min(MISSING_NAMED)], count)),
+            count => Err(unmatched_error(&unmatched[..unmatched.len().min(MISSING_NAMED)], count)),
         }
     }
 
@@ -148,7 +148,7 @@ impl FieldStore {
         if there.contains(&false) && self.has_more(selection, &wanted)? {
             return self.find_with_more(selection, &slots, there).map(Some);
         }
-        let (missing, missing_count) = self.without(selection, &there)?;
+        let (missing, missing_count) = self.missing_keys(selection, &there)?;
         let fields = slots.into_iter().flatten().flatten();
         let fields = fields.map(|(key, location)| self.found(key, location)).collect();
         Ok(Some(Found { fields, missing, missing_count }))
@@ -171,7 +171,7 @@ impl FieldStore {
             there[number] = true;
             !by_key[number] || keys.contains(field.key.as_str())
         });
-        (found.missing, found.missing_count) = self.without(selection, &there)?;
+        (found.missing, found.missing_count) = self.missing_keys(selection, &there)?;
         Ok(found)
     }
 
@@ -233,7 +233,7 @@ impl FieldStore {
     }
 
     /// The first combinations that have no field, and the number of all such combinations.
-    fn without(&self, selection: &Selection, there: &[bool]) -> Result<(Vec<Key>, u64)> {
+    fn missing_keys(&self, selection: &Selection, there: &[bool]) -> Result<(Vec<Key>, u64)> {
         let count = there.iter().filter(|there| !**there).count() as u64;
         if count == 0 {
             return Ok((Vec::new(), 0));
@@ -270,7 +270,7 @@ impl FieldStore {
     }
 
     /// The error for a selection without fields: it names the first name whose values do not exist.
-    fn nothing(&self, selection: &Selection) -> Result<Error> {
+    fn no_match_error(&self, selection: &Selection) -> Result<Error> {
         let axes = self.axes(&self.everything())?;
         for name in selection.names() {
             let Some(values) = selection.values(name) else { continue };
@@ -311,7 +311,7 @@ fn missing_error(keys: &[Key], count: u64, there: usize) -> Error {
 }
 
 /// The error for listed values that no field has, although other fields match.
-fn unmatched(values: &[Key], count: u64) -> Error {
+fn unmatched_error(values: &[Key], count: u64) -> Error {
     let first: Vec<&str> = values.iter().map(Key::as_str).collect();
     let more = if count > first.len() as u64 { ", ..." } else { "" };
     let first = first.join(", ");

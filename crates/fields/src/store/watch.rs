@@ -149,11 +149,11 @@ impl Watch {
             self.listings += u32::from(flushed.is_none());
         }
         let found = moment::read(index, database, &self.selection, flushed)?;
-        found.into_iter().for_each(|listed| self.see(listed));
+        found.into_iter().for_each(|listed| self.enqueue(listed));
         Ok(())
     }
 
-    fn see(&mut self, listed: Listed) {
+    fn enqueue(&mut self, listed: Listed) {
         let known = self.seen.insert(listed.key.clone(), listed.location.clone());
         if known.as_ref() != Some(&listed.location) {
             self.ready.push_back(listed);

@@ -167,7 +167,7 @@ impl Source {
     /// Writes the fill value to the chunks that the file does not have.
     fn fill_chunks(&self, put: &Put, dims: &[u64], seen: &HashSet<Vec<u64>>) -> Result<()> {
         let Some(value) = self.fill_value() else { return Ok(()) };
-        let grid = Grid::of_any_chunks(&self.new.shape, dims, put.grid().item())?;
+        let grid = Grid::with_any_chunks(&self.new.shape, dims, put.grid().item())?;
         for slabs in (0..grid.chunk_count()).map(|chunk| grid.chunk_slabs(chunk)) {
             let start: Vec<u64> = slabs.iter().map(|slab| slab.start).collect();
             if !seen.contains(&start) {

@@ -28,7 +28,7 @@ pub struct Collected {
 
 /// Decision of a collection about a tensor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Decision {
     Visible,
     Kept,
     Put,
@@ -54,10 +54,10 @@ impl TensorStore {
             objects.remove(&layout::data_oid(uuid, record.object_class));
             objects.remove(&layout::parts_oid(uuid, record.object_class));
             match self.decide(uuid, &record, age_ms, doit)? {
-                Fate::Visible => {}
-                Fate::Kept => collected.kept += 1,
-                Fate::Put => collected.puts += 1,
-                Fate::Removed => collected.removed += 1,
+                Decision::Visible => {}
+                Decision::Kept => collected.kept += 1,
+                Decision::Put => collected.puts += 1,
+                Decision::Removed => collected.removed += 1,
             }
         }
         for oid in &objects {
@@ -69,17 +69,25 @@ impl TensorStore {
         Ok(collected)
     }
 
-    fn decide(&self, uuid: Uuid, record: &TensorRecord, age_ms: u64, doit: bool) -> Result<Fate> {
+    fn decide(
+        &self,
+        uuid: Uuid,
+        record: &TensorRecord,
+        age_ms: u64,
+        doit: bool,
+    ) -> Result<Decision> {
         let is_old = |since: u64| now_ms().saturating_sub(since) >= age_ms;
         match record.state() {
             State::Pending if is_old(record.begun_ms) => match !doit || self.free(uuid, record)? {
-                true => Ok(Fate::Put),
+                true => Ok(Decision::Put),
                 // It was committed just now.
-                false => Ok(Fate::Kept),
+                false => Ok(Decision::Kept),
             },
-            State::Pending => Ok(Fate::Kept),
-            State::Committed if self.is_visible(uuid, record, Access::Latest)? => Ok(Fate::Visible),
-            State::Committed if !is_old(record.committed_ms) => Ok(Fate::Kept),
+            State::Pending => Ok(Decision::Kept),
+            State::Committed if self.is_visible(uuid, record, Access::Latest)? => {
+                Ok(Decision::Visible)
+            }
+            State::Committed if !is_old(record.committed_ms) => Ok(Decision::Kept),
             // A commit without transactions ended before the name referred to the tensor, or another commit replaced it at the same
             // time.
             State::Committed => {
@@ -100,13 +108,13 @@ impl TensorStore {
         record: &TensorRecord,
         is_old: bool,
         doit: bool,
-    ) -> Result<Fate> {
+    ) -> Result<Decision> {
         let is_sure = self.container.capabilities().shared_leases;
         match (is_sure || is_old, doit) {
-            (false, _) => Ok(Fate::Kept),
-            (true, false) => Ok(Fate::Removed),
-            (true, true) if self.free_if_unread(uuid, record)? => Ok(Fate::Removed),
-            (true, true) => Ok(Fate::Kept),
+            (false, _) => Ok(Decision::Kept),
+            (true, false) => Ok(Decision::Removed),
+            (true, true) if self.free_if_unread(uuid, record)? => Ok(Decision::Removed),
+            (true, true) => Ok(Decision::Kept),
         }
     }
 
