@@ -146,7 +146,7 @@ class Grid:
 
 
 class GridIdentity:
-    """Identity of the grid of a field, so that fields on other grids do not get its coordinates. Small when pickled."""
+    """Identity of the grid of a field, so that other grids do not get its coordinates. It pickles small."""
 
     def __init__(self, field, about):
         """Take a field on the grid, and ecCodes' description of the grid."""

@@ -86,7 +86,7 @@ class Progress:
 
 
 class Resumable:
-    """Base of readers in epochs, with a `progress`. They can stop in the middle of an epoch and continue there."""
+    """Base of readers in epochs, with a `progress`. They can stop in an epoch and continue there."""
 
     progress: Progress
 

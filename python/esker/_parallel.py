@@ -22,7 +22,7 @@ def _answers_at_once(pool):
 
 
 def each(pool, work, items):
-    """Call `work` with each item and return the results in order. On remote pools the calls run in parallel."""
+    """Call `work` with each item, on remote pools in parallel. Return the results in order."""
     items = list(items)
     if len(items) < 2 or _answers_at_once(pool):
         return [work(item) for item in items]

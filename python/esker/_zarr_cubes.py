@@ -28,7 +28,7 @@ class CubeStore(ZarrStore):
     supports_listing = True
 
     def __init__(self, store, written, cubes):
-        """Take a FieldStore or its name, the values that zarr wrote, and the cubes by the paths of their arrays."""
+        """Take a FieldStore or its name, the values that zarr wrote, and the cubes by their arrays' paths."""
         super().__init__(read_only=True)
         self._name = store.name if isinstance(store, FieldStore) else store
         self._store = store if isinstance(store, FieldStore) else None

@@ -15,7 +15,7 @@ _MODES = {"rb", "wb", "xb", "r", "w", "x"}
 
 
 class ZarrFiles:
-    """The methods of a FileSystem that `esker.fsspec` needs. Values are files, and parts of keys are directories.
+    """The methods of a FileSystem that `esker.fsspec` needs. Values are files, parts of keys directories.
 
     Directories exist while they have a key below them. Values are replaced completely, have no times, and
     are not renamed.

@@ -148,7 +148,7 @@ class Index:
         if node not in self._marked:
             self.mark(node)
         self.node(node).put(rest, raw, condition)
-        # A process that prunes the node from now on sees the entry. If one pruned it before, this call sees that.
+        # A process that prunes the node from now on sees the entry. An earlier pruning is seen here.
         self.mark(node)
 
     def put_blindly(self, key, raw):
@@ -197,7 +197,7 @@ class Index:
             self.container.destroy_snapshot(snapshot)
 
     def free_old(self, key):
-        """Remove the object to which the entry of a key refers, before it changes. False if the entry does not exist."""
+        """Remove the object to which a key's entry refers, before the entry changes. False without entry."""
         size = self.size(key)
         if may_refer(size):
             self.free(key, self.raw(key))
@@ -267,11 +267,11 @@ class Index:
             self.node(above).discard(_CHILD + name.encode())
 
     def change(self, work):
-        """Call `work` with the index in a transaction, repeatedly until it commits. Without transactions, call it once."""
+        """Call `work` with the index in a transaction until it commits; once without transactions."""
         return self.transact(lambda tx: work(self.at(tx)))
 
     def transact(self, work):
-        """Call `work` with a transaction, repeatedly until it commits. Pools without transactions pass None."""
+        """Call `work` with a transaction until it commits. Pools without transactions pass None."""
         try:
             return self.container.transact(work, attempts=10_000)
         except NotSupported:

@@ -90,13 +90,13 @@ class Writers:
         return {int(number): json.loads(text) for number, text in self._entries.items()}
 
     def collect(self, abandoned=()):
-        """Remove the objects of dead writers, and the sessions in `abandoned`. Returns the number of objects."""
+        """Remove objects of dead writers, and the sessions in `abandoned`. Returns the number of objects."""
         known = self.all()
         dead = {
             number for number, writer in known.items() if "process" in writer and is_dead(writer["process"])
         }
         dead |= set(abandoned)
-        # The objects of a session are removed first: if this process is killed, its entry still refers to them.
+        # Objects of a session are removed first: if this process is killed, its entry still refers to them.
         alive = known.keys() - dead
         arrays = [
             number

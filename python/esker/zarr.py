@@ -43,7 +43,7 @@ VERSION = "zarr-"
 
 
 class Conflict(Error, RuntimeError):
-    """Another writer has changed the `keys` that a session changed. Begin another session, or commit by force."""
+    """Another writer has changed the `keys` of a session. Begin another session, or commit by force."""
 
     keys: list[str]
 
@@ -152,10 +152,10 @@ class Store(ZarrStore):
         await super()._open()
         await asyncio.to_thread(self._open_index)
 
-    # The following methods have one implementation, which blocks. The methods that zarr awaits are further below.
+    # The following methods have one implementation, which blocks. The methods that zarr awaits follow below.
 
     def _find(self, key):
-        """The bytes of the entry of a key and the index to read its value from; None if the key does not exist."""
+        """The bytes of the entry of a key and the index of its value; None if the key does not exist."""
         index = self._open_index()
         raw = index.raw(key)
         return raw and (raw, index)
@@ -247,7 +247,7 @@ class Store(ZarrStore):
                     self._index.put(key, data + VALUE, "insert")
 
     def _insert_long(self, key, data):
-        """Write an Array, then insert a reference to it. If another writer is faster, the Array is removed again."""
+        """Write an Array and insert a reference to it. If another writer is faster, the Array is removed."""
         number = Writers(self._latest).enter()
         self._latest.create_array(number, data)
 
@@ -411,7 +411,7 @@ class Store(ZarrStore):
             history.discard(b"%d" % commit.id)
 
     def garbage_collect(self):
-        """Remove objects that killed writers left, as each new session does. Returns the number of objects."""
+        """Remove objects of killed writers, as each new session does. Returns the number of objects."""
         self._check_writable()
         self._open_index()
         _keep_last(self._latest, lambda last: is_dead(last["process"]))
@@ -534,7 +534,7 @@ class Session(Store):
 
     def _set_short(self, key, raw):
         def replace(tx):
-            # After a commit, readers find values in the session's Key-Value, so it must not be changed any more.
+            # After a commit, readers find values in the session's Key-Value, so it must not change any more.
             if not self._writers.has(self._number, tx):
                 raise self._ended()
             own = self._own.at(tx)
@@ -582,9 +582,9 @@ class Session(Store):
     def commit(self, message="", name=None, *, force=False):
         """Make the writes visible to others, all at once, and end the session. Returns the Commit.
 
-        A snapshot keeps the state, under `name` if one is given. If another writer has changed any of the same
-        keys since the session began, nothing is changed, and Conflict is raised; with `force` these keys are
-        overwritten. Other processes must have finished their writes to the session.
+        A snapshot keeps the state, under `name` if one is given. If another writer has changed any of the
+        same keys since the session began, nothing is changed, and Conflict is raised; with `force` these keys
+        are overwritten. Other processes must have finished their writes to the session.
         """
         self._check_writable()
         self._open_index()
@@ -596,7 +596,7 @@ class Session(Store):
 
     def _check_name(self, name):
         if name is not None and (not name or name.startswith((BASE, VERSION)) or self._has_snapshot(name)):
-            raise Exists(17, f"{name!r} is not a valid name for a snapshot, or it exists: choose another name")
+            raise Exists(17, f"{name!r} exists or is not a valid name of a snapshot: choose another name")
 
     def _has_snapshot(self, name):
         with contextlib.suppress(NotSupported):

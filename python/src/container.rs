@@ -168,7 +168,8 @@ impl Container {
         Ok(Array::new(slf, call(slf.py(), made)?, this.view.clone()))
     }
 
-    /// Ids of all its objects, in the latest state or its snapshot, without the catalog of names of `esker object list`.
+    /// Ids of all its objects, in the latest state or its snapshot, without the catalog of names of `esker object
+    /// list`.
     fn objects(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         call(py, || {
             let (mut anchor, mut ids) = (Anchor::Start, Vec::new());

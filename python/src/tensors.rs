@@ -22,8 +22,8 @@ use std::time::{Duration, UNIX_EPOCH};
 /// `store` is "POOL/CONTAINER", or a Pool with the `label` of one of its containers. A missing store is created unless
 /// `create` is False or `mode` is "r". With `snapshot` (a name or an epoch), the store shows that state, for reading.
 ///
-/// `put` stores a complete numpy array, `begin` starts a tensor whose parts many processes write, and `store[name]` opens
-/// a tensor for reading. A store may be used by several threads, and in children made by fork.
+/// `put` stores a complete numpy array, `begin` starts a tensor whose parts many processes write, and `store[name]`
+/// opens a tensor for reading. A store may be used by several threads, and in children made by fork.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct TensorStore {
     name: String,
@@ -181,8 +181,8 @@ impl TensorStore {
         call(py, || store.remove(name).map(drop))
     }
 
-    /// Frees PUTs that began at least `age` seconds ago and were never committed, and removed tensors that no process reads;
-    /// returns their numbers. Without `doit`, only counts them.
+    /// Frees PUTs that began at least `age` seconds ago and were never committed, and removed tensors that no process
+    /// reads; returns their numbers. Without `doit`, only counts them.
     #[pyo3(signature = (age = 86400.0, doit = true))]
     fn collect<'py>(&self, py: Python<'py>, age: f64, doit: bool) -> PyResult<Bound<'py, PyDict>> {
         let store = self.store(py)?;
@@ -288,8 +288,8 @@ fn open(
 
 /// A tensor, open for reading: `TensorStore.open`, or `store[name]`. It does not change.
 ///
-/// It is indexed like a numpy array, with integers, slices (also with steps), `...` and None, and reads only the selected
-/// elements: `tensor[10:20, ::2]`, `tensor[...]`. `numpy.asarray(tensor)` reads all of it.
+/// It is indexed like a numpy array, with integers, slices (also with steps), `...` and None, and reads only the
+/// selected elements: `tensor[10:20, ::2]`, `tensor[...]`. `numpy.asarray(tensor)` reads all of it.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Tensor {
     store: Py<TensorStore>,
@@ -346,11 +346,11 @@ impl Tensor {
         self.tensor.array().oid().to_string()
     }
 
-    /// Writes the tensor to an HDF5 file, which has one dataset with its name, attributes and chunks. h5py, netCDF4 and other
-    /// programs with HDF5 1.10 or later read it. It may be larger than the memory.
+    /// Writes the tensor to an HDF5 file, which has one dataset with its name, attributes and chunks. h5py, netCDF4 and
+    /// other programs with HDF5 1.10 or later read it. It may be larger than the memory.
     ///
-    /// With `virtual`, each chunk gets a file in the directory PATH.chunks, and the file at `path` a virtual dataset over
-    /// them. Raises NotSupported if HDF5 cannot represent its type or an attribute.
+    /// With `virtual`, each chunk gets a file in the directory PATH.chunks, and the file at `path` a virtual dataset
+    /// over them. Raises NotSupported if HDF5 cannot represent its type or an attribute.
     #[pyo3(signature = (path, r#virtual = false))]
     fn to_hdf5(&self, py: Python<'_>, path: PathBuf, r#virtual: bool) -> PyResult<()> {
         call(py, || match r#virtual {
@@ -457,8 +457,8 @@ impl TensorPut {
         })
     }
 
-    /// Makes the tensor visible under `name`, or by its UUID only, and returns the UUID. It replaces a tensor with that name.
-    /// Raises Invalid if parts overlap or are missing, each of which is named.
+    /// Makes the tensor visible under `name`, or by its UUID only, and returns the UUID. It replaces a tensor with that
+    /// name. Raises Invalid if parts overlap or are missing, each of which is named.
     #[pyo3(signature = (name = None))]
     fn commit(&self, py: Python<'_>, name: Option<&str>) -> PyResult<String> {
         Ok(call(py, || self.put.commit(name))?.to_string())

@@ -121,8 +121,8 @@ impl Key {
         &self.text
     }
 
-    /// The pairs of all `parts` in their order. A name that occurs in several of them keeps the position of the first and
-    /// takes the value of the last, unless `stays(name, earlier, later)` keeps an earlier one.
+    /// The pairs of all `parts` in their order. A name that occurs in several of them keeps the position of the first
+    /// and takes the value of the last, unless `stays(name, earlier, later)` keeps an earlier one.
     ///
     /// # Errors
     /// If the result exceeds the limits of a key.

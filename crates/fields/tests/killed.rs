@@ -1,5 +1,6 @@
-//! Writers are killed in the middle of steps while readers read. Readers see every flushed field, no unflushed field and
-//! no error, and a watch yields each field once. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer.
+//! Writers are killed in the middle of steps while readers read. Readers see every flushed field, no unflushed field
+//! and no error, and a watch yields each field once. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it
+//! longer.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker::Pool;

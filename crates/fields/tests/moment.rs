@@ -1,4 +1,5 @@
-//! Every kind of search shows the store at one moment: a flush to several databases is visible completely or not at all.
+//! Every kind of search shows the store at one moment: a flush to several databases is visible completely or not at
+//! all.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker_fields::request::Request;

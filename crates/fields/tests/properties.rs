@@ -1,5 +1,5 @@
-//! Properties of every key, schema and request. A seed determines all random input; a failure prints it, and `ESKER_SEED`
-//! sets it.
+//! Properties of every key, schema and request. A seed determines all random input; a failure prints it, and
+//! `ESKER_SEED` sets it.
 #![expect(clippy::expect_used, reason = "a test stops where something fails")]
 
 mod support;

@@ -1,4 +1,5 @@
-//! Random schemas compared with a simple interpretation of their rules, and invalid texts that must never cause a panic.
+//! Random schemas compared with a simple interpretation of their rules, and invalid texts that must never cause a
+//! panic.
 #![expect(clippy::expect_used, reason = "a test stops where something fails")]
 
 mod support;

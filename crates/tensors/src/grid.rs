@@ -31,8 +31,8 @@ pub(crate) struct Cut {
 }
 
 impl Grid {
-    /// Divides `shape`, with elements of `item` bytes, into chunks of the shape `chunks`. Without `chunks`, each chunk has
-    /// complete rows of up to 4 MiB, so that it is contiguous in the tensor.
+    /// Divides `shape`, with elements of `item` bytes, into chunks of the shape `chunks`. Without `chunks`, each chunk
+    /// has complete rows of up to 4 MiB, so that it is contiguous in the tensor.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if shapes do not match or a limit is exceeded, which the message names.

@@ -82,7 +82,8 @@ impl Header {
     /// Its bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] if the members of the type overlap or are out of order: the format cannot express that.
+    /// [`ErrorKind::NotSupported`] if the members of the type overlap or are out of order: the format cannot express
+    /// that.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let order = if self.fortran_order { "True" } else { "False" };
         let descr = descr(&self.data_type)?;

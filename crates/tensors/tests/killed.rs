@@ -1,5 +1,6 @@
-//! Writers are killed in the middle of PUTs while readers read. Readers see the old tensor or the new one, never a mix, and
-//! all space is freed. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer. A round kills three writers.
+//! Writers are killed in the middle of PUTs while readers read. Readers see the old tensor or the new one, never a mix,
+//! and all space is freed. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer. A round kills three
+//! writers.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 mod support;
@@ -135,8 +136,8 @@ fn round(url: &str, directory: &Path, random: &mut Random, shared_leases: bool) 
     });
 }
 
-/// Frees the tensors that killed writers have left. No process has a lease any more; the second collection frees those that
-/// the first one only marked. Over nodes, an engine takes a moment to notice that a client has died.
+/// Frees the tensors that killed writers have left. No process has a lease any more; the second collection frees those
+/// that the first one only marked. Over nodes, an engine takes a moment to notice that a client has died.
 fn expect_all_freed(store: &TensorStore) {
     let collect = || store.collect(Duration::ZERO, true).unwrap();
     collect();
@@ -146,8 +147,8 @@ fn expect_all_freed(store: &TensorStore) {
     assert_eq!(collect(), Default::default());
 }
 
-/// Kills writers in each round. Then only the named tensors are left. In the end all tensors are removed, and `used` must
-/// return no more bytes than in the beginning.
+/// Kills writers in each round. Then only the named tensors are left. In the end all tensors are removed, and `used`
+/// must return no more bytes than in the beginning.
 fn torture(url: &str, directory: &Path, used: impl Fn() -> [u64; 2]) {
     let store = TensorStore::create(&pool(url), "tensors").unwrap();
     let before = used();

@@ -24,7 +24,7 @@ _REMEDY = 'name a store, as "POOL/CONTAINER" or {"type": "esker", "store": "POOL
 
 
 class StoreSettings(NamedTuple):
-    """Settings of a field store: its name, the text of the schema for a new one, and whether it may be written."""
+    """Settings of a field store: its name, the schema's text for a new one, and whether it may be written."""
 
     name: str
     schema: str | None

@@ -83,7 +83,7 @@ class FDB:
 
     @property
     def store(self) -> FieldStore:
-        """The field store, for functions that pyfdb lacks: requests as text, watching, moving, transactions."""
+        """The field store, for functions that pyfdb lacks: text requests, watching, moving, transactions."""
         if self._store is None:
             with as_of_fdb():
                 self._store = self._opened(_config.store_of(self._config))

@@ -100,7 +100,7 @@ class CheckpointWriter(FileSystemWriter):
         self._sweep()
 
     def _sweep(self):
-        # Without collective calls each rank has metadata of its own, and no rank knows which ranks still write.
+        # Without collective calls each rank has its own metadata, and no rank knows which ranks still write.
         if getattr(self, "use_collectives", True):
             self.fs.sweep(self.path)
 

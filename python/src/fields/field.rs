@@ -129,8 +129,8 @@ impl Field {
         grib::shown(py, &numbers)
     }
 
-    /// The checksum of the section that describes its grid, None if it has no such section, and its values as `_numbers`
-    /// returns them. Reads the message once.
+    /// The checksum of the section that describes its grid, None if it has no such section, and its values as
+    /// `_numbers` returns them. Reads the message once.
     fn _section_and_values<'py>(
         &self,
         py: Python<'py>,

@@ -173,8 +173,8 @@ impl FieldStore {
     }
 
     /// Adopts the fields of a GRIB file and returns their number: their keys are stored, their bytes stay in the file,
-    /// which must not be moved or changed. `flush` makes them visible. The names and values of `set` replace those of the
-    /// messages. Damaged messages are skipped, as by `archive`.
+    /// which must not be moved or changed. `flush` makes them visible. The names and values of `set` replace those of
+    /// the messages. Damaged messages are skipped, as by `archive`.
     #[pyo3(signature = (path, *, set = None))]
     fn adopt(
         &self,
@@ -212,8 +212,8 @@ impl FieldStore {
         Ok(explained)
     }
 
-    /// The values that a request lists for each of its names, canonical and in its order, with ranges expanded; None for
-    /// a name with all values. The store is not searched.
+    /// The values that a request lists for each of its names, canonical and in its order, with ranges expanded; None
+    /// for a name with all values. The store is not searched.
     fn expand<'py>(
         slf: &Bound<'py, Self>,
         request: &Bound<'py, PyAny>,
@@ -292,8 +292,8 @@ impl FieldStore {
         }
     }
 
-    /// The values in the fields of a request, by name, sorted by their type. With `empty`, a name that the schema allows
-    /// on its innermost level and a field lacks has the empty value too, as in FDB.
+    /// The values in the fields of a request, by name, sorted by their type. With `empty`, a name that the schema
+    /// allows on its innermost level and a field lacks has the empty value too, as in FDB.
     #[pyo3(signature = (request = None, *, empty = false))]
     fn axes<'py>(
         slf: &Bound<'py, Self>,
@@ -350,8 +350,8 @@ impl FieldStore {
     /// already had (`there`), and how many are `left` because they were archived again meanwhile. Without `doit`, only
     /// reports them.
     ///
-    /// `to` is "POOL/CONTAINER", created with the schema of this store if it does not exist, or a FieldStore. Fields are
-    /// copied by `workers` threads, read back and compared, and then removed here with those that they mask, unless
+    /// `to` is "POOL/CONTAINER", created with the schema of this store if it does not exist, or a FieldStore. Fields
+    /// are copied by `workers` threads, read back and compared, and then removed here with those that they mask, unless
     /// `keep`. The request must name the databases it applies to, unless `keep`. Calling it again continues an
     /// interrupted move.
     #[pyo3(name = "move", signature = (request, to, *, doit = false, keep = false, workers = 4))]
@@ -390,8 +390,8 @@ impl FieldStore {
         counted(py, &call(py, || queries::wipe(&store, wanted, doit))?)
     }
 
-    /// Frees the space of masked fields and of unflushed fields of dead writers; returns their number and size in bytes.
-    /// Without `doit`, only reports them.
+    /// Frees the space of masked fields and of unflushed fields of dead writers; returns their number and size in
+    /// bytes. Without `doit`, only reports them.
     #[pyo3(signature = (request = None, doit = false))]
     fn purge<'py>(
         slf: &Bound<'py, Self>,

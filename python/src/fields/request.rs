@@ -76,8 +76,8 @@ fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     }
 }
 
-/// A text or number as it is written in keys, if it has one of Python's own types. Most values do; inspecting other types
-/// takes longer than the rest of a short request.
+/// A text or number as it is written in keys, if it has one of Python's own types. Most values do; inspecting other
+/// types takes longer than the rest of a short request.
 fn usual(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let is_usual = value.is_exact_instance_of::<PyString>()
         || value.is_exact_instance_of::<PyInt>()

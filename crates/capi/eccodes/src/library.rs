@@ -53,7 +53,8 @@ impl Library {
 
     fn open(file: &OsStr) -> std::result::Result<Self, libloading::Error> {
         for companion in search::companions(Path::new(file)) {
-            // If a companion cannot be loaded, loading the library that needs it fails with an error that names the companion.
+            // If a companion cannot be loaded, loading the library that needs it fails with an error that names the
+            // companion.
             let _ = load(companion.as_os_str()).map(std::mem::forget);
         }
         let library = load(file)?;

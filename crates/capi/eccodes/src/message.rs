@@ -89,8 +89,8 @@ impl<'a> Field<'a> {
         Ok(keys)
     }
 
-    /// The values of the field, unpacked, in the order of the message. Points that the bitmap leaves out have the value of
-    /// the key `missingValue`.
+    /// The values of the field, unpacked, in the order of the message. Points that the bitmap leaves out have the value
+    /// of the key `missingValue`.
     ///
     /// # Errors
     /// The errors of [`Field::doubles`].
@@ -98,7 +98,8 @@ impl<'a> Field<'a> {
         self.doubles("values")
     }
 
-    /// The numbers of an array key, such as `values`, `latitudes` or `longitudes` (degrees, in the order of the values).
+    /// The numbers of an array key, such as `values`, `latitudes` or `longitudes` (degrees, in the order of the
+    /// values).
     ///
     /// # Errors
     /// The errors of [`Field::text`]; [`ErrorKind::NoMemory`] if memory runs out, or for over [`VALUES_MAX`] numbers.

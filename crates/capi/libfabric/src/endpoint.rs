@@ -64,8 +64,8 @@ impl Endpoint {
     /// Makes an endpoint.
     ///
     /// # Errors
-    /// `NotSupported` if libfabric is not installed, must not be used in this process, or has no such provider; errors of
-    /// libfabric.
+    /// `NotSupported` if libfabric is not installed, must not be used in this process, or has no such provider; errors
+    /// of libfabric.
     pub fn open(settings: &Settings) -> Result<Self> {
         if !is_usable() {
             return Err(inherited());
@@ -126,13 +126,14 @@ impl Endpoint {
     /// Sets the peer to which the endpoint sends.
     ///
     /// # Errors
-    /// `Invalid` for an address of another provider, or if a peer is already set; `NotSupported` for shared memory within
-    /// one process; errors of libfabric.
+    /// `Invalid` for an address of another provider, or if a peer is already set; `NotSupported` for shared memory
+    /// within one process; errors of libfabric.
     pub fn set_peer(&mut self, address: &[u8]) -> Result<()> {
         if self.peer.is_some() || !self.is_address(address) {
             return Err(Error::new(ErrorKind::Invalid, "not the address of an endpoint"));
         }
-        // Within a process, the provider of shared memory uses the peer's memory directly, even after the peer freed it.
+        // Within a process, the provider of shared memory uses the peer's memory directly, even after the peer freed
+        // it.
         if self.chosen.info().addr_format == FI_ADDR_STR
             && own_names().iter().any(|own| own == address)
         {
@@ -141,8 +142,8 @@ impl Endpoint {
         let _entered = enter()?;
         let table = &self.objects()?.addresses;
         let mut peer = 0;
-        // SAFETY: it is a table of addresses. The address has the length of this endpoint's own, or ends with a zero byte:
-        // the call reads no more.
+        // SAFETY: it is a table of addresses. The address has the length of this endpoint's own, or ends with a zero
+        // byte: the call reads no more.
         let inserted = unsafe {
             let ops = &*table.cast::<Av>().ops;
             let address = address.as_ptr().cast();
@@ -191,7 +192,8 @@ impl Endpoint {
         watched.map(Some).map_err(|error| failed(error.into()))
     }
 
-    /// True if the caller may wait for the descriptor; false if it must poll first. Only for endpoints with a descriptor.
+    /// True if the caller may wait for the descriptor; false if it must poll first. Only for endpoints with a
+    /// descriptor.
     ///
     /// # Errors
     /// Errors of libfabric.
@@ -241,8 +243,8 @@ impl Endpoint {
         let (start, len) = self.idle(slot)?;
         let objects = self.objects()?;
         let context = self.memory.context(slot);
-        // SAFETY: it is an endpoint; the slot and its context are registered, and belong to the network until the operation
-        // is complete or the endpoint closed.
+        // SAFETY: it is an endpoint; the slot and its context are registered, and belong to the network until the
+        // operation is complete or the endpoint closed.
         let code = unsafe {
             let (raw, memory) = (objects.endpoint.raw(), start.as_ptr().cast());
             let recv = objects.tagged().recv;

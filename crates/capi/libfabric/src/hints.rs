@@ -68,7 +68,8 @@ impl InfoList {
 fn hints(functions: &'static Functions, provider: Option<&CStr>) -> Option<InfoList> {
     // SAFETY: without an argument, the call makes empty hints.
     let hints = InfoList::new(functions, unsafe { (functions.fi_dupinfo)(null()) })?;
-    // SAFETY: new hints have all of their parts, and nobody else uses them. The library frees the name, as it does its own.
+    // SAFETY: new hints have all of their parts, and nobody else uses them. The library frees the name, as it does its
+    // own.
     unsafe {
         let info = &mut *hints.raw();
         info.caps = FI_TAGGED | FI_SEND | FI_RECV;

@@ -11,7 +11,8 @@ use std::ptr::{NonNull, null_mut};
 /// An object, closed when dropped: before the objects from which it was made.
 pub(crate) struct Object(NonNull<Fid>);
 
-// SAFETY: the domain is used with FI_THREAD_DOMAIN: any thread may call it, one at a time. `&mut Endpoint` ensures that.
+// SAFETY: the domain is used with FI_THREAD_DOMAIN: any thread may call it, one at a time. `&mut Endpoint` ensures
+// that.
 unsafe impl Send for Object {}
 
 impl Object {

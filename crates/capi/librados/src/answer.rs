@@ -1,5 +1,6 @@
-//! Answers to operations. An answer is a future that a callback of librados completes. If the thread has nothing else to
-//! do, the answer blocks it instead: a callback runs on another thread, and that switch costs as much as a small operation.
+//! Answers to operations. An answer is a future that a callback of librados completes. If the thread has nothing else
+//! to do, the answer blocks it instead: a callback runs on another thread, and that switch costs as much as a small
+//! operation.
 use crate::library::{Functions, RawCompletion};
 use esker_os::executor::may_block;
 use std::ffi::{c_int, c_void};

@@ -69,8 +69,8 @@ impl Cluster {
     /// Connects to a cluster.
     ///
     /// # Errors
-    /// `NotSupported` if librados is not installed; `NotFound` if the configuration is missing or names no monitor or key;
-    /// `NoPermission` for a wrong key; `TimedOut` if no monitor answers.
+    /// `NotSupported` if librados is not installed; `NotFound` if the configuration is missing or names no monitor or
+    /// key; `NoPermission` for a wrong key; `TimedOut` if no monitor answers.
     pub fn connect(settings: &Settings) -> Result<Self> {
         let functions = functions()?;
         let id = settings.id.as_deref().map(c_string).transpose()?;

@@ -1,6 +1,7 @@
-//! Asynchronous I/O of the C library: `aio_read` and its relatives. The C library makes such calls in threads of its own, by
-//! system calls that cannot be intercepted. Here, a request on a file of the mount point is complete when the call that
-//! makes it returns. `aio_error`, `aio_return`, `aio_suspend` and `aio_cancel` of the C library then find it complete.
+//! Asynchronous I/O of the C library: `aio_read` and its relatives. The C library makes such calls in threads of its
+//! own, by system calls that cannot be intercepted. Here, a request on a file of the mount point is complete when the
+//! call that makes it returns. `aio_error`, `aio_return`, `aio_suspend` and `aio_cancel` of the C library then find it
+//! complete.
 use crate::answer::{Answer, Fail, fail, refuse, to_c};
 use crate::edge::{In, Out, export};
 use crate::limits::TRANSFER_MAX;

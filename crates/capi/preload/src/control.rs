@@ -66,8 +66,8 @@ fn whole_lock(fd: c_int, operation: c_int) -> c_int {
     }))
 }
 
-/// Drops a reference to the file that was held during a lock call. The file stays open while a thread waits for the lock,
-/// even if another thread closes it.
+/// Drops a reference to the file that was held during a lock call. The file stays open while a thread waits for the
+/// lock, even if another thread closes it.
 fn release_after_lock(file: Arc<OpenFile>) {
     let _ = threads::inside(|| {
         drop(file);

@@ -1,9 +1,9 @@
-//! Private copies of libraries and programs, in a directory of the run. The loader and the kernel need them, because they
-//! map files themselves and see only files of the system.
+//! Private copies of libraries and programs, in a directory of the run. The loader and the kernel need them, because
+//! they map files themselves and see only files of the system.
 //!
-//! The path of a copy is that of the directory, followed by the path in the mount point. So paths relative to a copy lead
-//! to copies, and the path that programs know is the end of the copy's path. All processes of the run share one copy and
-//! its memory. It is replaced when the file has changed.
+//! The path of a copy is that of the directory, followed by the path in the mount point. So paths relative to a copy
+//! lead to copies, and the path that programs know is the end of the copy's path. All processes of the run share one
+//! copy and its memory. It is replaced when the file has changed.
 use crate::answer::{Answer, Fail, refuse};
 use crate::config;
 use crate::paths::{self, MountPath, shown};
@@ -40,8 +40,8 @@ pub(crate) fn path_in_mount(path: &[u8]) -> Option<&[u8]> {
     rest.strip_prefix(FOLDER).filter(|known| paths::below_mount(known).is_some())
 }
 
-/// Makes sure that an absolute path in the mount point, without `..`, has a copy that is up to date. Returns the path of
-/// the copy.
+/// Makes sure that an absolute path in the mount point, without `..`, has a copy that is up to date. Returns the path
+/// of the copy.
 ///
 /// # Errors
 /// Errors of opening and reading the file, [`Fail::Outside`] for a link that leads out, errors of writing the copy.

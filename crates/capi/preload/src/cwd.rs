@@ -1,9 +1,9 @@
 //! The working directory.
 //!
 //! While the working directory is in the mount point, the kernel's working directory is an empty directory. Its path
-//! encodes the real one: the run directory, followed by the path in the file system. So children and started programs can
-//! determine it. The directory is removed as soon as it is entered: programs that bypass this library cannot create files
-//! in it, and a removed directory keeps its path.
+//! encodes the real one: the run directory, followed by the path in the file system. So children and started programs
+//! can determine it. The directory is removed as soon as it is entered: programs that bypass this library cannot create
+//! files in it, and a removed directory keeps its path.
 use crate::answer::{Answer, refuse};
 use crate::edge::{Out, Text, export};
 use crate::paths::{MountPath, shown};

@@ -3,8 +3,8 @@
 //! At a fork or exec, before another process can share an open file, the file gets an anonymous file of the kernel. The
 //! name of that file encodes the open file, and its offset is the offset of the open file. So fork and exec share the
 //! offset as POSIX requires. From then on the kernel has the authoritative state, and the table here is a cache. Until
-//! then all descriptors are duplicates of one nameless file, which costs much less than a file for each. System calls that
-//! bypass this library see a sealed file that is open for writing only: reads and writes fail.
+//! then all descriptors are duplicates of one nameless file, which costs much less than a file for each. System calls
+//! that bypass this library see a sealed file that is open for writing only: reads and writes fail.
 use crate::answer::{Answer, Fail, refuse};
 use crate::identity::{self, Identity, nameless};
 use crate::limits::DESCRIPTORS_MAX;
@@ -89,8 +89,8 @@ pub(crate) fn readable() -> Answer<c_int> {
     }
 }
 
-/// Gives each open file that only this process has open an anonymous file, which other processes can share. Runs before a
-/// fork or exec, while no other thread is inside the store. Allocates no memory: a signal handler may fork.
+/// Gives each open file that only this process has open an anonymous file, which other processes can share. Runs before
+/// a fork or exec, while no other thread is inside the store. Allocates no memory: a signal handler may fork.
 pub(crate) fn share_all() {
     for fd in within(0, u32::MAX) {
         if let Ok(file) = get(fd)

@@ -1,12 +1,12 @@
 //! The FFI boundary: the arguments of C functions as types with safe methods, and the form of every exported function.
 //!
-//! Only C creates values of these types, by calling an exported function. Their pointers must be valid, as the C library
-//! requires of its callers too.
+//! Only C creates values of these types, by calling an exported function. Their pointers must be valid, as the C
+//! library requires of its callers too.
 use std::ffi::{CStr, c_char};
 
-/// Defines exported functions. `next` in `| next` names the intercepted function. Calls from inside this library
-/// always go to that one, unless `@inside_too` leaves the decision to the function. The store never names files of the
-/// mount point in such calls. So a call that does comes from a signal handler that interrupted a call on files; it fails.
+/// Defines exported functions. `next` in `| next` names the intercepted function. Calls from inside this library always
+/// go to that one, unless `@inside_too` leaves the decision to the function. The store never names files of the mount
+/// point in such calls. So a call that does comes from a signal handler that interrupted a call on files; it fails.
 /// `names_ours` lists the argument names of descriptors and paths.
 macro_rules! export {
     (@inside_too $(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty

@@ -17,7 +17,8 @@ pub(crate) struct Dynamic {
 }
 
 impl Dynamic {
-    /// Reads the dynamic section of the file at `path`; `None` if it is not a 64-bit ELF file, or has no dynamic section.
+    /// Reads the dynamic section of the file at `path`; `None` if it is not a 64-bit ELF file, or has no dynamic
+    /// section.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         let file = ReadCache::new(File::open(path).ok()?);
         parse(&file)

@@ -35,8 +35,8 @@ impl Program {
         Self { path: path.to_owned(), arguments: own(arguments), environment, copy: -1 }
     }
 
-    /// Replaces a path in the mount point by a program that the kernel can run: the interpreter of a script, or a copy in
-    /// memory (`memfd`).
+    /// Replaces a path in the mount point by a program that the kernel can run: the interpreter of a script, or a copy
+    /// in memory (`memfd`).
     pub(crate) fn reach(&mut self) -> Answer<()> {
         for _ in 0..LINKS_MAX {
             let path = self.path.to_bytes();

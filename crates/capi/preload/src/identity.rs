@@ -96,9 +96,9 @@ fn sealed(name: &Name, content: &[u8]) -> Answer<c_int> {
     Ok(fd)
 }
 
-/// Opens an anonymous file by its path, for writing only. Calls that bypass this library then fail: reads because of the
-/// mode, writes because of the seals. Also, Linux moves the offset of a file from `memfd_create` without a lock (6.18:
-/// `file_seek_cur_needs_f_lock`), so two processes could read the same bytes.
+/// Opens an anonymous file by its path, for writing only. Calls that bypass this library then fail: reads because of
+/// the mode, writes because of the seals. Also, Linux moves the offset of a file from `memfd_create` without a lock
+/// (6.18: `file_seek_cur_needs_f_lock`), so two processes could read the same bytes.
 fn reopened(fd: c_int) -> c_int {
     open_again(fd, libc::O_WRONLY).map_or(fd, |opened| {
         raw::close(fd);
@@ -112,8 +112,8 @@ fn open_again(fd: c_int, access: c_int) -> Answer<c_int> {
 }
 
 impl Identity {
-    /// Creates an anonymous file with this name. All processes that share it move its offset atomically. A path that is too
-    /// long for a name becomes the content of the file.
+    /// Creates an anonymous file with this name. All processes that share it move its offset atomically. A path that is
+    /// too long for a name becomes the content of the file.
     ///
     /// # Errors
     /// Errors of `memfd_create`.

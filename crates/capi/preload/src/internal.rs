@@ -1,5 +1,5 @@
-//! Descriptors of the store. They have high numbers, and programs cannot reach them: otherwise a program that closes all
-//! descriptors would close the store's files and drop its locks.
+//! Descriptors of the store. They have high numbers, and programs cannot reach them: otherwise a program that closes
+//! all descriptors would close the store's files and drop its locks.
 use crate::answer::Answer;
 use crate::limits::{DESCRIPTORS_MAX, INTERNAL_MAX};
 use crate::raw;

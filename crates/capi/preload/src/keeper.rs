@@ -1,8 +1,8 @@
 //! Keepers: processes that hold the leases of removed files for other processes that inherited them.
 //!
-//! A removed file may exist only because of a lease ([`crate::left_open`]). When the process with the lease ends or starts
-//! another program, it starts a keeper. The keeper takes a lease of its own, waits until no process has the file open, and
-//! frees the file. It has no descriptors of the program, and is not its child.
+//! A removed file may exist only because of a lease ([`crate::left_open`]). When the process with the lease ends or
+//! starts another program, it starts a keeper. The keeper takes a lease of its own, waits until no process has the file
+//! open, and frees the file. It has no descriptors of the program, and is not its child.
 //!
 //! A keeper executes a shell, into which this library is loaded. The library does the work and ends the process before
 //! the shell starts.

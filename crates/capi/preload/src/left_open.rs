@@ -1,8 +1,8 @@
 //! Files that this process closed while processes that inherited them still have them open.
 //!
-//! A pool on this node sees their lock files ([`crate::locks`]). Engines on other nodes see only leases, and a process that
-//! inherited a file takes a lease at its first use. Until then the process that closed the file keeps its lease. It checks
-//! whether the lease is still needed when it closes another shared file, when it forks, and when it ends.
+//! A pool on this node sees their lock files ([`crate::locks`]). Engines on other nodes see only leases, and a process
+//! that inherited a file takes a lease at its first use. Until then the process that closed the file keeps its lease.
+//! It checks whether the lease is still needed when it closes another shared file, when it forks, and when it ends.
 use crate::limits::LEFT_OPEN_MAX;
 use crate::locks;
 use crate::mounted;

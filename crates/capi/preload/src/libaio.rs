@@ -1,10 +1,10 @@
 //! Asynchronous I/O of the kernel: `io_submit` and `io_getevents`, as functions of libaio and by number.
 //!
-//! The library serves a request on a file of the mount point while the program submits it. It then submits a stand-in to the
-//! kernel: a write to the anonymous file of the descriptor, which fails (`EPERM`). So the kernel still handles waiting,
-//! event descriptors and the limit of a context. When the program takes the event of the stand-in, the library replaces
-//! the result and the address by those of the program's request. Programs that read events in the memory of the context,
-//! without a call, see the failure.
+//! The library serves a request on a file of the mount point while the program submits it. It then submits a stand-in
+//! to the kernel: a write to the anonymous file of the descriptor, which fails (`EPERM`). So the kernel still handles
+//! waiting, event descriptors and the limit of a context. When the program takes the event of the stand-in, the library
+//! replaces the result and the address by those of the program's request. Programs that read events in the memory of
+//! the context, without a call, see the failure.
 use crate::answer::{Answer, fail, refuse};
 use crate::edge::{In, Out, export};
 use crate::serve::serve;
@@ -160,7 +160,8 @@ fn submit_ours(context: usize, request: In<Request>) -> c_long {
     1
 }
 
-/// Replaces events of stand-ins by those of the program's requests. Waits for a request that another thread is submitting.
+/// Replaces events of stand-ins by those of the program's requests. Waits for a request that another thread is
+/// submitting.
 pub(crate) fn deliver(events: &mut [Event]) {
     if COUNT.load(Ordering::Acquire) == 0 {
         return;

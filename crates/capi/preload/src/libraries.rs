@@ -1,7 +1,7 @@
 //! Loading libraries: `dlopen` of a path in the mount point, and the names of loaded libraries.
 //!
-//! The loader makes system calls directly, so it gets the path of a copy in place of one in the mount point ([`copies`]).
-//! The libraries that it needs are copied before, to directories in which the loader searches.
+//! The loader makes system calls directly, so it gets the path of a copy in place of one in the mount point
+//! ([`copies`]). The libraries that it needs are copied before, to directories in which the loader searches.
 use crate::answer::{Answer, Fail};
 use crate::edge::{Out, Text, export, name, real};
 use crate::next::Next;

@@ -27,5 +27,6 @@ pub(crate) const LOCK_FILES_KEPT: usize = 16;
 /// Different notes that one process writes to the report.
 pub(crate) const NOTES_MAX: usize = 64;
 
-/// Counters of mapped files that all processes of a pool share. Two files with the same counter only slow each other down.
+/// Counters of mapped files that all processes of a pool share. Two files with the same counter only slow each other
+/// down.
 pub(crate) const MAPPED_COUNTERS: usize = 1 << 16;

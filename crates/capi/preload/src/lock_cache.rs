@@ -1,5 +1,5 @@
-//! Cache of lock files that stay open after their object was closed. Making and removing a lock file takes longer than all
-//! other work for an open file with a lock.
+//! Cache of lock files that stay open after their object was closed. Making and removing a lock file takes longer than
+//! all other work for an open file with a lock.
 //!
 //! Cached files hold no locks. A process that removes the object meanwhile sees no user, and removes the lock file
 //! too. Cached files are closed before a fork or exec, because a child would share their locks.

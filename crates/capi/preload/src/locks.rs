@@ -3,8 +3,9 @@
 //! The kernel provides the locks, on one lock file per object, which all processes share. An open file opens the lock
 //! file at its first lock, or before a fork or exec. So all processes that share the open file share its locks, and the
 //! store knows that the object is in use ([`esker::PRESENCE`]). The offset of a lock descriptor is the inode number of
-//! its anonymous file, by which a started program finds the open file. The last process that closes the lock file removes
-//! it. The lock files are in a directory of the pool, which `esker run` passes on, so that all users of the pool may lock.
+//! its anonymous file, by which a started program finds the open file. The last process that closes the lock file
+//! removes it. The lock files are in a directory of the pool, which `esker run` passes on, so that all users of the
+//! pool may lock.
 use crate::answer::{Answer, Fail, refuse};
 use crate::config::{self, Config};
 use crate::open_file::OpenFile;
@@ -138,8 +139,8 @@ pub(crate) fn close_lock_file(fd: c_int, oid: ObjectId) -> LockFileState {
     remove_lock_file_if_unused(oid)
 }
 
-/// Drops all locks in the lock file of an object, and caches it for later locks. Closes it if the object has to be freed,
-/// or if the lock file was removed.
+/// Drops all locks in the lock file of an object, and caches it for later locks. Closes it if the object has to be
+/// freed, or if the lock file was removed.
 fn unlock(fd: c_int, oid: ObjectId) -> Answer<LockFileState> {
     raw::lock_whole(fd, libc::LOCK_UN)?;
     let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
@@ -153,8 +154,8 @@ fn unlock(fd: c_int, oid: ObjectId) -> Answer<LockFileState> {
     Ok(if is_last { LockFileState::Nothing } else { LockFileState::InUse })
 }
 
-/// True if any process has the lock file of an object open. A process with record locks has it open itself, and must not
-/// probe it, because that would drop the locks.
+/// True if any process has the lock file of an object open. A process with record locks has it open itself, and must
+/// not probe it, because that would drop the locks.
 pub(crate) fn is_used(oid: ObjectId) -> bool {
     has_records(oid) || remove_lock_file_if_unused(oid) == LockFileState::InUse
 }
@@ -182,8 +183,8 @@ fn remove_lock_file_if_unused(oid: ObjectId) -> LockFileState {
     left
 }
 
-/// Removes a lock file if no process has it open. A process that opens it meanwhile waits for the lock on the last byte,
-/// and then sees that it was removed.
+/// Removes a lock file if no process has it open. A process that opens it meanwhile waits for the lock on the last
+/// byte, and then sees that it was removed.
 fn remove_unused(name: &CStr) -> LockFileState {
     let Ok(fd) = raw::open(name, FLAGS, 0) else { return LockFileState::Nothing };
     let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
@@ -386,7 +387,8 @@ pub(crate) fn range(
         lock.l_len = PRESENCE - start;
     }
     if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
-        // Opening the file first avoids a later search for its users, which would close the lock file and drop the lock.
+        // Opening the file first avoids a later search for its users, which would close the lock file and drop the
+        // lock.
         file.node()?;
         note_records(file.identity().oid);
     }

@@ -46,7 +46,8 @@ fn counter(table: &Table, oid: ObjectId) -> &AtomicU32 {
 /// True if a process may map the object. A process that maps it later sees all writes of this process before this call.
 pub(crate) fn is_mapped(oid: ObjectId) -> bool {
     let Some(table) = table() else { return true };
-    // A process that maps the object increments the counter, then reads the object. This process wrote, then reads the counter.
+    // A process that maps the object increments the counter, then reads the object. This process wrote, then reads the
+    // counter.
     fence(Ordering::SeqCst);
     counter(table, oid).load(Ordering::SeqCst) != 0
 }

@@ -1,15 +1,15 @@
 //! Files in memory: mmap.
 //!
-//! A private mapping of a file in the mount point is anonymous memory, filled from the file at the start. A shared mapping
-//! maps a file of the system that all processes map in place of the object ([`Pages`]). Calls that change the content of
-//! the object change that file, too ([`change_content`]). To find changes of the program, this library compares a shared
-//! writable mapping with a copy. It writes them to the object on msync, munmap and close, at the end of the process, and
-//! before this process reads the file.
+//! A private mapping of a file in the mount point is anonymous memory, filled from the file at the start. A shared
+//! mapping maps a file of the system that all processes map in place of the object ([`Pages`]). Calls that change the
+//! content of the object change that file, too ([`change_content`]). To find changes of the program, this library
+//! compares a shared writable mapping with a copy. It writes them to the object on msync, munmap and close, at the end
+//! of the process, and before this process reads the file.
 //!
-//! The comparison reads a second mapping of the same memory, which only this library uses. Libraries that track mappings
-//! (UCX, libfabric, Open MPI) patch `munmap` and similar functions in machine code or in the tables of the linker, so
-//! memory may be unmapped without a call to this library. The second mapping keeps the bytes that the program wrote, and
-//! reading it cannot fault.
+//! The comparison reads a second mapping of the same memory, which only this library uses. Libraries that track
+//! mappings (UCX, libfabric, Open MPI) patch `munmap` and similar functions in machine code or in the tables of the
+//! linker, so memory may be unmapped without a call to this library. The second mapping keeps the bytes that the
+//! program wrote, and reading it cannot fault.
 use crate::answer::{Answer, refuse, to_c};
 use crate::edge::export;
 use crate::open_file::OpenFile;
@@ -54,7 +54,8 @@ impl Region {
 
     /// Writes the changes of the program, and of other processes that map the same memory, to the object.
     fn write_back(&mut self) -> Answer<()> {
-        // Otherwise an older state that one process has read could overwrite a newer one that another process has written.
+        // Otherwise an older state that one process has read could overwrite a newer one that another process has
+        // written.
         self.pages.clone().alone(|| self.write_changes())
     }
 
@@ -109,7 +110,8 @@ pub(crate) fn write_back_of(oid: ObjectId) {
     }
 }
 
-/// Runs `work` on the memory of each mapping, around a fork. A signal handler may fork while its thread changes the list.
+/// Runs `work` on the memory of each mapping, around a fork. A signal handler may fork while its thread changes the
+/// list.
 pub(crate) fn around_fork(work: impl Fn(&Pages)) {
     if has_any()
         && let Ok(regions) = REGIONS.try_lock()
@@ -135,8 +137,8 @@ pub(crate) fn write_back_all() {
     }
 }
 
-/// Runs `work`, which changes the content of an object, and updates the memory that is mapped in its place: the bytes that
-/// `range` returns. They are read again from `file`; without it they become zeros.
+/// Runs `work`, which changes the content of an object, and updates the memory that is mapped in its place: the bytes
+/// that `range` returns. They are read again from `file`; without it they become zeros.
 pub(crate) fn change_content<T>(
     oid: ObjectId,
     file: Option<&File>,

@@ -10,8 +10,8 @@ static MOUNTED: ArcSwapOption<Dfs> = ArcSwapOption::const_empty();
 static OPENING: Mutex<()> = Mutex::new(());
 static REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// The file system. The first call opens it. Children share the file system of their parent, in which the store opens its
-/// files again.
+/// The file system. The first call opens it. Children share the file system of their parent, in which the store opens
+/// its files again.
 ///
 /// # Errors
 /// `ENXIO` if it cannot be opened; standard error says why, once.
@@ -27,8 +27,8 @@ pub(crate) fn if_open() -> Option<Arc<Dfs>> {
     MOUNTED.load_full()
 }
 
-/// True if paths below the mount point may be files of the store itself, which then sees the system's directories there.
-/// Called for such a path while inside: before the file system is open, it is a path of the pool.
+/// True if paths below the mount point may be files of the store itself, which then sees the system's directories
+/// there. Called for such a path while inside: before the file system is open, it is a path of the pool.
 pub(crate) fn is_above_store() -> bool {
     static FOUND: AtomicBool = AtomicBool::new(false);
     if MOUNTED.load().is_none() {

@@ -184,8 +184,8 @@ impl End {
     }
 }
 
-/// Answers a call on two paths. If only one leads into the mount point, it fails as between two file systems (`EXDEV`). If
-/// both paths are wrong, it returns the error of the first one.
+/// Answers a call on two paths. If only one leads into the mount point, it fails as between two file systems (`EXDEV`).
+/// If both paths are wrong, it returns the error of the first one.
 fn both(
     (dir, path): (c_int, Text),
     (new_dir, new_path): (c_int, Text),

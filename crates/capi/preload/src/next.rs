@@ -94,8 +94,8 @@ extern "C" fn fail_with_enosys() -> c_long {
 }
 
 /// The replacement for a function that the C library does not export. Before version 2.33, glibc compiled `stat`,
-/// `mknod` and similar functions into each program as calls of `__xstat` and `__xmknod`. This library exports both forms
-/// on any version, so the newer ones may have no next function.
+/// `mknod` and similar functions into each program as calls of `__xstat` and `__xmknod`. This library exports both
+/// forms on any version, so the newer ones may have no next function.
 fn stand_in(name: &CStr) -> Option<*mut c_void> {
     Some(match name.to_bytes() {
         b"stat" | b"stat64" => stat as *mut c_void,

@@ -103,7 +103,8 @@ impl OpenFile {
         left
     }
 
-    /// Drops the content. A child that never used a file of its parent only forgets it: the parent stores the pending times.
+    /// Drops the content. A child that never used a file of its parent only forgets it: the parent stores the pending
+    /// times.
     fn drop_content(&self) {
         if self.leased().is_none() {
             std::mem::forget(self.content.load_full());
@@ -237,8 +238,8 @@ impl OpenFile {
         Ok(0)
     }
 
-    /// Reads at the offset of `fd`, and advances it. The offset is advanced first, atomically, so that processes that share it
-    /// never read the same bytes.
+    /// Reads at the offset of `fd`, and advances it. The offset is advanced first, atomically, so that processes that
+    /// share it never read the same bytes.
     pub(crate) fn read(&self, fd: c_int, buffer: &mut [u8]) -> Answer<isize> {
         self.refuse_mode(libc::O_WRONLY)?;
         let length = buffer.len().min(TRANSFER_MAX);

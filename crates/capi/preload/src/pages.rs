@@ -1,9 +1,9 @@
-//! The memory of mapped files: a file of the system beside the lock file of the object, which all processes map in place of
-//! the object.
+//! The memory of mapped files: a file of the system beside the lock file of the object, which all processes map in
+//! place of the object.
 //!
 //! Its users hold a shared lock on its last byte, like users of a lock file. A process that opens it as the only user
-//! empties it: then the object has the content, and mapped ranges of the file are filled from the object. A process that
-//! writes to the object writes to this file, too ([`Pages::reload`]).
+//! empties it: then the object has the content, and mapped ranges of the file are filled from the object. A process
+//! that writes to the object writes to this file, too ([`Pages::reload`]).
 use crate::answer::{Answer, Fail, refuse};
 use crate::open_file::OpenFile;
 use crate::{config, internal, locks, mapped, raw, threads};
@@ -123,7 +123,8 @@ impl Pages {
             if start >= end {
                 return Ok(());
             }
-            // Sets the size last: a process that is killed before leaves at most part of a page, which no process has mapped.
+            // Sets the size last: a process that is killed before leaves at most part of a page, which no process has
+            // mapped.
             file.whole(|file| self.copy(file, start / PAGE * PAGE, end))?;
             raw::resize(self.descriptor(), end as i64)
         })

@@ -61,8 +61,8 @@ fn has_detour(path: &[u8]) -> bool {
     path.windows(3).any(|part| part == b"/..")
 }
 
-/// The rest of an absolute path after the name by which it enters the mount point. `.` and `..` are resolved by the text
-/// alone only above the mount point, because below it are links.
+/// The rest of an absolute path after the name by which it enters the mount point. `.` and `..` are resolved by the
+/// text alone only above the mount point, because below it are links.
 #[cold]
 fn inside(path: &[u8]) -> Option<&[u8]> {
     let is_name = |part: &&[u8]| !part.is_empty();

@@ -1,5 +1,5 @@
-//! The offset and the status flags of an open file. This process has them until another process can share the file. Then
-//! the kernel has them, so that all processes with the file share them.
+//! The offset and the status flags of an open file. This process has them until another process can share the file.
+//! Then the kernel has them, so that all processes with the file share them.
 use crate::answer::{Answer, refuse};
 use crate::raw;
 use std::ffi::c_int;
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 /// Flags that `F_SETFL` may change.
 const CHANGEABLE: c_int = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME;
 
-/// Offset and status flags. All functions run inside the store; [`Position::share`] runs while no other thread is inside.
+/// Offset and status flags. All functions run inside the store; [`Position::share`] runs while no other thread is
+/// inside.
 pub(crate) struct Position {
     /// Offset; like `flags`, not used once the file is shared.
     offset: AtomicI64,

@@ -26,7 +26,8 @@ extern "C" fn start() {
     if !config::load() {
         return;
     }
-    // `before_end` does the store's work at the end of the process. Calls of an exit handler would count as the program's.
+    // `before_end` does the store's work at the end of the process. Calls of an exit handler would count as the
+    // program's.
     esker::will_record_exit();
     keeper::run_if_asked();
     open::learn_umask();

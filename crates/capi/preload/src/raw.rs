@@ -256,7 +256,8 @@ pub(crate) fn new_session() -> Answer<()> {
     numbers(libc::SYS_setsid, 0, 0, 0).map(drop)
 }
 
-/// Executes a program with one argument, its name. Returns if that fails. The list of variables ends with a null pointer.
+/// Executes a program with one argument, its name. Returns if that fails. The list of variables ends with a null
+/// pointer.
 pub(crate) fn execute(program: &CStr, name: &CStr, variables: &[*const c_char]) {
     let arguments = [name.as_ptr(), std::ptr::null()];
     let lists = [arguments.as_ptr() as usize, variables.as_ptr() as usize];

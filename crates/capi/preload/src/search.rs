@@ -43,7 +43,8 @@ impl Plan {
         self.add_needed_by(path, &[])
     }
 
-    /// Calls [`Plan::add`] for a library that inherits the search directories `above` (`DT_RPATH`) from those that need it.
+    /// Calls [`Plan::add`] for a library that inherits the search directories `above` (`DT_RPATH`) from those that need
+    /// it.
     fn add_needed_by(&mut self, path: &[u8], above: &[Folder]) -> Answer<PathBuf> {
         let path = plain(path);
         let copy = copies::make(&path)?;
@@ -95,8 +96,8 @@ fn own_rpath(dynamic: &Dynamic, path: &[u8]) -> Vec<Folder> {
     list.map(|list| expand(list, path)).unwrap_or_default()
 }
 
-/// The directories of a list, where `$ORIGIN` is the directory of the library at `path`. Directories with other variables
-/// are skipped: they are directories of the system.
+/// The directories of a list, where `$ORIGIN` is the directory of the library at `path`. Directories with other
+/// variables are skipped: they are directories of the system.
 fn expand(list: &[u8], path: &[u8]) -> Vec<Folder> {
     let origin = path.rsplitn(2, |byte| *byte == b'/').nth(1).unwrap_or_default();
     let folder = |entry: &[u8]| {

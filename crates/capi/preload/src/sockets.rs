@@ -13,7 +13,8 @@ type Address = In<u8>;
 const FAMILY: usize = size_of::<libc::sa_family_t>();
 const ADDRESS_MAX: usize = size_of::<libc::sockaddr_un>();
 
-/// The path in the address of a Unix socket, if it is in the mount point. Names that begin with a zero byte are not paths.
+/// The path in the address of a Unix socket, if it is in the mount point. Names that begin with a zero byte are not
+/// paths.
 fn path_of<'a>(address: Address, length: c_uint) -> Option<&'a [u8]> {
     let bytes = address.values(length as usize);
     let (family, path) = bytes.split_first_chunk::<FAMILY>()?;
@@ -22,8 +23,8 @@ fn path_of<'a>(address: Address, length: c_uint) -> Option<&'a [u8]> {
     (is_unix && bytes.len() <= ADDRESS_MAX && paths::is_ours(libc::AT_FDCWD, path)).then_some(path)
 }
 
-/// Answers a call with an address: `ours` if it is a path in the mount point, else `theirs`. If a link leads out, `theirs`
-/// gets the address of its target.
+/// Answers a call with an address: `ours` if it is a path in the mount point, else `theirs`. If a link leads out,
+/// `theirs` gets the address of its target.
 fn by_address<T: Returned>(
     (address, length): (Address, c_uint),
     ours: impl FnOnce(&MountPath<'_>) -> Answer<T>,

@@ -1,5 +1,5 @@
-//! posix_spawn, popen and system. The C library implements them. This library first replaces paths in the mount point among
-//! the arguments of posix_spawn.
+//! posix_spawn, popen and system. The C library implements them. This library first replaces paths in the mount point
+//! among the arguments of posix_spawn.
 use crate::answer::{Answer, Fail};
 use crate::edge::{Text, Texts, export};
 use crate::exec::{Program, in_our_folders, serve_program};

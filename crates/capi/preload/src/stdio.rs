@@ -226,8 +226,8 @@ fn go_to_end(fd: c_int, flags: c_int) -> Answer<()> {
     Ok(())
 }
 
-/// Opens a stream without the letters for mapping and creating the file, which the C library must not see. The C library
-/// also checks the access mode of the descriptor, so it gets a readable stand-in, which is then replaced.
+/// Opens a stream without the letters for mapping and creating the file, which the C library must not see. The C
+/// library also checks the access mode of the descriptor, so it gets a readable stand-in, which is then replaced.
 fn stream_of(fd: c_int, mode: Text) -> *mut FILE {
     let kept = mode.bytes().unwrap_or_default().iter().filter(|byte| !b"mx".contains(byte));
     let mode = CString::new(kept.copied().collect::<Vec<_>>()).unwrap_or_default();

@@ -119,8 +119,8 @@ export! {
 /// Most bytes of a prefix in the names that `tempnam` makes.
 const PREFIX_MAX: usize = 5;
 
-/// A free name in the directory that `tempnam` chooses, if that is ours. It chooses the first of `TMPDIR` and the caller's
-/// directory that exists.
+/// A free name in the directory that `tempnam` chooses, if that is ours. It chooses the first of `TMPDIR` and the
+/// caller's directory that exists.
 fn temporary_name(dir: Text, prefix: Text) -> Option<Answer<*mut c_char>> {
     let variable = std::env::var_os("TMPDIR").and_then(|dir| CString::new(dir.into_vec()).ok());
     let variable = variable.as_deref().filter(|_| !is_privileged()).map(CStr::to_bytes);

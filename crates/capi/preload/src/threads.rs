@@ -123,7 +123,8 @@ pub(crate) fn alone(work: impl FnOnce()) {
 fn stop_others() {
     let own = u64::from(is_inside());
     let blocked = raw::block_signals();
-    // A handler may fork while its thread is inside, and another thread may fork too. That thread must not wait for this one.
+    // A handler may fork while its thread is inside, and another thread may fork too. That thread must not wait for
+    // this one.
     INSIDE.fetch_sub(own, Ordering::SeqCst);
     while FORKING.swap(true, Ordering::SeqCst) {
         std::thread::yield_now();

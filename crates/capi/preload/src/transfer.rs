@@ -142,7 +142,8 @@ fn step(from: End, to: End, room: &mut [u8]) -> Answer<usize> {
     Ok(done)
 }
 
-/// Checks a range, and returns the number of bytes to copy. Within one file, the bytes that the copy appends do not count.
+/// Checks a range, and returns the number of bytes to copy. Within one file, the bytes that the copy appends do not
+/// count.
 fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<usize> {
     let are_directories = (from.is_directory()?, to.is_directory()?);
     if flags != 0 {

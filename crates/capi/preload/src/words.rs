@@ -1,5 +1,5 @@
-//! `wordexp`: the C library finds the paths that match a pattern by internal calls. Here this library expands the patterns
-//! in the mount point, and the C library all else. The C library then makes the result from quoted words.
+//! `wordexp`: the C library finds the paths that match a pattern by internal calls. Here this library expands the
+//! patterns in the mount point, and the C library all else. The C library then makes the result from quoted words.
 use crate::edge::{Out, Text, export};
 use std::ffi::{CStr, CString, c_char, c_int};
 
@@ -78,7 +78,8 @@ fn length_of_expansion(text: &[u8]) -> usize {
     text.len()
 }
 
-/// True for a word with special characters outside quotes. In values of variables they do not count, as in the C library.
+/// True for a word with special characters outside quotes. In values of variables they do not count, as in the C
+/// library.
 fn is_pattern(word: &[u8]) -> bool {
     word.iter().any(|byte| FREE.contains(byte))
 }

@@ -149,8 +149,8 @@ fn sections_2(message: &[u8]) -> Option<Sections> {
     (at == end).then_some(sections)
 }
 
-/// The sections of a message of edition 1. Section 4 gets all remaining octets: its stated length means something else in
-/// large messages, and some files have padding after it.
+/// The sections of a message of edition 1. Section 4 gets all remaining octets: its stated length means something else
+/// in large messages, and some files have padding after it.
 fn sections_1(message: &[u8]) -> Option<Sections> {
     let end = message.len().checked_sub(END.len())?;
     let bitmap = before_data(message).ok()?;

@@ -1,5 +1,5 @@
-//! The header of a message: the octets that identify its field, without the quantities in which fields of one kind differ,
-//! and without the octets that depend on the data alone.
+//! The header of a message: the octets that identify its field, without the quantities in which fields of one kind
+//! differ, and without the octets that depend on the data alone.
 //!
 //! Some octets hold a plain quantity, such as the step. [`slots`] lists their positions and the values for which the
 //! quantity is plain. All other octets of the sections before the data stay
@@ -173,8 +173,8 @@ impl<'a> Header<'a> {
         &self.slots
     }
 
-    /// Writes the header with zeros for its plain quantities, followed by a list of these. Messages with the same output
-    /// differ only in these quantities and the data.
+    /// Writes the header with zeros for its plain quantities, followed by a list of these. Messages with the same
+    /// output differ only in these quantities and the data.
     pub(super) fn write_kind(&self, into: &mut Vec<u8>) {
         self.write_exact(into);
         let mut quantities = 0;
@@ -189,8 +189,8 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Writes the complete header without the octets that depend on the data: the length of the message, and the scale of
-    /// the values.
+    /// Writes the complete header without the octets that depend on the data: the length of the message, and the scale
+    /// of the values.
     pub(super) fn write_exact(&self, into: &mut Vec<u8>) {
         into.clear();
         into.extend_from_slice(self.message.get(..self.end).unwrap_or_default());

@@ -146,7 +146,8 @@ impl Rule {
         Self { parts: key.iter().map(part).collect(), bytes: key.as_str().len() + 16 }
     }
 
-    /// The rule that explains how the keys of the examples differ: each value follows one quantity. `None` if it does not.
+    /// The rule that explains how the keys of the examples differ: each value follows one quantity. `None` if it does
+    /// not.
     fn fit_to(mut self, examples: &[Example], header: &Header<'_>) -> Option<Self> {
         for (index, (name, value)) in self.parts.iter_mut().enumerate() {
             let values: Option<Vec<_>> = examples.iter().map(|e| e.key.iter().nth(index)).collect();

@@ -175,8 +175,8 @@ impl KeyType {
         self == Self::Step
     }
 
-    /// The range of steps from the start up to a canonical step, `0-24` for `24`. `None` for 0, for a range, and for values
-    /// that are not steps.
+    /// The range of steps from the start up to a canonical step, `0-24` for `24`. `None` for 0, for a range, and for
+    /// values that are not steps.
     pub(crate) fn range_to(self, value: &str) -> Option<String> {
         if self.has_ranges() { span::range_to(value) } else { None }
     }

@@ -128,8 +128,8 @@ impl Request {
     /// The fields it selects: lists and ranges expanded, values canonical, dates relative to `today`.
     ///
     /// # Errors
-    /// If a value is invalid: the message names the name, the value, its type and valid examples. If the schema does not
-    /// have a name: the message lists those it has.
+    /// If a value is invalid: the message names the name, the value, its type and valid examples. If the schema does
+    /// not have a name: the message lists those it has.
     pub fn expand(&self, schema: &Schema, today: Date) -> Result<Selection> {
         expand(self, schema, today)
     }

@@ -229,8 +229,8 @@ impl Selection {
         listed.iter().flat_map(|(wanted, found)| self.missing_values(wanted, found)).collect()
     }
 
-    /// The listed values that no field has, for fields with the values in `axes`. The empty value means that a field lacks
-    /// the name.
+    /// The listed values that no field has, for fields with the values in `axes`. The empty value means that a field
+    /// lacks the name.
     pub(crate) fn unmatched_by(&self, axes: &Axes) -> Vec<Key> {
         let missing = |wanted: &Wanted| {
             let values = axes.values(&wanted.name);
@@ -290,8 +290,8 @@ impl Selection {
         self.wanted(name)?.values.as_deref()
     }
 
-    /// Number of combinations of the listed values; none if all values of some name are wanted, or if the number exceeds
-    /// `u64`.
+    /// Number of combinations of the listed values; none if all values of some name are wanted, or if the number
+    /// exceeds `u64`.
     #[must_use]
     pub fn count(&self) -> Option<u64> {
         self.wanted.iter().try_fold(1u64, |count, wanted| {
@@ -323,7 +323,8 @@ impl Selection {
     }
 
     /// The rank of a field in the order of the request; none if it is not selected. Values rank by the list, or, if all
-    /// are wanted, by the order of their type. Names that the request does not have come last, in the order of their types.
+    /// are wanted, by the order of their type. Names that the request does not have come last, in the order of their
+    /// types.
     #[must_use]
     pub fn position(&self, key: &Key) -> Option<Position> {
         if !self.matches(key) {

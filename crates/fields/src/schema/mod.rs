@@ -145,8 +145,8 @@ impl Schema {
         self.slot(name).map_or(&[], |slot| &self.inner.kinds[slot])
     }
 
-    /// Splits a key by the first rule that matches: the key has exactly the names of the rule, with values that it allows.
-    /// An empty value counts as none.
+    /// Splits a key by the first rule that matches: the key has exactly the names of the rule, with values that it
+    /// allows. An empty value counts as none.
     ///
     /// # Errors
     /// If no rule matches; the message says what is missing, surplus or invalid, its type, and valid examples.
@@ -183,8 +183,8 @@ impl Schema {
     /// Splits a key for archiving: none of its values may be lost.
     ///
     /// # Errors
-    /// The errors of [`Schema::split`]. An error if other keys would be split in the same way, if the complete key would be
-    /// split in another way than the key, or if a level would have no name.
+    /// The errors of [`Schema::split`]. An error if other keys would be split in the same way, if the complete key
+    /// would be split in another way than the key, or if a level would have no name.
     pub fn split_to_archive(&self, key: &Key) -> Result<Split> {
         let split = self.split(key)?;
         self.refuse_loss_by(&self.rules()[split.rule])?;
@@ -214,8 +214,8 @@ impl Schema {
         if settled { Ok(split) } else { Err(explain::ambiguous_error(self, key, &split.whole)) }
     }
 
-    /// Joins the parts of a key. A name on several levels keeps the position of the outermost and takes the value of the
-    /// innermost; of a date and its month, the date is kept on whichever level it is.
+    /// Joins the parts of a key. A name on several levels keeps the position of the outermost and takes the value of
+    /// the innermost; of a date and its month, the date is kept on whichever level it is.
     ///
     /// # Errors
     /// If the result exceeds the limits of a key.
@@ -257,7 +257,8 @@ impl Schema {
     }
 }
 
-/// The first eight bytes of a name as a number. They distinguish most names, and numbers are compared faster than texts.
+/// The first eight bytes of a name as a number. They distinguish most names, and numbers are compared faster than
+/// texts.
 fn beginning(name: &str) -> u64 {
     let bytes = name.bytes().chain(std::iter::repeat(0)).take(8);
     bytes.fold(0, |sum, byte| sum << 8 | u64::from(byte))

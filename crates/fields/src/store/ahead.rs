@@ -8,7 +8,8 @@ use esker_types::{Error, ErrorKind, Result, memory};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Calls `visit` with each field and its bytes, in order, while another thread reads the next ones: at most
-/// [`AHEAD_BYTES`], unless a single field is longer. The caller's thread reads up to [`AHEAD_RUN_BYTES`] in total itself.
+/// [`AHEAD_BYTES`], unless a single field is longer. The caller's thread reads up to [`AHEAD_RUN_BYTES`] in total
+/// itself.
 ///
 /// # Errors
 /// The first read error, in order; errors of `visit`.

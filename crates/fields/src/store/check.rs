@@ -37,12 +37,12 @@ impl Lost {
 }
 
 impl FieldStore {
-    /// Checks whether each field of a selection has all its bytes and, with `data`, whether they are as they were archived.
-    /// Masked fields are left out.
+    /// Checks whether each field of a selection has all its bytes and, with `data`, whether they are as they were
+    /// archived. Masked fields are left out.
     ///
     /// # Errors
-    /// Errors of the backend. Damaged fields count as lost, without an error. If the list of databases is lost, no field can
-    /// be found, and that is an error.
+    /// Errors of the backend. Damaged fields count as lost, without an error. If the list of databases is lost, no
+    /// field can be found, and that is an error.
     pub fn check(&self, selection: &Selection, data: bool) -> Result<Checked> {
         let mut checked = Checked::default();
         for name in self.databases().map_err(list_lost_error)? {
@@ -140,7 +140,8 @@ impl Field {
         starts.map(move |start| (start, bytes.min(start + layout::CHUNK)))
     }
 
-    /// True if an error of reading the field means that its bytes are lost or damaged. Adopted files may change in any way.
+    /// True if an error of reading the field means that its bytes are lost or damaged. Adopted files may change in any
+    /// way.
     fn is_lost_by(&self, error: &Error) -> bool {
         let in_file = matches!(self.location().holder, Holder::File { .. });
         in_file || is_damage(error) || error.kind() == ErrorKind::NotFound

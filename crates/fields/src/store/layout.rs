@@ -27,8 +27,8 @@ pub(crate) const SCHEMA: &str = "prop:fields_schema";
 /// Version of the layout of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// The objects with the names of fields have the type of a Key-Value, with many akeys under a dkey. DAOS expects one
-    /// akey in objects of that type.
+    /// The objects with the names of fields have the type of a Key-Value, with many akeys under a dkey. DAOS expects
+    /// one akey in objects of that type.
     One,
     /// The objects with the names of fields have hashed dkeys and akeys.
     Two,
@@ -68,7 +68,8 @@ impl Version {
         Ok(on_one_target(container, self.otype(), INDEX, number)?.oid())
     }
 
-    /// The marker of the batch of fields that begins with `first`. The writer of the batch keeps a lease on it while it runs.
+    /// The marker of the batch of fields that begins with `first`. The writer of the batch keeps a lease on it while it
+    /// runs.
     pub(crate) fn marker(self, container: &Container, first: u64) -> Result<Object> {
         on_one_target(container, self.otype(), MARKER, first)
     }

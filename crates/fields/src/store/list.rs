@@ -29,11 +29,11 @@ pub(super) struct Level {
 }
 
 impl FieldStore {
-    /// Calls `visit` with every field that a selection matches, until it returns `false`: the latest of each key, or with
-    /// `masked` the older ones. Sorted by key within each index.
+    /// Calls `visit` with every field that a selection matches, until it returns `false`: the latest of each key, or
+    /// with `masked` the older ones. Sorted by key within each index.
     ///
-    /// Not a consistent view: fields that are flushed meanwhile may be among them. [`FieldStore::list`] gives a consistent
-    /// one.
+    /// Not a consistent view: fields that are flushed meanwhile may be among them. [`FieldStore::list`] gives a
+    /// consistent one.
     ///
     /// # Errors
     /// Errors of the backend and of `visit`.
@@ -66,8 +66,8 @@ impl FieldStore {
         Ok(axes)
     }
 
-    /// The values that the fields of a selection have, by name. If a field lacks a name that the innermost level of its rule
-    /// allows, the name also gets the empty value, as in FDB.
+    /// The values that the fields of a selection have, by name. If a field lacks a name that the innermost level of its
+    /// rule allows, the name also gets the empty value, as in FDB.
     ///
     /// # Errors
     /// Errors of the backend and of [`Schema::split`].

@@ -105,8 +105,8 @@ impl FieldStore {
         Self::from_container(container, version, schema)
     }
 
-    /// Opens a store, or creates it with `schema`, also in an empty container. Safe to call concurrently: one caller creates
-    /// it.
+    /// Opens a store, or creates it with `schema`, also in an empty container. Safe to call concurrently: one caller
+    /// creates it.
     ///
     /// # Errors
     /// The errors of [`FieldStore::open`] and [`FieldStore::create`].
@@ -126,8 +126,8 @@ impl FieldStore {
         }
     }
 
-    /// Makes an empty container a store; `None` if it holds something. If several callers do so at the same time, the store
-    /// gets the schema of the caller that stores it first in [`layout::beginning`].
+    /// Makes an empty container a store; `None` if it holds something. If several callers do so at the same time, the
+    /// store gets the schema of the caller that stores it first in [`layout::beginning`].
     fn begin_in(pool: &Pool, label: &str, schema: &Schema) -> Result<Option<Self>> {
         let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
         let beginning = layout::beginning(&container)?;

@@ -1,4 +1,5 @@
-//! Consistent reads over several indexes. The logs name the fields that were flushed during a read; these are read again.
+//! Consistent reads over several indexes. The logs name the fields that were flushed during a read; these are read
+//! again.
 use super::list::{Listed, database_key, joined, levels_of};
 use super::location::FieldLocation;
 use super::log::{self, Flushed, Marks};
@@ -28,8 +29,8 @@ impl FieldStore {
         })
     }
 
-    /// Calls `again` with each database that had flushes since `logs`, and with the flushed fields if the logs still have
-    /// them. Repeats until no flush happens meanwhile: then all reads show the state at one moment.
+    /// Calls `again` with each database that had flushes since `logs`, and with the flushed fields if the logs still
+    /// have them. Repeats until no flush happens meanwhile: then all reads show the state at one moment.
     pub(super) fn reread_until_consistent(
         &self,
         mut logs: Logs,
@@ -56,8 +57,8 @@ impl FieldStore {
         Err(Error::new(ErrorKind::Again, text))
     }
 
-    /// All fields that a selection matches, by key, at one moment: each flush is visible completely or not at all. Fields
-    /// that are being wiped or purged vanish one by one.
+    /// All fields that a selection matches, by key, at one moment: each flush is visible completely or not at all.
+    /// Fields that are being wiped or purged vanish one by one.
     ///
     /// # Errors
     /// Errors of the backend; [`ErrorKind::Again`] if flushes come faster than they can be read.

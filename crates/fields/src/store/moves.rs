@@ -36,14 +36,15 @@ pub struct Moved {
 }
 
 impl FieldStore {
-    /// Moves the fields of a selection to another store, in batches. A batch is archived and flushed there, read back and
-    /// compared, then removed here with the fields that it masks. Fields that are archived here meanwhile stay. If the move is
-    /// interrupted, even by a crash, no field is lost, and another call continues. Calls `visit` with each field once it is
-    /// stored in the other store.
+    /// Moves the fields of a selection to another store, in batches. A batch is archived and flushed there, read back
+    /// and compared, then removed here with the fields that it masks. Fields that are archived here meanwhile stay. If
+    /// the move is interrupted, even by a crash, no field is lost, and another call continues. Calls `visit` with each
+    /// field once it is stored in the other store.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the selection is too broad ([`FieldStore::check_move`]), or both are the same store;
-    /// [`ErrorKind::Checksum`] if the bytes read back differ from the archived ones; errors of the backends and of `visit`.
+    /// [`ErrorKind::Checksum`] if the bytes read back differ from the archived ones; errors of the backends and of
+    /// `visit`.
     pub fn move_to(
         &self,
         selection: &Selection,
@@ -71,8 +72,8 @@ impl FieldStore {
         Ok(moved)
     }
 
-    /// Refuses a selection that does not name its databases completely: a move removes fields here, so it must not match
-    /// more than the user means.
+    /// Refuses a selection that does not name its databases completely: a move removes fields here, so it must not
+    /// match more than the user means.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] like [`FieldStore::wipe`]; errors of the backend.

@@ -39,8 +39,8 @@ impl Names {
 }
 
 impl FieldStore {
-    /// Whether a selection may match fields besides those of the keys that it lists, with a name that it omits. Names whose
-    /// last field was removed still count.
+    /// Whether a selection may match fields besides those of the keys that it lists, with a name that it omits. Names
+    /// whose last field was removed still count.
     pub(super) fn has_more(&self, selection: &Selection, wanted: &ByIndex) -> Result<bool> {
         for name in self.databases()? {
             let database = database_key(&name)?;

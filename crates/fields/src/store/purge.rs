@@ -44,8 +44,8 @@ impl FieldStore {
     /// `doit` it only reports what it would remove. Calls `visit` with each masked field first.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if an entry of an index cannot be read: its field would look unused, so nothing is removed.
-    /// Errors of the backend and of `visit`.
+    /// [`ErrorKind::Corrupt`] if an entry of an index cannot be read: its field would look unused, so nothing is
+    /// removed. Errors of the backend and of `visit`.
     pub fn purge(
         &self,
         selection: &Selection,

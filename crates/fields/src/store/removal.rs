@@ -70,7 +70,8 @@ impl FieldStore {
             let there = there.filter_map(|((key, akey), location)| Some((key, *akey, location?)));
             let (gone, stay): (Vec<_>, Vec<_>) =
                 there.partition(|(key, _, location)| may_go(key, location));
-            // Decodes the locations before the names are removed: the bytes of an undecodable one could not be found any more.
+            // Decodes the locations before the names are removed: the bytes of an undecodable one could not be found
+            // any more.
             let arrays =
                 gone.iter().map(|(_, _, location)| Ok(FieldLocation::decode(location)?.array()));
             let arrays = arrays.collect::<Result<Vec<_>>>()?;

@@ -51,10 +51,11 @@ pub(super) struct Wanted {
 pub(super) type ByIndex = HashMap<(String, String), Vec<Wanted>>;
 
 impl FieldStore {
-    /// Searches for every field of a selection. If the selection has all names that a rule requires, each combination of its
-    /// values is a field, found or missing. It is the field with exactly that key or, if that does not exist, the fields
-    /// that have further names. Otherwise omitted names may have any value, and each listed value is found in some field, or
-    /// missing. A step also selects the range up to it: 24 selects `0-24`, which comes after 24 if both exist.
+    /// Searches for every field of a selection. If the selection has all names that a rule requires, each combination
+    /// of its values is a field, found or missing. It is the field with exactly that key or, if that does not exist,
+    /// the fields that have further names. Otherwise omitted names may have any value, and each listed value is found
+    /// in some field, or missing. A step also selects the range up to it: 24 selects `0-24`, which comes after 24 if
+    /// both exist.
     ///
     /// # Errors
     /// Errors of the backend and of [`Selection::keys`].
@@ -65,8 +66,8 @@ impl FieldStore {
         }
     }
 
-    /// Finds the fields of a selection like [`FieldStore::find`]. It fails if a field is missing, unless the request says
-    /// `expect=any`.
+    /// Finds the fields of a selection like [`FieldStore::find`]. It fails if a field is missing, unless the request
+    /// says `expect=any`.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]: the message names missing fields, or the value that matches nothing.
@@ -85,8 +86,8 @@ impl FieldStore {
         }
     }
 
-    /// Refuses a request that lists a value that no field has, unless it says `expect=any`. Combinations of values may be
-    /// missing.
+    /// Refuses a request that lists a value that no field has, unless it says `expect=any`. Combinations of values may
+    /// be missing.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]: the message names the values. Errors of the backend.
@@ -127,8 +128,8 @@ impl FieldStore {
         self.found(listed.key, listed.location)
     }
 
-    /// Looks up every combination, index by index; `None` if the selection omits names that every field has. If it omits
-    /// optional names, fields with these names are listed.
+    /// Looks up every combination, index by index; `None` if the selection omits names that every field has. If it
+    /// omits optional names, fields with these names are listed.
     fn find_by_key(&self, selection: &Selection) -> Result<Option<Found>> {
         let Some(count) = selection.count() else { return Ok(None) };
         let mut wanted = ByIndex::new();
@@ -154,8 +155,8 @@ impl FieldStore {
         Ok(Some(Found { fields, missing, missing_count }))
     }
 
-    /// The fields of combinations of which some exist only with further names. If a field has exactly the requested key,
-    /// fields with further names are left out.
+    /// The fields of combinations of which some exist only with further names. If a field has exactly the requested
+    /// key, fields with further names are left out.
     fn find_with_more(
         &self,
         selection: &Selection,
@@ -376,7 +377,8 @@ impl Field {
         }
     }
 
-    /// All its bytes in place, or, if `may_copy`, a copy: see [`esker::Array::view`]. Bytes of an adopted file are copied.
+    /// All its bytes in place, or, if `may_copy`, a copy: see [`esker::Array::view`]. Bytes of an adopted file are
+    /// copied.
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] if a copy is necessary but `may_copy` is not set; the errors of [`Field::read`].

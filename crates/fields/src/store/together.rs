@@ -19,8 +19,8 @@ pub fn bytes_of(fields: &[Field]) -> u64 {
 /// Fills `buffer` with the concatenated bytes of all fields. Several threads read large amounts.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] if the length of `buffer` is not that of [`bytes_of`]; the first error of [`Field::read_at`], in
-/// the order of the fields that were read.
+/// [`ErrorKind::Invalid`] if the length of `buffer` is not that of [`bytes_of`]; the first error of [`Field::read_at`],
+/// in the order of the fields that were read.
 pub fn read_together(fields: &[Field], buffer: &mut [u8]) -> Result<()> {
     if bytes_of(fields) != buffer.len() as u64 {
         let (bytes, len) = (bytes_of(fields), buffer.len());

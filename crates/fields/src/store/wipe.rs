@@ -24,8 +24,8 @@ impl FieldStore {
     /// remove. Calls `visit` with each field first.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the selection does not give a value for each name of a database that it matches: it would
-    /// remove too much. Errors of the backend and of `visit`.
+    /// [`ErrorKind::Invalid`] if the selection does not give a value for each name of a database that it matches: it
+    /// would remove too much. Errors of the backend and of `visit`.
     pub fn wipe(
         &self,
         selection: &Selection,
@@ -73,8 +73,8 @@ impl FieldStore {
         })
     }
 
-    /// Names that a request that removes fields must also give, as `name=value,...`. It must give all names of a database's
-    /// key that the schema requires. `None` if it gives them.
+    /// Names that a request that removes fields must also give, as `name=value,...`. It must give all names of a
+    /// database's key that the schema requires. `None` if it gives them.
     pub(super) fn missing_database_names(
         &self,
         database: &Key,

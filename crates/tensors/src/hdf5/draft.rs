@@ -51,8 +51,8 @@ impl Draft {
         Ok(header.bytes())
     }
 
-    /// The bytes of the file before its data, which have `bytes` bytes. `layout` makes the layout message for an address of
-    /// the data; its length must not depend on the address.
+    /// The bytes of the file before its data, which have `bytes` bytes. `layout` makes the layout message for an
+    /// address of the data; its length must not depend on the address.
     pub(super) fn finish(mut self, bytes: u64, layout: impl Fn(u64) -> Vec<u8>) -> Result<Vec<u8>> {
         let heap = std::mem::replace(&mut self.heap, Heap::new(0)).bytes();
         let dataset = SUPERBLOCK_BYTES + heap.len() as u64;

@@ -55,8 +55,8 @@ fn write_image(
     to.flush().map_err(failed)
 }
 
-/// Writes a file for each chunk to the directory PATH.chunks, then the file with the virtual dataset over them to `path`.
-/// Returns the number of chunks.
+/// Writes a file for each chunk to the directory PATH.chunks, then the file with the virtual dataset over them to
+/// `path`. Returns the number of chunks.
 ///
 /// # Errors
 /// The errors of [`Parts::new`] and [`write`]; [`ErrorKind::Invalid`] if the file name is not UTF-8.

@@ -64,7 +64,8 @@ impl Parts {
         Ok(file)
     }
 
-    /// The bytes of the file with the virtual dataset. The files of the chunks are in `directory`, relative to this file.
+    /// The bytes of the file with the virtual dataset. The files of the chunks are in `directory`, relative to this
+    /// file.
     ///
     /// # Errors
     /// The errors of [`super::Image::new`].

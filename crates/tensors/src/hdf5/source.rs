@@ -35,9 +35,9 @@ impl Source {
     /// Opens a dataset by its path in the file; without one, the only dataset of the file.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the file is damaged or not HDF5, [`ErrorKind::NotFound`] if it does not have the dataset,
-    /// [`ErrorKind::NotSupported`] if the dataset has no elements, or elements without a fixed size, of a type that numpy
-    /// lacks, or in other files; [`ErrorKind::Io`].
+    /// [`ErrorKind::Invalid`] if the file is damaged or not HDF5, [`ErrorKind::NotFound`] if it does not have the
+    /// dataset, [`ErrorKind::NotSupported`] if the dataset has no elements, or elements without a fixed size, of a type
+    /// that numpy lacks, or in other files; [`ErrorKind::Io`].
     pub fn open(path: &Path, dataset: Option<&str>) -> Result<Self> {
         let name = path.display().to_string();
         let options = OpenOptions::default().with_chunk_cache_bytes(0);
@@ -66,9 +66,9 @@ impl Source {
         &self.new
     }
 
-    /// Remarks about attributes that are changed or left out. Complex numbers become lists of two, compounds become texts in
-    /// JSON, and long doubles are rounded. References, lists of variable length and internal attributes of netCDF are left
-    /// out.
+    /// Remarks about attributes that are changed or left out. Complex numbers become lists of two, compounds become
+    /// texts in JSON, and long doubles are rounded. References, lists of variable length and internal attributes of
+    /// netCDF are left out.
     #[must_use]
     pub fn remarks(&self) -> &[Remark] {
         &self.remarks

@@ -15,7 +15,8 @@ pub(super) fn are_usual(description: &[u8]) -> bool {
     all_usual(&mut Cursor::new(description)).unwrap_or(false)
 }
 
-/// Reads one description to its end, also after unusual numbers. Its depth is limited, because the reader has parsed it.
+/// Reads one description to its end, also after unusual numbers. Its depth is limited, because the reader has parsed
+/// it.
 fn all_usual(cursor: &mut Cursor<'_>) -> Result<bool> {
     let (head, size) = (cursor.read_u32_le()?, cursor.read_u32_le()?);
     let (class, version, bits) = (head as u8 & 15, head as u8 >> 4, head >> 8);

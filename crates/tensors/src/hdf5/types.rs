@@ -35,7 +35,8 @@ struct Bits {
 /// `TRUE`; dates, durations and texts of UTF-32 are opaque, with numpy's code in the tag.
 ///
 /// # Errors
-/// [`ErrorKind::NotSupported`] for types that HDF5 lacks: without bytes, or with members that overlap or are out of order.
+/// [`ErrorKind::NotSupported`] for types that HDF5 lacks: without bytes, or with members that overlap or are out of
+/// order.
 pub(super) fn encode(of: &DataType) -> Result<Vec<u8>> {
     let size = size(of)?;
     if !of.fields.is_empty() {

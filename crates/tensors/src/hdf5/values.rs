@@ -18,8 +18,8 @@ enum Kind {
 
 /// The message of an attribute. Its texts are stored in `heap`.
 ///
-/// Lists of values of one kind are arrays. Other lists are texts in JSON, because HDF5 has no lists of several kinds, and
-/// netCDF refuses a file in which an attribute has two dimensions.
+/// Lists of values of one kind are arrays. Other lists are texts in JSON, because HDF5 has no lists of several kinds,
+/// and netCDF refuses a file in which an attribute has two dimensions.
 ///
 /// # Errors
 /// [`esker_types::ErrorKind::NotSupported`] if its name cannot be one of HDF5.

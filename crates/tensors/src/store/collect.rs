@@ -19,8 +19,8 @@ pub struct Collected {
     pub puts: u64,
     /// Tensors that were removed or replaced.
     pub removed: u64,
-    /// Objects that belong to no tensor: writers wrote to them after their PUT was collected, or a process was killed while
-    /// it freed a tensor.
+    /// Objects that belong to no tensor: writers wrote to them after their PUT was collected, or a process was killed
+    /// while it freed a tensor.
     pub objects: u64,
     /// PUTs and removed tensors that are too young, and removed tensors that a process still reads.
     pub kept: u64,
@@ -36,9 +36,9 @@ enum Decision {
 }
 
 impl TensorStore {
-    /// Frees PUTs that began at least `age` ago and were never committed, removed or replaced tensors that no process reads,
-    /// and objects that belong to no tensor. If the pool does not show leases of other processes, a tensor counts as unread
-    /// when it was removed at least `age` ago. Without `doit`, it only counts them.
+    /// Frees PUTs that began at least `age` ago and were never committed, removed or replaced tensors that no process
+    /// reads, and objects that belong to no tensor. If the pool does not show leases of other processes, a tensor
+    /// counts as unread when it was removed at least `age` ago. Without `doit`, it only counts them.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -88,8 +88,8 @@ impl TensorStore {
                 Ok(Decision::Visible)
             }
             State::Committed if !is_old(record.committed_ms) => Ok(Decision::Kept),
-            // A commit without transactions ended before the name referred to the tensor, or another commit replaced it at the same
-            // time.
+            // A commit without transactions ended before the name referred to the tensor, or another commit replaced it
+            // at the same time.
             State::Committed => {
                 if doit {
                     self.atomically(|access| self.mark_removed(uuid, access))?;

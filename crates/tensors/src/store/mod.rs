@@ -133,8 +133,8 @@ impl TensorStore {
         self.snapshot.map_or(Access::Latest, Access::Snapshot)
     }
 
-    /// Runs `work` and applies its changes atomically; restarts on conflicts. Without transactions the changes are applied
-    /// one by one: `work` then makes the decisive change in the middle.
+    /// Runs `work` and applies its changes atomically; restarts on conflicts. Without transactions the changes are
+    /// applied one by one: `work` then makes the decisive change in the middle.
     fn atomically<T>(&self, work: impl Fn(Access<'_>) -> Result<T>) -> Result<T> {
         if !self.container.capabilities().transactions {
             return work(Access::Latest);

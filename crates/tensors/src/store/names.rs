@@ -122,8 +122,8 @@ impl TensorStore {
         Err(Error::new(ErrorKind::Again, text))
     }
 
-    /// Opens the tensor with a UUID, also if it was removed or replaced while a process still reads it. So a process can
-    /// continue with an open tensor that it inherited.
+    /// Opens the tensor with a UUID, also if it was removed or replaced while a process still reads it. So a process
+    /// can continue with an open tensor that it inherited.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if the tensor does not exist or was never committed; errors of the backend.
@@ -216,7 +216,8 @@ impl TensorStore {
         replaced.map_or(Ok(()), |uuid| self.retire(uuid).map(drop))
     }
 
-    /// Changes the name of a tensor. Between the changes, the tensor has both names. Returns the tensor that it replaces.
+    /// Changes the name of a tensor. Between the changes, the tensor has both names. Returns the tensor that it
+    /// replaces.
     fn rename_in(&self, from: &str, to: &str, access: Access<'_>) -> Result<Option<Uuid>> {
         let (uuid, mut record) = self.find_in(from, access)?;
         let before = std::mem::replace(&mut record.names, vec![to.to_owned()]);

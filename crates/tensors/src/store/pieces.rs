@@ -1,5 +1,5 @@
-//! Division of a selection of a tensor into bands that follow each other in the caller's memory, and of bands into pieces
-//! of chunks.
+//! Division of a selection of a tensor into bands that follow each other in the caller's memory, and of bands into
+//! pieces of chunks.
 use crate::grid::{Cut, Grid};
 use crate::slab::Slab;
 use crate::strided::{Sides, row_major};
@@ -47,7 +47,8 @@ impl<'a> Selection<'a> {
 
     pub(super) fn strided(grid: &'a Grid, slabs: &[Slab], strides: Vec<i64>, first: i64) -> Self {
         let cuts = grid.cuts(slabs);
-        // Bands divide the dimensions in which chunks have one index, and the next one: the rest of a chunk is contiguous.
+        // Bands divide the dimensions in which chunks have one index, and the next one: the rest of a chunk is
+        // contiguous.
         let long = grid.chunks().iter().position(|chunk| *chunk > 1);
         let split = long.map_or(slabs.len(), |dimension| dimension + 1);
         let shape = slabs.iter().map(|slab| slab.count).collect();

@@ -68,8 +68,8 @@ impl TensorStore {
     /// Begins a tensor.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if type, shape or chunks are invalid, [`ErrorKind::RecordTooBig`] for too many attributes;
-    /// errors of the backend.
+    /// [`ErrorKind::Invalid`] if type, shape or chunks are invalid, [`ErrorKind::RecordTooBig`] for too many
+    /// attributes; errors of the backend.
     pub fn begin(&self, new: &NewTensor) -> Result<Put> {
         self.check_writable()?;
         let grid = new.check(None)?;
@@ -103,11 +103,12 @@ impl TensorStore {
         Ok(Put { store: self.clone(), uuid, record, grid })
     }
 
-    /// Stores a complete tensor, and makes it visible under `name`, or by its UUID only. It replaces a tensor with that name:
-    /// readers see the old one or the new one.
+    /// Stores a complete tensor, and makes it visible under `name`, or by its UUID only. It replaces a tensor with that
+    /// name: readers see the old one or the new one.
     ///
     /// # Errors
-    /// The errors of [`TensorStore::begin`]; [`ErrorKind::Invalid`] if `data` has another shape or `name` is not allowed.
+    /// The errors of [`TensorStore::begin`]; [`ErrorKind::Invalid`] if `data` has another shape or `name` is not
+    /// allowed.
     pub fn put(&self, new: &NewTensor, data: &Strided<'_>, name: Option<&str>) -> Result<Uuid> {
         new.check(name)?;
         let put = self.begin(new)?;
@@ -153,8 +154,8 @@ impl Put {
         &self.store
     }
 
-    /// Writes a part: `data`, with the first index `offset`. Parts need not match chunks, but complete chunks are written
-    /// faster. When it returns, the part is stored.
+    /// Writes a part: `data`, with the first index `offset`. Parts need not match chunks, but complete chunks are
+    /// written faster. When it returns, the part is stored.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the part does not fit, [`ErrorKind::Already`] if the tensor was committed,
@@ -222,8 +223,8 @@ impl Put {
         found.into_iter().filter_map(|found| part(found).transpose()).collect()
     }
 
-    /// Atomically makes the tensor visible under `name`, or by its UUID only. It replaces a tensor with that name; of two
-    /// commits to one name, the last counts. Returns the UUID.
+    /// Atomically makes the tensor visible under `name`, or by its UUID only. It replaces a tensor with that name; of
+    /// two commits to one name, the last counts. Returns the UUID.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if parts overlap, are missing or do not fit, each of which is named, or if `name` is not

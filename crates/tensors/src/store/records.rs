@@ -1,7 +1,7 @@
 //! Records of tensors, and freeing of tensors.
 //!
-//! A tensor is visible if its record is committed, and it has no names or one of them refers to it. So one change of one
-//! key makes it visible or invisible, also on pools without transactions.
+//! A tensor is visible if its record is committed, and it has no names or one of them refers to it. So one change of
+//! one key makes it visible or invisible, also on pools without transactions.
 use super::{TensorStore, layout};
 use crate::grid::Grid;
 use crate::messages::{State, TensorRecord};
@@ -89,8 +89,8 @@ impl TensorStore {
         self.put_record(uuid, &record, access)
     }
 
-    /// Frees a removed tensor, unless a process may still read it. If the pool does not show leases of other processes, a
-    /// collection frees it later.
+    /// Frees a removed tensor, unless a process may still read it. If the pool does not show leases of other processes,
+    /// a collection frees it later.
     pub(super) fn retire(&self, uuid: Uuid) -> Result<bool> {
         if !self.container.capabilities().shared_leases {
             return Ok(false);
@@ -116,8 +116,8 @@ impl TensorStore {
         }
     }
 
-    /// Frees a tensor, unless its record has changed its state: then returns false. Removes the record first, so that readers
-    /// notice.
+    /// Frees a tensor, unless its record has changed its state: then returns false. Removes the record first, so that
+    /// readers notice.
     pub(super) fn free(&self, uuid: Uuid, record: &TensorRecord) -> Result<bool> {
         let is_removed = self.atomically(|access| {
             let current = self.record(uuid, access)?;

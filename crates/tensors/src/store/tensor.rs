@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A tensor, open for reading. It does not change. Clones are cheap; many threads may read at a time.
 ///
-/// While a process has it open, its space is not freed, even if it is replaced or removed. On pools that do not show leases
-/// of other processes (`posix:` and `rados:`), a collection may free it; then reads fail.
+/// While a process has it open, its space is not freed, even if it is replaced or removed. On pools that do not show
+/// leases of other processes (`posix:` and `rados:`), a collection may free it; then reads fail.
 #[derive(Clone)]
 pub struct Tensor(Arc<Inner>);
 
@@ -136,7 +136,8 @@ impl Tensor {
     /// Bytes of the elements of a selection.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the selection does not fit the shape, [`ErrorKind::Overflow`] if they do not fit in memory.
+    /// [`ErrorKind::Invalid`] if the selection does not fit the shape, [`ErrorKind::Overflow`] if they do not fit in
+    /// memory.
     pub fn bytes_of(&self, slabs: &[Slab]) -> Result<usize> {
         slab::check(slabs, self.0.grid.shape())?;
         let counts = slabs.iter().map(|slab| slab.count);
@@ -175,7 +176,8 @@ impl Tensor {
         Ok(buffer)
     }
 
-    /// Fills `buffer` with bytes of the Array, starting at `at`: stored chunks, with zeros where a chunk has no elements.
+    /// Fills `buffer` with bytes of the Array, starting at `at`: stored chunks, with zeros where a chunk has no
+    /// elements.
     ///
     /// # Errors
     /// The errors of [`Tensor::read`].

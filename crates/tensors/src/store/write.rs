@@ -63,7 +63,8 @@ impl<'a> Draft<'a> {
         Ok(Self { extents, slices: Vec::new(), buffer })
     }
 
-    /// Writes a complete chunk at an edge, with zeros between its rows: one extent is written and read faster than many.
+    /// Writes a complete chunk at an edge, with zeros between its rows: one extent is written and read faster than
+    /// many.
     fn padded(piece: Piece, bytes: &[u8]) -> Result<Self> {
         let length = hull(&piece.sides);
         let mut buffer = memory::zeros(length as usize)?;

@@ -1,5 +1,5 @@
-//! Stores for the tests: in memory or in the pool over nodes that the environment names, in a native pool, and in one of
-//! files.
+//! Stores for the tests: in memory or in the pool over nodes that the environment names, in a native pool, and in one
+//! of files.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use esker::{Pool, PosixPool};
