@@ -36,7 +36,7 @@ daos_eq_create(daos_handle_t *eqh);
  * Free an event queue.
  *
  * @param flags 0 or DAOS_EQ_DESTROY_FORCE.
- * @return 0; -DER_NONEXIST if there is no such queue; -DER_BUSY if it contains events and is
+ * @return 0; -DER_NONEXIST if the queue does not exist; -DER_BUSY if it contains events and is
  *         not forced.
  */
 int
@@ -52,7 +52,7 @@ daos_eq_destroy(daos_handle_t eqh, int flags);
  * @param nevents       entries in events.
  * @param events        set to the completed events.
  * @return the number of events set, 0 on timeout; -DER_INVAL if nevents is 0 or
- *         events is NULL; -DER_NONEXIST if there is no such queue.
+ *         events is NULL; -DER_NONEXIST if the queue does not exist.
  */
 int
 daos_eq_poll(daos_handle_t eqh, int wait_running, int64_t timeout, unsigned int nevents,
@@ -64,7 +64,7 @@ daos_eq_poll(daos_handle_t eqh, int wait_running, int64_t timeout, unsigned int 
  * @param query    which events.
  * @param nevents  entries in events; 0 to count only.
  * @param events   set to as many events as fit; may be NULL if nevents is 0.
- * @return the number of events, or -DER_NONEXIST if there is no such queue.
+ * @return the number of events, or -DER_NONEXIST if the queue does not exist.
  */
 int
 daos_eq_query(daos_handle_t eqh, daos_eq_query_t query, unsigned int nevents,
@@ -75,7 +75,7 @@ daos_eq_query(daos_handle_t eqh, daos_eq_query_t query, unsigned int nevents,
  *
  * @param eqh     its queue, or DAOS_HDL_INVAL for an event that is only tested.
  * @param parent  its parent, or NULL.
- * @return 0; -DER_UNINIT before daos_init; -DER_NONEXIST if there is no such queue; -DER_INVAL
+ * @return 0; -DER_UNINIT before daos_init; -DER_NONEXIST if the queue does not exist; -DER_INVAL
  *         if the parent is already running; -DER_NO_PERM if the parent is itself a child.
  */
 int

@@ -48,10 +48,10 @@ daos_kv_put(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char *key,
 /**
  * Read the value of a key.
  *
- * @param size  in: bytes of buf; out: bytes of the value, or 0 if there is no such key.
+ * @param size  in: bytes of buf; out: bytes of the value, or 0 if the key is missing.
  *              Ignored on input if buf is NULL. size itself must not be NULL: -DER_INVAL.
  * @param buf   receives the value; NULL, or a *size of 0, to query only the size.
- * @return 0, even if there is no such key (see DAOS_COND_KEY_GET); -DER_REC2BIG if buf is
+ * @return 0, even if the key is missing (see DAOS_COND_KEY_GET); -DER_REC2BIG if buf is
  *         too small; *size is then the size of the value.
  */
 int

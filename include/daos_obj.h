@@ -85,17 +85,17 @@ typedef enum {
 } daos_iod_type_t;
 
 enum {
-	/** As an iod_size: any size; the call returns it. */
+	/** Value of iod_size for any size; the call returns the size. */
 	DAOS_REC_ANY = 0
 };
 
-/** What to read or write under one akey. */
+/** Data to read or write under one akey. */
 typedef struct {
 	/** The akey. */
 	daos_key_t      iod_name;
 	daos_iod_type_t iod_type;
 	/**
-	 * Bytes of a record. A fetch sets it, to 0 if there is no value. An update with 0
+	 * Bytes of a record. A fetch sets it, to 0 if the value is missing. An update with 0
 	 * punches the ranges of an array, or stores a single value that is empty.
 	 */
 	daos_size_t     iod_size;
@@ -110,7 +110,7 @@ typedef struct {
 /** In iom_flags: return every range, not only the lowest and the highest. */
 #define DAOS_IOMF_DETAIL (0x1U)
 
-/** What a fetch found: the requested ranges that have data. */
+/** Result of a fetch: the requested ranges that have data. */
 typedef struct {
 	daos_iod_type_t iom_type;
 	/** Entries in iom_recxs. */
@@ -129,7 +129,7 @@ typedef struct {
 	daos_recx_t    *iom_recxs;
 } daos_iom_t;
 
-/** What daos_obj_query_key looks for. */
+/** Keys that daos_obj_query_key searches. */
 enum {
 	/** The largest; excludes DAOS_GET_MIN. */
 	DAOS_GET_MAX  = 0x1,

@@ -45,7 +45,7 @@ extern "C" {
 
 /** Redundancies (OR_), and the classes that have a name (OC_). */
 enum daos_obj_redun {
-	/** As a class: let the library choose one. */
+	/** Class that lets the library choose one. */
 	OC_UNKNOWN = 0,
 
 	/** One copy. */
@@ -93,7 +93,7 @@ enum daos_obj_redun {
 	OC_RP_SF_SMALL = 71,
 	OC_RP_SF_LARGE = 72,
 	OC_RP_SF_MAX   = 73,
-	/** As many copies as there is room for. */
+	/** Maximum number of copies that fit. */
 	OC_RP_XSF      = 80,
 	OC_EC_TINY     = 100,
 	OC_EC_SMALL    = 101,

@@ -108,7 +108,7 @@ enum daos_pool_cont_filter_func {
 	PCF_FUNC_MAX = 6
 };
 
-/** What a filter compares. */
+/** Field that a filter compares. */
 enum daos_pool_cont_filter_key {
 	/** ci_md_otime. */
 	PCF_KEY_MD_OTIME      = 0,
@@ -121,7 +121,7 @@ enum daos_pool_cont_filter_key {
 	PCF_KEY_MAX           = 4
 };
 
-/** How the parts of a filter are combined. */
+/** Combination of the parts of a filter. */
 enum daos_pool_cont_filter_combine {
 	PCF_COMBINE_LOGICAL_AND = 0,
 	PCF_COMBINE_LOGICAL_OR  = 1

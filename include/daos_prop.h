@@ -173,7 +173,7 @@ daos_prop_entry_get(daos_prop_t *prop, uint32_t type);
 
 /**
  * Set the entry of a type to a copy of a string of len bytes, freeing the previous one.
- * @return 0, -DER_NONEXIST if there is no such entry, -DER_INVAL or -DER_NOMEM.
+ * @return 0, -DER_NONEXIST if the entry does not exist, -DER_INVAL or -DER_NOMEM.
  */
 int
 daos_prop_set_str(daos_prop_t *prop, uint32_t type, const char *str, daos_size_t len);

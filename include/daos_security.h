@@ -59,7 +59,7 @@ enum daos_acl_principal_type {
 	NUM_DAOS_ACL_TYPES   = 5
 };
 
-/** What an entry does; bits. */
+/** Effect of an entry; bits. */
 enum daos_acl_access_type {
 	DAOS_ACL_ACCESS_ALLOW = 0x1,
 	DAOS_ACL_ACCESS_AUDIT = 0x2,

@@ -29,7 +29,7 @@ enum {
 	DUNS_NO_CHECK_PATH     = 1 << 2
 };
 
-/** What a path refers to. */
+/** Attributes of a path that refers to a container. */
 struct duns_attr_t {
 	/** DAOS_PROP_CO_LAYOUT_*; input for duns_create_path. */
 	daos_cont_layout_t da_type;

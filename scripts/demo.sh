@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Archives a forecast from Python, lists its axes, retrieves part of it and draws a map. Archives an ensemble on two nodes
-# of a pool and draws it on a third. Archives and retrieves GRIB files by key and draws maps of them. Then a C program stores their fields with an index, and another process reads
-# them. Then Field I/O runs on a local pool and, if its packages are installed, on Ceph.
+# of a pool and draws it on a third. Archives and retrieves GRIB files by key and draws maps of them. Then a C program
+# stores their fields with an index, and another process reads them. Then Field I/O runs on a local pool and, if its
+# packages are installed, on Ceph.
 # usage: demo.sh ESKER LIBDAOS [FILE or FOLDER...]; default: the samples of ecCodes
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,7 +28,7 @@ roomy() {
 place=/dev/shm
 roomy $place || place=${TMPDIR:-/tmp}
 work=$(mktemp -d "$place/esker-demo.XXXXXX")
-# What is gone already must not keep the rest from being removed.
+# Removes all parts, also if some are already gone.
 clean_up() {
     ESKER_POOLS=$work "$esker" pool destroy --force job || true
     scripts/ceph.sh down "$work/ceph" || true

@@ -10,7 +10,7 @@ begin_of_version() {
     git log -1 --format=%h -G'^version = ' -- Cargo.toml
 }
 
-# Nobody relied on the API of the first version before this check was there.
+# The first version has no API to compare before the commit that added this check.
 begin_of_check() {
     git log -1 --format=%h --diff-filter=A -- scripts/semver.sh
 }

@@ -3,7 +3,7 @@
 # usage: setup.sh [samples] [fields] [fuse] [fabric] [ceph] [lint] [semver] [python] [deb] [wheels]
 #   samples  also the sample fields of ecCodes
 #   fields   also ecCodes, which reads GRIB
-#   fuse     also what mounting needs, if this machine has the device
+#   fuse     also the packages that mounting needs, if this machine has the device
 #   fabric   also libfabric, for connections over fast networks
 #   ceph     also librados, and the daemons of a cluster for tests
 #   lint     also rustfmt, clippy, cargo-deny, shellcheck and mdbook
@@ -119,14 +119,14 @@ install_cargo_deny() {
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug cargo-deny
 }
 
-# It reads what rustdoc writes, whose format changes with the compiler: the newest version that builds is the right one.
+# It reads the output of rustdoc, whose format changes with the compiler: the newest version that builds is the right one.
 install_semver_checks() {
     cargo semver-checks --version >/dev/null 2>&1 && return
     echo "installing: cargo-semver-checks (about ten minutes)"
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug cargo-semver-checks
 }
 
-# Of the book only the HTML is wanted, with its search: no server.
+# Installs mdbook for HTML with its search only, without the server.
 install_mdbook() {
     mdbook --version >/dev/null 2>&1 && return
     echo "installing: mdbook (about a minute)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Continues where `make test` stops: runs the randomised tests with another seed in each round, and the tools that
-# find what tests do not show. Prints each failure with its seed and keeps it in build/soak/failures.
+# find other errors. Prints each failure with its seed and keeps it in build/soak/failures.
 #
 # usage: soak.sh [--minutes N | --rounds N] [WHAT...]
 #   --minutes N  starts no round after N minutes (default 30)
@@ -12,8 +12,8 @@
 #
 # environment: ESKER_SEED, the seed of the first round; ESKER_TORTURE_ROUNDS, the length of each torture test;
 #              ESKER_KILLS, how many writers of each kind are killed; ESKER_EXPLORE, `all` or the number of a stop, for
-#              `explore`; ESKER_PYTHON_MORE, what the Python tests of kills and memory need and `make test` does
-#              without (default: torch)
+#              `explore`; ESKER_PYTHON_MORE, packages that the Python tests of kills and memory need and `make test`
+#              does not install (default: torch)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -84,7 +84,7 @@ nodes() {
     ESKER_ALL_SUITES=1 ESKER_REFERENCE_ROUNDS=60 ESKER_TORTURE_ROUNDS=10 scripts/nodes.sh
 }
 
-# Several clients of `esker serve s3` at a time, for minutes, with an eye on its memory.
+# Several clients of `esker serve s3` at a time, for minutes, with a check of its memory.
 s3() {
     ESKER_S3_STEPS=2500 scripts/s3.sh -s -k mixed_load
 }

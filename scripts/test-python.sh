@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a wheel into an empty virtual environment, where nothing else can be imported, and runs the tests of the
-# Python package there. What its tests need and the environment lacks is skipped, and counted.
+# Python package there. Tests that need missing packages are skipped and counted.
 # usage: test-python.sh WHEELS-FOLDER [PYTEST-ARGUMENT...]
 #
 # environment: ESKER_PYTHON_MORE, further packages to install, such as torch, which is large

@@ -113,7 +113,7 @@ programs() {
     return $status
 }
 
-# All of what they do goes through an engine, as on a host that is none of the pool's.
+# All their calls go through an engine, as on a host outside the pool.
 programs_over_nodes() {
     local dir status
     dir=$(mktemp -d /dev/shm/esker-test.XXXXXX)

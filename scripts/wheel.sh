@@ -36,7 +36,7 @@ zig_build() {
     cargo-zigbuild rustc --quiet --locked --release --target "$target.$glibc" -p "$@"
 }
 
-# As `make test` or `make build` do: cargo compiles dependencies again for other packages.
+# Builds the same packages as `make test` or `make build`: for others, cargo would compile dependencies again.
 build_command() {
     if [ "$profile" = dev ]; then
         cargo build-for-tests --quiet --locked

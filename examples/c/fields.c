@@ -141,7 +141,7 @@ write_field(struct handles *handles, daos_handle_t index, const struct field *fi
 	return entry;
 }
 
-/* The index entry of a field; its size is 0 if there is none. */
+/* The index entry of a field; its size is 0 if it does not exist. */
 static struct entry
 look_up(daos_handle_t index, const char *key)
 {

@@ -21,7 +21,7 @@ grib_number(const unsigned char *octets, int count)
 }
 
 /*
- * Length of the message that starts here; 0 if there is none or it does not end correctly.
+ * Length of the message that starts here; 0 if it does not exist or does not end correctly.
  *
  * Octet 8 is the edition. Edition 1 has its length in octets 5 to 7; with the highest bit set, the
  * unit is 120 octets and the excess is in the length of section 4: such messages, over 8 MiB, are

@@ -27,7 +27,7 @@ def archive(name, member, degrees=2.0):
 
 
 def draw_members(name, path="ensemble.png"):
-    """Draw the temperature at 850 hPa of each member at the last step, and how far the members are apart."""
+    """Draw the temperature at 850 hPa of each member at the last step, and the spread of the members."""
     store = esker.FieldStore(name)
     aloft = xr.open_dataset(store, request={"class": "rd", "levtype": "pl"})
     last = aloft.t.sel(isobaricInhPa=850).isel(step=-1)

@@ -25,8 +25,8 @@ JARS = os.environ.get("SPARK_JARS", str(pathlib.Path(__file__).parent / "jars"))
 POOL = os.environ.get("POOL", "tank")
 
 # %% [markdown]
-# The committer `magic` uploads each file in parts and completes all uploads when the job is done: nothing is renamed, and
-# whoever looks sees nothing of a job that fails.
+# The committer `magic` uploads each file in parts and completes all uploads when the job is done. Nothing is renamed, and
+# readers see nothing of a failed job.
 
 # %%
 settings = {
@@ -58,7 +58,7 @@ print(back.count(), back.where("day = 3").agg(F.sum("kelvin")).first()[0])  # pr
 spark.stop()
 
 # %% [markdown]
-# What Spark has put are files: pandas reads them without the server.
+# Objects that Spark has put are files: pandas reads them without the server.
 
 # %%
 frame = pandas.read_parquet(f"esker://{POOL}/home/observations")

@@ -93,11 +93,11 @@ typedef struct {
 typedef struct {
 	/** Class of the object. */
 	daos_oclass_id_t doi_oclass_id;
-	/** Of a file: bytes of its chunks. Of a directory: those of new files in it. */
+	/** Bytes of the chunks of a file, or of new files in a directory. */
 	daos_size_t      doi_chunk_size;
-	/** Of a directory: class of new directories in it. */
+	/** Class of new directories in a directory. */
 	daos_oclass_id_t doi_dir_oclass_id;
-	/** Of a directory: class of new files in it. */
+	/** Class of new files in a directory. */
 	daos_oclass_id_t doi_file_oclass_id;
 	/** The object's identifier. */
 	daos_obj_id_t    doi_oid;
@@ -106,7 +106,7 @@ typedef struct {
 /** Called by dfs_iterate for an entry; a non-zero return value ends the iteration. */
 typedef int (*dfs_filler_cb_t)(dfs_t *dfs, dfs_obj_t *obj, const char name[], void *arg);
 
-/** What dfs_cont_check does with objects that no directory entry refers to. */
+/** Actions of dfs_cont_check on objects that no directory entry refers to. */
 enum {
 	/** Print their identifiers. */
 	DFS_CHECK_PRINT     = 1 << 0,

@@ -135,7 +135,7 @@ enum {
 	DAOS_RECLAIM_TIME     = 4
 };
 
-/** How a reintegrated target is filled. */
+/** Data that a reintegrated target gets. */
 enum {
 	/** With all the data it should have. */
 	DAOS_REINT_MODE_DATA_SYNC    = 0,
@@ -160,7 +160,7 @@ enum {
 	DAOS_CHECKPOINT_LAZY     = 2
 };
 
-/** What a pool does automatically when a component fails. */
+/** Automatic actions of a pool when a component fails. */
 #define DAOS_SELF_HEAL_AUTO_EXCLUDE  0x1U
 #define DAOS_SELF_HEAL_AUTO_REBUILD  0x2U
 #define DAOS_SELF_HEAL_DELAY_REBUILD 0x4U
@@ -229,7 +229,7 @@ enum daos_cont_props {
 /** A layout, of the list below. */
 typedef uint16_t daos_cont_layout_t;
 
-/** What a container holds. */
+/** Kind of a container's content. */
 enum {
 	DAOS_PROP_CO_LAYOUT_UNKNOWN  = 0,
 	/** The same, in an older spelling. */

@@ -156,7 +156,7 @@ d_getenv_char(const char *name, char *value);
 
 /**
  * Set value to a decimal number, -1 being the largest. @return 0, -DER_NONEXIST, or -DER_INVAL for
- * what is no number or too large.
+ * text that is not a number, or too large.
  */
 int
 d_getenv_uint(const char *name, unsigned int *value);

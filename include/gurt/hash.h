@@ -42,7 +42,7 @@ typedef struct {
 	void (*hop_rec_free)(struct d_hash_table *htable, d_list_t *link);
 } d_hash_table_ops_t;
 
-/** How a table locks and keeps its records. Without a lock flag: one spin lock per bucket. */
+/** Locking and storage of a table's records. Without a lock flag: one spin lock per bucket. */
 enum d_hash_feats {
 	/** The caller locks. */
 	D_HASH_FT_NOLOCK          = 0x1,

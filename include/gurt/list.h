@@ -104,7 +104,7 @@ d_list_splice_init(d_list_t *list, d_list_t *place)
 	D_INIT_LIST_HEAD(list);
 }
 
-/** As d_list_splice_init, but list itself is left dangling. */
+/** Like d_list_splice_init, but list itself is left dangling. */
 static inline void
 d_list_splice(d_list_t *list, d_list_t *place)
 {

@@ -28,7 +28,7 @@ Arrays of numpy that never change are tensors:
 
     store = esker.TensorStore("tank/tensors")              # created if it does not exist
     store.put(array, "t2m", {"units": "K"})                # visible at once, in place of an older one
-    store["t2m"][10:20, ::2]                               # reads what is selected
+    store["t2m"][10:20, ::2]                               # reads the selected elements only
 
 A container created with `posix=True` holds files: `FileSystem(container)`, and
 `esker://POOL/CONTAINER/path` for libraries that use fsspec (pandas, zarr, torch).

@@ -1,7 +1,7 @@
 """The asyncio variants: each runs the corresponding method in a thread of the event loop's executor.
 
-Calls on a local pool wait only for the storage medium and release the GIL meanwhile, so a thread is
-sufficient; the event loop continues with other tasks.
+Calls on a local pool wait only for the storage medium, and release the GIL meanwhile. So a thread is
+sufficient, and the event loop continues with other tasks.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def _variant(cls, name):
 
     variant.__name__ = f"a{name}"
     variant.__qualname__ = f"{cls.__name__}.a{name}"
-    variant.__doc__ = f"As `{name}`, awaitable.\n\n{method.__doc__}"
+    variant.__doc__ = f"Awaitable variant of `{name}`.\n\n{method.__doc__}"
     return functools.update_wrapper(variant, method, assigned=("__module__",), updated=())
 
 

@@ -68,11 +68,11 @@ class Axis:
         return self._places[value]
 
     def rank(self):
-        """The position of the axis among others."""
+        """The rank of the axis in the order of axes."""
         return (_ORDER.index(self.name) if self.name in _ORDER else len(_ORDER), self.name)
 
     def coordinate(self):
-        """The coordinate: one-dimensional, or a scalar if there is one value."""
+        """The coordinate: one-dimensional, or a scalar for a single value."""
         values = np.array(self.values())
         if self.name == "isobaricInhPa" and values.dtype.kind in "iu":
             values = values.astype("float64")
@@ -127,7 +127,7 @@ class Grid:
     """The positions of a field's values: names, shape and coordinates of the dimensions."""
 
     def __init__(self, dims, shape, coordinates, identity):
-        """Store names, shape and coordinates, and what identifies the grid."""
+        """Store names, shape, coordinates and the identity of the grid."""
         self.dims, self.shape, self.coordinates, self.identity = dims, shape, coordinates, identity
 
     def same(self, other):
@@ -146,16 +146,16 @@ class Grid:
 
 
 class GridIdentity:
-    """What identifies the grid of a field, so that no other field gets its coordinates. It pickles small."""
+    """Identity of the grid of a field, so that other grids do not get its coordinates. It pickles small."""
 
     def __init__(self, field, about):
-        """Take a field on the grid, and what ecCodes says about the grid."""
+        """Take a field on the grid, and ecCodes' description of the grid."""
         self.key, self.kind, self.section = field.key, about["gridType"], about["md5GridSection"]
         self._text = _grid_text(about)
         self._sections = {self.section} - {None}
 
     def values(self, field, first):
-        """Values of a field, read with its grid. Refuses another grid than that of the field `first()`."""
+        """Values of a field. Refuses a field whose grid differs from that of the field `first()`."""
         section, values = section_and_values(field)
         if section not in self._sections:
             self._compare(field, first)
@@ -182,7 +182,7 @@ class GridIdentity:
 
 
 def grid_identity(field):
-    """What identifies the grid of a field."""
+    """The GridIdentity of a field."""
     return GridIdentity(field, field.metadata(*_GRID))
 
 
@@ -200,7 +200,7 @@ def _key_text(key):
 
 
 def _grid_text(about):
-    """A grid in words: its type, size and corners."""
+    """Description of a grid: its type, size and corners."""
     sides, corners = [about["Nj"], about["Ni"]], [about[name] for name in _CORNERS]
     regular = not {None, "MISSING"} & set(sides)
     size = " x ".join(sides) if regular else about["numberOfPoints"]

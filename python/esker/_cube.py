@@ -22,8 +22,8 @@ class Part:
         self.fixed, self.axes = fixed, axes
 
     @classmethod
-    def of(cls, values, axes):
-        """The part of a request with these values for each name, of which `axes` groups some by axis."""
+    def from_values(cls, values, axes):
+        """Make the part of a request from the values of each name; `axes` lists the names of each axis."""
         fixed = {name: several[0] for name, several in values.items()}
         product = itertools.product
         return cls(
@@ -48,10 +48,10 @@ class Part:
 
 
 class Cube:
-    """Values of fields by index; nothing is read before they are asked for.
+    """Values of fields by index. They are read when they are requested.
 
     Several parts follow each other on the axis `along`. Chunks have `lengths` indexes of each axis, and all
-    points of the grid, whose shape is `grid`. What is missing is `fill`.
+    points of the grid, whose shape is `grid`. Missing values are `fill`.
     """
 
     dtype = np.dtype("<f4")

@@ -20,7 +20,7 @@ _COPY_BYTES = 4 << 20
 class DeferredFile(ReplacingFile):
     """A file for writing that appears at its `commit`, or never at its `discard`.
 
-    `close` stores it under another name, which ends with `.part`: that is what a killed process leaves.
+    `close` stores it under another name, which ends with `.part`. A killed process leaves that file.
     """
 
     def __init__(self, files, path, mode):
@@ -37,10 +37,10 @@ class DeferredFile(ReplacingFile):
                     self.write(piece)
 
     def _finish(self):
-        """Keep what was stored, for the commit."""
+        """Keep the stored file for the commit."""
 
     def commit(self):
-        """Make it visible by itself."""
+        """Make the file visible, without the others of a transaction."""
         self.close()
         _appear([self])
 
@@ -67,7 +67,7 @@ class EskerTransaction(Transaction):
 
 
 def _appear(files):
-    """Rename what was stored: in one transaction for each container, and kind of file."""
+    """Rename the stored files, in one transaction for each container and kind of file."""
     last = {(id(file.files), file.name): file for file in files if file.is_stored}
     groups = {}
     for file in last.values():

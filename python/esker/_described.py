@@ -1,4 +1,4 @@
-"""What ecCodes says about a parameter: the name and the attributes of its variable, as cfgrib writes them."""
+"""ecCodes' description of a parameter: the name and the attributes of its variable, like those of cfgrib."""
 
 # Attributes of a variable, by the names that cfgrib uses.
 _KEYS = (

@@ -18,7 +18,7 @@ def _numbers(field, key):
 
 
 def section_and_values(field):
-    """The checksum of the section that describes its grid, and its values, of one read of the message."""
+    """The checksum of the section that describes its grid, and its values. Reads the message once."""
     section, numbers = field._section_and_values()
     return section, _numpy().frombuffer(numbers, dtype="float64")
 

@@ -121,7 +121,7 @@ class TextReader(io.TextIOWrapper):
 
 
 def _opening(file, raw):
-    """What opens a file again."""
+    """The arguments of `_reopen` that open a file again."""
     if file.closed or raw.writable():
         state = "closed" if file.closed else "open for writing, and others cannot write at its position"
         raise TypeError(
@@ -131,7 +131,7 @@ def _opening(file, raw):
 
 
 def _reopen(files, path, mode, buffering, position, *how):
-    """Open a file where another process was."""
+    """Open a file at the position of another process."""
     file = files.open(path, mode, buffering, *how)
     file.seek(position)
     return file

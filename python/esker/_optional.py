@@ -1,6 +1,6 @@
-"""Packages that parts of Esker need, and that are installed separately."""
+"""Optional packages: parts of Esker need them, and users install them separately."""
 
 
-def missing(error, what, extra):
-    """The exception that says what to install; `extra` names the extra of Esker that has it."""
+def missing_package(error, what, extra):
+    """The exception for a missing package. Its message names the `extra` of Esker to install."""
     return ImportError(f"{what}, which is missing or too old ({error}): pip install 'esker[{extra}]'")

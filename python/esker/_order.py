@@ -13,14 +13,14 @@ _ODD = 0x9E3779B97F4A7C15
 class Order(Sequence):
     """The numbers of the samples that one of `ranks` processes reads in one epoch, in order.
 
-    With `shuffle`, a permutation that `seed` and `epoch` determine. It is computed, not stored: a
-    position costs the same wherever it is, so reading can start anywhere, and memory does not depend on
-    the number of samples. All ranks have equally many samples: the first ones are repeated if the number
-    is not a multiple.
+    With `shuffle`, the order is a permutation that `seed` and `epoch` determine. It is computed, not
+    stored: each position costs the same, so reading can start anywhere, and memory does not depend on the
+    number of samples. All ranks have equally many samples: if the number is not a multiple of `ranks`, the
+    first samples are repeated.
     """
 
     def __init__(self, count, *, shuffle=False, seed=0, epoch=0, rank=0, ranks=1):
-        """Take the number of samples in all."""
+        """Take the total number of samples."""
         if not 0 <= rank < ranks:
             raise ValueError(f"rank {rank} of {ranks} ranks: ranks count from 0")
         self._count, self._shuffle, self._rank, self._ranks = count, shuffle, rank, ranks
@@ -57,7 +57,7 @@ class Order(Sequence):
 
 
 class Progress:
-    """How far reading is: the seed, the epoch, and the number of samples given in it."""
+    """Progress of reading: the seed, the epoch, and the number of samples returned in it."""
 
     def __init__(self, seed):
         """Start at the beginning of epoch 0."""
@@ -86,7 +86,7 @@ class Progress:
 
 
 class Resumable:
-    """What reads in epochs, as its `progress` says, and can stop in the middle of one and go on there."""
+    """Base of readers in epochs, with a `progress`. They can stop in an epoch and continue there."""
 
     progress: Progress
 
@@ -95,7 +95,7 @@ class Resumable:
         self.progress.next = epoch, 0
 
     def state_dict(self):
-        """Epoch, seed, and the number of samples given in it."""
+        """Epoch, seed, and the number of samples returned in the epoch."""
         return self.progress.state_dict()
 
     def load_state_dict(self, state):

@@ -2,11 +2,11 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-# Number of calls under way at a time, as in DAOS's own bulk operations.
+# Number of calls in progress at a time, as in DAOS's own bulk operations.
 IN_FLIGHT = 16
-# Pools of this machine answer within microseconds: handing a call to a thread would take longer.
+# Pools of this machine answer within microseconds: passing a call to a thread would take longer.
 _AT_ONCE = ("esker:", "memory:")
-# Names of pools of which that is known. A label does not tell the kind, and asking for it takes a while.
+# Most cached names of pools. A label does not reveal the kind of a pool, and asking for it takes a while.
 _KNOWN_MAX = 1000
 _known = {}
 
@@ -22,7 +22,7 @@ def _answers_at_once(pool):
 
 
 def each(pool, work, items):
-    """Call `work` with each item and return the results in order, in parallel on pools that take a while."""
+    """Call `work` with each item, on remote pools in parallel. Return the results in order."""
     items = list(items)
     if len(items) < 2 or _answers_at_once(pool):
         return [work(item) for item in items]

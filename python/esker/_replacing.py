@@ -1,4 +1,4 @@
-"""Files that appear whole."""
+"""Files that appear completely or not at all."""
 
 import contextlib
 import io
@@ -14,8 +14,8 @@ class ReplacingFile(io.BufferedIOBase):
     """A file for writing that replaces another at `close`: readers see the old one or the new one.
 
     Bytes are collected in memory up to `buffer_bytes`; with 0, until `close`. If an exception leaves its
-    `with`, the old file stays. What a killed process leaves behind is the file with the ending `.part`,
-    which the next writer overwrites.
+    `with`, the old file stays. A killed process leaves a file with the ending `.part`, which the next
+    writer overwrites.
     """
 
     def __init__(self, files, path, *, permissions=0o644, buffer_bytes=4 << 20, part=None):
@@ -47,11 +47,11 @@ class ReplacingFile(io.BufferedIOBase):
         return self._stored + len(self._buffer)
 
     def flush(self):
-        """Do nothing: before `close`, nobody sees the file."""
+        """Do nothing: before `close`, the file is not visible."""
         self._check()
 
     def close(self):
-        """Store what is left, and put the file in the place of the old one."""
+        """Store the buffered bytes, and replace the old file."""
         if self.closed:
             return
         try:
@@ -65,12 +65,12 @@ class ReplacingFile(io.BufferedIOBase):
         super().close()
 
     def _finish(self):
-        """Put it in the place of the old file."""
+        """Replace the old file."""
         self._files.rename(self.part, self.name)
         self.is_stored = False
 
     def discard(self):
-        """Give up what was written; the old file stays."""
+        """Discard the written bytes; the old file stays."""
         if not self.closed:
             super().close()
             self._file.close()
@@ -83,7 +83,7 @@ class ReplacingFile(io.BufferedIOBase):
         self.close() if kind is None else self.discard()
 
     def __del__(self):
-        """Give up a file that nobody closed."""
+        """Discard a file that was not closed."""
         if hasattr(self, "_buffer"):
             self.discard()
 

@@ -112,10 +112,10 @@ def _runs(numbers, longest):
 
 
 class TensorSamples(Samples):
-    """What a tensor has along its first dimension. A tensor never changes."""
+    """The slices of a tensor along its first dimension. A tensor never changes."""
 
     def __init__(self, tensor):
-        """Look at the shape."""
+        """Take the number of samples from the shape."""
         self._tensor, self._count = tensor, len(tensor)
         self._longest = max(1, RUN_BYTES * self._count // max(1, tensor.nbytes))
         self._pool = Pool(tensor.store.name.rpartition("/")[0], "r")

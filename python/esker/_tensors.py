@@ -1,4 +1,4 @@
-"""What tensors need numpy for: putting arrays, and reading selections as arrays."""
+"""Methods of tensors that need numpy: putting arrays, and reading selections as arrays."""
 
 import operator
 import warnings
@@ -49,7 +49,7 @@ def _dtype(described):
 
 
 def _memory(array):
-    """The bytes of an array, the place of the first element in them, and the strides."""
+    """The bytes of an array, the offset of the first element in them, and the strides."""
     numpy = _numpy()
     if array.nbytes == 0:
         return b"", 0, (0,) * array.ndim
@@ -84,11 +84,11 @@ def _array(data):
 
 
 def _put(self, array, name=None, attrs=None, *, chunks=None):
-    """Stores an array whole, visible under `name` or by its UUID only, and returns the UUID.
+    """Stores a complete array, visible under `name` or by its UUID only, and returns the UUID.
 
-    A tensor that has the name is replaced: readers see the old one or the new one. `attrs` is a dict of
-    bool, int, float, str, bytes, and lists of them. `chunks` is the shape of chunks, by default whole rows
-    of up to 4 MiB.
+    It replaces a tensor with that name: readers see the old one or the new one. `attrs` is a dict of bool,
+    int, float, str, bytes, and lists of them. `chunks` is the shape of chunks, by default complete rows of
+    up to 4 MiB.
     """
     array = _array(array)
     kind = _described(array.dtype)
@@ -107,12 +107,12 @@ def _get(self, name):
 
 
 def _put_hdf5(self, path, name=None, dataset=None, *, chunks=None):
-    """Stores a dataset of a file of HDF5, visible under `name` or by its UUID only, and returns the UUID.
+    """Stores a dataset of an HDF5 file, visible under `name` or by its UUID only, and returns the UUID.
 
-    `dataset` is its path in the file, and may be left out if it is the only one; files of netCDF 4 are files
-    of HDF5. Type, byte order and attributes are kept, and chunks unless they are very small or larger than
-    64 MiB, or `chunks` gives others. The dataset may be larger than the memory. A warning names each
-    attribute that is not kept, or not as it was: complex numbers become lists of two, compounds texts in
+    `dataset` is its path in the file, and may be omitted if it is the only one; netCDF 4 files are HDF5
+    files. Type, byte order and attributes are kept. Chunks are kept unless they are very small or larger
+    than 64 MiB, or `chunks` gives others. The dataset may be larger than the memory. A warning names each
+    attribute that is changed or left out: complex numbers become lists of two, compounds become texts in
     JSON.
     """
     uuid, remarks = self._put_hdf5(path, name, dataset, chunks)
@@ -131,7 +131,7 @@ def _iterate(self):
 
 
 def _write(self, offset, array):
-    """Writes a part: `array`, from the index `offset` on. It is stored when this returns.
+    """Writes a part: `array`, with the first index `offset`. When this returns, the part is stored.
 
     Its type must be that of the tensor, and so must its number of dimensions.
     """
@@ -159,7 +159,7 @@ def _length(self):
 
 
 def _expanded(key, ndim):
-    """One item for each dimension, None for new ones, and the place of `...` (None without one)."""
+    """One item for each dimension, None for new ones, and the position of `...` (None without one)."""
     key = key if isinstance(key, tuple) else (key,)
     used = sum(1 for item in key if item is not None and item is not Ellipsis)
     dots = [at for at, item in enumerate(key) if item is Ellipsis]
@@ -173,7 +173,7 @@ def _expanded(key, ndim):
 
 
 def _one(item, length):
-    """(start, step, count) of an item of a selection, and what is left to do with the dimension."""
+    """(start, step, count) of an item of a selection, and the numpy index for the rest of the work."""
     if isinstance(item, slice):
         start, stop, step = item.indices(length)
         count = len(range(start, stop, step))
@@ -193,7 +193,7 @@ def _one(item, length):
 
 
 def _select(self, key):
-    """Reads a selection; the result is what numpy gives for the same key."""
+    """Reads a selection. The result is that of numpy for the same key."""
     numpy = _numpy()
     shape = self.shape
     items, dots = _expanded(key, len(shape))

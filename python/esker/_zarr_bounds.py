@@ -1,10 +1,10 @@
-"""The parts of values that zarr asks for."""
+"""Byte ranges of zarr's requests."""
 
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 
 
 def bounds(size, byte_range):
-    """The first byte that a request asks for, and the end."""
+    """The start and the end of the requested bytes."""
     if byte_range is None:
         return 0, size
     if isinstance(byte_range, RangeByteRequest):

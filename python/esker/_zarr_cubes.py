@@ -18,9 +18,9 @@ from .errors import NoPermission
 
 
 class CubeStore(ZarrStore):
-    """Arrays whose chunks are fields of a store, which are retrieved and decoded when they are touched.
+    """Arrays whose chunks are fields of a store, which are retrieved and decoded when they are read.
 
-    Metadata and small coordinates are kept as zarr wrote them. Only what is being read is in memory.
+    Metadata and small coordinates are kept as zarr wrote them. Only chunks that are being read are in memory.
     """
 
     supports_writes = False
@@ -28,7 +28,7 @@ class CubeStore(ZarrStore):
     supports_listing = True
 
     def __init__(self, store, written, cubes):
-        """Take a FieldStore or its name, what zarr wrote, and the cubes by the paths of their arrays."""
+        """Take a FieldStore or its name, the values that zarr wrote, and the cubes by their arrays' paths."""
         super().__init__(read_only=True)
         self._name = store.name if isinstance(store, FieldStore) else store
         self._store = store if isinstance(store, FieldStore) else None
@@ -44,7 +44,7 @@ class CubeStore(ZarrStore):
         return self._name, self._written
 
     def __getstate__(self):
-        """Pickle by name; nothing that is open goes along."""
+        """Pickle by name, without open handles."""
         return {**self.__dict__, "_store": None}
 
     def __str__(self):
@@ -70,7 +70,7 @@ class CubeStore(ZarrStore):
         return NoPermission(1, f"{self} shows fields, read-only: archive fields to change what it shows")
 
     def _chunk(self, key):
-        """The cube and the chunk that a key stands for; None if it stands for none."""
+        """The cube and the chunk of a key; None if it is not the key of a chunk."""
         path, mark, rest = f"/{key}".rpartition("/c/")
         cube = self._cubes.get(path[1:]) if mark else None
         parts = rest.split("/")
@@ -116,14 +116,14 @@ class CubeStore(ZarrStore):
             names = {key[len(above) :].split("/")[0] for key in itertools.chain([found], self._keys(above))}
         return sorted(names)
 
-    # The methods that zarr awaits. What may wait for the medium runs in a thread.
+    # The methods that zarr awaits. Calls that may wait for the medium run in a thread.
 
     async def get(self, key, prototype=None, byte_range=None):
         """The value of a key or a part of it, None if the key does not exist."""
         return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
 
     async def get_partial_values(self, prototype, key_ranges):
-        """The parts of values that are asked for, in order, with None for missing keys."""
+        """The requested parts of values, in order, with None for missing keys."""
         parts = (self.get(key, prototype, byte_range) for key, byte_range in key_ranges)
         return list(await asyncio.gather(*parts))
 
@@ -171,7 +171,7 @@ def _counts(cube):
 
 
 class Layout:
-    """What a CubeStore needs, as zarr writes it: arrays of cubes, and arrays with values."""
+    """Builder of the zarr hierarchy of a CubeStore: arrays of cubes, and arrays with values."""
 
     def __init__(self):
         """Begin without arrays."""
@@ -205,12 +205,12 @@ class Layout:
             )
 
     def group(self, attributes):
-        """Make the arrays a group, with the metadata of all of them in one place."""
+        """Make the arrays a group, with the consolidated metadata of all of them."""
         zarr.open_group(self._memory, mode="a").attrs.update(attributes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             zarr.consolidate_metadata(self._memory)
 
     def written(self):
-        """What zarr wrote, by key."""
+        """The values that zarr wrote, by key."""
         return {key: value.to_bytes() for key, value in self._kept.items()}

@@ -25,8 +25,8 @@ class Fields(CubeStore):
     There is an array for each parameter, with the names, dimensions and coordinates of xarray's engine
     `esker`: `number`, `time`, `step`, `isobaricInhPa` or `level` if they have more than one value, then the
     grid. Values are float32; fields that the store does not have are NaN. A chunk is a field, which is
-    retrieved and decoded when it is read; `chunks={"step": 4}` makes chunks of more. What exists is looked
-    up once, here.
+    retrieved and decoded when it is read; `chunks={"step": 4}` makes chunks of several fields. The existing
+    fields are looked up once, when the object is made.
     """
 
     def __init__(self, store, request=None, *, chunks=None):
@@ -97,7 +97,7 @@ def _add_coordinates(layout, coordinates):
 
 
 def _add_grid(layout, place, key):
-    """Add the coordinates of the grid, and return their names. Those of each point are read when needed."""
+    """Add the coordinates of the grid, and return their names. Coordinates of points are read when needed."""
     for name, (dims, values, attributes) in place.coordinates.items():
         if dims == ("values",):
             layout.add_cube(name, Points(key, f"{name}s", values.size), dims, attributes)
@@ -133,7 +133,7 @@ class _Parameter:
 
     def _axis(self, names, levtype):
         """The name of an axis, and its slots by the values of its coordinate."""
-        slots = Part.of(self._values, [names]).axes[0]
+        slots = Part.from_values(self._values, [names]).axes[0]
         name = {"levelist": level_name(levtype), "date": "time"}.get(names[0], names[0])
         axis = {self._coordinate(name, slot): slot for slot in slots}
         if len(axis) < len(slots):
@@ -154,7 +154,7 @@ class _Parameter:
         return found[0] if len(found) else store.list(listed)[0]
 
     def grid(self, known):
-        """The grid of its fields, which ecCodes computes once for fields on the same."""
+        """The grid of its fields. ecCodes computes it once for all fields on the same grid."""
         section = self.first.metadata("md5GridSection") or self.param
         if section not in known:
             known[section] = grid(self.first)

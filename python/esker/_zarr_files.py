@@ -15,10 +15,10 @@ _MODES = {"rb", "wb", "xb", "r", "w", "x"}
 
 
 class ZarrFiles:
-    """What `esker.fsspec` needs of a FileSystem: values are files, and parts of keys directories.
+    """The methods of a FileSystem that `esker.fsspec` needs. Values are files, parts of keys directories.
 
-    Directories exist while there is a key below them. Values are replaced as a whole, have no times, and are
-    not renamed.
+    Directories exist while they have a key below them. Values are replaced completely, have no times, and
+    are not renamed.
     """
 
     def __init__(self, store):
@@ -55,10 +55,10 @@ class ZarrFiles:
         return [(name, self.stat(posixpath.join(path, name))) for name in self.listdir(path)]
 
     def mkdir(self, path, *, parents=False):
-        """Do nothing: a directory exists as soon as there is a key below it."""
+        """Do nothing: a directory exists as soon as a key below it exists."""
 
     def rmdir(self, path):
-        """Refuse a directory with keys; there are no others."""
+        """Refuse to remove a directory: every directory has keys."""
         if self.stat(path)["type"] == "directory":
             raise NotSupported(95, f"{self._store}: {path} has keys: remove them, and the directory is gone")
         raise NotDirectory(20, f"{self._store}: {path} is a value, not a directory")

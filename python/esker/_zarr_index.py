@@ -1,7 +1,7 @@
-"""Where `esker.zarr` keeps the values of a zarr hierarchy in a container (docs/format.md, "The zarr layout").
+"""Layout of the values of a zarr hierarchy in a container (docs/format.md, "The zarr layout").
 
 Each node of the hierarchy has a Key-Value with the documents of its children and its own chunks. An entry is
-a value, or says where the value lies: in the Key-Value of the session that wrote it, or in an Array.
+a value, or refers to it: in the Key-Value of the session that wrote it, or in an Array.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VALUE_MAX = 512 << 10
 # The attribute of a container that describes its layout.
 ATTRIBUTE = "zarr"
 LAYOUT = 1
-# The last byte of an entry tells what it is.
+# The last byte of an entry is its kind.
 VALUE, STAGED, ARRAY, REMOVED = b"\0", b"\1", b"\2", b"\3"
 _REFERENCE = struct.Struct("<QQc")
 # A key of a node that refers to a child with a Key-Value of its own. No text in UTF-8 begins with this byte.
@@ -33,7 +33,7 @@ _DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 @dataclass(frozen=True)
 class Entry:
-    """What the index has under a key: a value, or the number of the object that holds it."""
+    """Entry of the index under a key: a value, or the number of the object that holds it."""
 
     tag: bytes
     value: memoryview
@@ -41,7 +41,7 @@ class Entry:
     size: int
 
     @staticmethod
-    def of(raw):
+    def parse(raw):
         """Read an entry from its bytes."""
         whole = memoryview(raw)
         tag = bytes(whole[-1:])
@@ -52,16 +52,16 @@ class Entry:
 
 
 def reference(tag, number, size):
-    """The bytes of an entry that says where a value lies, and how long it is."""
+    """The bytes of an entry that refers to a value, with its length."""
     return _REFERENCE.pack(number, size, tag)
 
 
 def may_refer(size):
-    """True if an entry of this many bytes may be a reference; None is no entry."""
+    """True if an entry of `size` bytes may be a reference. `size` is None if the entry does not exist."""
     return size == _REFERENCE.size
 
 
-def place(key):
+def split(key):
     """The node whose Key-Value has a key, and the rest of the key within it."""
     parts = key.split("/")
     cut = len(parts) - 1
@@ -111,7 +111,7 @@ class Index:
     def kv(self, name):
         """A Key-Value by its name."""
         if name not in self._objects:
-            self._objects[name] = self.container.kv(self._ids.of(name))
+            self._objects[name] = self.container.kv(self._ids.from_name(name))
         return self._objects[name]
 
     def node(self, path):
@@ -133,27 +133,27 @@ class Index:
         self.container.create_array(self._ids.array(number)).write(0, data)
 
     def raw(self, key):
-        """The bytes of the entry of a key, None if there is none."""
-        node, rest = place(key)
+        """The bytes of the entry of a key; None if it does not exist."""
+        node, rest = split(key)
         return self.node(node).get(rest)
 
     def size(self, key):
-        """Length of the entry of a key in bytes, None if there is none."""
-        node, rest = place(key)
+        """Length of the entry of a key in bytes; None if it does not exist."""
+        node, rest = split(key)
         return self.node(node).size(rest)
 
     def put(self, key, raw, condition=None):
         """Set the entry of a key, and list the nodes above it."""
-        node, rest = place(key)
+        node, rest = split(key)
         if node not in self._marked:
             self.mark(node)
         self.node(node).put(rest, raw, condition)
-        # Whoever prunes the node now sees the entry, and whoever pruned it before is seen here.
+        # A process that prunes the node from now on sees the entry. An earlier pruning is seen here.
         self.mark(node)
 
     def put_blindly(self, key, raw):
-        """As `put`, in a transaction: nothing is read."""
-        node, rest = place(key)
+        """Set the entry of a key in a transaction, without reads that could conflict."""
+        node, rest = split(key)
         self.node(node).put(rest, raw)
         while node and node not in self._marked:
             self._marked.add(node)
@@ -161,11 +161,11 @@ class Index:
 
     def discard(self, key):
         """Remove the entry of a key."""
-        node, rest = place(key)
+        node, rest = split(key)
         self.node(node).discard(rest)
 
     def mark(self, node):
-        """List a node in the one above it, as far up as is needed."""
+        """List a node in its parent, and the parent in its own parent, as far up as necessary."""
         self._marked.add(node)
         while node:
             above, _, name = node.rpartition("/")
@@ -179,8 +179,8 @@ class Index:
         return above
 
     def free(self, key, raw):
-        """Remove what an entry refers to."""
-        entry = Entry.of(raw)
+        """Remove the object to which an entry refers."""
+        entry = Entry.parse(raw)
         if entry.tag == STAGED:
             self.session(entry.number).discard(key)
         elif entry.tag == ARRAY:
@@ -197,7 +197,7 @@ class Index:
             self.container.destroy_snapshot(snapshot)
 
     def free_old(self, key):
-        """Remove what the entry of a key refers to, before it changes. False if there is no entry."""
+        """Remove the object to which a key's entry refers, before the entry changes. False without entry."""
         size = self.size(key)
         if may_refer(size):
             self.free(key, self.raw(key))
@@ -221,7 +221,7 @@ class Index:
         for name in _DOCUMENTS:
             if self.size(f"{folder}/{name}") is not None:
                 yield f"{folder}/{name}"
-        above, _ = place(f"{folder}/0")
+        above, _ = split(f"{folder}/0")
         if above != folder:
             inside = (_inside(above, rest.decode()) for rest in self.node(above) if rest[:1] != _CHILD)
             for key in inside:
@@ -254,7 +254,7 @@ class Index:
         return sorted(found)
 
     def prune(self, node):
-        """Stop listing nodes below this one, and itself, that have nothing left."""
+        """Stop listing this node and nodes below it that are empty."""
         for rest in list(self.node(node)):
             if rest[:1] == _CHILD:
                 self.prune(_inside(node, rest[1:].decode()))
@@ -267,11 +267,11 @@ class Index:
             self.node(above).discard(_CHILD + name.encode())
 
     def change(self, work):
-        """Call `work` with the index in a transaction, again until it commits; in none if there are none."""
+        """Call `work` with the index in a transaction until it commits; once without transactions."""
         return self.transact(lambda tx: work(self.at(tx)))
 
     def transact(self, work):
-        """Call `work` with a transaction, again until it commits; with None if there are no transactions."""
+        """Call `work` with a transaction until it commits. Pools without transactions pass None."""
         try:
             return self.container.transact(work, attempts=10_000)
         except NotSupported:
@@ -279,7 +279,7 @@ class Index:
 
 
 class _Ids:
-    """The object ids of a store. All have the class that suited the pool in which the store was created."""
+    """The object ids of a store. Their class was chosen for the pool in which the store was created."""
 
     def __init__(self, container):
         self.container, self._known = container, {}
@@ -302,8 +302,8 @@ class _Ids:
     def array(self, number):
         return f"{self._high + _ARRAY_TYPE - _KV_TYPE}.{number}"
 
-    def of(self, name):
-        """The id of a Key-Value by its name, the one that `esker kv` finds."""
+    def from_name(self, name):
+        """The id of a Key-Value by its name, as in `esker kv`."""
         if name not in self._known:
             high, low = self.container.kv(name, oclass="S1").oid.split(".")
             self._known[name] = f"{self._high | (int(high) & _USER_BITS)}.{low}"

@@ -1,8 +1,8 @@
-"""Who writes to a zarr store, and what the dead have left.
+"""Writers of a zarr store, and removal of objects that dead writers have left.
 
-Before a value gets an object of its own, the number of the object is entered in the Key-Value `zarr.writers`
-with its writer; the transaction that lets the index refer to the object removes the entry. So an entry whose
-writer is dead names what nobody will ever refer to.
+Before a value gets an object of its own, the writer adds the number of the object to the Key-Value
+`zarr.writers`. The transaction that lets the index refer to the object removes that entry. So if the writer
+of an entry is dead, the index will never refer to its object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _began(pid):
 
 
 def this_process():
-    """What identifies this process for others."""
+    """The identity of this process for other processes."""
     space = os.stat("/proc/self/ns/pid").st_ino
     pid = os.getpid()
     return {"host": socket.gethostname(), "boot": _boot(), "space": space, "pid": pid, "began": _began(pid)}
@@ -72,12 +72,12 @@ class Writers:
         self._entries[_key(number)] = json.dumps(self.get(number) | more).encode()
 
     def get(self, number):
-        """The entry of a number, None if there is none."""
+        """The entry of a number; None if it does not exist."""
         text = self._entries.get(_key(number))
         return text and json.loads(text)
 
     def has(self, number, tx=None):
-        """Whether there is an entry of a number, asked in a transaction if there is one."""
+        """Whether a number has an entry, read in the transaction `tx` if that is given."""
         entries = self._entries if tx is None else self._entries.at(tx)
         return entries.size(_key(number)) is not None
 
@@ -90,13 +90,13 @@ class Writers:
         return {int(number): json.loads(text) for number, text in self._entries.items()}
 
     def collect(self, abandoned=()):
-        """Remove what dead writers left, and the sessions in `abandoned`. Returns the number of objects."""
+        """Remove objects of dead writers, and the sessions in `abandoned`. Returns the number of objects."""
         known = self.all()
         dead = {
             number for number, writer in known.items() if "process" in writer and is_dead(writer["process"])
         }
         dead |= set(abandoned)
-        # The objects of a session go first: its entry leads to them if this process is killed.
+        # Objects of a session are removed first: if this process is killed, its entry still refers to them.
         alive = known.keys() - dead
         arrays = [
             number
@@ -110,7 +110,7 @@ class Writers:
         return len(objects)
 
     def _end(self, number):
-        """Remove what a number stands for, unless the index refers to it by now."""
+        """Remove the object of a number, unless the index refers to it by now."""
         if self.get(number) is not None:
             self.index.session(number).clear()
             self.index.destroy_array(number)

@@ -15,7 +15,7 @@ from . import FieldStore
 
 
 class FieldStream(io.RawIOBase):
-    """The bytes of fields, one after the other. Each field is read when the stream reaches it."""
+    """The concatenated bytes of fields. Each field is read when the stream reaches it."""
 
     def __init__(self, fields):
         """Start before the first field."""
@@ -60,12 +60,12 @@ class StoredFields(IndexFieldListBase):
         return None
 
     def to_data_object(self):
-        """Return what `from_source` gives to the user."""
+        """Return the object that `from_source` returns to the user."""
         return FieldListData(self)
 
 
 class Stream(StreamFieldList):
-    """The fields that a request finds, one after the other. Each use begins with the first field again."""
+    """The fields that a request finds, as a stream. Each use begins with the first field again."""
 
     def __init__(self, fields):
         """Take the fields that were found."""

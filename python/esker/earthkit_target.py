@@ -11,8 +11,8 @@ class EskerTarget(SimpleTarget):
     """Archives fields under the keys of their messages.
 
     `store` is "POOL/CONTAINER", created if it does not exist, or a FieldStore; by default the store that
-    ESKER_FIELDS names. What was written becomes visible at `flush` and at `close`, which ends a `with`
-    statement; if an exception leaves that, it is discarded.
+    ESKER_FIELDS names. Written fields become visible at `flush` and at `close`, which ends a `with`
+    statement. If an exception leaves that, unflushed fields are discarded.
     """
 
     def __init__(self, store=None, **kwargs):
@@ -25,7 +25,7 @@ class EskerTarget(SimpleTarget):
         self._store = FieldStore(store) if self._owned else store
 
     def flush(self):
-        """Make what was written visible."""
+        """Make the written fields visible."""
         self._raise_if_closed()
         self._store.flush()
 
@@ -35,7 +35,7 @@ class EskerTarget(SimpleTarget):
         self._end()
 
     def __exit__(self, kind, error, traceback):
-        """Close; after an exception, discard what was not flushed."""
+        """Close; after an exception, discard unflushed fields."""
         if kind is None:
             self.close()
         elif not self.closed:

@@ -195,4 +195,4 @@ class FileTooBig(Error, OSError):
 
 
 class DataLoss(Error, OSError):
-    """It was lost with the node that had it; restore it, or remove what is left of it."""
+    """Data was lost with the node that stored it; restore the data, or remove the rest of it."""

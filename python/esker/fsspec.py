@@ -1,8 +1,8 @@
 """An fsspec file system: `esker://POOL/CONTAINER/path`, for pandas, zarr, torch and others.
 
-POOL is a label, a UUID or `memory:NAME`; CONTAINER holds a file system (`esker cont create --type posix`,
-or `mkdir` of `esker://POOL/CONTAINER`), or what `esker.zarr.Store` wrote, whose keys are the files. Pools are
-searched in the directories of ESKER_POOLS.
+POOL is a label, a UUID or `memory:NAME`. CONTAINER holds a file system (`esker cont create --type posix`,
+or `mkdir` of `esker://POOL/CONTAINER`), or the hierarchy of an `esker.zarr.Store`, whose keys are the files.
+Pools are searched in the directories of ESKER_POOLS.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COPY_BYTES = 4 << 20
 
 
 def _label(url):
-    """The label of a pool that is listed: a pool over nodes has the name of its map."""
+    """The label of a pool in a listing: for a pool over nodes, the name of its map."""
     name = posixpath.basename(url)
     return name.removesuffix(".map") if url.startswith("nodes:") else name
 
@@ -66,7 +66,7 @@ class EskerFileSystem(AbstractFileSystem):
         at = opened if self.snapshot is None else opened.at(self.snapshot)
         return FileSystem(at, self.read_only)
 
-    def _place(self, path):
+    def _locate(self, path):
         """The file system of a path, and the path within it."""
         pool, container, inner = self._parts(path)
         if not container:
@@ -75,7 +75,7 @@ class EskerFileSystem(AbstractFileSystem):
 
     def _make_parents(self, path):
         if self.auto_mkdir:
-            files, inner = self._place(path)
+            files, inner = self._locate(path)
             files.mkdir(posixpath.dirname(inner), parents=True)
 
     def info(self, path, **kwargs):
@@ -86,7 +86,7 @@ class EskerFileSystem(AbstractFileSystem):
             if pool:
                 Pool(pool, "r").close()
             return {"name": path, "size": 0, "type": "directory"}
-        files, inner = self._place(path)
+        files, inner = self._locate(path)
         return self._shown(path, files.stat(inner))
 
     @staticmethod
@@ -113,7 +113,7 @@ class EskerFileSystem(AbstractFileSystem):
         return [{"name": f"{pool}/{name}", "size": 0, "type": "directory"} for name in names]
 
     def _entries(self, path):
-        files, inner = self._place(path)
+        files, inner = self._locate(path)
         here = files.stat(inner)
         if here["type"] != "directory":
             return [self._shown(path, here)]
@@ -134,25 +134,25 @@ class EskerFileSystem(AbstractFileSystem):
         if not inner:
             Pool(pool).create_container(container, posix=True).close()
             return
-        files, inner = self._place(path)
+        files, inner = self._locate(path)
         if files.exists(inner):
             raise Exists(17, f"{path} already exists")
         files.mkdir(inner, parents=create_parents)
 
     def makedirs(self, path, exist_ok=False):
         """Make a directory and its parents, in an existing container."""
-        files, inner = self._place(path)
+        files, inner = self._locate(path)
         if not exist_ok and files.exists(inner):
             raise Exists(17, f"{path} already exists")
         files.mkdir(inner, parents=True)
 
     def rmdir(self, path):
         """Remove an empty directory."""
-        files, inner = self._place(path)
+        files, inner = self._locate(path)
         files.rmdir(inner)
 
     def _rm(self, path):
-        files, inner = self._place(path)
+        files, inner = self._locate(path)
         files.remove(inner)
 
     def rm_file(self, path):
@@ -165,7 +165,7 @@ class EskerFileSystem(AbstractFileSystem):
             super().rm(path, recursive=recursive, maxdepth=maxdepth)
             return
         for one in self.expand_path(path):
-            files, inner = self._place(one)
+            files, inner = self._locate(one)
             if not recursive:
                 files.remove(inner)
             elif inner == "/":
@@ -176,7 +176,7 @@ class EskerFileSystem(AbstractFileSystem):
 
     def cp_file(self, path1, path2, **kwargs):
         """Copy a file; for a directory, make a directory."""
-        (source, old), (target, new) = self._place(path1), self._place(path2)
+        (source, old), (target, new) = self._locate(path1), self._locate(path2)
         if source.stat(old)["type"] == "directory":
             target.mkdir(new, parents=True)
             return
@@ -188,7 +188,7 @@ class EskerFileSystem(AbstractFileSystem):
 
     def mv(self, path1, path2, recursive=False, maxdepth=None, **kwargs):
         """Move a file or directory: atomically within a container, otherwise by copying."""
-        (source, old), (target, new) = self._place(path1), self._place(path2)
+        (source, old), (target, new) = self._locate(path1), self._locate(path2)
         if source is not target or self.isdir(path2) or any(mark in old for mark in "*?["):
             super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
             return
@@ -198,7 +198,7 @@ class EskerFileSystem(AbstractFileSystem):
     def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **kwargs):
         if "r" not in mode:
             self._make_parents(path)
-        files, inner = self._place(path)
+        files, inner = self._locate(path)
         if not autocommit and "r" not in mode:
             return DeferredFile(files, inner, mode)
         if not autocommit and "+" in mode:
@@ -209,12 +209,12 @@ class EskerFileSystem(AbstractFileSystem):
         """Create an empty file; empty an existing one, or with `truncate=False` only update its time."""
         self.open(path, "wb" if truncate else "ab").close()
         if not truncate and not self._intrans:
-            files, inner = self._place(path)
+            files, inner = self._locate(path)
             files.set(inner, mtime=datetime.now().timestamp())
 
     def cat_file(self, path, start=None, end=None, **kwargs):
         """The bytes of a file from `start` to `end` (negative values count from the end)."""
-        files, inner = self._place(path)
+        files, inner = self._locate(path)
         with files.open_file(inner) as file:
             begin, stop, _ = slice(start, end).indices(file.size())
             return file.read(begin, max(0, stop - begin))

@@ -40,9 +40,9 @@ class FieldArray(BackendArray):
         wanted = _outer(self.fields, outer)
         points = _outer(np.arange(int(np.prod(self.grid_shape))).reshape(self.grid_shape), inner)
         values = np.full(wanted.shape + points.shape, np.nan, self.dtype)
-        for place, field in np.ndenumerate(wanted):
+        for position, field in np.ndenumerate(wanted):
             if field is not None:
-                values[place] = self._values(field)[points]
+                values[position] = self._values(field)[points]
         return values
 
     def _values(self, field):
@@ -80,7 +80,7 @@ class EskerBackend(BackendEntrypoint):
     def open_dataset(self, filename_or_obj, *, request=None, drop_variables=None):
         """Open the fields of a request, given by the URL, by `request` (a dict or MARS text), or both.
 
-        A container that `esker.zarr` wrote is opened as what it holds.
+        A container that `esker.zarr` wrote is opened as a zarr hierarchy.
         """
         if request is None and _is_url(filename_or_obj) and _is_zarr(filename_or_obj):
             return _zarr_dataset(filename_or_obj, drop_variables)
@@ -129,7 +129,7 @@ def _leave_to_us(backend):
     backend.guess_can_open = guess_can_open
 
 
-# xarray asks it first, and it takes all URLs. The library netcdf-c opens none of these.
+# xarray asks it first, and it accepts all URLs. The library netcdf-c opens none of Esker's.
 _leave_to_us(xr.backends.NetCDF4BackendEntrypoint)
 
 
@@ -147,7 +147,7 @@ def _is_label(pool):
 
 
 def _is_pool(pool):
-    """Whether the URL of a pool leads to one, and not to a file in one."""
+    """Whether the URL of a pool names a pool, and not a file in one."""
     has_scheme = ":" in pool.partition("/")[0]
     try:
         return has_scheme and bool(Pool(pool, "r"))
@@ -195,20 +195,20 @@ def _dataset(found, dropped):
         groups.setdefault((key.get("param"), key.get("levtype")), []).append((key, field))
     kinds = {group: _Kind(members) for group, members in groups.items()}
     sizes = union(kinds.values())
-    variables, coordinates, place = {}, {}, None
+    variables, coordinates, first_grid = {}, {}, None
     for kind in kinds.values():
         name = kind.described.name(variables)
         if name in dropped:
             continue
         where = grid(kind.first)
-        if place is not None and not place.same(where):
-            raise place.identity.error(where.identity)
-        place = place or where
+        if first_grid is not None and not first_grid.same(where):
+            raise first_grid.identity.error(where.identity)
+        first_grid = first_grid or where
         variables[name] = kind.variable(sizes, where)
     for axis in sizes.values():
         coordinates[axis.name] = axis.coordinate()
-    if place is not None:
-        coordinates |= place.coordinates
+    if first_grid is not None:
+        coordinates |= first_grid.coordinates
     dataset = xr.Dataset(variables, coordinates, {"Conventions": "CF-1.7"})
     return _with_valid_time(dataset)
 
@@ -229,38 +229,38 @@ class _Kind:
         self.first = members[0][1]
         self.levtype = members[0][0].get("levtype", "")
         self.described = Described(self.first)
-        self.places = [(self._place(key), field) for key, field in members]
+        self.positions = [(self._position(key), field) for key, field in members]
         self.axes = {}
-        for place, _ in self.places:
-            for name, value in place.items():
+        for position, _ in self.positions:
+            for name, value in position.items():
                 self.axes.setdefault(name, {})[value] = None
 
-    def _place(self, key):
+    def _position(self, key):
         """The position of a field on the axes of the dataset."""
-        place = {}
+        position = {}
         for name, value in key.items():
             if value == "" or name in ("param", "levtype", "date", "time"):
                 continue
             if name == "levelist":
-                place[level_name(self.levtype)] = number(value)
+                position[level_name(self.levtype)] = number(value)
             else:
-                place[name] = step(value) if name == "step" else number(value)
+                position[name] = step(value) if name == "step" else number(value)
         if key.get("date"):
-            place["time"] = time(key["date"], key.get("time", ""))
-        return place
+            position["time"] = time(key["date"], key.get("time", ""))
+        return position
 
     def variable(self, sizes, where):
         """The variable, with the axes that have more than one value."""
         axes = [sizes[name] for name in self.axes if len(sizes[name]) > 1]
         axes.sort(key=Axis.rank)
         fields = np.full([len(axis) for axis in axes], None, object)
-        for place, field in self.places:
-            without = [axis.name for axis in axes if axis.name not in place]
+        for position, field in self.positions:
+            without = [axis.name for axis in axes if axis.name not in position]
             if without:
                 raise ValueError(
                     f"{field.key} has no {without[0]}, unlike other fields: request fields with the same keys"
                 )
-            at = tuple(axis.index(place[axis.name]) for axis in axes)
+            at = tuple(axis.index(position[axis.name]) for axis in axes)
             if fields[at] is not None:
                 raise ValueError(f"{field.key} occurs twice on the axes {[axis.name for axis in axes]}")
             fields[at] = field

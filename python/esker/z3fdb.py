@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
-from ._optional import missing
+from ._optional import missing_package
 
 try:
     from ._axes import grid_identity
     from ._cube import Cube, Part
     from ._zarr_cubes import CubeStore, Layout
 except ImportError as error:
-    raise missing(error, "esker.z3fdb needs zarr 3", "zarr") from error
+    raise missing_package(error, "esker.z3fdb needs zarr 3", "zarr") from error
 
 from . import FieldStore
 from .errors import Error
@@ -49,7 +49,7 @@ class Z3fdbError(RuntimeError):
 
 
 class Chunking(enum.Enum):
-    """How many values of an axis are in a chunk: all, one, or `FixedSizeChunk(chunkShape=n)`."""
+    """Number of values of an axis in a chunk: all, one, or `FixedSizeChunk(chunkShape=n)`."""
 
     WHOLE_AXIS = enum.auto()
     SINGLE_VALUE = enum.auto()
@@ -57,7 +57,7 @@ class Chunking(enum.Enum):
 
 @dataclass(frozen=True)
 class _FixedSizeChunk:
-    """Chunks of this many values, which divides the length of the axis."""
+    """Chunks of a fixed number of values, which divides the length of the axis."""
 
     chunkShape: int
 
@@ -66,20 +66,20 @@ Chunking.FixedSizeChunk = _FixedSizeChunk
 
 
 class ExtractorType(enum.Enum):
-    """What fields are: GRIB messages."""
+    """Format of fields: GRIB messages."""
 
     GRIB = "GRIB"
 
 
 @dataclass
 class AxisDefinition:
-    """A dimension: the names whose values it has, of which the last changes fastest, and its chunks."""
+    """A dimension: its names, of which the last changes fastest, and its chunks."""
 
     keys: list[str]
     chunking: Chunking | _FixedSizeChunk
 
     def length(self, values):
-        """How many of this many values a chunk has."""
+        """Number of values in a chunk, for an axis with `values` values."""
         if self.chunking is Chunking.WHOLE_AXIS:
             return values
         wanted = getattr(self.chunking, "chunkShape", 1)
@@ -98,7 +98,7 @@ class SimpleStoreBuilder:
     def __init__(self, fdb_config_file: Path | str | Mapping | None = None):
         """Open the field store."""
         given = _config.of_environment() if fdb_config_file is None else _config.read(fdb_config_file)
-        self._fields = FieldStore(_config.place(given).name, "r")
+        self._fields = FieldStore(_config.store_of(given).name, "r")
         self._given, self._along, self._fill = [], None, math.nan
 
     def add_part(
@@ -124,7 +124,7 @@ class SimpleStoreBuilder:
         ):
             if names:
                 raise Z3fdbError(f"{', '.join(sorted(names))}: {why}")
-        return Part.of(values, [axis.keys for axis in axes])
+        return Part.from_values(values, [axis.keys for axis in axes])
 
     def _axes(self):
         """The axes of the first part."""
@@ -146,7 +146,7 @@ class SimpleStoreBuilder:
         self._fill = float(value)
 
     def extend_on_axis(self, axis: int) -> None:
-        """Let the parts follow each other on an axis, given by its number."""
+        """Concatenate the parts along an axis, given by its number."""
         self._along = axis
 
     def build(self) -> CubeStore:

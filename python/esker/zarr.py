@@ -20,14 +20,14 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from ._optional import missing
+from ._optional import missing_package
 
 try:
     import numpy as np
     from zarr.abc.store import Store as ZarrStore
     from zarr.core.buffer import Buffer, default_buffer_prototype
 except ImportError as error:
-    raise missing(error, "esker.zarr needs zarr 3", "zarr") from error
+    raise missing_package(error, "esker.zarr needs zarr 3", "zarr") from error
 
 from . import Container, Pool, Snapshot
 from ._zarr_bounds import bounds
@@ -43,14 +43,14 @@ VERSION = "zarr-"
 
 
 class Conflict(Error, RuntimeError):
-    """Others have changed the `keys` that a session changed. Begin another session, or commit by force."""
+    """Another writer has changed the `keys` of a session. Begin another session, or commit by force."""
 
     keys: list[str]
 
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit of a session. `Store(name, at=commit.epoch)` opens what it made, unless that has expired."""
+    """A commit of a session. `Store(name, at=commit.epoch)` opens its state, unless that has expired."""
 
     id: int
     message: str
@@ -60,7 +60,7 @@ class Commit:
 
 
 def _open(name, mode, create):
-    """The container that a name or a URL stands for."""
+    """The container of a name or a URL."""
     pool, _, label = name.rpartition("/")
     if not pool or not label:
         raise NotFound(2, f"{name!r} has no container: use POOL/CONTAINER or esker://POOL/CONTAINER")
@@ -102,7 +102,7 @@ class Store(ZarrStore):
             self._given = store
 
     def __eq__(self, other):
-        """Two stores are equal if they show the same and allow the same."""
+        """Two stores are equal if they show the same state and allow the same changes."""
         return isinstance(other, type(self)) and self._identity() == other._identity()
 
     __hash__ = None
@@ -111,7 +111,7 @@ class Store(ZarrStore):
         return self._name, self._at, self.read_only
 
     def __getstate__(self):
-        """Pickle by name; nothing that is open goes along."""
+        """Pickle by name, without open handles."""
         opened = {"_index": None, "_latest": None, "_given": None}
         return {**self.__dict__, **opened}
 
@@ -152,10 +152,10 @@ class Store(ZarrStore):
         await super()._open()
         await asyncio.to_thread(self._open_index)
 
-    # What follows has one implementation, which blocks; the methods that zarr awaits are further below.
+    # The following methods have one implementation, which blocks. The methods that zarr awaits follow below.
 
     def _find(self, key):
-        """The bytes of the entry of a key and the index to read its value from; None if there is none."""
+        """The bytes of the entry of a key and the index of its value; None if the key does not exist."""
         index = self._open_index()
         raw = index.raw(key)
         return raw and (raw, index)
@@ -174,9 +174,9 @@ class Store(ZarrStore):
         return None
 
     def _value(self, key, byte_range, found):
-        """The value that an entry stands for; None if it was replaced meanwhile."""
+        """The value of an entry; None if it was replaced meanwhile."""
         raw, index = found
-        entry = Entry.of(raw)
+        entry = Entry.parse(raw)
         begin, end = bounds(entry.size, byte_range)
         if entry.tag == VALUE:
             return entry.value[begin:end]
@@ -188,7 +188,7 @@ class Store(ZarrStore):
             index.array(entry.number).read_into(begin, value)
         except NotFound:
             return None
-        # What is destroyed reads as zeros, but only after the entry has changed.
+        # A destroyed Array reads as zeros, but it is destroyed only after the entry has changed.
         again = self._find(key)
         return value if again and again[0] == raw else None
 
@@ -198,7 +198,7 @@ class Store(ZarrStore):
         if not may_refer(size):
             return size and size - 1
         found = self._find(key)
-        return found and Entry.of(found[0]).size
+        return found and Entry.parse(found[0]).size
 
     def _entry_size(self, key):
         return self._open_index().size(key)
@@ -247,7 +247,7 @@ class Store(ZarrStore):
                     self._index.put(key, data + VALUE, "insert")
 
     def _insert_long(self, key, data):
-        """As `_set_long`, unless somebody else is faster: then the Array goes again."""
+        """Write an Array and insert a reference to it. If another writer is faster, the Array is removed."""
         number = Writers(self._latest).enter()
         self._latest.create_array(number, data)
 
@@ -287,7 +287,7 @@ class Store(ZarrStore):
     # The methods that zarr awaits.
 
     async def _soon(self, work, *arguments, size=0, **options):
-        """Call what may wait for the medium, in a thread unless it is short and in memory."""
+        """Call a function that may wait for the medium, in a thread unless it is short and in memory."""
         if self._in_memory and size <= VALUE_MAX:
             return work(*arguments, **options)
         return await asyncio.to_thread(work, *arguments, **options)
@@ -296,11 +296,11 @@ class Store(ZarrStore):
         """The value of a key or a part of it, None if the key does not exist."""
         await self._ensure_open()
         found = await self._soon(self._find, key)
-        size = Entry.of(found[0]).size if found else 0
+        size = Entry.parse(found[0]).size if found else 0
         return await self._soon(self._get, key, prototype, byte_range, found, size=size)
 
     async def get_partial_values(self, prototype, key_ranges):
-        """The parts of values that are asked for, in order, with None for missing keys."""
+        """The requested parts of values, in order, with None for missing keys."""
         parts = (self.get(key, prototype, byte_range) for key, byte_range in key_ranges)
         return list(await asyncio.gather(*parts))
 
@@ -337,7 +337,7 @@ class Store(ZarrStore):
         await self._soon(self.delete_sync, key)
 
     async def delete_dir(self, prefix):
-        """Remove all keys of a directory, one after the other."""
+        """Remove all keys of a directory, one by one."""
         self._check_writable()
         await self._ensure_open()
         await asyncio.to_thread(self._delete_below, prefix.rstrip("/"))
@@ -360,7 +360,7 @@ class Store(ZarrStore):
             yield name
 
     async def is_empty(self, prefix):
-        """Whether there is no key below a prefix."""
+        """Whether no key exists below a prefix."""
         await self._ensure_open()
         folder = prefix.rstrip("/")
         return await asyncio.to_thread(lambda: not any(self._keys(f"{folder}/" if folder else "")))
@@ -389,7 +389,7 @@ class Store(ZarrStore):
             raise
 
     def readonly_session(self, at):
-        """The store at a snapshot, its epoch or its name, as by `Store(store, at=at)`."""
+        """The store at a snapshot, its epoch or its name, like `Store(store, at=at)`."""
         return Store(self._given or self._name, at=at)
 
     def ancestry(self):
@@ -411,7 +411,7 @@ class Store(ZarrStore):
             history.discard(b"%d" % commit.id)
 
     def garbage_collect(self):
-        """Remove what killed writers left, as each new session does. Returns the number of objects."""
+        """Remove objects of killed writers, as each new session does. Returns the number of objects."""
         self._check_writable()
         self._open_index()
         _keep_last(self._latest, lambda last: is_dead(last["process"]))
@@ -419,7 +419,7 @@ class Store(ZarrStore):
 
 
 def _last(index):
-    """The number of the last commit and its record; None if there is none."""
+    """The number of the last commit and its record; None without commits."""
     history = index.kv("zarr.history")
     number = history.get(b"head", b"0")
     text = history.get(number)
@@ -427,21 +427,21 @@ def _last(index):
 
 
 def _keep_last(index, where=lambda _last: True):
-    """Create the snapshot of the last commit if it has none yet, and `where` is true of its record."""
+    """Create the snapshot of the last commit if it has none yet and `where` accepts its record."""
     number, last = _last(index)
     if last and last["epoch"] is None and where(last):
         _keep_version(index, number, last)
 
 
 def _keep_version(index, number, record):
-    """Create the snapshot of a commit, unless it is there, and enter it in the record, which is returned."""
+    """Create the snapshot of a commit, unless it exists, and add it to the record, which is returned."""
     name = record["name"] or f"{VERSION}{number.decode()}"
     try:
         epoch = (_named(index, name) or [index.container.create_snapshot(name)])[0].epoch
     except NotSupported:
         return record
     record = index.change(lambda inside: _enter_version(inside, number, {**record, "epoch": epoch}))
-    # Another process that came to the same commit may have created it at the same time.
+    # Another process with the same commit may have created it at the same time.
     for snapshot in _named(index, name):
         if snapshot.epoch != record["epoch"]:
             index.destroy_snapshot(snapshot)
@@ -453,7 +453,7 @@ def _named(index, name):
 
 
 def _enter_version(index, number, record):
-    """Enter a commit's snapshot in its record, unless it has one or has expired. Return the record."""
+    """Add a commit's snapshot to its record, unless that has one or has expired. Return the record."""
     history = index.kv("zarr.history")
     known = history.get(number)
     if known is None:
@@ -474,8 +474,8 @@ class Session(Store):
     `Store.transaction` make it.
 
     It reads its own writes, and apart from them the state in which it began. It may be pickled: workers write
-    into the same session, and one process commits. If the process that made it dies before that, all is
-    discarded.
+    into the same session, and one process commits. If the process that made it dies before the commit, all
+    writes are discarded.
     """
 
     def __init__(self, store, number, base, *, read_only=False):
@@ -488,7 +488,7 @@ class Session(Store):
         return *super()._identity(), self._number
 
     def __getstate__(self):
-        """Pickle by name; nothing that is open goes along."""
+        """Pickle by name, without open handles."""
         return {**super().__getstate__(), "_own": None, "_writers": None}
 
     def with_read_only(self, read_only=False):
@@ -510,7 +510,7 @@ class Session(Store):
 
     @property
     def has_uncommitted_changes(self):
-        """Whether anything was written that is not committed."""
+        """Whether the session has uncommitted writes."""
         self._open_index()
         return not self.read_only and next(iter(self._own), None) is not None
 
@@ -534,12 +534,12 @@ class Session(Store):
 
     def _set_short(self, key, raw):
         def replace(tx):
-            # After a commit, readers find values in the session's Key-Value: nobody may write there any more.
+            # After a commit, readers find values in the session's Key-Value, so it must not change any more.
             if not self._writers.has(self._number, tx):
                 raise self._ended()
             own = self._own.at(tx)
             if may_refer(own.size(key)):
-                self._free_own(self._latest.at(tx), Entry.of(own[key]))
+                self._free_own(self._latest.at(tx), Entry.parse(own[key]))
             own.put(key, raw)
 
         self._latest.transact(replace)
@@ -582,9 +582,9 @@ class Session(Store):
     def commit(self, message="", name=None, *, force=False):
         """Make the writes visible to others, all at once, and end the session. Returns the Commit.
 
-        A snapshot keeps the state, under `name` if one is given. If others have changed any of the same keys
-        since the session began, nothing is done, and Conflict is raised; with `force` these keys are
-        overwritten. Other processes must have finished their writes to the session.
+        A snapshot keeps the state, under `name` if one is given. If another writer has changed any of the
+        same keys since the session began, nothing is changed, and Conflict is raised; with `force` these keys
+        are overwritten. Other processes must have finished their writes to the session.
         """
         self._check_writable()
         self._open_index()
@@ -596,7 +596,7 @@ class Session(Store):
 
     def _check_name(self, name):
         if name is not None and (not name or name.startswith((BASE, VERSION)) or self._has_snapshot(name)):
-            raise Exists(17, f"{name!r} is no name for a snapshot, or there is one: choose another name")
+            raise Exists(17, f"{name!r} exists or is not a valid name of a snapshot: choose another name")
 
     def _has_snapshot(self, name):
         with contextlib.suppress(NotSupported):
@@ -645,10 +645,10 @@ class Session(Store):
         return before != now or (now is not None and self._index.raw(key) != index.raw(key))
 
     def _move(self, index, writers, own, key):
-        """Let the index refer to a value of the session, in place of what it has."""
+        """Let the index refer to a value of the session, in place of the old value."""
         size = own.size(key)
         raw = own[key] if size == 1 or may_refer(size) else VALUE
-        entry = Entry.of(raw) if raw[-1:] == ARRAY else None
+        entry = Entry.parse(raw) if raw[-1:] == ARRAY else None
         existed = index.free_old(key)
         if raw == REMOVED or entry:
             own.discard(key)

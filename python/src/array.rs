@@ -55,14 +55,14 @@ impl Array {
         Self { container: container.clone().unbind(), array, view }
     }
 
-    /// The range of cells that `bytes` bytes cover from `offset` on.
+    /// The range of cells that `bytes` bytes cover, starting at `offset`.
     fn range(&self, offset: u64, bytes: usize) -> Result<[Extent; 1]> {
         let cell = self.cell_size();
         match (bytes as u64).is_multiple_of(cell) {
             true => Ok([Extent::new(offset, bytes as u64 / cell)]),
             false => Err(Error::new(
                 ErrorKind::Invalid,
-                format!("a buffer of {bytes} bytes is not a whole number of cells of {cell} bytes"),
+                format!("a buffer of {bytes} bytes is not a multiple of cells of {cell} bytes"),
             )),
         }
     }
@@ -102,11 +102,11 @@ impl Array {
     /// The same Array at a snapshot, read-only, or in a transaction. None selects the latest state.
     #[pyo3(signature = (at))]
     fn at(&self, py: Python<'_>, at: Option<At<'_>>) -> PyResult<Self> {
-        let view = View::of(py, self.container.get().client(), at)?;
+        let view = View::open(py, self.container.get().client(), at)?;
         Ok(Self { container: self.container.clone_ref(py), array: self.array.clone(), view })
     }
 
-    /// Writes the cells of `buffer` (whole cells) starting at cell `offset`, atomically.
+    /// Writes the cells of `buffer` (complete cells) starting at cell `offset`, atomically.
     fn write(&self, py: Python<'_>, offset: u64, buffer: Readable) -> PyResult<()> {
         let data = buffer.bytes();
         call(py, || {
@@ -146,10 +146,10 @@ impl Array {
             let range = Extent::new(offset, count);
             self.array.view(range, copy != Some(false), self.view.access()).wait()
         })?;
-        Ok(buffer::View::of(view))
+        Ok(buffer::View::from_view(view))
     }
 
-    /// Fills `buffer` (whole cells, writable) with the cells starting at cell `offset`. Parts of the buffer whose
+    /// Fills `buffer` (complete cells, writable) with the cells starting at cell `offset`. Parts of the buffer whose
     /// cells were never written are left unchanged.
     fn read_into(&self, py: Python<'_>, offset: u64, mut buffer: Writable) -> PyResult<()> {
         let place = buffer.bytes();

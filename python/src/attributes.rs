@@ -39,7 +39,7 @@ impl Attributes {
     fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
         match self.find(py, name)? {
             Some(value) => Ok(PyBytes::new(py, &value)),
-            None => Err(missing(py, name)),
+            None => Err(missing_error(py, name)),
         }
     }
 
@@ -51,7 +51,7 @@ impl Attributes {
     fn __delitem__(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         match self.find(py, name)? {
             Some(_) => call(py, || self.attributes.remove(name).wait()),
-            None => Err(missing(py, name)),
+            None => Err(missing_error(py, name)),
         }
     }
 
@@ -67,7 +67,7 @@ impl Attributes {
         PyList::new(py, self.names(py)?)?.try_iter()
     }
 
-    /// Pickles as those of its owner.
+    /// Pickles as an attribute of its owner.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Reduced)> {
         let getattr = py.import("builtins")?.getattr("getattr")?;
         Ok((getattr, (self.owner.clone_ref(py), "attributes")))
@@ -78,6 +78,6 @@ impl Attributes {
     }
 }
 
-fn missing(py: Python<'_>, name: &str) -> PyErr {
+fn missing_error(py: Python<'_>, name: &str) -> PyErr {
     errors::raise(py, ErrorKind::NotFound, format!("attribute {name:?} does not exist"))
 }

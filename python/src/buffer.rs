@@ -23,7 +23,7 @@ pub(crate) struct Writable(PyUntypedBuffer);
 
 impl Readable {
     pub(crate) fn bytes(&self) -> &[u8] {
-        let (start, len) = place(&self.0);
+        let (start, len) = start_and_length(&self.0);
         // SAFETY: the buffer is exported, so its `len` contiguous bytes stay in place until `self` is dropped. Any
         // bytes are valid; if another thread changes them meanwhile, a mixture is stored, as with every function that
         // reads a buffer without the GIL.
@@ -33,7 +33,7 @@ impl Readable {
 
 impl Writable {
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        let (start, len) = place(&self.0);
+        let (start, len) = start_and_length(&self.0);
         // SAFETY: as in `Readable::bytes`; the exporter allows writing, and `self` is borrowed as long as the slice
         // exists.
         unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) }
@@ -41,7 +41,7 @@ impl Writable {
 }
 
 /// The address of an empty buffer may be null.
-fn place(buffer: &PyUntypedBuffer) -> (NonNull<u8>, usize) {
+fn start_and_length(buffer: &PyUntypedBuffer) -> (NonNull<u8>, usize) {
     match NonNull::new(buffer.buf_ptr().cast()) {
         Some(start) => (start, buffer.len_bytes()),
         None => (NonNull::dangling(), 0),
@@ -101,7 +101,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Writable {
 pub(crate) struct View(esker::View);
 
 impl View {
-    pub(crate) fn of(view: esker::View) -> Self {
+    pub(crate) fn from_view(view: esker::View) -> Self {
         Self(view)
     }
 }
@@ -181,12 +181,12 @@ pub(crate) fn filled<'py>(
     // SAFETY: without a source the object is new and has room for `len` bytes (the one of length 0 is shared, and
     // nothing is written to it). No other code has it before it is returned, and by then all of it is written. `fill`
     // gets uninitialized bytes, which it only writes.
-    let (bytes, place) = unsafe {
+    let (bytes, room) = unsafe {
         let object = ffi::PyBytes_FromStringAndSize(null(), size);
         let bytes = Bound::from_owned_ptr_or_err(py, object)?;
         let start = ffi::PyBytes_AsString(object).cast::<u8>();
         (bytes, slice::from_raw_parts_mut(start, len))
     };
-    call(py, || fill(place))?;
+    call(py, || fill(room))?;
     bytes.cast_into().map_err(PyErr::from)
 }

@@ -44,7 +44,7 @@ impl Container {
     ) -> PyResult<Self> {
         let (py, opened) = (pool.py(), pool.get().opened(pool.py())?);
         let container = call(py, || opened.open_container(name, mode).wait())?;
-        let view = View::of(py, &container, at)?;
+        let view = View::open(py, &container, at)?;
         Ok(Self { pool: pool.clone().unbind(), container, view })
     }
 
@@ -66,7 +66,7 @@ impl Container {
         &self.container
     }
 
-    /// The object that a name stands for. With a class, nothing is read.
+    /// The object with a name. With a class, nothing is read.
     fn find(&self, name: &str, otype: ObjectType, class: Option<ObjectClass>) -> Result<ObjectId> {
         self.container.find_named(name, otype, class, self.view.access()).wait()
     }
@@ -113,7 +113,7 @@ impl Container {
     /// selects the latest state.
     #[pyo3(signature = (at))]
     fn at(slf: &Bound<'_, Self>, at: Option<At<'_>>) -> PyResult<Self> {
-        let view = View::of(slf.py(), &slf.get().container, at)?;
+        let view = View::open(slf.py(), &slf.get().container, at)?;
         Ok(Self::viewing(slf.py(), slf.as_unbound(), view))
     }
 
@@ -168,7 +168,8 @@ impl Container {
         Ok(Array::new(slf, call(slf.py(), made)?, this.view.clone()))
     }
 
-    /// Ids of all its objects, in the latest state or its snapshot, without the catalog of names of `esker object list`.
+    /// Ids of all its objects, in the latest state or its snapshot, without the catalog of names of `esker object
+    /// list`.
     fn objects(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         call(py, || {
             let (mut anchor, mut ids) = (Anchor::Start, Vec::new());
@@ -196,13 +197,13 @@ impl Container {
             let epoch = self.container.create_snapshot(name).wait()?;
             Ok(esker::types::info::SnapshotInfo { epoch, name: name.to_owned() })
         };
-        call(py, made).map(Snapshot::of)
+        call(py, made).map(Snapshot::from_info)
     }
 
     /// Its snapshots, oldest first.
     fn snapshots(&self, py: Python<'_>) -> PyResult<Vec<Snapshot>> {
         let all = call(py, || self.container.snapshots().wait())?;
-        Ok(all.into_iter().map(Snapshot::of).collect())
+        Ok(all.into_iter().map(Snapshot::from_info).collect())
     }
 
     /// Destroys a snapshot and frees the data that only it referred to.

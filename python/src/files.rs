@@ -46,7 +46,7 @@ impl FileSystem {
     /// The file at `path`; created if it is missing and `new` is given.
     fn opened(&self, path: &Path, open: Open, new: Option<Create>) -> Result<dfs::File> {
         match (self.node(path, true), new) {
-            (Ok(_), Some(new)) if new.exclusive => Err(taken(path)),
+            (Ok(_), Some(new)) if new.exclusive => Err(exists_error(path)),
             (Ok(node), _) => node.open(open),
             (Err(error), Some(new)) if error.kind() == ErrorKind::NotFound => {
                 let (dir, name) = self.parent(path)?;
@@ -70,7 +70,7 @@ impl FileSystem {
         }
         match node.kind() {
             Kind::Directory => Ok(()),
-            _ => Err(taken(path)),
+            _ => Err(exists_error(path)),
         }
     }
 }
@@ -305,7 +305,7 @@ fn is_absence(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::NotDirectory | ErrorKind::BadPath)
 }
 
-fn taken(path: &Path) -> Error {
+fn exists_error(path: &Path) -> Error {
     Error::new(ErrorKind::Exists, format!("{} already exists", path.display()))
 }
 

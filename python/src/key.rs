@@ -60,7 +60,7 @@ pub(crate) fn shown<'py>(
 }
 
 /// The error for a missing key.
-pub(crate) fn missing(py: Python<'_>, oid: ObjectId, key: &[u8]) -> PyErr {
+pub(crate) fn missing_key_error(py: Python<'_>, oid: ObjectId, key: &[u8]) -> PyErr {
     let shown = shown(py, oid, key).and_then(|key| Ok(key.repr()?.to_string()));
     let message = format!("key {} does not exist in the Key-Value", shown.unwrap_or_default());
     errors::raise(py, ErrorKind::NotFound, message)

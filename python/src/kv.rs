@@ -60,7 +60,7 @@ impl Kv {
     /// The same Key-Value at a snapshot, read-only, or in a transaction. None selects the latest state.
     #[pyo3(signature = (at))]
     fn at(&self, py: Python<'_>, at: Option<At<'_>>) -> PyResult<Self> {
-        let view = View::of(py, self.container.get().client(), at)?;
+        let view = View::open(py, self.container.get().client(), at)?;
         Ok(Self { container: self.container.clone_ref(py), kv: self.kv.clone(), view })
     }
 
@@ -94,8 +94,8 @@ impl Kv {
         let key = self.key(key)?;
         let view = call(py, || self.kv.view(&key, copy != Some(false), self.view.access()).wait())?;
         match view {
-            Some(view) => Ok(buffer::View::of(view)),
-            None => Err(key::missing(py, self.kv.oid(), &key)),
+            Some(view) => Ok(buffer::View::from_view(view)),
+            None => Err(key::missing_key_error(py, self.kv.oid(), &key)),
         }
     }
 
@@ -140,7 +140,7 @@ impl Kv {
         let key = self.key(key)?;
         match self.find(py, &key)? {
             Some(value) => Ok(PyBytes::new(py, &value)),
-            None => Err(key::missing(py, self.kv.oid(), &key)),
+            None => Err(key::missing_key_error(py, self.kv.oid(), &key)),
         }
     }
 

@@ -11,7 +11,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn of(info: SnapshotInfo) -> Self {
+    pub(crate) fn from_info(info: SnapshotInfo) -> Self {
         Self { epoch: info.epoch.0, name: info.name }
     }
 }

@@ -1,10 +1,10 @@
-//! Tensor stores, as far as they need no numpy: `esker/_tensors.py` adds the rest.
+//! The parts of tensor stores that do not need numpy; `esker/_tensors.py` adds the rest.
 mod types;
 
 use crate::buffer::{Readable, Writable};
 use crate::call::call;
 use crate::errors;
-use crate::place;
+use crate::store_name;
 use crate::text;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
@@ -20,10 +20,10 @@ use std::time::{Duration, UNIX_EPOCH};
 /// snapshot=None).
 ///
 /// `store` is "POOL/CONTAINER", or a Pool with the `label` of one of its containers. A missing store is created unless
-/// `create` is False or `mode` is "r". With `snapshot`, its name or epoch, the store is as it was then, for reading.
+/// `create` is False or `mode` is "r". With `snapshot` (a name or an epoch), the store shows that state, for reading.
 ///
-/// `put` stores a numpy array whole, `begin` starts one whose parts many processes write, and `store[name]` opens one for
-/// reading. A store may be used by several threads, and in children made by fork.
+/// `put` stores a complete numpy array, `begin` starts a tensor whose parts many processes write, and `store[name]`
+/// opens a tensor for reading. A store may be used by several threads, and in children made by fork.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct TensorStore {
     name: String,
@@ -43,7 +43,7 @@ impl TensorStore {
     }
 }
 
-/// The memory of an array: its bytes, the place of the first element in them, and the strides.
+/// The memory of an array: its bytes, the offset of the first element in them, and the strides.
 type Memory = (Readable, u64, Vec<i64>);
 
 /// The arguments that open a store again.
@@ -62,7 +62,7 @@ impl TensorStore {
     ) -> PyResult<Self> {
         let (py, mode) = (store.py(), text::open_mode(mode)?);
         let create = create && mode != OpenMode::ReadOnly && snapshot.is_none();
-        let (name, pool) = place::of(store, label)?;
+        let (name, pool) = store_name::parse(store, label)?;
         let store = call(py, || open(&name, pool, mode, create, snapshot.as_deref()))?;
         Ok(Self { name, mode, snapshot, open: Mutex::new(Some(store)) })
     }
@@ -79,14 +79,14 @@ impl TensorStore {
         text::mode_name(self.mode)
     }
 
-    /// Opens a tensor by its name or UUID. While it is open, it stays as it is. Raises NotFound, which is a KeyError.
+    /// Opens a tensor by its name or UUID. An open tensor does not change. Raises NotFound, which is a KeyError.
     fn open(slf: &Bound<'_, Self>, name: &str) -> PyResult<Tensor> {
         let (py, store) = (slf.py(), slf.get().store(slf.py())?);
         let tensor = call(py, || store.open_tensor(name))?;
         Ok(Tensor { store: slf.clone().unbind(), tensor })
     }
 
-    /// The PUT with a token that `TensorPut.token` gave, in this or another process.
+    /// The PUT with a token that `TensorPut.token` returned, in this or another process.
     fn resume(slf: &Bound<'_, Self>, token: &str) -> PyResult<TensorPut> {
         let (py, store) = (slf.py(), slf.get().store(slf.py())?);
         let put = call(py, || store.resume(token))?;
@@ -107,7 +107,7 @@ impl TensorStore {
         Ok(TensorPut { store: slf.clone().unbind(), put })
     }
 
-    /// Stores a whole tensor of one memory, which may have strides, and returns its UUID.
+    /// Stores a complete tensor from memory, which may have strides, and returns its UUID.
     #[pyo3(name = "_put")]
     fn put(
         slf: &Bound<'_, Self>,
@@ -130,7 +130,7 @@ impl TensorStore {
         Ok(uuid.to_string())
     }
 
-    /// Stores a dataset of a file of HDF5; returns its UUID, and what is to be said about attributes.
+    /// Stores a dataset of an HDF5 file; returns its UUID, and remarks about attributes.
     #[pyo3(name = "_put_hdf5")]
     fn put_hdf5(
         &self,
@@ -169,26 +169,26 @@ impl TensorStore {
         shown.collect()
     }
 
-    /// Gives a tensor another name, or its first. A tensor that has the name is replaced.
+    /// Gives a tensor another name, or its first. It replaces a tensor with that name.
     fn rename(&self, py: Python<'_>, name: &str, new_name: &str) -> PyResult<()> {
         let store = self.store(py)?;
         call(py, || store.rename(name, new_name))
     }
 
-    /// Removes a tensor by its name or UUID. Those who have it open read on.
+    /// Removes a tensor by its name or UUID. Processes that have it open can still read it.
     fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let store = self.store(py)?;
         call(py, || store.remove(name).map(drop))
     }
 
-    /// Frees PUTs that began at least `age` seconds ago and were never committed, and removed tensors that nobody reads;
-    /// returns their numbers. Without `doit`, only counts them.
+    /// Frees PUTs that began at least `age` seconds ago and were never committed, and removed tensors that no process
+    /// reads; returns their numbers. Without `doit`, only counts them.
     #[pyo3(signature = (age = 86400.0, doit = true))]
     fn collect<'py>(&self, py: Python<'py>, age: f64, doit: bool) -> PyResult<Bound<'py, PyDict>> {
         let store = self.store(py)?;
         let collected = call(py, || {
             let age = Duration::try_from_secs_f64(age).map_err(|error| {
-                Error::new(ErrorKind::Invalid, format!("{age} is no age in seconds: {error}"))
+                Error::new(ErrorKind::Invalid, format!("{age} is not an age in seconds: {error}"))
             })?;
             store.collect(age, doit)
         })?;
@@ -200,14 +200,14 @@ impl TensorStore {
         Ok(shown)
     }
 
-    /// What is wrong with the store, each in a sentence. With `data`, all elements are read.
+    /// Checks the store and returns its problems, each in a sentence. With `data`, all elements are read.
     #[pyo3(signature = (data = false))]
     fn check(&self, py: Python<'_>, data: bool) -> PyResult<Vec<String>> {
         let store = self.store(py)?;
         Ok(call(py, || store.check(data))?.problems)
     }
 
-    /// Closes it. Tensors that are open stay so.
+    /// Closes it. Open tensors stay open.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         call(py, || {
@@ -253,7 +253,7 @@ impl TensorStore {
     }
 }
 
-/// What is to be stored; the inner result is evaluated without the GIL.
+/// The description of a tensor to store; the inner result is evaluated without the GIL.
 fn new_tensor(
     data_type: &Bound<'_, PyAny>,
     shape: Vec<u64>,
@@ -274,7 +274,7 @@ fn open(
     snapshot: Option<&str>,
 ) -> Result<esker_tensors::TensorStore> {
     use esker::Wait;
-    let (at, label) = place::split(name, "tank/tensors")?;
+    let (at, label) = store_name::split(name, "tank/tensors")?;
     let pool = pool.map_or_else(|| esker::Pool::connect(at, mode), Ok)?;
     let store = match create {
         true => esker_tensors::TensorStore::open_or_create(&pool, label)?,
@@ -288,8 +288,8 @@ fn open(
 
 /// A tensor, open for reading: `TensorStore.open`, or `store[name]`. It does not change.
 ///
-/// It is indexed as a numpy array, with integers, slices (also with steps), `...` and None, and reads what is selected:
-/// `tensor[10:20, ::2]`, `tensor[...]`. `numpy.asarray(tensor)` reads all of it.
+/// It is indexed like a numpy array, with integers, slices (also with steps), `...` and None, and reads only the
+/// selected elements: `tensor[10:20, ::2]`, `tensor[...]`. `numpy.asarray(tensor)` reads all of it.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Tensor {
     store: Py<TensorStore>,
@@ -346,11 +346,11 @@ impl Tensor {
         self.tensor.array().oid().to_string()
     }
 
-    /// Writes the tensor to a file of HDF5, which has one dataset with its name, attributes and chunks: h5py, netCDF4 and
-    /// whatever else uses HDF5 1.10 or later read it. It may be larger than the memory.
+    /// Writes the tensor to an HDF5 file, which has one dataset with its name, attributes and chunks. h5py, netCDF4 and
+    /// other programs with HDF5 1.10 or later read it. It may be larger than the memory.
     ///
-    /// With `virtual`, each chunk gets a file in the directory PATH.chunks, and the file at `path` a virtual dataset over
-    /// them. Raises NotSupported if HDF5 has nothing for its type or an attribute.
+    /// With `virtual`, each chunk gets a file in the directory PATH.chunks, and the file at `path` a virtual dataset
+    /// over them. Raises NotSupported if HDF5 cannot represent its type or an attribute.
     #[pyo3(signature = (path, r#virtual = false))]
     fn to_hdf5(&self, py: Python<'_>, path: PathBuf, r#virtual: bool) -> PyResult<()> {
         call(py, || match r#virtual {
@@ -372,10 +372,10 @@ impl Tensor {
         slabs: Vec<(u64, u64, u64)>,
         mut buffer: Writable,
     ) -> PyResult<()> {
-        let place = buffer.bytes();
+        let target = buffer.bytes();
         let slab = |(start, step, count)| Slab { start, step, count };
         let slabs: Vec<Slab> = slabs.into_iter().map(slab).collect();
-        call(py, || self.tensor.read(&slabs, place))
+        call(py, || self.tensor.read(&slabs, target))
     }
 
     /// Pickles as its store and UUID, so that other processes can open it.
@@ -394,9 +394,9 @@ impl Tensor {
     }
 }
 
-/// A tensor that is being written: `TensorStore.begin` or `TensorStore.resume`. Nobody sees it before `commit`.
+/// A tensor that is being written: `TensorStore.begin` or `TensorStore.resume`. No reader sees it before `commit`.
 ///
-/// It pickles, and children made by fork have it as well: any process writes parts.
+/// It can be pickled, and children made by fork have it as well: any process may write parts.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct TensorPut {
     store: Py<TensorStore>,
@@ -457,14 +457,14 @@ impl TensorPut {
         })
     }
 
-    /// Makes the tensor visible under `name`, or by its UUID only, and returns the UUID. A tensor that has the name is
-    /// replaced. Raises Invalid if parts overlap or are missing, each of which is named.
+    /// Makes the tensor visible under `name`, or by its UUID only, and returns the UUID. It replaces a tensor with that
+    /// name. Raises Invalid if parts overlap or are missing, each of which is named.
     #[pyo3(signature = (name = None))]
     fn commit(&self, py: Python<'_>, name: Option<&str>) -> PyResult<String> {
         Ok(call(py, || self.put.commit(name))?.to_string())
     }
 
-    /// Gives it up and frees what was written. All writers must be done.
+    /// Aborts it and frees the written elements. All writers must be finished.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || self.put.abort())
     }

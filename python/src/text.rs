@@ -55,7 +55,7 @@ pub(crate) fn checksum_name(checksum: Checksum) -> &'static str {
     found.map_or("", |(name, _)| name)
 }
 
-/// How the keys of a Key-Value compare.
+/// The order of the keys of a Key-Value.
 pub(crate) fn kv_type(text: &str) -> PyResult<ObjectType> {
     let known = [
         ("hashed", ObjectType::KvHashed),
@@ -80,7 +80,7 @@ fn pick<T: Copy>(what: &str, text: &str, known: &[(&str, T)]) -> PyResult<T> {
     })
 }
 
-/// How a file is opened, in terms of Python's modes.
+/// The options of opening a file in one of Python's modes.
 #[derive(Clone, Copy)]
 pub(crate) struct FileMode {
     pub(crate) open: Open,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// their reads see the committed state, never the transaction's own writes. The commit raises `TxRestart` if anything
 /// read has changed since; then repeat everything in a new transaction, which `Container.transact` does.
 ///
-/// As a context manager it commits at a normal end, and aborts if an exception is raised.
+/// Used as a context manager, it commits at a normal end, and aborts if an exception is raised.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Transaction(Arc<esker::Transaction>);
 
@@ -41,7 +41,7 @@ impl Transaction {
         call(py, || self.0.commit().wait())
     }
 
-    /// Ends it without any effect.
+    /// Ends it without effect.
     pub(crate) fn abort(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || self.0.abort())
     }
@@ -56,7 +56,7 @@ impl Transaction {
         slf
     }
 
-    /// Nothing is left to do if the user aborted it.
+    /// Commits or aborts, unless the user has aborted it.
     #[pyo3(signature = (kind, *_details))]
     fn __exit__(
         &self,

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// The state that a handle reads, and where its changes go.
+/// The state that a handle reads and changes.
 #[derive(Clone)]
 pub(crate) enum View {
     Latest,
@@ -16,7 +16,7 @@ pub(crate) enum View {
     Tx(Arc<esker::Transaction>),
 }
 
-/// The argument `at=` as users pass it.
+/// The argument `at=` from users.
 #[derive(FromPyObject)]
 pub(crate) enum At<'py> {
     Snapshot(PyRef<'py, Snapshot>),
@@ -35,7 +35,7 @@ impl View {
     }
 
     /// The view that `at` selects; a snapshot must exist.
-    pub(crate) fn of(
+    pub(crate) fn open(
         py: Python<'_>,
         container: &esker::Container,
         at: Option<At<'_>>,

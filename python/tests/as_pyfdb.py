@@ -15,7 +15,7 @@ import pytest
 
 from esker import pyfdb
 
-# What is not tried, by the names of files and tests, and why.
+# Skipped tests, by patterns of file and test names, and the reasons.
 _SKIPPED = {
     r"test_cli\.py|test_version_compat\.py": "about the shared libraries that pyfdb loads",
     r"test_control_enums\.py.*_raw|test_control_enums\.py.*mapping": "about the enums of FDB's C++ library",

@@ -22,7 +22,7 @@ def test_zarr_beside_a_local_store():
     assert [(run["store"], run["phase"]) for run in runs] == [
         (store, phase) for phase in phases for store in ("esker", "local")
     ]
-    # Of two processes in two iterations: 32 chunks, five lists of them and the metadata, two commits.
+    # Two processes in two iterations: 32 chunks, five lists of them and the metadata, two commits.
     assert [run["ops"] for run in runs[::2]] == [128, 128, 660, 8]
     assert all(run["ratio_to"].keys() == {"local"} and run["ratio_to"]["local"] >= 0 for run in runs[::2])
     assert all(run["latency_us"]["max"] > 0 and len(run["repeats"]) == 2 for run in runs)

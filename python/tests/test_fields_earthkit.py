@@ -34,7 +34,7 @@ def test_options_are_not_names_of_the_request(shared, options):
         numpy.testing.assert_allclose(fields[0].to_numpy().ravel(), kept[6, 2, 500], atol=1e-2)
 
 
-def test_fields_are_a_list_that_reads_what_is_used(shared, monkeypatch):
+def test_fields_are_a_list_that_reads_used_fields_only(shared, monkeypatch):
     forecast(shared)
     from esker import earthkit_source
 
@@ -81,7 +81,7 @@ def test_fields_are_written_to_a_store(shared, messages, monkeypatch):
     assert len(shared.list(masked=True)) == 2
 
 
-def test_an_exception_discards_what_was_written(shared, messages):
+def test_an_exception_discards_written_fields(shared, messages):
     from esker.earthkit_target import EskerTarget
 
     with pytest.raises(RuntimeError), EskerTarget(shared) as target:

@@ -1,4 +1,4 @@
-"""What the command line does for fields, from Python: adopt, explain, status, dump, move."""
+"""Field commands of the command line from Python: adopt, explain, status, dump, move."""
 
 import asyncio
 import itertools
@@ -63,7 +63,7 @@ def test_empty_values_are_on_the_axes_if_wanted(store):
     assert store.axes(empty=True)["levelist"] == ["500", ""]
 
 
-def test_a_dump_has_what_is_masked(store):
+def test_a_dump_has_masked_fields(store):
     fill(store, steps=[0])
     fill(store, steps=[0], params=[167])
     found = store.dump({"param": [167]})

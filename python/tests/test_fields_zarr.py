@@ -63,7 +63,7 @@ def test_a_group_is_the_dataset_of_the_engine(store):
     numpy.testing.assert_allclose(array[1, 1].ravel(), kept[6, 2, None], atol=1e-2)
 
 
-def test_fields_are_retrieved_when_they_are_touched(shared, monkeypatch):
+def test_fields_are_retrieved_when_they_are_read(shared, monkeypatch):
     from esker import _cube
 
     kept, read = forecast(shared), []
@@ -210,7 +210,7 @@ def test_a_step_selects_values_accumulated_up_to_it(shared):
     assert sorted(numpy.isnan(group[name][1]).all() for name in shapes) == [False, True]
 
 
-def test_what_does_not_fit_is_an_error_that_says_why(shared):
+def test_unsuitable_fields_raise_errors_with_the_cause(shared):
     with pytest.raises(KeyError, match="no field matches"):
         Fields(shared)
     shared.archive(level(0, 850, 1)[0])

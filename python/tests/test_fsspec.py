@@ -192,7 +192,7 @@ def test_torch(root):
 
 
 def contents(fs, path):
-    """What is in the files below a path."""
+    """The contents of the files below a path."""
     return {name: fs.cat(name) for name in fs.find(path)}
 
 

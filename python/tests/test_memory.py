@@ -1,4 +1,4 @@
-"""What reading takes of memory. `make soak ARGS=memory` reads 10 GiB, and 100,000 samples."""
+"""Memory that reading needs. `make soak ARGS=memory` reads 10 GiB, and 100,000 samples."""
 
 import os
 import pathlib

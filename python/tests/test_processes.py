@@ -216,7 +216,7 @@ assert len(os.listdir("/proc/self/fd")) == files
 """
 
 
-def test_nothing_leaks(native):
+def test_processes_do_not_leak(native):
     run(LEAKS, native.pool.name, native.uuid)
 
 

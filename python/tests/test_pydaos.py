@@ -134,7 +134,7 @@ def test_paths(container):
             pydaos.DCont(path=wrong)
 
 
-def test_what_cannot_be_opened(container):
+def test_opening_invalid_containers_fails(container):
     with pytest.raises(pydaos.PyDError, match="both have to be given"):
         pydaos.DCont("tank")
     with pytest.raises(pydaos.InvalidModeError, match="RW"):
@@ -151,7 +151,7 @@ def test_read_only(container):
         cont.get("stadium")["London"] = "Emirates"
 
 
-def test_the_checker_names_what_has_no_name(container):
+def test_the_checker_names_unnamed_objects(container):
     pytest.importorskip("numpy")
     cont = pydaos.DCont(container.pool.name, container.label)
     named = cont.dict("stadium", CITIES)

@@ -70,7 +70,7 @@ def test_a_dataset(files, place):
     assert isinstance(Dataset(*place, path="/samples")[0], bytearray)
 
 
-def test_what_a_dataset_refuses(place):
+def test_datasets_refuse_invalid_arguments(place):
     with pytest.raises(ValueError, match="relative"):
         Dataset(*place, path="samples")
     with pytest.raises(ValueError, match="container are required"):

@@ -52,7 +52,7 @@ def empty(native_url, tmp_path):
         esker.Pool(native_url).destroy_container("pyfdb", force=True)
 
 
-def test_every_public_name_of_pyfdb_is_there():
+def test_every_public_name_of_pyfdb_exists():
     names = {"archive", "axes", "config", "control", "dirty", "enabled", "flush", "inspect", "list"}
     names |= {"purge", "retrieve", "stats", "status", "wipe"}
     assert names <= set(dir(pyfdb.FDB))
@@ -221,7 +221,7 @@ def test_axes(empty):
     assert pickle.loads(pickle.dumps(axes)) == axes
 
 
-def test_what_is_disabled_stays_disabled(fdb):
+def test_disabled_actions_stay_disabled(fdb):
     everything = [one for one in ControlIdentifier if one]
     assert [(one.key()["date"], one.controlIdentifiers()) for one in fdb.status({})] == [
         (["20240610"], []),
@@ -443,8 +443,8 @@ def both(tmp_path, native_url):
     return fill(theirs.FDB(config)), fill(ours)
 
 
-def seen(fdb):
-    """What an FDB answers, in a form that does not depend on order and place."""
+def answers(fdb):
+    """The answers of an FDB, in a form that does not depend on order and location."""
     control = sys.modules[type(fdb).__module__].ControlAction
     identifiers = sys.modules[type(fdb).__module__].ControlIdentifier
 
@@ -485,7 +485,7 @@ def seen(fdb):
 def test_answers_are_those_of_pyfdb(tmp_path, native_url):
     theirs, ours = both(tmp_path, native_url)
     try:
-        for (what, expected), (_, answer) in zip(seen(theirs), seen(ours)):
+        for (what, expected), (_, answer) in zip(answers(theirs), answers(ours)):
             assert answer == expected, what
     finally:
         esker.Pool(native_url).destroy_container("beside", force=True)

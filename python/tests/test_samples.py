@@ -39,7 +39,7 @@ def test_neighbours_are_read_at_once(tensor, monkeypatch):
     assert runs == [(10, 4), (14, 4), (18, 2)]
 
 
-def test_scalars_and_what_has_no_samples(native):
+def test_scalars_and_sources_without_samples(native):
     store = esker.TensorStore(f"memory:{native.label}/tensors")
     assert _samples.samples_of(store[store.put(numpy.arange(5))]).read([4, 0]) == [4, 0]
     with pytest.raises(TypeError, match="without dimensions"):

@@ -70,7 +70,7 @@ def _same(one, two):
 
 
 @pytest.mark.parametrize("dtype", [*_SIMPLE, *_STRUCTURED], ids=str)
-def test_every_dtype_comes_back(tensors, dtype):
+def test_every_dtype_round_trips(tensors, dtype):
     array = _filled((5, 4), dtype)
     tensors.put(array, "a", chunks=(2, 3))
     tensor = tensors["a"]
@@ -80,7 +80,7 @@ def test_every_dtype_comes_back(tensors, dtype):
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,) * 32, (7,), (3, 700, 500)], ids=str)
-def test_every_shape_comes_back(tensors, shape):
+def test_every_shape_round_trips(tensors, shape):
     array = _filled(shape, "<f8")
     uuid = tensors.put(array)
     _same(tensors.get(uuid), array)
@@ -123,7 +123,7 @@ def test_selections_are_those_of_numpy(tensors):
             _same(numpy.asarray(read), numpy.asarray(expected))
 
 
-def test_what_cannot_be_selected_is_an_index_error(tensors):
+def test_invalid_selections_raise_index_errors(tensors):
     tensors.put(numpy.zeros((3, 4)), "a")
     for key in (3, -4, (0, 0, 0), [0, 1], True, (..., ...), "x", 1.5):
         with pytest.raises(IndexError):
@@ -158,7 +158,7 @@ def test_objects_and_masked_arrays_are_refused(tensors):
     assert tensors.list() == []
 
 
-def test_attributes_come_back(tensors):
+def test_attributes_round_trip(tensors):
     attrs = {"units": "K", "step": 3, "scale": 0.5, "raw": b"\0", "ok": True, "list": [1, [2.0, "x"]]}
     tensors.put([1, 2], "a", attrs | {"numpy": numpy.arange(3), "scalar": numpy.float32(2)})
     assert tensors["a"].attrs == attrs | {"numpy": [0, 1, 2], "scalar": 2.0}

@@ -82,7 +82,7 @@ def _export(tensors, name, path, *options):
 
 
 @pytest.mark.parametrize("dtype", [*_SIMPLE, *_STRUCTURED], ids=lambda dtype: str(dtype)[:30])
-def test_every_dtype_is_exported_and_comes_back(tensors, tmp_path, dtype):
+def test_every_dtype_survives_export_and_import(tensors, tmp_path, dtype):
     array, path = _filled((5, 4), dtype), tmp_path / "a.h5"
     for layout, options in [("boxes", ()), ("rows", ()), ("boxes", ("--virtual",))]:
         tensors.put(array, "a", chunks=_LAYOUTS[layout])
@@ -104,7 +104,7 @@ def test_every_dtype_is_exported_and_comes_back(tensors, tmp_path, dtype):
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (7,), (1,) * 32, (2, 5, 6), (30, 7, 50)], ids=str)
-def test_every_shape_is_exported_and_comes_back(tensors, tmp_path, shape, layout):
+def test_every_shape_survives_export_and_import(tensors, tmp_path, shape, layout):
     array, path = _filled(shape, "<f8"), tmp_path / "a.h5"
     first, rest = _LAYOUTS[layout]
     tensors.put(array, "a", chunks=[first, *([rest] * 9)][: len(shape)] if len(shape) < 9 else None)
@@ -172,7 +172,7 @@ def test_a_virtual_dataset_moves_with_its_directory(tensors, tmp_path):
         assert (file["a"][...] == numpy.arange(12).reshape(3, 4)).all()
 
 
-def test_netcdf_reads_what_was_exported(tensors, tmp_path):
+def test_netcdf_reads_exported_files(tensors, tmp_path):
     netcdf = pytest.importorskip("netCDF4")
     array = _filled((5, 4), ">f4")
     for chunks in [(5, 4), (2, 3)]:
@@ -184,7 +184,7 @@ def test_netcdf_reads_what_was_exported(tensors, tmp_path):
             assert kept == ["K", 0.5, -3, _ATTRIBUTES["texts"]]
 
 
-def test_h5dump_reads_what_was_exported(tensors, tmp_path):
+def test_h5dump_reads_exported_files(tensors, tmp_path):
     if not shutil.which("h5dump"):
         pytest.skip("h5dump is not installed")
     tensors.put(numpy.arange(12.0).reshape(3, 4), "a", {"units": "K"}, chunks=(2, 3))
@@ -293,7 +293,7 @@ esker.TensorStore(sys.argv[1]).put([7] * 600, "a")
 """
 
 
-def test_a_child_reads_what_its_parent_opened_before_it_was_replaced(tensors):
+def test_a_child_reads_a_replaced_tensor_that_its_parent_opened(tensors):
     tensors.put(_filled((60, 40), "<f8"), "a")
     size = int(_under_run(tensors, sys.executable, "-c", _FORKED, _REPLACE, tensors.name))
     assert size > 60 * 40 * 8
@@ -343,7 +343,7 @@ def test_netcdf_reads_tensors_in_place(tensors, tmp_path):
     assert _under_run(tensors, sys.executable, "-c", _NETCDF, tmp_path / "a.npy") == "all read\n"
 
 
-def test_what_hdf5_cannot_say_is_refused(tensors, tmp_path):
+def test_tensors_that_hdf5_cannot_represent_are_refused(tensors, tmp_path):
     overlapping = {"names": ["whole", "low"], "formats": ["<u4", "<u2"], "offsets": [0, 0]}
     for array, word in [
         (numpy.zeros(2, overlapping), "low"),
@@ -431,7 +431,7 @@ def _with_attributes(path):
 
 
 _LEFT_OUT = {
-    "reference": "refers to a place",
+    "reference": "refers to an object",
     "lists": "variable length",
     "null": "no value",
     "bfloat16": "numpy does not know",
@@ -496,7 +496,7 @@ def test_files_of_netcdf_are_imported(tensors, tmp_path):
     assert tensors["a"].attrs["units"] == "K"
 
 
-def test_what_cannot_be_imported_is_refused(tensors, tmp_path):
+def test_unsupported_datasets_are_refused(tensors, tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         file["x"] = [1]
@@ -523,6 +523,6 @@ def test_what_cannot_be_imported_is_refused(tensors, tmp_path):
         ("missing.h5", "missing.h5"),
     ]:
         assert word in _refusal("import", tensors.name, tmp_path / what), what
-    (tmp_path / "text").write_text("no file of HDF5")
-    assert "no file of HDF5" in _refusal("import", tensors.name, tmp_path / "text")
+    (tmp_path / "text").write_text("not an HDF5 file")
+    assert "not an HDF5 file" in _refusal("import", tensors.name, tmp_path / "text")
     assert tensors.list() == []

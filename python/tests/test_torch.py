@@ -194,7 +194,7 @@ def test_resuming_without_a_loader(values):
     assert list(second) == list(Order(COUNT, shuffle=True, epoch=1))
 
 
-def test_what_a_loader_refuses(values):
+def test_loaders_refuse_invalid_arguments(values):
     dataset = esker.torch.IterableDataset(values, batch_size=8)
     refused = [({"batch_size": 4}, "batches of 8"), ({"shuffle": True}, "has an order")]
     refused += [({"persistent_workers": True}, "first epoch")]

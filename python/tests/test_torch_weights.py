@@ -245,7 +245,7 @@ def test_safetensors_are_those_of_the_library(native, files, tmp_path, monkeypat
     assert equal(esker.torch.load_safetensors("esker://tank/files/model.safetensors"), kept)
 
 
-def test_what_is_not_safetensors(native):
+def test_invalid_safetensors_are_refused(native):
     array = native.create_array("weights")
     with pytest.raises(esker.Invalid, match="not finished"):
         esker.torch.load_safetensors(array)

@@ -82,7 +82,7 @@ def test_no_increments_are_lost(container):
     assert kv["n"] == b"200"
 
 
-def test_transact_gives_up_and_passes_on_exceptions(container):
+def test_transact_limits_attempts_and_passes_on_exceptions(container):
     kv = container.kv("index")
     kv["a"] = b"1"
     calls = []

@@ -260,7 +260,7 @@ kept_at_exit = kv.view("a")
 
 
 @pytest.mark.usefixtures("one_node")
-def test_nothing_leaks(native):
+def test_views_do_not_leak(native):
     run(LEAKS, native.pool.name, native.uuid)
 
 

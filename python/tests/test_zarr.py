@@ -77,7 +77,7 @@ class TestStore(Kept):
 
     @pytest.fixture
     def store_kwargs(self, container):
-        """What opens it."""
+        """Arguments that open the store."""
         return {"store": url_of(container)}
 
 
@@ -88,7 +88,7 @@ class TestSession(Kept):
 
     @pytest.fixture
     def store_kwargs(self, container):
-        """What opens it."""
+        """Arguments that open the store."""
         session = Store(container).writable_session()
         return {"store": url_of(container), "number": session._number, "base": session._base}
 
@@ -385,7 +385,7 @@ def write_hours(url, hours):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes_write_regions_of_xarray(url, method):
-    """As a job does: one process describes the array, others write their hours with dask."""
+    """Like in a job, one process describes the array, and others write their hours with dask."""
     xarray = pytest.importorskip("xarray")
     array = pytest.importorskip("dask.array")
     whole = xarray.Dataset({"t": (("time", "x"), array.zeros((24, 40), chunks=(2, 10)))})

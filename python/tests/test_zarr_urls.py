@@ -27,7 +27,7 @@ def url(native, monkeypatch):
     return url_of(native, monkeypatch)
 
 
-def test_a_url_shows_what_a_store_wrote_and_takes_more(url):
+def test_a_url_reads_and_extends_a_store(url):
     chunk = numpy.arange(1 << 17, dtype="f8")
     zarr.create_array(Store(url), name="a/b", data=chunk, chunks=(1 << 17,))
     group = zarr.open_group(url)

@@ -74,7 +74,7 @@ def read_asserted():
     return sizes, fields
 
 
-def missing(layouts):
+def missing_members(layouts):
     sizes, fields = read_asserted()
     for name, size, members in layouts:
         if ELSEWHERE.fullmatch(name):
@@ -92,7 +92,7 @@ def main():
         print("skipped: no file of layouts to compare with")
         return 0
     layouts = read_layouts(path.read_text(encoding="utf-8"))
-    problems = list(missing(layouts))
+    problems = list(missing_members(layouts))
     for problem in problems:
         print(problem, file=sys.stderr)
     here = [layout for layout in layouts if not ELSEWHERE.fullmatch(layout[0])]

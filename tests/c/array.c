@@ -116,7 +116,7 @@ change(void *shared)
 	return NULL;
 }
 
-/* What is stored of a buffer that another thread changes meanwhile is undefined, but it is stored. */
+/* A write from a buffer that another thread changes meanwhile succeeds, with undefined content. */
 static void
 changing(struct store *store)
 {

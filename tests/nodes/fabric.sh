@@ -12,7 +12,7 @@ create_fast() {
         carry_map fast
 }
 
-# The map says so: a program without the library fails.
+# The map requires the fabric: a program without the library fails.
 only_over_the_fabric() {
     says libfabric esker_on h4 cont list fast
 }
@@ -31,7 +31,7 @@ values_cross_the_fabric() {
         esker_on h2 array get fast values long -o "$work/crossed" && cmp "$work/crossing" "$work/crossed"
 }
 
-# Keys of the host fail and name it, the others are there; and so are its own with its next engine.
+# Reads of keys on the host fail and name it, and other keys are readable. With its next engine, its keys are readable too.
 an_engine_killed_on_the_fabric() {
     local number printed named=0 MAP=$dir/fast.map
     kill_engine h2 KILL || return
@@ -43,7 +43,7 @@ an_engine_killed_on_the_fabric() {
             named=$((named + 1))
         fi
     done
-    [[ $named -gt 0 && $named -lt 12 ]] || { echo "$named of 12 keys lie on h2" && return 1; }
+    [[ $named -gt 0 && $named -lt 12 ]] || { echo "$named of 12 keys are stored on h2" && return 1; }
     restart_engine h2 || return
     for number in $(seq 12); do
         prints "$number" esker_on h4 kv get fast/values many "key $number" || return
@@ -60,7 +60,7 @@ fabric() {
     check "a pool over the fabric is created" create_fast
     check "what one host writes over the fabric, another reads" values_cross_the_fabric
     check "an engine on the fabric that is killed and started again" an_engine_killed_on_the_fabric
-    # Nothing more may use the fabric.
+    # From here on libfabric cannot be loaded.
     local -x ESKER_LIBFABRIC=/none
     check "the fabric is not left out" only_over_the_fabric
     check "without libfabric, a pool over the fabric is queried" prints h3 esker_on h4 pool query fast

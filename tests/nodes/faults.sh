@@ -4,14 +4,15 @@
 # shellcheck disable=SC2016 # The shells on the hosts expand it.
 : "${work:?a scratch directory}" "${dir:?that of pools}"
 
-# The error names the node and nothing is left there.
+# The error names the node, and no data is left there.
 a_node_without_room_is_named() {
     on h2 sh -c "mkdir /dev/shm/small && mount -t tmpfs -o size=8M tmpfs /dev/shm/small" &&
         says "node h2: " esker_on h1 pool create narrow --size 32M --hosts h1,h2,h3 --launcher ssh --dir /dev/shm/small &&
         [ -z "$(on h2 ls /dev/shm/small)$(on h1 ls /dev/shm/small)" ] && on h2 umount /dev/shm/small
 }
 
-# Objects of one target each fill a node first: the error names it, the others take more, and so does it once there is room.
+# Objects of one target each fill one node first. The error names it; other nodes accept more, and so does it once it has
+# free space.
 a_full_node() {
     local object stuck="" name printed pool=nodes:$work/brim.map
     esker_on h1 pool create brim --size 40M --targets 1 --hosts h1,h2,h3 --launcher ssh --dir "$dir" --map "$work/brim.map" &&
@@ -39,7 +40,7 @@ renames_on() {
         cd /esker && while :; do mv left/file right/file && mv right/file left/file; done' >"$work/renames" 2>&1 &
 }
 
-# clients_of HOST: the processes there that have the library preloaded.
+# clients_of HOST: the processes on the host that have the library preloaded.
 clients_of() {
     local pid
     for pid in $(processes_of "$1"); do
@@ -54,14 +55,14 @@ in_tree() {
     esker_on "$host" run tank/tree -- sh -c "cd /esker && $*"
 }
 
-# Whatever a client is doing when it stops, the others go on, and find one file; it goes on itself afterwards.
+# A client stops at any moment. The others continue, and find one file. Afterwards the client continues.
 a_stopped_client() {
     local round clients
     in_tree h1 "mkdir left right && echo here >left/file" || return
     renames_on h4
     for round in 1 2 3; do
         until in_tree h1 "[ -e right/file ]" 2>/dev/null; do kill -0 $! || return; done
-        # One that was starting meanwhile is met the second time.
+        # A client that was starting meanwhile is stopped the second time.
         for _ in 1 2; do
             clients=$(clients_of h4)
             # shellcheck disable=SC2086 # Numbers.
@@ -77,7 +78,7 @@ a_stopped_client() {
     in_tree h1 "cat left/file right/file 2>/dev/null | grep -c here | grep -qx 1" && esker_on h1 fs check tank/tree
 }
 
-# A file that is open and removed is read by the one who has it open, and gone once that one is killed.
+# A removed file can be read by the process that has it open, and is freed once that process is killed.
 a_killed_client_with_an_open_file() {
     local holder
     in_tree h1 "echo held >open" && mkfifo "$work/wake" || return
@@ -108,7 +109,7 @@ an_engine_killed_under_a_writer() {
         esker_on h3 run tank/tree -- cmp "$work/long" /esker/long && in_tree h1 "rm long"
 }
 
-# What is destroyed while a node is away is found there afterwards, and removed.
+# A container that is destroyed while a node is away is found on that node afterwards, and removed.
 a_container_destroyed_without_a_node() {
     esker_on h4 cont create tank brief && esker_on h4 kv put tank/brief first key value && kill_engine h2 KILL || return
     esker_on h4 cont destroy tank brief >"$work/destroyed" 2>&1
@@ -122,7 +123,7 @@ maintenance() {
     prints h3 esker_on h4 pool scrub tank && prints freed esker_on h4 pool compact tank && esker_on h1 pool check tank
 }
 
-# The part of a node is gone: that is said, what was lost is listed, and the pool goes on with a new part.
+# A node's pool is gone: the check reports that and lists the lost data, and the pool continues with a new one.
 a_node_whose_data_is_gone() {
     local number files
     esker_on h4 cont create tank precious --type posix &&
@@ -148,12 +149,12 @@ a_node_whose_data_is_gone() {
 }
 
 faults() {
-    check "a node that has no room for its part" a_node_without_room_is_named
+    check "an error names the node that has no space for its pool" a_node_without_room_is_named
     check "a node that is full" a_full_node
     check "a client that is stopped in the middle of commits" a_stopped_client
     check "a client that is killed with an open file" a_killed_client_with_an_open_file
     check "an engine that is killed while a file is written" an_engine_killed_under_a_writer
     check "a container that is destroyed while a node is away" a_container_destroyed_without_a_node
-    check "scrub, compact and check of all parts" maintenance
+    check "scrub, compact and check on all nodes" maintenance
     check "a node whose data is gone" a_node_whose_data_is_gone
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Handles that cross hosts: the first rank opens a pool and a container and hands both to the others, as programs for
- * DAOS do it under MPI. Each rank writes an array that is striped over all targets, and reads its neighbour's.
+ * Handles that cross hosts: the first rank opens a pool and a container and sends both handles to the others, like
+ * programs for DAOS under MPI. Each rank writes an array that is striped over all targets, and reads its neighbour's.
  */
 
 #include <mpi.h>
@@ -11,7 +11,7 @@
 
 enum { CELLS = 3 << 20, CHUNK = 1 << 20 };
 
-/** Hands a handle to all ranks. */
+/** Sends a handle to all ranks. */
 static void
 share(daos_handle_t *handle, daos_handle_t pool, int is_pool, int rank)
 {

@@ -3,7 +3,7 @@
 # its own. Sourced. Needs root, or a user namespace in which one is root: see `as_root_of_hosts`.
 
 # as_root_of_hosts SCRIPT ARGS...: runs the script again where it may make hosts, unless it may already. Status 77 if this
-# machine lets nobody do so.
+# machine forbids that.
 as_root_of_hosts() {
     [ -z "${ESKER_HOSTS:-}" ] || return 0
     local tool

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Benchmarks of parallel file systems under MPICH: IOR, mdtest, IO500 and Field I/O, a rank on each of four hosts, over a
-# pool on three of them. They compare what they read with what another rank wrote. Sourced by run.sh.
+# pool on three of them. Each rank compares the bytes that it reads with those that another rank wrote. Sourced by run.sh.
 #
 # ior, mdtest and io500 are those on the PATH, if they were built with MPICH; with DAOS's backend (DFS) too, they reach
 # the pool in both ways. FIELD_IO_SRC is a checkout of ecmwf-projects/daos-tests.
@@ -19,7 +19,7 @@ under_mpi_run() {
     under_mpi "$ESKER" run "tank/$container" -- "$@"
 }
 
-# uncomplaining COMMAND...: the command succeeds and complains of nothing. IOR and mdtest end with 0 after many errors.
+# uncomplaining COMMAND...: the command succeeds and reports no error. IOR and mdtest end with 0 after many errors.
 uncomplaining() {
     local printed
     printed=$("$@" 2>&1) || { echo "$printed" && return 1; }
@@ -41,7 +41,7 @@ ior_posix() {
         uncomplaining under_mpi_run "$1" ior -a MPIIO -c -o /esker/mpi-io -t 47008 -b 47008 -s 2 -w -W -r -R -C
 }
 
-# A tree of all ranks, and a directory for each; a rank examines, reads and removes what another has made.
+# A tree of all ranks, and a directory for each. A rank examines, reads and removes the files of another rank.
 mdtest_trees() {
     uncomplaining "$@" -n 6 -z 1 -b 2 -N 1 -w 3901 -e 3901 -X &&
         uncomplaining "$@" -n 6 -u -N 1 -w 3901 -e 3901 -X
@@ -55,8 +55,8 @@ mdtest_posix() {
     mdtest_trees under_mpi_run "$1" mdtest -a POSIX -d /esker/mdtest
 }
 
-# io500_settings NAME DATA [API]: little data, so that all phases end long before its time. Its find, which knows no DFS,
-# looks for names with 01 in them: the 102nd file of a rank has one.
+# io500_settings NAME DATA [API]: little data, so that all phases end long before the time limit. Its find, which does not
+# support DFS, searches names that contain 01, such as that of the 102nd file of a rank.
 io500_settings() {
     mkdir -p "$work/$1"
     cat <<END

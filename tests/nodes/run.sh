@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A pool over three hosts, which are network namespaces of this machine, used from a fourth: the conformance suite, files,
-# fields, MPI, and what happens when engines and the network fail. Then one that is reached over the fabric.
+# fields, MPI, and failures of engines and the network. Then a pool that is reached over the fabric.
 #
 # environment: ESKER, the command; ESKER_OVER_NODES, the test `over_nodes` of crates/client as cargo built it;
 #              ESKER_REFERENCE, the test `reference` of crates/dfs; ESKER_LIB, the directory of libdaos, and
@@ -55,7 +55,7 @@ skip() {
     skipped=$((skipped + 1))
 }
 
-# says TEXT COMMAND...: the command fails, and what it prints has the text.
+# says TEXT COMMAND...: the command fails, and its output contains the text.
 says() {
     local text=$1 printed
     shift
@@ -65,7 +65,7 @@ says() {
     [[ $printed == *"$text"* ]] || { echo "$printed" && return 1; }
 }
 
-# prints TEXT COMMAND...: the command succeeds, and what it prints has the text.
+# prints TEXT COMMAND...: the command succeeds, and its output contains the text.
 prints() {
     local text=$1 printed
     shift
@@ -88,7 +88,7 @@ engine_of() {
     true
 }
 
-# carry_map POOL: a client's host has nothing but the map.
+# carry_map POOL: copies the map to a client's host, which has nothing else of the pool.
 carry_map() {
     on h1 cat "$dir/$1.map" >"$work/$1.map" && on h4 sh -c "mkdir -p $dir && umask 077 && cat >$dir/$1.map" <"$work/$1.map"
 }
@@ -123,7 +123,7 @@ kill_engine() {
     kill "-$2" $pids
 }
 
-# Values on every host: puts and gets go on while one is lost, and its own are there again afterwards.
+# Values on every host: puts and gets continue while one host is lost, and its values are readable again afterwards.
 a_killed_engine() {
     local number
     for number in $(seq 30); do
@@ -155,7 +155,7 @@ a_partition() {
     wait $reader && [ "$(wc -l <"$work/listed")" = 30 ]
 }
 
-strangers() {
+invalid_maps() {
     on h4 sh -c "sed 's/\"secret\": \".*\"/\"secret\": \"$(printf %064d 7)\"/' $dir/tank.map >$dir/other.map && chmod 600 $dir/other.map" &&
         says secret esker_on h4 cont list "nodes:$dir/other.map" &&
         on h4 chmod 644 $dir/other.map && says "chmod 600" esker_on h4 cont list "nodes:$dir/other.map" &&
@@ -210,12 +210,12 @@ copies() {
         esker_on h1 pool destroy --recursive own
 }
 
-# destroyed POOL: the only one that there is.
+# destroyed POOL: destroys the pool, the only one.
 destroyed() {
     local host
     esker_on h4 pool destroy --recursive "$1" || return
     for host in h1 h2 h3; do
-        # It ends soon after its reply.
+        # The engine ends soon after its reply.
         for _ in $(seq 500); do
             [ -n "$(engine_of $host)" ] || break
         done
@@ -234,9 +234,9 @@ done
     check "the conformance suite" on h4 env ESKER_TEST_NODES="nodes:$dir/tank.map" "$ESKER_OVER_NODES" the_pool_of_the_environment
 suites
 # A client that is killed while it creates or destroys a container leaves some of it on nodes.
-check "what clients left that were killed is removed" esker_on h1 pool check tank --repair
-check "what one host puts, another gets" values_come_back
-check "strangers get nothing" strangers
+check "remains of killed clients are removed" esker_on h1 pool check tank --repair
+check "one host puts values, another gets them" values_come_back
+check "maps with a wrong secret or mode are refused" invalid_maps
 check "an engine that is killed and started again" a_killed_engine
 check "an engine that is stopped for a while" a_stopped_engine
 check "a host that is cut off for a while" a_partition

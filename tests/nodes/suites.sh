@@ -30,7 +30,7 @@ suite() {
     grep '^SKIPPED' "$work/log" >>"$work/skipped"
     good=$(count passed "$work/log") bad=$(count failed "$work/log")
     left=$(($(grep -c '^skipped' "$work/skipped") + $(count skipped "$work/log")))
-    # Cargo takes them for passed.
+    # Cargo counts them as passed.
     good=$((good - $(grep -c '^skipped' "$work/skipped")))
     [ $status = 0 ] || [ "$bad" -gt 0 ] || bad=1
     passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
@@ -42,7 +42,7 @@ suite() {
     fi
 }
 
-# What is run from another host too, unless all is.
+# Suites that run from another host too, unless all do.
 elsewhere=(dfs-killed dfs-namespace dfs-reference fields-killed fields-store tensors-killed tensors-store)
 python_elsewhere=(test_array.py test_kv.py test_processes.py test_transactions.py)
 

@@ -7,10 +7,10 @@
  *
  * usage: calls DIR [SEED [ROUNDS]]     DIR has as many letters as /plain
  *
- * A round is a sequence of STEPS calls in a new directory, made by one process for each side. What is
- * random about a call follows from the seed and its number alone, so `calls DIR SEED 1` shows a failure
- * again. A failing sequence is made short before it is printed. In what is printed, `~` is the side's
- * directory and `^` the one outside.
+ * A round is a sequence of STEPS calls in a new directory, made by one process for each side. The seed and
+ * the number of a call determine its random choices, so `calls DIR SEED 1` repeats a failure. A failing
+ * sequence is shortened before it is printed. In the output, `~` is the side's directory and `^` the one
+ * outside.
  *
  * Links and `..` lead anywhere, so the program runs only where it can do no harm: see confined().
  */
@@ -43,8 +43,8 @@
 #define LONG_AGO     1600000000
 
 /**
- * What Esker does otherwise on purpose. Results are the same on both sides without it, so it is left out
- * of them, or calls that depend on it are not made. docs/semantics.md lists all of it.
+ * Intended differences of Esker. To compare the other results, they are left out of the output, or calls
+ * that depend on them are not made. docs/semantics.md lists all of them.
  */
 enum known {
 	HARD_LINKS,
@@ -101,7 +101,7 @@ struct side {
 static struct side *sides;
 static const char  *tops[2] = {"/plain"};
 
-/* Of the process of one side. */
+/* State of the process of one side. */
 static struct side *own;
 static struct step *now;
 static const char  *top;
@@ -112,9 +112,9 @@ static char         places[FILES + 1][PATH_MAX];
 static uint8_t      data[CONTENT_MAX];
 /* The working directory or an open one was removed. */
 static int          is_lost;
-/* Something was changed through a mapping. */
+/* True if a mapping was written. */
 static int          is_mapped;
-/* How often this process is the child of a child. */
+/* Depth of this process in the tree of children. */
 static int          generation;
 
 static void
@@ -218,7 +218,7 @@ say_path(const char *path)
 	say(" %s%s", short_path, *path ? "..." : "");
 }
 
-/* What is random about a call. */
+/* Random choices for a call. */
 
 static uint64_t drawn;
 
@@ -236,7 +236,7 @@ one_in(long n)
 
 #define PICK(array) ((array)[upto(sizeof(array) / sizeof((array)[0]))])
 
-/** A name; there are few, so that calls meet each other's. */
+/** A name out of few, so that calls use the same names. */
 static void
 name(char *path)
 {
@@ -355,7 +355,7 @@ directory(void)
 	return fd;
 }
 
-/** Where directories are, so that none is moved while it is open. */
+/** Paths of open directories, so that none is moved while it is open. */
 
 /** The path without links of the directory that a path is in, and its last name; false if there is none. */
 static int
@@ -411,7 +411,7 @@ is_outside(int at, const char *path)
 	return locate(at, path, found) && !is_below(found, base);
 }
 
-/** Notes where an open directory is, or what was opened with O_PATH. */
+/** Records the path of an open directory, or of a file opened with O_PATH. */
 static void
 note_place(int number)
 {
@@ -478,7 +478,7 @@ draw_flags(void)
 	for (; more; more--) {
 		size_t at = upto(sizeof(open_flags) / sizeof(*open_flags));
 
-		/* What O_CREAT does with O_DIRECTORY depends on the version of Linux. */
+		/* The effect of O_CREAT with O_DIRECTORY depends on the version of Linux. */
 		if (((flags | open_flags[at].flag) & (O_CREAT | O_DIRECTORY)) == (O_CREAT | O_DIRECTORY))
 			continue;
 		flags |= open_flags[at].flag;
@@ -556,7 +556,7 @@ len(void)
 static off_t
 offset(void)
 {
-	/* Not where the largest file ends: writes there end early in some cases, and fail in others. */
+	/* Avoids the end of the largest file: writes there end early in some cases, and fail in others. */
 	static const off_t rare[] = {-1, -4096, (off_t)1 << 40};
 	off_t              drawn_offset = one_in(40) ? PICK(rare) : one_in(4) ? upto(200000) : upto(9000);
 
@@ -647,7 +647,7 @@ do_lseek(void)
 		count(lseek(fd, at, whence));
 }
 
-/** Data is not in a hole, wherever that begins. */
+/** Checks that no data is in a hole. The file system may choose where holes begin. */
 static void
 do_seek_data(void)
 {
@@ -833,7 +833,7 @@ do_realpath(void)
 		say_path(where);
 }
 
-/** What both sides say about a file, unless the directory was removed. */
+/** Prints the attributes of a file that must be the same on both sides, unless the directory was removed. */
 static void
 say_stat(const struct stat *st, int is_path)
 {
@@ -1023,7 +1023,7 @@ do_list(void)
 
 	if (!result(stream ? 0 : -1))
 		return;
-	/* Everything is in the root: both sides, and what the machine has. */
+	/* The root contains both sides and the machine's files. */
 	if (realpath(where, real) && strcmp(real, "/"))
 		say_names(stream);
 	closedir(stream);
@@ -1126,7 +1126,7 @@ do_sync(void)
 	result(one_in(2) ? fsync(fd) : fdatasync(fd));
 }
 
-/** The rest is done by a child. */
+/** Lets a child make the remaining calls. */
 static void
 do_fork(void)
 {
@@ -1166,7 +1166,7 @@ static const struct {
     {"umask", 1, do_umask},        {"sync", 1, do_sync},           {"fork", 1, do_fork},
 };
 
-/* How much the operations weigh that make something: the first four. */
+/* Weight of the operations that create files: the first four. */
 static const int makers = 35;
 
 #define OPERATIONS (sizeof(operations) / sizeof(*operations))
@@ -1195,7 +1195,7 @@ perform(uint64_t seed, int number)
 		total += operations[each].weight;
 	drawn = seed * 0x2545f4914f6cdd1d + number;
 	draw(&drawn);
-	/* The first ones make something. */
+	/* The first calls create files. */
 	for (total = upto(number < FIRST ? makers : total); total >= operations[at].weight; at++)
 		total -= operations[at].weight;
 	own->calls++;
@@ -1263,7 +1263,7 @@ say_rest(void)
 
 /* Rounds. */
 
-/** Makes the calls that are wanted in new directories, in a process of its own. */
+/** Makes the selected calls in new directories, in a process of its own. */
 static pid_t
 start_side(int which, uint64_t seed, const uint8_t *wanted)
 {
@@ -1282,7 +1282,7 @@ start_side(int which, uint64_t seed, const uint8_t *wanted)
 	alarm(SECONDS_MAX);
 	umask(0);
 	now = &own->steps[STEPS];
-	/* A process that crashed left something. */
+	/* Removes files of a crashed process. */
 	sweep(top);
 	sweep(out_top);
 	if (mkdir(base, 0755) || mkdir(out, 0755) || chdir(base))
@@ -1332,7 +1332,7 @@ differ(uint64_t seed, const uint8_t *wanted)
 	return 0;
 }
 
-/** Leaves out calls, many at a time first, for as long as the sides differ. */
+/** Removes calls, many at a time first, while the sides still differ. */
 static void
 shrink(uint64_t seed, uint8_t *wanted)
 {
@@ -1366,7 +1366,7 @@ report(uint64_t seed, const uint8_t *wanted)
 
 /**
  * Ends the program unless it is where tests/posix/confined.sh runs it: below a root directory of its own,
- * in memory, that nobody can write to, under a limit of memory, and not as the machine's root.
+ * in memory, that no process can write to, under a limit of memory, and not as the machine's root.
  */
 static void
 confined(void)

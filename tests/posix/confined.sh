@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command where it can do no harm: below a root directory of its own, in memory, which nobody can write to, in
+# Runs a command where it can do no harm: below a root directory of its own, in memory, which no process can write to, in
 # a mount namespace of its own, as a user that owns nothing, and with at most 4 GiB of memory. Programs and libraries of
 # the machine are there for reading. Without the rights of root, it uses a user namespace.
 #
@@ -7,8 +7,8 @@
 #   --show PATH AS   shows a directory of the machine as AS, for reading
 #   --lend PATH AS   the same for writing, and makes the user of the command its owner
 #
-# /plain, /other, /out-0, /out-1, /dev/shm and /tmp are directories in memory that the command may write to. It ends with status
-# 77 where none of this is allowed.
+# /plain, /other, /out-0, /out-1, /dev/shm and /tmp are directories in memory that the command may write to. It ends with
+# status 77 if the machine forbids this.
 set -euo pipefail
 readonly user=54321 memory=$((4 << 30))
 

@@ -831,7 +831,7 @@ descriptors_allow_what_they_were_opened_for(void)
 	WORKS(close(dir));
 }
 
-/** Appends through a file that was opened for something else, and whose pages the kernel has. */
+/** Appends to a file whose pages the kernel has cached through another descriptor. */
 static void
 appending_can_begin_later(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Two threads write to each page of a new file, one with pwrite, one to a shared mapping: neither loses what the other
- * wrote.
+ * Two threads write to each page of a new file, one with pwrite, one to a shared mapping. Neither loses bytes of the
+ * other.
  *
  * usage: pages DIR
  */

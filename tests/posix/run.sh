@@ -5,10 +5,10 @@
 #   WAY  memory, a plain directory, which shows that Linux passes; run, under `esker run`;
 #        mount, on a mount; default: all three. container, under `esker run` in ESKER_POSIX_CONTAINER
 #
-# environment: ESKER, the command; CC, the C compiler; ESKER_POSIX_ROUNDS, how often fsx goes round, 3
-#              without; ESKER_SEED, where all that is random begins, 1 without; ESKER_REFERENCE, the test `reference` of crates/dfs as cargo built it: where it is
-#              named, random sequences of operations are compared with a directory in memory too;
-#              ESKER_POSIX_CALLS, how many sequences `calls` makes, 300 without
+# environment: ESKER, the command; CC, the C compiler; ESKER_POSIX_ROUNDS, the rounds of fsx (default 3);
+#              ESKER_SEED, the seed of all random choices (default 1); ESKER_REFERENCE, the test `reference` of
+#              crates/dfs as cargo built it: if it is set, random sequences of operations are compared with a
+#              directory in memory too; ESKER_POSIX_CALLS, the sequences of `calls` (default 300)
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 : "${ESKER:?names the command}"
@@ -78,7 +78,7 @@ way() {
         mount)
             [ -w /dev/fuse ] || { skip "mount: /dev/fuse is missing" && return; }
             command -v fusermount3 >/dev/null || { skip "mount: fusermount3 is missing" && return; }
-            # Root becomes other users on it.
+            # On it, root can become other users.
             [ "$(id -u)" != 0 ] || others=(--allow-other)
             mkdir "$mount" && check "mount" "$ESKER" mount "esker:$work/pool/tree" "$mount" "${others[@]}" || return
             on mount "$mount"

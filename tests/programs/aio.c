@@ -266,7 +266,7 @@ event_descriptors(void)
 	OK(syscall(SYS_io_destroy, context));
 }
 
-/** What a context has no room for is refused, and not done. */
+/** A full context refuses requests, and they are not performed. */
 static void
 full_contexts(void)
 {

@@ -76,7 +76,7 @@ test_hard_links_in_tar() {
     echo text >"$outside/h/one"
     ln "$outside/h/one" "$outside/h/two"
     tar -C "$outside" -cf h.tar h
-    # Without hard links, only the first of the two is extracted, whichever that is.
+    # Without hard links, only the first of the two names is extracted; either may be first.
     tar xf h.tar || ! ln h/* probe
     for name in h/*; do
         holds "$name" text

@@ -24,7 +24,7 @@ test_a_program() {
     is "$(find . -name copy -exec {} found \;)" found
 }
 
-# What a directory of PATH has: links that lead out, scripts that name no interpreter, and what is no program.
+# Files in a directory of PATH: links that lead out, scripts without an interpreter, and files that are not programs.
 test_found_in_path() {
     mkdir bin none
     ln -s /bin/echo bin/linked
@@ -41,7 +41,7 @@ test_found_in_path() {
     is "$(PATH=.:$PATH env linked here)" here
 }
 
-# The child has a part in what its parent had open.
+# The child shares the open files of its parent.
 test_while_a_child_lives() {
     echo text >file
     mkfifo "$outside/end"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signal handlers that use files while they interrupt calls on files. Each of their calls either gives the right
- * result, or fails with EDEADLK: none says that a file is empty, or is not there.
+ * Signal handlers that use files while they interrupt calls on files. Each of their calls either returns the right
+ * result, or fails with EDEADLK. No call reports that a file is empty or missing.
  */
 #include "check.h"
 #include <signal.h>

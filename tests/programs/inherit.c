@@ -66,7 +66,7 @@ shared_copies_after_fork(void)
 	GIVES(13, lseek(high, 0, SEEK_END));
 }
 
-/** What a child does to the flags counts for the parent. */
+/** Changes of the flags by a child apply to the parent. */
 static void
 append_set_by_child(void)
 {
@@ -82,7 +82,7 @@ append_set_by_child(void)
 	GIVES(9, lseek(fd, 0, SEEK_END));
 }
 
-/** No descriptor is free below the limit when the file comes to be shared. */
+/** No descriptor is free below the limit when the file becomes shared. */
 static void
 shared_at_the_limit(void)
 {
@@ -179,7 +179,7 @@ read_by_copies(void *unused)
 	}
 }
 
-/** Threads share an offset while a child comes to share it, and reads too: each record is read once. */
+/** Threads share an offset while a forked child starts to share it and reads too: each record is read once. */
 static void
 offset_while_forking(void)
 {

@@ -22,7 +22,7 @@ is() {
     [ "$1" = "$2" ] || { printf 'is:        %s\nshould be: %s\n' "$1" "$2" >&2; return 1; }
 }
 
-# holds FILE TEXT: the whole content of the file is the text and a newline.
+# holds FILE TEXT: the content of the file is exactly the text and a newline.
 holds() {
     printf '%s\n' "$2" | cmp - "$1"
 }

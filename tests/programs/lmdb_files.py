@@ -1,4 +1,4 @@
-"""LMDB: one process writes, others read through their mappings of the file, which nobody locks."""
+"""LMDB: one process writes, others read through their mappings of the file, without locks."""
 
 import subprocess
 import sys

@@ -311,7 +311,7 @@ counters(void)
 	}
 }
 
-/* As count_up, but each round opens the file again: the lock is the same for every open file. */
+/* Counts up like count_up, but each round opens the file again: the lock is the same for every open file. */
 static void
 count_up_anew(int seed)
 {
@@ -375,8 +375,8 @@ to_the_end(void)
 	OK(close(other));
 }
 
-/* A process that takes and drops a lock on "file" when it is told to. It is there before any lock, because a fork is more than a
- * program does between two locks. */
+/* A process that takes and drops a lock on "file" on request. It starts before any lock, so that no fork happens
+* between two locks. */
 struct other {
 	pid_t pid;
 	int   tell[2], hear[2];
@@ -464,7 +464,7 @@ closed_files_hold_nothing(void)
 	end_other(&other);
 }
 
-/* Others are opened, locked and closed, while this one is locked. */
+/* Opens, locks and closes other files while this one is locked. */
 static void
 records_outlive_other_files(void)
 {
@@ -509,7 +509,7 @@ lock_beside_a_child(int tell)
 	_exit(0);
 }
 
-/* The child of a process that is killed has no part in a lock which that one took after the fork. */
+/* The child of a killed process does not share a lock that its parent took after the fork. */
 static void
 taken_after_the_fork(void)
 {
@@ -543,7 +543,7 @@ wait_for_lock(void *fd)
 	return (void *)(intptr_t)flock((int)(intptr_t)fd, LOCK_EX);
 }
 
-/* Nobody has the lock in the end: not the file that was closed while a thread waited. */
+/* No open file has the lock in the end, not even the file that was closed while a thread waited. */
 static void
 closed_while_waiting(void)
 {

@@ -209,8 +209,8 @@ ask(int asks, int answered)
 	GIVES(1, read(answered, &byte, 1));
 }
 
-/* A shared mapping for reading shows what another process writes afterwards, whether that one knows of the mapping or
- * not, or it is rejected. */
+/* A shared mapping for reading shows later writes of another process, whether or not that process knows of the
+* mapping, or it is rejected. */
 static void
 written_by_another_process(void)
 {
@@ -252,7 +252,7 @@ written_by_another_process(void)
 	OK(close(fd));
 }
 
-/* Two writers: what another process writes stays when this one writes its own changes of the same page. */
+/* Two writers: writes of another process stay when this one writes its own changes of the same page. */
 static void
 mixed_with_writes_of_another_process(void)
 {
@@ -283,7 +283,7 @@ mixed_with_writes_of_another_process(void)
 	OK(close(fd));
 }
 
-/* A child keeps the mapping of its parent, and still sees what others write once the parent has let go of it. */
+/* A child keeps the mapping of its parent, and still sees writes of others after the parent has unmapped it. */
 static void
 child_outlives_the_mapping_of_its_parent(void)
 {

@@ -358,7 +358,7 @@ handles(void)
 	CHECK(open_by_handle_at(AT_FDCWD, &any.handle, O_RDONLY) == -1 && (errno == ESTALE || errno == EPERM));
 }
 
-/** Keys and names that the C library makes of paths. */
+/** Keys and names that the C library derives from paths. */
 static void
 keys_and_temporary_names(void)
 {

@@ -81,7 +81,7 @@ END
     holds short "a line"
 }
 
-# A job reads its here-document after its shell has ended; a program reads what its shell removed.
+# A job reads its here-document after its shell has ended; a program reads a file that its shell removed.
 test_read_by_successors() {
     TMPDIR=$PWD
     mkfifo "$outside/go"
@@ -97,7 +97,7 @@ END
     is "$(bash -c 'echo kept >file; exec 4<file; rm file; exec bash -c "cat <&4; exec cat /dev/null"')" kept
 }
 
-# ended_first ENDING: what a child reads of a file that its parent has removed, once the parent has ended in this way.
+# ended_first ENDING: a child reads a file that its parent has removed, after the parent has ended in this way.
 ended_first() {
     # shellcheck disable=SC2016 # The inner shell expands it.
     bash -c 'echo kept >file; exec 4<>file; rm file

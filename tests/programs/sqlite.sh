@@ -130,7 +130,7 @@ kill_one() {
     wait "$writer" || true
 }
 
-# Transactions are whole, whether or not another process has the log open when one is killed.
+# Transactions are atomic, whether or not another process has the log open when one is killed.
 test_killed_writers_of_a_write_ahead_log() {
     log_of db
     for round in 1 2 3 4 5 6; do

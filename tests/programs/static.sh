@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Programs into which no library can be loaded write with relative paths, and read what they inherit: successful writes
-# must be in the directory, and successful reads give the content.
+# Programs into which no library can be loaded write with relative paths, and read inherited files. Successful writes must
+# be in the directory, and successful reads must return the content.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 need cc
@@ -50,7 +50,7 @@ test_started_there() {
 
 test_started_by_another() { wrote file env "$writer" file; }
 
-# A read that the library does not reach fails, or gives the content: it does not end at once.
+# A read that the library does not reach fails or returns the content. It does not report the end of the file.
 test_inherited() {
     echo text >file
     if "$reader" <file >"$outside/read"; then holds "$outside/read" text; fi

@@ -12,7 +12,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_va
 export OMPI_MCA_pml=ucx OMPI_MCA_pml_ucx_tls=any OMPI_MCA_pml_ucx_devices=any OMPI_MCA_opal_common_ucx_tls=any
 export OMPI_MCA_opal_common_ucx_devices=any
 
-# mapped FLAVOUR: what a program wrote into its mappings is in the files.
+# mapped FLAVOUR: the files have the bytes that a program wrote into its mappings.
 mapped() {
     mpicc."$1" -std=gnu11 -D_GNU_SOURCE -O1 -Wall -o "$outside/mapped" "$source_file"
     is "$(timeout 60 mpirun."$1" -np 1 "$outside/mapped" "$PWD" | tail -n 1)" unmapped

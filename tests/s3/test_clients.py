@@ -47,7 +47,7 @@ def arrow(door):
 
 @pytest.fixture
 def options(door):
-    """Return what s3fs needs to know."""
+    """Return the options of s3fs."""
     return {
         "key": "WRITER",
         "secret": "secret",

@@ -1,4 +1,4 @@
-"""Servers that are killed: nothing that was answered is lost, and nothing unfinished is visible."""
+"""Servers that are killed: no answered change is lost, and no unfinished change is visible."""
 
 import pathlib
 import random
@@ -24,12 +24,12 @@ def killed():
 
 
 def content(key, round):
-    """Return what a writer puts under a key in a round."""
+    """Return the content that a writer puts under a key in a round."""
     return random.Random(f"{key} {round}").randbytes(random.Random(round).choice([10, MIB, 3 * MIB]))
 
 
 def write(door, answered, key, begun):
-    """Put one version after the other, until the server is gone."""
+    """Put one version after another, until the server is gone."""
     s3, round = door.client(), 0
     try:
         while True:
@@ -42,8 +42,8 @@ def write(door, answered, key, begun):
 
 
 @pytest.mark.parametrize("puts", [1, 20, 50])
-def test_what_was_answered_survives_and_nothing_else_shows(killed, puts):
-    """Each key has the last version that was answered, or the next one as a whole."""
+def test_answered_puts_survive_and_no_other_content_appears(killed, puts):
+    """Each key has the last version that was answered, or all of the next one."""
     answered, begun = {}, threading.Semaphore(0)
     keys = [f"dir{number}/key" for number in range(4)]
     writers = [threading.Thread(target=write, args=(killed, answered, key, begun)) for key in keys]
@@ -69,7 +69,7 @@ def test_what_was_answered_survives_and_nothing_else_shows(killed, puts):
 
 
 def test_parts_survive_and_can_be_completed(killed):
-    """An upload goes on after the server was killed, and one that nobody wants can be found and aborted."""
+    """An upload continues after the server was killed, and an abandoned one can be found and aborted."""
     s3 = killed.client()
     left = s3.create_multipart_upload(Bucket="home", Key="left")
     begun = s3.create_multipart_upload(Bucket="home", Key="a")
@@ -89,7 +89,7 @@ def test_parts_survive_and_can_be_completed(killed):
 
 
 def test_two_servers_serve_one_pool(killed):
-    """A second server sees what the first one put, at once."""
+    """A second server sees objects of the first one at once."""
     first, s3 = killed.process, killed.client()
     killed.start()
     other = killed.client()

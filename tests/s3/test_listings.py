@@ -17,7 +17,7 @@ def filled(s3, bucket):
 
 
 def model(prefix="", delimiter=None):
-    """Return what a listing shows, from the sorted keys."""
+    """Return the expected listing of the sorted keys."""
     shown = []
     for key in sorted(KEYS, key=str.encode):
         if key.startswith(prefix):
@@ -51,7 +51,7 @@ def test_pages_are_those_of_sorted_keys(s3, filled, version, delimiter, prefix):
 
 
 def test_a_listing_starts_after_a_key(s3, filled):
-    """Keys up to a given one are left out, whether it is there or not."""
+    """Keys up to a given one are left out, whether or not it exists."""
     for after in ["a", "a/", "b/c", "b/c.", "zz", "b/c/d"]:
         expected = [key for key in model() if key.encode() > after.encode()]
         assert lines(s3.list_objects_v2(Bucket=filled, StartAfter=after)) == expected
@@ -63,7 +63,7 @@ def test_a_listing_starts_after_a_key(s3, filled):
 
 
 def test_a_page_may_be_empty(s3, filled):
-    """No key is a page, too; nonsense is refused."""
+    """A page may be empty; invalid arguments are refused."""
     page = s3.list_objects_v2(Bucket=filled, FetchOwner=True)
     assert all(one["Owner"]["ID"] for one in page["Contents"])
     page = s3.list_objects_v2(Bucket=filled, MaxKeys=0)

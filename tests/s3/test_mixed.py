@@ -1,4 +1,4 @@
-"""Several clients at a time do all kinds of things, compare what they get with what they put, and the server's memory stays flat."""
+"""Several clients make all kinds of calls and compare gets with puts, and the server's memory stays flat."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ KEYS = 12
 STEPS = int(os.environ.get("ESKER_S3_STEPS", "60"))
 SEED = int(os.environ.get("ESKER_SEED", "1"))
 
-# What a server may need more at the end than in the middle: buffers that clients happen to fill at the same moment.
+# Memory that a server may need more at the end than in the middle: buffers that clients fill at the same moment.
 GROWTH_MAX = 24 * MIB
 
 
@@ -31,17 +31,17 @@ def memory(door):
 
 
 class Client:
-    """A client with a folder of its own, and what must be in it."""
+    """A client with a folder of its own, and the expected content."""
 
     def __init__(self, door, number):
-        """Draw what it does from a seed of its own."""
+        """Take a seed for its random choices."""
         self.door, self.folder = door, f"client-{number}"
         self.random = random.Random(SEED * CLIENTS + number)
         self.s3 = door.client(signature_version="s3v4", retries={"max_attempts": 3})
         self.there = {}
 
     def run(self, steps):
-        """Take so many steps."""
+        """Take a number of steps."""
         for _ in range(steps):
             self.random.choice(self.ACTIONS)(self)
 
@@ -50,7 +50,7 @@ class Client:
         return f"{self.folder}/{self.random.randrange(3)}/{self.random.randrange(KEYS)}"
 
     def some(self):
-        """Draw a key that is there, or none."""
+        """Draw an existing key, or None."""
         return self.random.choice(sorted(self.there)) if self.there else None
 
     def data(self, most):
@@ -58,7 +58,7 @@ class Client:
         return self.random.randbytes(int(most * self.random.random() ** 4))
 
     def put(self):
-        """Put an object, small or large, vouched for in one way or another."""
+        """Put an object, small or large, with one of several checksums."""
         key, data = self.key(), self.data(3 * MIB)
         sums = self.random.choice(["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])
         self.s3.put_object(Bucket="den", Key=key, Body=data, ChecksumAlgorithm=sums)
@@ -97,7 +97,7 @@ class Client:
         assert found == {key: len(data) for key, data in self.there.items()}
 
     def upload(self):
-        """Upload an object in parts; or begin to, and abort it."""
+        """Upload an object in parts, or begin and abort an upload."""
         key, parts = self.key(), [self.random.randbytes(5 * MIB), self.data(MIB)]
         upload = self.s3.create_multipart_upload(Bucket="den", Key=key)["UploadId"]
         place = {"Bucket": "den", "Key": key, "UploadId": upload}
@@ -110,7 +110,7 @@ class Client:
         self.there[key] = b"".join(parts)
 
     def leave(self):
-        """Go away in the middle of a put, or of a get."""
+        """Close the connection in the middle of a put or a get."""
         method = self.random.choice(["put_object", "get_object"])
         key = self.some() or self.key()
         url = self.s3.generate_presigned_url(method, Params={"Bucket": "den", "Key": key})
@@ -124,7 +124,7 @@ class Client:
             stream.recv(1000) if verb == "GET" else None
 
     def babble(self):
-        """Send what is no request."""
+        """Send bytes that are not a request."""
         host, port = self.door.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as stream, contextlib.suppress(ConnectionError):
             stream.sendall(self.random.randbytes(200) + b"\r\n\r\n")
@@ -136,7 +136,7 @@ class Client:
 
 
 def all_of(clients, steps):
-    """Let all clients take so many steps at a time; fail if one fails."""
+    """Let all clients take `steps` steps at the same time; fail if one fails."""
     errors = []
 
     def run(client):
@@ -156,7 +156,7 @@ def all_of(clients, steps):
 
 @pytest.mark.parametrize("etag", ["md5", "xxh3"])
 def test_a_mixed_load_leaves_memory_flat(etag):
-    """Whatever clients do, they find what they put, and the server needs no more memory in the end than in the middle."""
+    """Clients find the objects that they put, and the server needs no more memory in the end than in the middle."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as home:
         door = Door(pathlib.Path(home))
         door.start("--etag", etag)

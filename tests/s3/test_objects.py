@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 def code(call, **arguments):
-    """Return the code of the error that a call ends in."""
+    """Return the code of a call's error."""
     with pytest.raises(ClientError) as error:
         call(**arguments)
     return error.value.response["Error"]["Code"]
@@ -27,7 +27,7 @@ def noise(count, seed=1):
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, MIB - 1, MIB, MIB + 1, 5 * MIB + 7])
-def test_what_was_put_is_got(s3, bucket, size):
+def test_objects_are_read_as_they_were_put(s3, bucket, size):
     """Objects of all sizes come back, with their MD5 as the ETag."""
     content = noise(size)
     put = s3.put_object(Bucket=bucket, Key="run1/out.bin", Body=content)
@@ -71,8 +71,8 @@ def test_ranges(s3, bucket):
     assert code(get, range=f"bytes={len(content)}-") == "InvalidRange"
 
 
-def test_what_is_not_there(s3, bucket):
-    """Missing objects and buckets have errors of their own; deleting nothing is none."""
+def test_missing_objects_and_buckets(s3, bucket):
+    """Missing objects and buckets have errors of their own; deleting a missing object is not an error."""
     assert code(s3.get_object, Bucket=bucket, Key="none") == "NoSuchKey"
     assert code(s3.head_object, Bucket=bucket, Key="a/b") == "404"
     assert code(s3.get_object, Bucket="no-such-bucket", Key="a") == "NoSuchBucket"
@@ -85,8 +85,8 @@ def test_what_is_not_there(s3, bucket):
     assert code(s3.put_object, Bucket=bucket, Key="x" * 1025, Body=b"") == "KeyTooLongError"
 
 
-def test_an_object_is_no_directory_of_others(s3, bucket):
-    """As keys are paths, nothing is below an object."""
+def test_objects_have_no_keys_below_them(s3, bucket):
+    """Keys are paths, so an object has no keys below it."""
     s3.put_object(Bucket=bucket, Key="a/b", Body=b"1")
     assert code(s3.put_object, Bucket=bucket, Key="a", Body=b"2") == "InvalidRequest"
     assert code(s3.put_object, Bucket=bucket, Key="a/b/c", Body=b"2") == "InvalidRequest"
@@ -94,8 +94,8 @@ def test_an_object_is_no_directory_of_others(s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="a/b")["Body"].read() == b"1"
 
 
-def test_directories_go_with_their_last_object(s3, bucket):
-    """A directory that a put has made is no object, and goes with what is in it."""
+def test_directories_are_removed_with_their_last_object(s3, bucket):
+    """A directory that a put has made is not an object, and is removed with its last object."""
     s3.put_object(Bucket=bucket, Key="a/b/c/d", Body=b"1")
     s3.put_object(Bucket=bucket, Key="a/e", Body=b"1")
     s3.delete_object(Bucket=bucket, Key="a/b/c/d")
@@ -106,7 +106,7 @@ def test_directories_go_with_their_last_object(s3, bucket):
 
 
 def test_directories_can_be_objects(s3, bucket):
-    """A key that ends with a slash is a directory, as programs put it to mark one."""
+    """A key that ends with a slash is a directory: programs put such keys to mark directories."""
     s3.put_object(Bucket=bucket, Key="a/b/", Body=b"")
     assert s3.head_object(Bucket=bucket, Key="a/b/")["ContentLength"] == 0
     assert s3.get_object(Bucket=bucket, Key="a/b/")["Body"].read() == b""
@@ -137,7 +137,7 @@ def test_conditions_of_gets(s3, bucket):
 
 
 def test_conditions_of_puts_and_deletes(s3, bucket):
-    """Puts and deletes depend on what is there."""
+    """Puts and deletes depend on the existing object."""
 
     def put(body, **condition):
         return s3.put_object(Bucket=bucket, Key="a/b", Body=body, **condition)["ETag"]
@@ -154,7 +154,7 @@ def test_conditions_of_puts_and_deletes(s3, bucket):
 
 
 def test_metadata(s3, bucket):
-    """What a client says of an object comes back."""
+    """Metadata of an object are returned as the client set them."""
     about = {
         "ContentType": "text/plain",
         "ContentEncoding": "gzip",
@@ -171,7 +171,7 @@ def test_metadata(s3, bucket):
 
 
 def test_encodings_and_attributes(s3, bucket):
-    """The encoding of a request is not kept, and attributes are those that are asked for."""
+    """The encoding of a request is not kept, and only requested attributes are returned."""
     s3.put_object(Bucket=bucket, Key="a", Body=b"123", ContentEncoding="aws-chunked, deflate, gzip", Tagging="t=1")
     head = s3.head_object(Bucket=bucket, Key="a")
     assert head["ContentEncoding"] == "deflate, gzip"
@@ -229,7 +229,7 @@ def test_copies(s3, bucket):
 
 
 def test_many_are_deleted_at_once(s3, bucket):
-    """One request deletes many objects, and says which."""
+    """One request deletes many objects, and the answer names them."""
     keys = [f"d{number % 7}/k{number}" for number in range(50)]
     for key in keys:
         s3.put_object(Bucket=bucket, Key=key, Body=b"")
@@ -241,7 +241,7 @@ def test_many_are_deleted_at_once(s3, bucket):
 
 @pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "SHA1", "SHA256", "CRC64NVME"])
 def test_checksums_are_verified_and_kept(s3, bucket, algorithm):
-    """A checksum that a client sends is verified, kept, and shown when asked for."""
+    """A client's checksum is verified, kept, and returned on request."""
     put = s3.put_object(Bucket=bucket, Key="a", Body=noise(2 * MIB), ChecksumAlgorithm=algorithm)
     name = f"Checksum{algorithm}"
     head = s3.head_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")
@@ -249,7 +249,7 @@ def test_checksums_are_verified_and_kept(s3, bucket, algorithm):
     assert s3.get_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")["Body"].read() == noise(2 * MIB)
 
 
-def test_what_was_damaged_on_its_way_is_refused(s3, bucket):
+def test_puts_with_wrong_checksums_are_refused(s3, bucket):
     """A put whose checksum is wrong changes nothing."""
     s3.put_object(Bucket=bucket, Key="a", Body=b"before")
     wrong = {"Bucket": bucket, "Key": "a", "Body": b"after"}
@@ -259,7 +259,7 @@ def test_what_was_damaged_on_its_way_is_refused(s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"before"
 
 
-def test_nothing_without_a_key(door, s3, bucket):
+def test_requests_without_a_valid_key_are_refused(door, s3, bucket):
     """Unknown keys, wrong secrets and no signature are refused; a key for reading only reads."""
     s3.put_object(Bucket=bucket, Key="a", Body=b"1")
     assert code(door.client("NOBODY").list_buckets) == "InvalidAccessKeyId"
@@ -279,7 +279,7 @@ def test_nothing_without_a_key(door, s3, bucket):
 
 
 def test_presigned_urls(door, s3, bucket):
-    """A URL with a signature is enough, until it expires, and for what it was made for."""
+    """A presigned URL is sufficient for its operation, until it expires."""
     s3 = door.client(signature_version="s3v4")
     put = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "a b"}, ExpiresIn=60)
     request = urllib.request.Request(put, data=b"by url", method="PUT")
@@ -292,8 +292,8 @@ def test_presigned_urls(door, s3, bucket):
         assert error.value.code == 403
 
 
-def test_what_is_not_offered_says_so(s3, bucket):
-    """Operations that are not there are answered NotImplemented."""
+def test_unsupported_operations_are_not_implemented(s3, bucket):
+    """Unsupported operations are answered NotImplemented."""
     s3.put_object(Bucket=bucket, Key="a", Body=b"1")
     one = {"Bucket": bucket, "Key": "a"}
     for call, arguments in [
@@ -317,7 +317,7 @@ def test_what_is_not_offered_says_so(s3, bucket):
 
 
 def test_buckets_are_containers(door, s3, bucket):
-    """Buckets come and go as containers do."""
+    """Buckets are created and removed with containers."""
     found = s3.list_buckets()["Buckets"]
     made = next(one["CreationDate"] for one in found if one["Name"] == bucket)
     assert abs((datetime.now(timezone.utc) - made).total_seconds()) < 600
@@ -333,7 +333,7 @@ def test_buckets_are_containers(door, s3, bucket):
 
 
 def test_objects_without_files_are_read(door, s3, bucket, tmp_path):
-    """Arrays and values of a container without files are objects, which are only read."""
+    """Arrays and values of a container without files are read-only objects."""
     door.esker("cont", "create", "tank", "plain")
     assert "Contents" not in s3.list_objects_v2(Bucket="plain")
     content = bytes(range(251)) * 20_000
@@ -371,7 +371,7 @@ def test_objects_without_files_are_read(door, s3, bucket, tmp_path):
 
 
 def test_files_and_objects_are_the_same(door, s3, bucket, tmp_path):
-    """What S3 puts is a file, and a file is an object."""
+    """Objects are files, and files are objects."""
     place = f"tank/{bucket}"
     s3.put_object(Bucket=bucket, Key="dir/by-s3", Body=b"from s3", Metadata={"k": "v"})
     assert door.esker("fs", "cat", f"{place}:/dir/by-s3") == b"from s3"
@@ -395,14 +395,14 @@ def test_files_and_objects_are_the_same(door, s3, bucket, tmp_path):
 
 
 def test_esker_run_sees_objects(door, s3, bucket):
-    """A program under `esker run` reads what S3 put, and S3 what it wrote."""
+    """A program under `esker run` reads objects of S3, and S3 reads its files."""
     s3.put_object(Bucket=bucket, Key="in.txt", Body=b"3\n1\n2\n")
     door.esker("run", f"tank/{bucket}", "--", "sh", "-c", "sort /esker/in.txt > /esker/out.txt")
     assert s3.get_object(Bucket=bucket, Key="out.txt")["Body"].read() == b"1\n2\n3\n"
 
 
-def test_readers_keep_what_they_read(s3, bucket):
-    """A get that has begun sends the object of then, even if it is replaced or deleted meanwhile."""
+def test_gets_return_the_object_of_their_start(s3, bucket):
+    """A get sends the object that existed at its start, even if it is replaced or deleted meanwhile."""
     old, new = noise(8 * MIB, 1), noise(8 * MIB, 2)
     s3.put_object(Bucket=bucket, Key="a", Body=old)
     first, second = (s3.get_object(Bucket=bucket, Key="a")["Body"] for _ in range(2))
@@ -414,7 +414,7 @@ def test_readers_keep_what_they_read(s3, bucket):
 
 
 def test_a_put_that_ends_early_leaves_nothing(s3, bucket):
-    """A client that goes away in the middle of a put changes nothing."""
+    """A client that disconnects in the middle of a put changes nothing."""
 
     class Broken(io.BytesIO):
         def read(self, count=-1):
@@ -429,13 +429,13 @@ def test_a_put_that_ends_early_leaves_nothing(s3, bucket):
 
 
 def test_help_shows_the_command(door):
-    """The help says how to begin."""
+    """The help explains the first steps."""
     text = door.esker("serve", "s3", "--help").decode()
     assert "--new-key" in text and "AWS_ENDPOINT_URL" in text
 
 
 def test_keys_that_others_may_read_are_refused(door):
-    """A file of keys of another mode than 0600 is refused."""
+    """A key file with another mode than 0600 is refused."""
     open_keys = door.home / "open.keys"
     open_keys.write_text("A b\n")
     open_keys.chmod(0o644)

@@ -1,4 +1,4 @@
-"""Every operation of botocore's model: it is offered, or refused and changes nothing."""
+"""Every operation of botocore's model is supported, or refused without a change."""
 
 import botocore.handlers
 import pytest
@@ -38,7 +38,7 @@ ELSEWHERE = {"CreateSession", "ListDirectoryBuckets", "WriteGetObjectResponse"}
 
 
 def example(shape, name, depth=0):
-    """Return a value of a shape, with what it requires."""
+    """Return a value of a shape, with its required members."""
     if shape.type_name == "structure":
         members = shape.required_members or (list(shape.members)[:1] if depth < 4 else [])
         return {member: example(shape.members[member], member, depth + 1) for member in members}
@@ -53,7 +53,7 @@ def example(shape, name, depth=0):
 
 
 def test_every_operation_of_the_model(door, bucket):
-    """An operation that is not offered answers NotImplemented, and no object or bucket changes."""
+    """An unsupported operation is answered NotImplemented, and no object or bucket changes."""
     s3 = door.client(inject_host_prefix=False)
     s3.meta.events.unregister("before-parameter-build.s3", botocore.handlers.validate_bucket_name)
     s3.put_object(Bucket=bucket, Key="a", Body=b"content")

@@ -27,7 +27,7 @@ from conftest import Door
 
 MIB = 1 << 20
 
-# What is no XML of S3: cut, nested, with entities, and none at all.
+# Invalid XML: cut, nested, with entities, and other bytes.
 HOSTILE_XML = [b"<", b"<Delete>" * 10000, b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", b"\xff" * 5000]
 
 
@@ -86,7 +86,7 @@ def test_tls(own, certificate):
 
 
 def test_metrics_and_health(own):
-    """What is done is counted."""
+    """Requests are counted."""
     own.start("--metrics", "0")
     s3 = own.client()
     s3.create_bucket(Bucket="den")
@@ -133,7 +133,7 @@ def test_buckets_in_the_name_of_the_host(own):
 
 
 def test_connections_beyond_the_limit_wait(own):
-    """More clients than there are places are served one after the other."""
+    """Clients beyond the limit of connections wait until others are served."""
     own.start("--connections", "2", "--metrics", "0")
     own.client().create_bucket(Bucket="den")
     failed = []
@@ -156,8 +156,8 @@ def test_connections_beyond_the_limit_wait(own):
     assert own.client().list_objects_v2(Bucket="den")["KeyCount"] == 12
 
 
-def test_the_end_finishes_what_is_under_way(own):
-    """A server that is told to end answers the request that it has begun."""
+def test_shutdown_finishes_requests_in_progress(own):
+    """A server that is told to end answers the request in progress."""
     own.start()
     s3 = own.client(signature_version="s3v4")
     s3.create_bucket(Bucket="den")
@@ -189,7 +189,7 @@ def accepts(host):
 
 
 def raw(door, request):
-    """Send bytes, and return the status of the answer, if there is one."""
+    """Send bytes, and return the status of the answer; None without an answer."""
     host, port = door.url.removeprefix("http://").rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         try:
@@ -205,7 +205,7 @@ def raw(door, request):
 
 
 def test_hostile_requests_are_refused(own):
-    """Whatever arrives, no request without a right signature is answered with success, and the server lives."""
+    """Requests without a valid signature never succeed, and the server keeps running."""
     own.start()
     s3 = own.client()
     s3.create_bucket(Bucket="den")
@@ -229,13 +229,13 @@ def test_hostile_requests_are_refused(own):
                 case _:
                     bad[at:at] = chance.choice(odd)
         status = raw(own, bytes(bad))
-        # What was changed may be what nobody looks at: a header that is not signed.
+        # The change may be in an unsigned header, which the server ignores.
         head = bytes(bad).split(b"\r\n")[0]
         assert status is None or status >= 400 or head == good.split(b"\r\n")[0], bytes(bad)
     for body in HOSTILE_XML:
         for path in ["/den?delete", "/den/a?uploadId=1", "/den/a?uploads", "/den/a?tagging"]:
             head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-            # The server does not read on to answer, so its answer may be lost with the connection.
+            # The server answers without reading the rest, so its answer may be lost with the connection.
             assert raw(own, head + body) in {None, 400, 403, 405, 501}
     form = b'--x\r\nContent-Disposition: form-data; name="key"\r\n\r\nb\r\n--x--\r\n'
     head = f"POST /den HTTP/1.1\r\nHost: {host}\r\nContent-Type: multipart/form-data; boundary=x\r\n"
@@ -245,7 +245,7 @@ def test_hostile_requests_are_refused(own):
 
 
 def signed(door, method, path, body, headers=None, checksum=None):
-    """Send a request with a right signature, and return the status of the answer, if there is one."""
+    """Send a request with a valid signature, and return the status of the answer; None without an answer."""
     request = AWSRequest(method=method, url=door.url + path, data=body, headers=headers or {})
     if checksum:
         request.context["checksum"] = {"request_algorithm": checksum}
@@ -260,7 +260,7 @@ def signed(door, method, path, body, headers=None, checksum=None):
 
 
 def test_hostile_bodies_are_refused(own):
-    """XML that is none, too long or too deep is an error of the client, even if it is signed."""
+    """Invalid, too long or too deep XML is an error of the client, even if it is signed."""
     own.start()
     s3 = own.client()
     s3.create_bucket(Bucket="den")
@@ -307,7 +307,7 @@ def resident(door):
 
 
 def test_memory_stays_flat(own):
-    """Objects that are larger than what a connection may hold pass through the same memory."""
+    """Objects larger than the memory of a connection pass through the same memory."""
     own.start("--connections", "8")
     s3 = own.client()
     s3.create_bucket(Bucket="den")
@@ -327,17 +327,17 @@ def test_memory_stays_flat(own):
     before = resident(own)
     for _ in range(4):
         round()
-    # The pool itself is memory that the server has mapped, so a part of what was written counts.
+    # The server maps the memory of the pool, so a part of the written bytes counts.
     assert resident(own) - before < 200 * MIB
 
 
 def ended(stream):
-    """Return what comes until the server closes the connection."""
+    """Return the bytes that arrive until the server closes the connection."""
     return b"".join(iter(lambda: stream.recv(MIB), b""))
 
 
 def test_clients_that_stop_are_dropped(own):
-    """Who stops in the middle of a request or an answer, or sends no other request, is waited for as long as --idle says."""
+    """The server waits --idle seconds for a client that stops in a request or an answer, or sends no other request."""
     own.start("--idle", "1", "--metrics", "0")
     s3 = own.client(signature_version="s3v4")
     s3.create_bucket(Bucket="den")
@@ -361,13 +361,13 @@ def test_clients_that_stop_are_dropped(own):
         assert b"RequestTimeout" in ended(body)
         while metrics(own)["esker_s3_connections"] > 0:
             time.sleep(0.01)
-        # What was on its way comes, but not all of it.
+        # Bytes that were already sent arrive, but not all of the object.
         assert 0 < len(ended(reader)) < 64 * MIB
     assert "a" not in [found["Key"] for found in s3.list_objects_v2(Bucket="den")["Contents"]]
 
 
-def test_etags_that_are_no_md5s(own):
-    """With --etag xxh3, ETags look like those of multipart uploads, hold in conditions, and an MD5 is verified all the same."""
+def test_etags_that_are_not_md5s(own):
+    """With --etag xxh3, ETags look like those of multipart uploads and work in conditions, and MD5s are still verified."""
     own.start("--etag", "xxh3")
     s3 = own.client()
     s3.create_bucket(Bucket="den")
@@ -390,7 +390,7 @@ def test_etags_that_are_no_md5s(own):
 
 
 def test_a_client_that_asks_to_send_nothing_is_answered_last(door):
-    """botocore asks so for each empty file, and mistakes the next answer on the connection."""
+    """botocore sends Expect for empty files and misreads the next answer, so the server closes the connection."""
     host, port = door.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as raw:
         raw.sendall(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n")

@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 def code(call, **arguments):
-    """Return the code of the error that a call ends in."""
+    """Return the code of a call's error."""
     with pytest.raises(ClientError) as error:
         call(**arguments)
     return error.value.response["Error"]["Code"]
@@ -24,7 +24,7 @@ def parts_of(sizes):
 
 
 def upload(s3, bucket, parts, numbers=None):
-    """Upload parts; return what names the upload, and what completes it."""
+    """Upload parts; return the arguments that name the upload, and those that complete it."""
     begun = s3.create_multipart_upload(Bucket=bucket, Key="dir/a", ContentType="text/x", Metadata={"k": "v"}, Tagging="t=1")
     of = {"Bucket": bucket, "Key": "dir/a", "UploadId": begun["UploadId"]}
     done = []
@@ -35,7 +35,7 @@ def upload(s3, bucket, parts, numbers=None):
 
 
 def test_parts_become_visible_as_one(s3, bucket):
-    """Nothing is there before the upload is completed, and everything after it."""
+    """The object exists only after the upload is completed, with all parts."""
     parts = parts_of([5 * MIB, 6 * MIB + 1, 7])
     of, done = upload(s3, bucket, parts, [2, 5, 9])
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
@@ -49,12 +49,12 @@ def test_parts_become_visible_as_one(s3, bucket):
     assert got["Body"].read() == b"".join(parts)
     assert (got["ETag"], got["ContentType"], got["Metadata"], got["TagCount"]) == (answer["ETag"], "text/x", {"k": "v"}, 1)
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
-    # A client that got no answer asks again.
+    # A client without an answer repeats the request.
     assert s3.complete_multipart_upload(**of, MultipartUpload={"Parts": done})["ETag"] == answer["ETag"]
 
 
 def test_parts_of_a_complete_object(s3, bucket):
-    """A get or head of one part says how many there are; attributes list them with sizes and checksums."""
+    """A get or head of one part returns the number of parts; attributes list them with sizes and checksums."""
     parts = parts_of([5 * MIB, 5 * MIB, 6 * MIB + 1, 7])
     numbers = [2, 3, 5, 9]
     of, done = upload(s3, bucket, parts, numbers)
@@ -80,7 +80,7 @@ def test_parts_of_a_complete_object(s3, bucket):
     page = s3.get_object_attributes(**asked, MaxParts=1, PartNumberMarker=3)["ObjectParts"]
     assert [part["PartNumber"] for part in page["Parts"]] == [5]
     assert (page["IsTruncated"], page["NextPartNumberMarker"], page["PartNumberMarker"]) == (True, 5, 3)
-    # A copy is an object that was put as a whole.
+    # A copy is an object that was put at once.
     s3.copy_object(Bucket=bucket, Key="copy", CopySource=name)
     copy = {"Bucket": bucket, "Key": "copy"}
     assert "PartsCount" not in s3.head_object(**copy, PartNumber=1)
@@ -90,7 +90,7 @@ def test_parts_of_a_complete_object(s3, bucket):
 
 @pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])
 def test_a_completed_upload_has_the_checksum_that_it_was_begun_with(s3, bucket, algorithm):
-    """It is of the content, or of the checksums of the parts; both can be claimed when the upload is completed."""
+    """The checksum covers the content, or the checksums of the parts. Clients can send either on completion."""
     parts, field = parts_of([5 * MIB, 6]), f"Checksum{algorithm}"
     name = {"Bucket": bucket, "Key": "a"}
     whole = s3.put_object(**name, Body=b"".join(parts), ChecksumAlgorithm=algorithm)[field]
@@ -120,7 +120,7 @@ def test_a_completed_upload_has_the_checksum_that_it_was_begun_with(s3, bucket, 
 
 
 def test_parts_can_be_replaced_and_left_out(s3, bucket):
-    """The last upload of a part counts, and only parts that are named."""
+    """The last upload of a part counts, and only named parts count."""
     one, two, three = parts_of([5 * MIB, 5 * MIB, 5 * MIB])
     of, done = upload(s3, bucket, [one, two, three])
     again = s3.upload_part(**of, PartNumber=2, Body=three)
@@ -131,7 +131,7 @@ def test_parts_can_be_replaced_and_left_out(s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="dir/a")["Body"].read() == one + three
 
 
-def test_what_cannot_be_completed(s3, bucket):
+def test_invalid_uploads_cannot_be_completed(s3, bucket):
     """Parts that are too small, out of order or missing are refused, and the upload stays."""
     of, done = upload(s3, bucket, parts_of([10, 10]))
 
@@ -151,7 +151,7 @@ def test_what_cannot_be_completed(s3, bucket):
 
 
 def test_uploads_are_completed_on_conditions(s3, bucket):
-    """An upload that may not replace an object does not."""
+    """An upload with a condition does not replace an existing object."""
     s3.put_object(Bucket=bucket, Key="dir/a", Body=b"before")
     of, done = upload(s3, bucket, parts_of([7]))
     wanted = {**of, "MultipartUpload": {"Parts": done}}
@@ -176,7 +176,7 @@ def test_parts_are_copied_from_objects(s3, bucket):
 
 
 def test_files_are_uploaded_in_parallel(s3, bucket):
-    """What boto3 uploads in threads comes back as it downloads in threads."""
+    """Files that boto3 uploads in threads are the same when it downloads them in threads."""
     content = random.Random(4).randbytes(40 * MIB + 3)
     config = TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, max_concurrency=4)
     s3.upload_fileobj(io.BytesIO(content), bucket, "big", Config=config)

@@ -21,7 +21,7 @@ struct Axis {
 }
 
 impl Axes {
-    /// No axes yet, of keys that a schema made canonical.
+    /// Empty axes, for keys that `schema` made canonical.
     #[must_use]
     pub fn new(schema: &Schema) -> Self {
         Self { schema: schema.clone(), axes: BTreeMap::new() }
@@ -43,7 +43,7 @@ impl Axes {
         let Some(axis) = self.axes.get_mut(name) else { return };
         if !axis.known.contains(value) {
             axis.known.insert(value.into());
-            axis.sorted.insert((Rank::of(axis.kind, value), value.into()));
+            axis.sorted.insert((Rank::new(axis.kind, value), value.into()));
         }
     }
 

@@ -14,20 +14,20 @@ impl Date {
     #[must_use]
     pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
         let (month, day) = (i8::try_from(month).ok()?, i8::try_from(day).ok()?);
-        civil::Date::new(i16::try_from(year).ok()?, month, day).ok().and_then(Self::of)
+        civil::Date::new(i16::try_from(year).ok()?, month, day).ok().and_then(Self::from_civil)
     }
 
     /// Today in UTC, by the clock of this machine.
     #[must_use]
     pub fn today() -> Self {
-        Self::of(Timestamp::now().to_zoned(TimeZone::UTC).date()).unwrap_or(Self(EPOCH))
+        Self::from_civil(Timestamp::now().to_zoned(TimeZone::UTC).date()).unwrap_or(Self(EPOCH))
     }
 
     /// The day `days` days after 1970-01-01.
     #[must_use]
     pub fn from_days(days: i64) -> Option<Self> {
         let span = Span::new().try_days(days).ok()?;
-        EPOCH.checked_add(span).ok().and_then(Self::of)
+        EPOCH.checked_add(span).ok().and_then(Self::from_civil)
     }
 
     /// Days since 1970-01-01.
@@ -60,7 +60,7 @@ impl Date {
         self.0.day().unsigned_abs()
     }
 
-    fn of(date: civil::Date) -> Option<Self> {
+    fn from_civil(date: civil::Date) -> Option<Self> {
         (date.year() >= 1).then_some(Self(date))
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn days_that_the_calendar_has_not_are_refused() {
+    fn days_outside_the_calendar_are_refused() {
         for (year, leap) in [(1900, false), (2000, true), (2019, false), (2020, true)] {
             assert_eq!(Date::new(year, 2, 29).is_some(), leap, "{year}");
         }

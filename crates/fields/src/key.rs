@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Room for the text of a usual key.
+/// Initial capacity for the text of a key.
 const KEY_BYTES_EXPECTED: usize = 192;
 
 /// Ordered pairs of name and value, spelt `class=od,expver=0001`.
@@ -31,7 +31,7 @@ impl Key {
     /// A key of these pairs, in their order.
     ///
     /// # Errors
-    /// As [`Key::set`], and if a name occurs twice.
+    /// The errors of [`Key::set`]; an error if a name occurs twice.
     pub fn from_pairs<N: AsRef<str>, V: AsRef<str>>(
         pairs: impl IntoIterator<Item = (N, V)>,
     ) -> Result<Self> {
@@ -52,7 +52,7 @@ impl Key {
     /// Reads `class=od,expver=0001`. Blanks around names and values are dropped.
     ///
     /// # Errors
-    /// As [`Key::from_pairs`], and if a pair has no `=`.
+    /// The errors of [`Key::from_pairs`]; an error if a pair has no `=`.
     pub fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
         if is_canonical(text) {
@@ -75,14 +75,16 @@ impl Key {
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let name = checked_name(name)?;
         let value = checked_value(&name, value)?;
-        let Some(old) = self.place_of(&name) else { return self.append(self.len(), &name, value) };
+        let Some(old) = self.value_range(&name) else {
+            return self.append(self.len(), &name, value);
+        };
         Self::check_room(old.start + value.len() + self.text.len() - old.end, &name, value)?;
         self.text.replace_range(old, value);
         Ok(())
     }
 
-    /// Where the value of `name` is in the text.
-    fn place_of(&self, name: &str) -> Option<Range<usize>> {
+    /// Range of the value of `name` in the text.
+    fn value_range(&self, name: &str) -> Option<Range<usize>> {
         let mut pairs = self.iter();
         loop {
             let start = self.text.len() - pairs.rest.len();
@@ -119,8 +121,8 @@ impl Key {
         &self.text
     }
 
-    /// The pairs of all `parts` in their order. A name that occurs in several of them keeps the position of the first and
-    /// takes the value of the last, unless `stays(name, earlier, later)` keeps an earlier one.
+    /// The pairs of all `parts` in their order. A name that occurs in several of them keeps the position of the first
+    /// and takes the value of the last, unless `stays(name, earlier, later)` keeps an earlier one.
     ///
     /// # Errors
     /// If the result exceeds the limits of a key.
@@ -148,7 +150,7 @@ impl Key {
         Ok(whole)
     }
 
-    /// The key whose text is exactly `text`, if a fast check can tell; others need [`Key::parse`].
+    /// The key whose text is exactly `text`, if a fast check accepts it; other texts need [`Key::parse`].
     pub(crate) fn spelt(text: String) -> Option<Self> {
         is_canonical(&text).then_some(Self { text })
     }
@@ -166,7 +168,7 @@ impl Key {
         Ok(())
     }
 
-    /// Refuses a text of so many bytes, which this pair makes of it.
+    /// Refuses a text of `bytes` bytes, if it exceeds the limit with this pair.
     fn check_room(bytes: usize, name: &str, value: &str) -> Result<()> {
         if bytes <= KEY_BYTES_MAX {
             return Ok(());
@@ -174,7 +176,7 @@ impl Key {
         Err(too_big(format!("the key has over {KEY_BYTES_MAX} bytes at {name}={value}")))
     }
 
-    /// Adds a pair without any check.
+    /// Adds a pair without checks.
     pub(crate) fn push(&mut self, name: &str, value: &str) {
         if !self.text.is_empty() {
             self.text.push(',');
@@ -270,8 +272,8 @@ pub(crate) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase()) && text.bytes().all(rest)
 }
 
-/// Whether `text` is exactly the text of a key, with unique names and within all limits. One pass, because nearly all
-/// texts that programs pass are. Values beyond ASCII take the slow path.
+/// Whether `text` is exactly the text of a key, with unique names and within all limits. Takes one pass, because nearly
+/// all texts of programs are canonical. Values beyond ASCII take the slow path.
 fn is_canonical(text: &str) -> bool {
     let mut names = [""; KEY_PAIRS_MAX];
     let mut rest = Pairs { rest: text };
@@ -293,13 +295,13 @@ fn is_canonical(text: &str) -> bool {
     text.len() <= KEY_BYTES_MAX && bytes == text.len() + usize::from(count > 0)
 }
 
-/// One bit of 64, by which names differ from most others.
+/// One of 64 bits, chosen by a hash of the name.
 fn mark_of(name: &str) -> u64 {
     let sum = name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     1 << (sum % u64::BITS)
 }
 
-/// Whether a pair can stand in a key as it is.
+/// Whether a pair can be added to a key unchanged.
 fn is_plain(name: &str, value: &str) -> bool {
     let short = name.len() <= NAME_BYTES_MAX && value.len() <= VALUE_BYTES_MAX;
     short && is_name(name) && is_plain_value(value)

@@ -5,8 +5,8 @@
 //! the store: database, index, datum. A [`request::Request`] in the MARS language names many fields at once;
 //! expanded by a schema it is a [`request::Selection`]. The languages are described in `docs/fields.md`.
 //!
-//! A [`FieldStore`] keeps fields in a container: a [`FieldWriter`] archives and flushes them, and all others
-//! list, find and read what was flushed. [`grib`] finds GRIB messages and the keys of their fields.
+//! A [`FieldStore`] stores fields in a container. A [`FieldWriter`] archives and flushes them; readers list, find and
+//! read the flushed fields. [`grib`] finds GRIB messages and the keys of their fields.
 #![forbid(unsafe_code)]
 
 mod axes;

@@ -1,9 +1,9 @@
-//! Every bound of the field store in one place.
+//! Limits of the field store.
 
 /// Pairs of name and value that a key may have.
 pub const KEY_PAIRS_MAX: usize = 64;
 
-/// Longest spelling of a key in bytes: it has room in one key of an object (`esker_types::limits::KEY_MAX`).
+/// Longest spelling of a key in bytes. It fits in one key of an object (`esker_types::limits::KEY_MAX`).
 pub const KEY_BYTES_MAX: usize = 1000;
 
 /// Longest name of a pair in bytes.
@@ -30,39 +30,39 @@ pub const REQUESTS_MAX: usize = 1 << 16;
 /// Values that one name of a request may expand to.
 pub const REQUEST_VALUES_MAX: usize = 1 << 18;
 
-/// Combinations of values that are walked one by one.
+/// Most combinations of values that a request may enumerate.
 pub const COMBINATIONS_MAX: u64 = 1 << 24;
 
 /// Bytes of a field.
 pub const FIELD_BYTES_MAX: u64 = 1 << 40;
 
-/// Fields that a writer keeps for its flush.
+/// Most fields of a writer that wait for its flush.
 pub const PENDING_MAX: usize = 1 << 20;
 
-/// Times that a change is begun again because others were in the way.
+/// Most restarts of a change because of conflicts.
 pub const RESTARTS_MAX: u32 = 1000;
 
 /// Longest path of an adopted file in bytes.
 pub const PATH_BYTES_MAX: usize = 4096;
 
-/// Missing fields, or values that are there, that an answer names.
+/// Missing fields, or existing values, that an answer names.
 pub const MISSING_NAMED: usize = 10;
 
-/// Bytes of small fields that are read in one go, and handed from thread to thread.
+/// Bytes of small fields that are read together, and passed from thread to thread together.
 pub const AHEAD_RUN_BYTES: u64 = 256 << 10;
 
-/// Runs of fields that are read before they are wanted: each is a field, or small ones of [`AHEAD_RUN_BYTES`].
+/// Runs of fields that are read ahead. A run is one field, or small ones of up to [`AHEAD_RUN_BYTES`].
 pub const AHEAD_RUNS: usize = 16;
 
-/// Bytes that are read before they are wanted.
+/// Bytes that are read ahead.
 pub const AHEAD_BYTES: u64 = 64 << 20;
 
 /// Longest GRIB message in bytes.
 pub const GRIB_MESSAGE_BYTES_MAX: usize = 1 << 30;
 
-/// Longest header of a GRIB message, in bytes, by which its identity is learned; for longer ones ecCodes is
-/// always asked.
+/// Longest header of a GRIB message, in bytes, by which its identity is learned. For longer headers ecCodes is always
+/// asked.
 pub const GRIB_HEADER_BYTES_MAX: usize = 1 << 20;
 
-/// Most memory for what was learned of GRIB headers, in bytes.
+/// Most memory for learned identities of GRIB messages, in bytes.
 pub const GRIB_KINDS_BYTES_MAX: usize = 64 << 20;

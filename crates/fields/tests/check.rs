@@ -1,4 +1,4 @@
-//! Which fields of a store cannot be read, and why.
+//! Checks of a store list unreadable fields and the causes.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker::{Access, Wait};
@@ -43,7 +43,7 @@ fn check(store: &FieldStore, data: bool) -> Checked {
 }
 
 fn array_of(store: &FieldStore, step: u32) -> ObjectId {
-    match store.field(&key(step)).unwrap().place().holder {
+    match store.field(&key(step)).unwrap().location().holder {
         Holder::Array(oid) => oid,
         Holder::File { .. } => panic!("a field in the store"),
     }
@@ -55,7 +55,7 @@ fn lost(checked: &Checked) -> Vec<&str> {
 }
 
 #[test]
-fn all_fields_of_a_sound_store_are_there() {
+fn check_finds_all_fields_of_an_intact_store() {
     let store = store();
     assert_eq!(check(&store, true), Checked::default());
     let lengths = [1, CHUNK, CHUNK + 1, 100];
@@ -72,7 +72,7 @@ fn fields_without_all_their_bytes_are_listed() {
     archive(&store, &[10, 10, 3 * CHUNK, 3 * CHUNK, 10]);
     let object = |step| store.container().object(array_of(&store, step));
     object(1).punch(Cond::NONE, Access::Latest).wait().unwrap();
-    // The chunk in the middle, where what is left has the whole length; and the last one. Their dkeys count from 1.
+    // The middle chunk, without which the length stays the same; and the last one. Dkeys of chunks count from 1.
     for (step, chunk) in [(2, 2_u64), (3, 3)] {
         let dkey = chunk.to_ne_bytes();
         object(step).punch_dkey(&dkey, Cond::NONE, Access::Latest).wait().unwrap();
@@ -84,7 +84,7 @@ fn fields_without_all_their_bytes_are_listed() {
     assert_eq!(check(&store, true), checked);
 
     assert_eq!(lost(&store.check(&select(&store, "step=2/4"), false).unwrap()), ["2"]);
-    // What is archived again is there, and what is wiped is not missed.
+    // Fields that are archived again are readable, and wiped fields are not reported.
     archive(&store, &[10, 10, 10]);
     store.wipe(&select(&store, &format!("{DATABASE},step=3")), true, |_| Ok(())).unwrap();
     assert_eq!(lost(&check(&store, true)), [""; 0]);

@@ -1,4 +1,4 @@
-//! Everything of the field store that reads what others wrote, fed with what is nearly right (`tests/corpus`).
+//! Fuzzing of all parsers of the field store, with mutations of nearly valid input (`tests/corpus`).
 use esker_fields::grib::{Fields, Messages, Scan};
 use esker_fields::request::Request;
 use esker_fields::{Date, Key, Schema};
@@ -43,7 +43,7 @@ fn fuzz_grib_messages() {
         let mut found = 0;
         for message in Scan::new(bytes).flatten() {
             found += 1;
-            Fields::of(message.bytes).for_each(drop);
+            Fields::split(message.bytes).for_each(drop);
         }
         assert_eq!(Messages::new(bytes).flatten().count(), found);
     });

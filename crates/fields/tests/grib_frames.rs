@@ -1,4 +1,4 @@
-//! Messages in streams: what lies between them, what is damaged, and what was read is what was there.
+//! Messages in streams are read intact, with other bytes between them and damaged messages beside them.
 use esker_fields::grib::{Message, Messages, Scan, Skipped};
 use esker_testing::Random;
 use esker_types::Result;
@@ -35,7 +35,7 @@ impl Read for Trickle<'_> {
     }
 }
 
-/// A message, or what the error said.
+/// A message, or the text of the error.
 type Item = std::result::Result<Message<Vec<u8>>, String>;
 
 fn owned(found: Result<Message<impl AsRef<[u8]>>>) -> Item {
@@ -44,7 +44,7 @@ fn owned(found: Result<Message<impl AsRef<[u8]>>>) -> Item {
     Ok(Message { number: message.number, offset: message.offset, bytes })
 }
 
-/// What both walks find in `bytes`, which must be the same.
+/// The messages and errors in `bytes`. Both readers must find the same.
 fn found(bytes: &[u8], random: &mut Random) -> (Vec<Item>, Skipped) {
     let mut scan = Scan::new(bytes);
     let in_memory: Vec<_> = scan.by_ref().map(owned).collect();
@@ -56,7 +56,7 @@ fn found(bytes: &[u8], random: &mut Random) -> (Vec<Item>, Skipped) {
 }
 
 #[test]
-fn messages_come_back_whatever_lies_between_them() {
+fn messages_are_found_whatever_is_between_them() {
     let seed = esker_testing::seed();
     println!("{}={seed}", esker_testing::SEED_VARIABLE);
     let mut random = Random::new(seed, 0);
@@ -91,7 +91,7 @@ fn messages_come_back_whatever_lies_between_them() {
 }
 
 #[test]
-fn what_is_good_beside_damage_is_kept() {
+fn intact_messages_beside_damaged_ones_are_found() {
     let seed = esker_testing::seed();
     println!("{}={seed}", esker_testing::SEED_VARIABLE);
     let mut random = Random::new(seed, 0);
@@ -134,7 +134,7 @@ fn a_stream_that_ends_too_early_says_where() {
 }
 
 #[test]
-fn a_failed_read_ends_the_walk() {
+fn failed_read_ends_the_iteration() {
     struct Failing;
     impl Read for Failing {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -149,7 +149,7 @@ fn a_failed_read_ends_the_walk() {
 }
 
 #[test]
-fn random_bytes_never_stop_the_walk() {
+fn random_bytes_never_stop_the_iteration() {
     let seed = esker_testing::seed();
     println!("{}={seed}", esker_testing::SEED_VARIABLE);
     let mut random = Random::new(seed, 0);

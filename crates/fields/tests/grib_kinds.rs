@@ -1,4 +1,4 @@
-//! How identities are learned, from teachers of any sort: what they say is never changed.
+//! Learned identities equal those of their teacher, for teachers of many kinds.
 use esker_fields::Key;
 use esker_fields::grib::{Fields, Identify, Learned, Scan};
 use esker_testing::Random;
@@ -46,7 +46,7 @@ fn message(random: &mut Random, grid: &[u8]) -> Vec<u8> {
     message
 }
 
-/// A grid of nine octets.
+/// A message with a grid of nine octets.
 fn small(random: &mut Random) -> Vec<u8> {
     message(random, &[7; 9])
 }
@@ -86,7 +86,7 @@ fn by_level(message: &[u8]) -> Result<Key> {
     Ok(key)
 }
 
-/// A control forecast has no number, whatever its octet says, and late steps are in days.
+/// A control forecast has no number, although it has an octet for it, and late steps are in days.
 fn by_value(message: &[u8]) -> Result<Key> {
     let mut key = plain(message)?;
     let step = be(&message[STEP..STEP + 4]);
@@ -119,7 +119,7 @@ fn moody(message: &[u8]) -> Result<Key> {
 }
 
 #[test]
-fn what_the_teacher_says_is_never_changed() {
+fn learned_keys_equal_those_of_the_teacher() {
     let seed = esker_testing::seed();
     println!("{}={seed}", esker_testing::SEED_VARIABLE);
     let teachers: [(&str, Teacher); 5] = [
@@ -162,7 +162,7 @@ fn threads_learn_together() {
 }
 
 #[test]
-fn what_was_not_wanted_for_long_is_forgotten() {
+fn least_recently_used_kinds_are_dropped() {
     let constant = |_: &[u8]| Key::parse("class=od");
     let learned = Learned::new(By(constant));
     let mut random = Random::new(1, 0);
@@ -205,7 +205,7 @@ fn damaged_messages_are_left_to_the_teacher() {
         for _ in 0..3 {
             assert_eq!(learned.identify(&message).unwrap(), said(&message).unwrap());
         }
-        let fields = Fields::of(&message).filter_map(Result::ok);
+        let fields = Fields::split(&message).filter_map(Result::ok);
         assert!(fields.map(|field| field.len()).sum::<usize>() <= 2 * message.len());
         let _ = Scan::new(&message).count();
     }

@@ -1,4 +1,4 @@
-//! Learned identities beside those of ecCodes, for messages that ecCodes makes.
+//! Learned identities equal those of ecCodes, for messages that ecCodes makes.
 use esker_eccodes::{Draft, Library};
 use esker_fields::Key;
 use esker_fields::grib::{EcCodes, Identify, Learned, Messages};
@@ -37,7 +37,7 @@ const SAMPLES: [&str; 8] = [
     "reduced_gg_ml_grib2",
 ];
 
-/// What kinds of messages may have: what is most common first.
+/// Types of levels, the most common first.
 const LEVELS: [&str; 12] = [
     "isobaricInhPa",
     "hybrid",
@@ -58,12 +58,12 @@ const TYPES: [&str; 9] = ["an", "fc", "pf", "cf", "em", "es", "fcmean", "4v", "e
 const STREAMS: [&str; 11] =
     ["oper", "enfo", "enda", "wave", "moda", "mnth", "enfh", "efhs", "msmm", "waef", "scda"];
 
-/// One of them, or, where nothing odd is wanted, one of the first `common`.
+/// A random element of `from`, or unless `odd` one of the first `common`.
 fn pick_from<T: Copy>(random: &mut Random, odd: bool, common: usize, from: &[T]) -> T {
     pick(random, if odd { from } else { &from[..common] })
 }
 
-/// Sets what makes a message of one kind; what ecCodes refuses in this combination stays.
+/// Sets the keys that determine the kind of a message. Keys that ecCodes refuses in this combination stay unchanged.
 fn set_kind(draft: &mut Draft<'_>, random: &mut Random, odd: bool) {
     let longs = [
         ("centre", pick_from(random, odd, 5, &[98, 98, 98, 98, 7, 78, 34, 85])),
@@ -94,7 +94,7 @@ fn set_kind(draft: &mut Draft<'_>, random: &mut Random, odd: bool) {
     let _ = draft.set_long("bitsPerValue", pick(random, &[0, 16, 24]));
 }
 
-/// Sets what differs between messages of one kind.
+/// Sets the quantities that differ between messages of one kind.
 fn set_quantities(draft: &mut Draft<'_>, random: &mut Random) {
     let year = if random.one_in(20) { 1000 + random.below(2000) } else { 1950 + random.below(100) };
     let date = year * 10_000 + (1 + random.below(12)) * 100 + 1 + random.below(28);
@@ -116,7 +116,7 @@ fn set_quantities(draft: &mut Draft<'_>, random: &mut Random) {
     );
 }
 
-/// Sets some of it to what is seldom seen.
+/// Sets some keys to rare values.
 fn set_oddities(draft: &mut Draft<'_>, random: &mut Random) {
     let step = pick(random, &[0, 3, 24, 240, 2000]);
     let (day, second) = (pick(random, &[0, 31, 255]), pick(random, &[0, 30]));
@@ -142,7 +142,7 @@ fn mutate(message: &mut [u8], random: &mut Random) {
     let edition_1 = message[7] == 1;
     let (start, len) = if edition_1 { (11, 50) } else { (6, 120) };
     let at = start + random.below(len) as usize;
-    // Lengths are left alone: framing would have refused the message.
+    // Does not change lengths, because framing would refuse the message.
     let is_length = if edition_1 { (36..40).contains(&at) } else { (7..21).contains(&at) };
     if at < message.len() && !is_length {
         message[at] = random.draw() as u8;
@@ -176,7 +176,7 @@ fn learned_identities_are_those_of_eccodes() {
     assert!(identities > 300, "{identities}");
 }
 
-/// The identity by both, twice each, which must be the same.
+/// The identity of a message. Both identifiers must give the same, twice.
 fn same(learned: &Learned<EcCodes>, direct: &EcCodes, message: &[u8], what: &str) -> Option<Key> {
     let expected = direct.identify(message).ok();
     for time in ["first", "second"] {
@@ -271,7 +271,7 @@ fn times_of_an_identity() {
         let _ = draft.set_long("step", 6);
         let message = draft.message().unwrap();
         let learned = Learned::new(direct);
-        // Of a kind of which another message was seen.
+        // A second message of the kind, so that its rule is learned.
         let _ = draft.set_long("step", 12);
         learned.identify(&draft.message().unwrap()).unwrap();
         let first = time(1, || learned.identify(&message).unwrap());

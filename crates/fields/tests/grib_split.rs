@@ -1,4 +1,4 @@
-//! Messages with several fields, taken apart as ecCodes does.
+//! Messages with several fields are split like ecCodes splits them.
 #![allow(clippy::unwrap_used)]
 use esker_eccodes::Library;
 use esker_fields::grib::{EcCodes, Fields, Identify, Learned, Scan};
@@ -37,11 +37,11 @@ fn made(library: &Library, step: i64, missing: bool, local: bool) -> Vec<u8> {
 }
 
 fn split(message: &[u8]) -> Vec<Cow<'_, [u8]>> {
-    Fields::of(message).map(|field| field.unwrap()).collect()
+    Fields::split(message).map(|field| field.unwrap()).collect()
 }
 
 #[test]
-fn fields_come_apart_as_eccodes_takes_them() {
+fn fields_are_split_like_in_eccodes() {
     let found = Library::shared().inspect_err(|error| esker_testing::skip(error));
     let Ok(library) = found else { return };
     let [one, two, three] = [(6, true, true), (12, true, false), (18, false, true)]
@@ -70,7 +70,7 @@ fn fields_come_apart_as_eccodes_takes_them() {
 
 #[test]
 fn a_local_section_may_come_late() {
-    // Of this ecCodes makes messages that it cannot read.
+    // ecCodes splits this message into messages that it cannot read.
     let section = |number: u8, octet: u8| [0, 0, 0, 6, number, octet];
     let octets = [
         (1, 1),
@@ -104,7 +104,7 @@ fn each_field_has_its_own_identity() {
         .map(|field| learned.identify(field).unwrap().get("step").unwrap().to_owned())
         .collect();
     assert_eq!(steps, ["6", "12"]);
-    // Not taken apart, the first one counts, and nothing is learned from it.
+    // Without splitting, the first field counts, and nothing is learned from it.
     for asked in [5, 6] {
         assert_eq!(learned.identify(&both).unwrap().get("step"), Some("6"));
         assert_eq!(learned.asked(), asked);
@@ -129,7 +129,7 @@ fn a_field_without_all_its_sections_is_an_error() {
         let mut parts = parts.clone();
         parts.remove(left_out);
         let message = message(&parts);
-        let error = Fields::of(&message).next().unwrap().unwrap_err();
+        let error = Fields::split(&message).next().unwrap().unwrap_err();
         assert!(error.message().contains(&format!("no section {number}")), "{error}");
     }
 }

@@ -1,5 +1,6 @@
-//! Writers are killed in the middle of steps while others read: readers see every flushed field, none that was
-//! not flushed, and no error, and a watch tells each of them once. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer.
+//! Writers are killed in the middle of steps while readers read. Readers see every flushed field, no unflushed field
+//! and no error, and a watch yields each field once. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it
+//! longer.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker::Pool;
@@ -17,9 +18,9 @@ use std::time::Duration;
 
 const CHILD: &str = "ESKER_FIELDS_CHILD";
 const WRITERS: u64 = 3;
-/// Fields of a step, flushed together; their databases are two.
+/// Fields of a step. They are in two databases and flushed together.
 const FIELDS: u64 = 12;
-/// Steps of a writer in a round at most, and longest field: all of it has room in the pool.
+/// Most steps of a writer in a round, and longest field: all fields fit in the pool.
 const STEPS: u64 = 100;
 const BYTES: usize = 8000;
 
@@ -39,7 +40,7 @@ fn key(writer: u64, step: u64, field: u64) -> Key {
     Key::parse(&text).unwrap()
 }
 
-/// What a field holds: as long and as filled as its key says, so that a half one is noticed.
+/// Data of a field. The key determines length and content, so that the reader notices incomplete fields.
 fn data(writer: u64, step: u64, field: u64) -> Vec<u8> {
     let number = mixed(writer << 40 | step << 8 | field);
     vec![number as u8; 1 + (number >> 8) as usize % BYTES]
@@ -71,7 +72,7 @@ fn child() {
     }
 }
 
-/// A directory that is gone with the test. It has the pool, unless the environment names one over nodes.
+/// A directory that is removed after the test. It has the pool, unless the environment names a pool over nodes.
 struct Place(PathBuf);
 
 impl Place {
@@ -119,7 +120,7 @@ impl Drop for Place {
     }
 }
 
-/// Ends those who read, also where something failed.
+/// Stops the readers, also after a failure.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -141,7 +142,7 @@ fn numbers(key: &Key) -> (u64, u64, u64) {
     (number("expver"), number("step"), number("param") - 100)
 }
 
-/// Reads all there is; returns how many fields each step of each writer has.
+/// Reads all fields; returns how many fields each step of each writer has.
 fn look(store: &FieldStore) -> BTreeMap<(u64, u64), u64> {
     let mut steps = BTreeMap::new();
     let everything = Selection::everything(store.schema());
@@ -153,7 +154,7 @@ fn look(store: &FieldStore) -> BTreeMap<(u64, u64), u64> {
     steps
 }
 
-/// What a watch tells until nothing comes any more: how many fields of each step, none of them twice.
+/// Collects the fields that a watch yields until no more arrive. Fails if one arrives twice.
 fn tell(watch: &mut Watch, told: &mut BTreeMap<(u64, u64), BTreeSet<u64>>) {
     while let Some(field) = watch.next(Duration::ZERO).unwrap() {
         let (writer, step, number) = numbers(field.key());
@@ -161,13 +162,13 @@ fn tell(watch: &mut Watch, told: &mut BTreeMap<(u64, u64), BTreeSet<u64>>) {
     }
 }
 
-/// Whole steps only, also where they are in two databases.
+/// Fails unless all steps are complete, although their fields are in two databases.
 fn expect_whole(steps: &BTreeMap<(u64, u64), u64>) {
-    assert!(steps.values().all(|fields| *fields == FIELDS), "a half step: {steps:?}");
+    assert!(steps.values().all(|fields| *fields == FIELDS), "an incomplete step: {steps:?}");
 }
 
 #[test]
-fn killed_writers_leave_whole_steps() {
+fn killed_writers_leave_complete_steps() {
     let seed = esker_testing::seed();
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let rounds = rounds.unwrap_or(4u64);

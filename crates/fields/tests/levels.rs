@@ -1,5 +1,4 @@
-//! Names that stand on several levels of a schema: what is archived under them is listed, found, kept by a purge and
-//! wiped like everything else.
+//! Names on several levels of a schema: their fields are listed, found, kept by a purge and wiped like other fields.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker_fields::request::{Request, Selection};
@@ -37,7 +36,7 @@ fn read(store: &FieldStore, request: &str) -> Vec<String> {
     fields.iter().map(|field| String::from_utf8(field.read().unwrap()).unwrap()).collect()
 }
 
-/// A writer that is gone leaves what makes a purge sweep.
+/// Drops a writer with an unflushed field, and purges the store.
 fn purge(store: &FieldStore) -> esker_fields::Purged {
     store.purge(&Selection::everything(store.schema()), true, |_| Ok(())).unwrap()
 }
@@ -88,7 +87,7 @@ fn a_climate_run_and_a_forecast_share_the_default_store() {
 }
 
 #[test]
-fn a_purge_keeps_fields_whose_names_stand_on_several_levels() {
+fn purge_keeps_fields_with_names_on_several_levels() {
     let schema = "date: Date; [ run, date: Year [ type, date: Month [ date: Date, step ]]]";
     let store = store("purged", &Schema::parse(schema, "test").unwrap());
     let keys = ["20200131", "20200201", "20210131"];
@@ -105,9 +104,9 @@ fn a_purge_keeps_fields_whose_names_stand_on_several_levels() {
     assert_eq!(listed(&store, "list,date=20210131"), keys[2..]);
 }
 
-/// As FDB refuses the field.
+/// FDB refuses the field instead.
 #[test]
-fn a_schema_by_which_years_would_mask_each_other_makes_no_store() {
+fn schema_under_which_years_mask_each_other_is_refused() {
     let refused = Schema::parse("[ run [ type [ date: Month, step ]]]", "test").unwrap_err();
     let text = refused.to_string();
     assert!(text.contains("date: Month") && text.contains("write date: Date"), "{text}");

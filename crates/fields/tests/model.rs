@@ -1,5 +1,5 @@
-//! Random keys under random schemas, compared with a map: what is archived is listed, retrieved, masked, purged and
-//! wiped as the schema says, whichever names stand on which levels.
+//! Random keys under random schemas, compared with a map. Fields are listed, retrieved, masked, purged and wiped as the
+//! schema says, whichever levels have which names.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 mod support;
@@ -28,7 +28,7 @@ enum Presence {
     Default(&'static str),
 }
 
-/// A rule for the keys whose `kind` is its own, and whether `date` stands on three levels of it.
+/// A rule for the keys with its `kind`; `date` may be on all three levels.
 #[derive(Clone, Debug)]
 struct Rule {
     kind: usize,
@@ -87,7 +87,7 @@ impl Rule {
         self.levels.iter().flatten()
     }
 
-    /// A key as a user gives it, and with what the schema adds to it.
+    /// A key as a user gives it, and the same key with the pairs that the schema adds.
     fn key(&self, random: &mut Random) -> (Pairs, Pairs) {
         let mut pairs = Pairs::new();
         pairs.insert("kind".into(), self.kind.to_string());
@@ -127,7 +127,7 @@ fn pairs(key: &Key) -> Pairs {
     key.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// What a request asks for: some names, some values of each.
+/// The values that a request selects, by name.
 type Wanted = BTreeMap<String, BTreeSet<String>>;
 
 fn wanted(rules: &[Rule], random: &mut Random) -> Wanted {
@@ -161,7 +161,7 @@ fn select(store: &FieldStore, wanted: &Wanted) -> Selection {
     Request::from_pairs(pairs).unwrap().expand(store.schema(), today).unwrap()
 }
 
-/// The store, and what it should hold: the fields readers see, and how many are masked.
+/// The store, and its expected content: the fields that readers see, and the number of masked fields.
 struct Case {
     rules: Vec<Rule>,
     store: FieldStore,
@@ -201,7 +201,7 @@ impl Case {
         self.masked = 0;
     }
 
-    /// Wipes what a field's database has, and names of it besides.
+    /// Wipes by the key of a field's database and some further names of the field.
     fn wipe(&mut self, random: &mut Random) {
         self.purge();
         let Some(field) = self.fields.keys().nth(random.below(8) as usize).cloned() else { return };

@@ -1,4 +1,5 @@
-//! What is found is of one moment: of a flush to several databases all or nothing, however it is looked for.
+//! Every kind of search shows the store at one moment: a flush to several databases is visible completely or not at
+//! all.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker_fields::request::Request;
@@ -41,7 +42,7 @@ fn same(fields: &[Field], databases: usize) -> Option<u32> {
 }
 
 #[test]
-fn what_is_found_is_of_one_moment() {
+fn searches_see_flushes_completely_or_not_at_all() {
     let place = Place::new("moment");
     let (pool, label) = (place.pool(), &place.label);
     let store = FieldStore::create(&pool, label, &Schema::default_mars().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Fields on their way to another store: what arrives, what goes, what stays.
+//! Moves of fields to another store.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker_fields::{FieldStore, Key, Moving, Schema, Selection};
@@ -49,7 +49,7 @@ fn text(store: &FieldStore, step: u32) -> String {
 }
 
 #[test]
-fn all_arrives_and_nothing_stays() {
+fn move_copies_all_fields_and_removes_them_here() {
     let (from, to) = (store(), store());
     archive(&from, 0..2500, 1);
     archive(&from, 0..100, 2);
@@ -66,7 +66,7 @@ fn all_arrives_and_nothing_stays() {
 }
 
 #[test]
-fn what_is_kept_and_moved_again_is_there_already() {
+fn second_move_of_kept_fields_copies_only_new_ones() {
     let (from, to) = (store(), store());
     archive(&from, 0..50, 1);
     let keep = Moving { keep: true, ..MOVE };
@@ -80,7 +80,7 @@ fn what_is_kept_and_moved_again_is_there_already() {
 }
 
 #[test]
-fn a_store_is_not_moved_to_itself_nor_without_saying_what() {
+fn move_to_own_store_or_of_unnamed_databases_is_refused() {
     let (from, to) = (store(), store());
     archive(&from, 0..2, 1);
     let refused = |selection: &Selection, to: &FieldStore| {
@@ -92,7 +92,7 @@ fn a_store_is_not_moved_to_itself_nor_without_saying_what() {
     assert_eq!(contents(&from).len(), 2);
 }
 
-/// Stopped after any number of fields, and done again.
+/// Stops a move after any number of fields, and repeats it.
 #[test]
 fn a_move_that_is_stopped_loses_nothing() {
     let (from, to) = (store(), store());
@@ -115,9 +115,9 @@ fn a_move_that_is_stopped_loses_nothing() {
     assert_eq!((contents(&to), contents(&from).len()), (before, 0));
 }
 
-/// The last version of each field is in one of the stores, whatever came when.
+/// The last version of each field is in one of the stores, in any order of archiving and moving.
 #[test]
-fn what_is_archived_meanwhile_is_not_lost() {
+fn fields_archived_during_a_move_are_not_lost() {
     let (from, to) = (store(), store());
     archive(&from, 0..300, 0);
     let done = AtomicBool::new(false);

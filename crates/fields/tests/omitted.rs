@@ -38,9 +38,9 @@ fn with_expect_any_fields_may_be_missing() {
     assert_eq!(count(&format!("{key},step=0/6,expect=2")), None);
 }
 
-/// A request never finds less because it names more, but by the very key of a field it finds that field.
+/// A request with more names does not lose fields; with exactly the key of a field, it finds that field.
 #[test]
-fn a_name_that_fields_may_have_is_free_where_the_request_omits_it() {
+fn omitted_optional_name_matches_any_value() {
     let (place, store) = store();
     let base = "class=od,expver=0001,stream=enfo,date=20240610,time=0000";
     let field = |rest: &str| Key::parse(&format!("{base},{rest}")).unwrap();
@@ -77,7 +77,7 @@ fn a_name_that_fields_may_have_is_free_where_the_request_omits_it() {
     assert_eq!(found.missing[0].get("levelist"), Some("1000"), "{:?}", found.missing);
     let found = store.find(&select(&store, &part)).unwrap();
     assert_eq!((found.fields.len(), found.missing_count), (2, 10));
-    // What others flush later counts as well, with a name that no field had.
+    // Fields that another writer flushes later count as well, with a name that no field had.
     let later = FieldStore::open(&place.pool(), &place.label, OpenMode::ReadWrite).unwrap();
     let mut writer = later.writer();
     writer.archive(&field(&format!("{pl},number=1,levelist=500,quantile=1")), b"x").unwrap();
@@ -98,7 +98,7 @@ fn two_levels(store: &FieldStore) {
     writer.flush().unwrap();
 }
 
-/// Also where the request leaves out names, so that its combinations are unknown.
+/// This holds also if the request omits names, so that its combinations are unknown.
 #[test]
 fn each_listed_value_is_found_or_named_as_missing() {
     let (_, store) = store();
@@ -128,7 +128,7 @@ fn each_listed_value_is_found_or_named_as_missing() {
         assert_eq!(retrieve(request).unwrap().len(), count, "{request}");
         store.expect_each_value(&select(&store, request)).unwrap();
     }
-    // Of all names: combinations may be missing.
+    // The request has all names: combinations may be missing.
     let whole =
         "class=od,expver=0001,stream=oper,date=20240610,time=0000,type=fc,levtype=pl,param=130";
     store
@@ -189,7 +189,7 @@ fn fields_without_a_name_can_be_asked_for() {
         Ok::<_, String>(found.iter().map(|field| shown(field.key())).collect::<Vec<_>>().join(" "))
     };
     for (rest, right) in [
-        // The very key of a field, and the word for a name that is not set.
+        // Exactly the key of a field, and the word for a name that is not set.
         (format!("{HOURLY},step=5,param=260033"), "mean5"),
         (format!("{HOURLY},step=5,param=260033,timespan=off"), "mean5"),
         (format!("{HOURLY},step=5,param=260033,timespan=OFF"), "mean5"),
@@ -198,7 +198,7 @@ fn fields_without_a_name_can_be_asked_for() {
         (format!("{HOURLY},step=5,param=260033,timespan=off/none"), "mean5 instant5"),
         (format!("{HOURLY},step=5,param=260033,timespan=none/off"), "instant5 mean5"),
         (format!("{HOURLY},step=6/5,param=260033"), "instant6 mean5"),
-        // Requests that leave out names that the schema requires.
+        // Requests that omit names that the schema requires.
         ("param=260033,timespan=off".into(), "mean5"),
         ("param=260033,timespan=off/none,step=5".into(), "mean5 instant5"),
         ("timespan=off,levelist=off,number=off".into(), "mean5"),

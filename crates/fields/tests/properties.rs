@@ -1,5 +1,5 @@
-//! What must hold for every key, schema and request. All that is random follows from a seed, which a failure
-//! prints; `ESKER_SEED` sets it.
+//! Properties of every key, schema and request. A seed determines all random input; a failure prints it, and
+//! `ESKER_SEED` sets it.
 #![expect(clippy::expect_used, reason = "a test stops where something fails")]
 
 mod support;
@@ -24,7 +24,7 @@ fn name(random: &mut Random) -> String {
     format!("{}{}", pick(random, &["a", "b", "x"]), text(random, b"abc_019", 6))
 }
 
-/// A value that a type may take, or that nearly is one.
+/// A valid or nearly valid value of some type.
 fn value(random: &mut Random) -> String {
     let number =
         || ["0", "1", "7", "06", "0600", "24", "99", "128", "1.5", "-3", "1e3", "2020", "202001"];
@@ -39,7 +39,7 @@ fn value(random: &mut Random) -> String {
 }
 
 #[test]
-fn a_key_comes_back_from_its_spelling() {
+fn key_parses_from_its_spelling() {
     for_random(2_000, |random| {
         let mut key = Key::new();
         for _ in 0..random.below(8) {
@@ -56,7 +56,7 @@ fn a_key_comes_back_from_its_spelling() {
 }
 
 #[test]
-fn a_canonical_value_stays_as_it_is() {
+fn canonicalization_is_idempotent() {
     let today = Date::new(2024, 2, 29);
     for_random(3_000, |random| {
         let value = value(random);
@@ -70,7 +70,7 @@ fn a_canonical_value_stays_as_it_is() {
 }
 
 #[test]
-fn the_order_of_an_axis_is_one() {
+fn axis_order_is_a_total_order() {
     for_random(2_000, |random| {
         let given = [value(random), value(random), value(random)];
         for kind in KeyType::all() {
@@ -87,7 +87,7 @@ fn the_order_of_an_axis_is_one() {
 }
 
 #[test]
-fn a_request_comes_back_from_its_spelling() {
+fn request_parses_from_its_spelling() {
     for_random(2_000, |random| {
         let mut request = Request::default();
         for _ in 0..random.below(6) {
@@ -140,7 +140,7 @@ fn random_request(random: &mut Random) -> (Request, Vec<(&'static str, Vec<u64>)
 }
 
 #[test]
-fn a_selection_is_what_its_plain_lists_are() {
+fn selections_agree_with_plain_lists() {
     let schema = Schema::parse("a: Integer; b: Double; c: Integer; [a [b? [c?, d?]]]", "test");
     let schema = schema.expect("valid");
     for_random(15, |random| {

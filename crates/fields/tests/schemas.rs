@@ -1,4 +1,5 @@
-//! Random schemas beside a plain reading of their rules, and texts from outside that must never stop a program.
+//! Random schemas compared with a simple interpretation of their rules, and invalid texts that must never cause a
+//! panic.
 #![expect(clippy::expect_used, reason = "a test stops where something fails")]
 
 mod support;
@@ -30,7 +31,7 @@ fn random_schema(random: &mut Random) -> Schema {
     Schema::parse(&text, "random").expect(&text)
 }
 
-/// Whether a rule takes a key, said as the manual says it.
+/// Whether a rule matches a key, by the definition in the manual.
 fn takes(rule: &Rule, key: &Key) -> bool {
     let known = |name: &str| rule.parts().any(|part| part.name() == name);
     key.iter().all(|(name, _)| known(name))
@@ -48,7 +49,7 @@ fn canonical(kind: KeyType, value: &str) -> String {
     kind.canonical(value, None).expect("a number").into_owned()
 }
 
-/// What a level of a rule makes of a key.
+/// The part of a key that belongs to a level of a rule.
 fn part_of(rule: &Rule, level: Level, key: &Key) -> Key {
     let mut part_of = Key::new();
     for part in rule.level(level) {
@@ -66,7 +67,7 @@ fn part_of(rule: &Rule, level: Level, key: &Key) -> Key {
 }
 
 #[test]
-fn a_split_is_what_the_first_rule_that_takes_the_key_makes_of_it() {
+fn first_matching_rule_splits_the_key() {
     for_random(300, |random| {
         let schema = random_schema(random);
         for _ in 0..50 {
@@ -93,7 +94,7 @@ fn a_split_is_what_the_first_rule_that_takes_the_key_makes_of_it() {
 }
 
 #[test]
-fn a_rule_that_is_shown_means_the_same() {
+fn displayed_rule_parses_to_the_same_rule() {
     for_random(300, |random| {
         let schema = random_schema(random);
         let shown: String = schema.rules().iter().map(|rule| format!("{rule}\n")).collect();
@@ -125,7 +126,7 @@ fn damaged(random: &mut Random, text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Everything that reads texts from outside; what matters is that it comes back.
+/// Passes a text to every parser. They only have to return.
 fn read_all(schema: &Schema, text: &str) {
     if let Ok(key) = Key::parse(text) {
         let _ = schema.split(&key);
@@ -145,7 +146,7 @@ fn read_all(schema: &Schema, text: &str) {
 }
 
 #[test]
-fn no_text_stops_a_parser() {
+fn parsers_return_for_any_text() {
     let schema = Schema::default_mars().expect("valid");
     for_random(1_000, |random| {
         for text in [SCHEMA, REQUEST, KEY] {

@@ -1,4 +1,4 @@
-//! The store of fields: what becomes visible when, in which order it comes back, and what goes.
+//! The field store: visibility, order of results, and removal.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker::{Pool, Wait};
@@ -70,7 +70,7 @@ fn list(store: &FieldStore) -> usize {
 }
 
 #[test]
-fn a_flush_makes_all_of_it_visible_at_once() {
+fn flush_makes_all_fields_visible_atomically() {
     let store = store();
     let mut writer = store.writer();
     for step in [0, 6, 12] {
@@ -85,7 +85,7 @@ fn a_flush_makes_all_of_it_visible_at_once() {
 }
 
 #[test]
-fn what_is_not_flushed_never_appears_and_is_swept_up() {
+fn unflushed_fields_never_appear_and_are_purged() {
     let store = store();
     let mut writer = store.writer();
     writer.archive(&key(0, "167"), b"lost").unwrap();
@@ -115,7 +115,7 @@ fn fields_come_in_the_order_of_the_request() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn retrieve_names_missing_fields() {
     let store = store();
     archive(&store, &[(0, "167", "0t")]);
     let failed = |request: &str| match store.retrieve(&select(&store, request)) {
@@ -135,9 +135,9 @@ fn what_is_missing_is_named() {
     assert_eq!(store.field(&key(9, "167")).err().map(|e| e.kind()), Some(ErrorKind::NotFound));
 }
 
-/// As FDB retrieves; its listings, too, show what a request says and no more.
+/// FDB retrieves in the same way; its listings, too, show only the steps of the request.
 #[test]
-fn a_step_stands_for_the_range_up_to_it_as_well() {
+fn a_step_also_selects_the_range_up_to_it() {
     let store = store();
     let spans = ["24", "0-24", "0-48", "12-36", "36", "0"];
     let mut writer = store.writer();
@@ -166,7 +166,7 @@ fn a_step_stands_for_the_range_up_to_it_as_well() {
     let listed = store.list(&select(&store, "step=24/48")).unwrap();
     assert_eq!(listed.iter().map(|one| one.key.get("step").unwrap()).collect::<Vec<_>>(), ["24"]);
     let first = store.find(&select(&store, "step=0-6"));
-    assert!(first.unwrap().fields.is_empty(), "a range never stands for the step it begins with");
+    assert!(first.unwrap().fields.is_empty(), "a step never selects a range that begins with it");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_wipe_needs_the_whole_database_and_doit() {
 }
 
 #[test]
-fn a_field_wiped_while_it_is_held_says_so() {
+fn reading_a_wiped_field_fails_with_its_cause() {
     let store = store();
     archive(&store, &[(0, "167", "a")]);
     let field = store.field(&key(0, "167")).unwrap();
@@ -252,7 +252,7 @@ fn adopted_fields_are_read_from_their_file() {
 }
 
 #[test]
-fn parts_of_a_field_and_what_lies_past_it() {
+fn reads_of_parts_and_past_the_end_of_a_field() {
     let store = store();
     let data: Vec<u8> = (0..9_000_000u32).map(|n| (n % 251) as u8).collect();
     let mut writer = store.writer();
@@ -278,11 +278,11 @@ fn axes_and_listings() {
     let listed = other.list(&select(&other, "step=0")).unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].key.get("class"), Some("od"));
-    assert_eq!(listed[0].place.bytes, 1);
+    assert_eq!(listed[0].location.bytes, 1);
 }
 
 #[test]
-fn a_watch_yields_what_is_flushed() {
+fn watch_yields_flushed_fields() {
     let store = store();
     archive(&store, &[(0, "167", "before")]);
     let selection = select(&store, "param=167");
@@ -314,7 +314,7 @@ fn a_watch_yields_what_is_flushed() {
 }
 
 #[test]
-fn stores_are_made_once_and_known_again() {
+fn stores_are_created_once_and_reopened() {
     let (pool, label) = new_place();
     create(&pool, &label);
     let schema = Schema::default_mars().unwrap();
@@ -342,7 +342,7 @@ fn an_empty_container_becomes_a_store() {
         pool.open_container(label, OpenMode::ReadWrite).wait().unwrap()
     };
     container(&label);
-    // All of those who begin at the same time have the schema of the first.
+    // All callers that begin at the same time get the schema of the first.
     let texts: Vec<String> = std::thread::scope(|scope| {
         let begin = |number| {
             let schema = if number % 2 == 0 { &mars } else { &own };
@@ -417,33 +417,33 @@ fn random_sequences_agree_with_a_map() {
 }
 
 #[test]
-fn all_of_it_on_ceph() {
-    all_of_it_on(RADOS, "names no Ceph pool (make ceph-up prints one)");
+fn field_store_works_on_ceph() {
+    run_all_tests_on(RADOS, "names no Ceph pool (make ceph-up prints one)");
 }
 
 #[test]
-fn all_of_it_on_daos() {
-    all_of_it_on(DAOS, "names no DAOS pool (scripts/daos.sh)");
+fn field_store_works_on_daos() {
+    run_all_tests_on(DAOS, "names no DAOS pool (scripts/daos.sh)");
 }
 
-fn all_of_it_on(variable: &'static str, none: &str) {
+fn run_all_tests_on(variable: &'static str, none: &str) {
     if std::env::var_os(variable).is_none() {
         return esker_testing::skip(format!("{variable} {none}"));
     }
     SYSTEM.set(Some(variable));
-    a_flush_makes_all_of_it_visible_at_once();
-    what_is_not_flushed_never_appears_and_is_swept_up();
+    flush_makes_all_fields_visible_atomically();
+    unflushed_fields_never_appear_and_are_purged();
     fields_come_in_the_order_of_the_request();
-    what_is_missing_is_named();
-    a_step_stands_for_the_range_up_to_it_as_well();
+    retrieve_names_missing_fields();
+    a_step_also_selects_the_range_up_to_it();
     archiving_again_masks_and_purging_removes();
     a_wipe_needs_the_whole_database_and_doit();
-    a_field_wiped_while_it_is_held_says_so();
+    reading_a_wiped_field_fails_with_its_cause();
     bad_input_is_refused_before_anything_is_stored();
     adopted_fields_are_read_from_their_file();
-    parts_of_a_field_and_what_lies_past_it();
+    reads_of_parts_and_past_the_end_of_a_field();
     axes_and_listings();
-    a_watch_yields_what_is_flushed();
-    stores_are_made_once_and_known_again();
+    watch_yields_flushed_fields();
+    stores_are_created_once_and_reopened();
     random_sequences_agree_with_a_map();
 }

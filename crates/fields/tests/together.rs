@@ -35,7 +35,7 @@ fn find(store: &FieldStore, request: &str) -> Vec<Field> {
 }
 
 #[test]
-fn all_fields_stand_one_behind_the_other() {
+fn buffer_has_all_fields_in_order() {
     let store = store("together");
     let fields = find(&store, "class=od,step=all");
     let mut wanted: Vec<u8> = (0..STEPS).flat_map(field).collect();
@@ -61,7 +61,7 @@ fn lost(name: &str) -> Vec<Field> {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn error_names_the_unreadable_field() {
     let fields = lost("together-gone");
     let mut read = vec![0; bytes_of(&fields) as usize];
     let error = read_together(&fields, &mut read).unwrap_err();
@@ -69,7 +69,7 @@ fn what_cannot_be_read_is_named() {
     assert!(error.message().contains("step="), "{error}");
 }
 
-/// The first of them are read in one go, each of the others by itself.
+/// The first fields are read together, each of the others by itself.
 #[test]
 fn fields_that_are_read_ahead_come_in_their_order() {
     let store = store("ahead");

@@ -1,4 +1,4 @@
-//! Watches beside many writers: each field that is flushed comes, and comes once.
+//! Watches beside many writers yield each flushed field once.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 mod support;
@@ -33,7 +33,7 @@ fn write(store: &FieldStore, writer: u64, seed: u64) -> BTreeMap<Key, u64> {
             times.insert(key(writer, step, field), 1);
         }
         writing.flush().unwrap();
-        // Soon there are more writers than logs.
+        // Soon the store has more writers than logs.
         if random.one_in(3) {
             writing = store.writer();
         }
@@ -44,7 +44,7 @@ fn write(store: &FieldStore, writer: u64, seed: u64) -> BTreeMap<Key, u64> {
     times
 }
 
-/// How often each field came, until none comes any more.
+/// Counts how often each field arrives, until none arrives any more.
 fn follow(mut watch: Watch, last: &AtomicBool) -> BTreeMap<Key, u64> {
     let mut times = BTreeMap::new();
     loop {
@@ -94,6 +94,6 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn each_field_of_many_writers_comes_once() {
+fn watch_yields_each_field_of_many_writers_once() {
     support::for_random(4, |random| run(random.below(u64::MAX)));
 }

@@ -1,10 +1,10 @@
-//! Whether the parts of a PUT make a whole: none missing, none overlapping, none outside.
+//! Audit of a PUT: its parts must cover the tensor without gaps, overlaps or indexes outside.
 use crate::messages::Part;
 use crate::slab::{Shown, Slab};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Faults that are named.
+/// Most faults that a message names.
 const NAMED_MAX: usize = 8;
 
 /// A box: the first index and the end of each dimension.
@@ -14,13 +14,13 @@ struct Region {
     high: Vec<u64>,
 }
 
-/// What is wrong with the parts of a tensor of `shape`; `None` if nothing is.
+/// Faults of the parts of a tensor of `shape`; `None` if the parts are complete.
 pub(crate) fn faults(shape: &[u64], parts: &[Part]) -> Option<String> {
     let whole = Region { low: vec![0; shape.len()], high: shape.to_vec() };
     let mut audit = Audit { faults: BTreeSet::new(), pairs: BTreeSet::new() };
     let (mut inside, mut regions) = (Vec::new(), Vec::new());
     for part in parts {
-        match Region::of(part, shape) {
+        match Region::from_part(part, shape) {
             Some(region) if !region.is_empty() => regions.push(region),
             Some(_) => {}
             None => audit.outside(part),
@@ -35,7 +35,7 @@ pub(crate) fn faults(shape: &[u64], parts: &[Part]) -> Option<String> {
 
 impl Region {
     /// The box of a part, unless it does not fit.
-    fn of(part: &Part, shape: &[u64]) -> Option<Self> {
+    fn from_part(part: &Part, shape: &[u64]) -> Option<Self> {
         if part.offset.len() != shape.len() || part.shape.len() != shape.len() {
             return None;
         }
@@ -49,7 +49,7 @@ impl Region {
         self.low.iter().zip(&self.high).any(|(low, high)| low >= high)
     }
 
-    fn meets(&self, other: &Self) -> bool {
+    fn intersects(&self, other: &Self) -> bool {
         let dimensions = 0..self.low.len();
         dimensions.into_iter().all(|d| self.low[d] < other.high[d] && other.low[d] < self.high[d])
     }
@@ -72,19 +72,19 @@ struct Audit {
 }
 
 impl Audit {
-    /// Divides the whole at the faces of parts until each box has none, or is covered by one.
+    /// Divides the tensor at the faces of parts until each box contains no part, or is covered by one.
     fn run(&mut self, whole: Region, inside: Vec<usize>, regions: &[Region]) {
         let mut left = vec![(whole, inside)];
-        while let Some((place, inside)) = left.pop() {
+        while let Some((region, inside)) = left.pop() {
             if self.faults.len() > NAMED_MAX {
                 break;
             }
-            let covering = inside.iter().find(|part| regions[**part].covers(&place));
+            let covering = inside.iter().find(|part| regions[**part].covers(&region));
             match (&inside[..], covering) {
-                ([], _) => drop(self.faults.insert(format!("{} is missing", place.shown()))),
+                ([], _) => drop(self.faults.insert(format!("{} is missing", region.shown()))),
                 ([_], Some(_)) => {}
                 (_, Some(covering)) => self.overlap(*covering, &inside, regions),
-                (_, None) => left.extend(divided(&place, &inside, regions)),
+                (_, None) => left.extend(divided(&region, &inside, regions)),
             }
         }
     }
@@ -125,14 +125,15 @@ impl Audit {
     }
 }
 
-/// Both sides of a plane through `place`, with the parts on each.
-fn divided(place: &Region, inside: &[usize], regions: &[Region]) -> Vec<(Region, Vec<usize>)> {
-    let Some((dimension, at)) = plane(place, inside, regions) else { return Vec::new() };
-    let (mut below, mut above) = (place.clone(), place.clone());
+/// Both sides of a plane through `region`, with the parts on each.
+fn divided(region: &Region, inside: &[usize], regions: &[Region]) -> Vec<(Region, Vec<usize>)> {
+    let Some((dimension, at)) = plane(region, inside, regions) else { return Vec::new() };
+    let (mut below, mut above) = (region.clone(), region.clone());
     below.high[dimension] = at;
     above.low[dimension] = at;
     let of = |side: Region| {
-        let parts = inside.iter().copied().filter(|part| regions[*part].meets(&side)).collect();
+        let parts =
+            inside.iter().copied().filter(|part| regions[*part].intersects(&side)).collect();
         (side, parts)
     };
     vec![of(below), of(above)]
@@ -142,7 +143,7 @@ fn divided(place: &Region, inside: &[usize], regions: &[Region]) -> Vec<(Region,
 const SAMPLES: usize = 9;
 
 /// The plane at a face of a part that cuts the fewest parts and divides the others best.
-fn plane(place: &Region, inside: &[usize], regions: &[Region]) -> Option<(usize, u64)> {
+fn plane(region: &Region, inside: &[usize], regions: &[Region]) -> Option<(usize, u64)> {
     let samples = inside.iter().step_by((inside.len() / SAMPLES).max(1));
     let samples = samples.chain([&inside[inside.len() / 2]]).take(2 * SAMPLES);
     let faces = samples.flat_map(|part| {
@@ -150,7 +151,7 @@ fn plane(place: &Region, inside: &[usize], regions: &[Region]) -> Option<(usize,
         (0..region.low.len()).flat_map(|d| [(d, region.low[d]), (d, region.high[d])])
     });
     let faces: BTreeSet<_> =
-        faces.filter(|(d, at)| place.low[*d] < *at && *at < place.high[*d]).collect();
+        faces.filter(|(d, at)| region.low[*d] < *at && *at < region.high[*d]).collect();
     let cost = |(dimension, at): &(usize, u64)| {
         let below = inside.iter().filter(|part| regions[**part].low[*dimension] < *at).count();
         let above = inside.iter().filter(|part| regions[**part].high[*dimension] > *at).count();
@@ -212,7 +213,7 @@ mod tests {
 
     /// Counts how often each element is written.
     #[test]
-    fn random_parts_are_judged_as_by_counting() {
+    fn audit_of_random_parts_agrees_with_counting() {
         let mut random = Random::new(esker_testing::seed(), 1);
         for _ in 0..2000 {
             let shape = [1 + random.below(5), 1 + random.below(4)];

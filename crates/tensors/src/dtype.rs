@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 /// The type of an element, with its byte order.
 ///
-/// The store moves elements as bytes; the type says how many they are and how readers take them.
+/// The store moves elements as bytes. The type gives their number, and tells readers how to interpret them.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct DataType {
-    /// As numpy's `dtype.str`, such as `<f8`; `|V` and the size in bytes for a structured type.
+    /// Code in the form of numpy's `dtype.str`, such as `<f8`; `|V` and the size in bytes for a structured type.
     #[prost(string, tag = "1")]
     pub code: String,
     /// The members of a structured type, none for others.
@@ -23,7 +23,7 @@ pub struct Field {
     /// Its name, which no other member has.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Where it starts in the element, in bytes.
+    /// Offset in the element, in bytes.
     #[prost(uint64, tag = "2")]
     pub offset: u64,
     /// Its type.
@@ -45,7 +45,7 @@ impl DataType {
     /// durations.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if it is none of a fixed size.
+    /// [`ErrorKind::Invalid`] if the code is not that of a type of fixed size.
     pub fn parse(code: &str) -> Result<Self> {
         let new = Self { code: code.to_owned(), fields: Vec::new() };
         new.check()?;
@@ -65,15 +65,15 @@ impl DataType {
     /// Bytes of an element.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if this is no type of a fixed size.
+    /// [`ErrorKind::Invalid`] if the type has no fixed size.
     pub fn size(&self) -> Result<u64> {
         size_of(&self.code).ok_or_else(|| unknown(&self.code))
     }
 
-    /// Checks that all of it makes sense.
+    /// Checks that the type is valid.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] with what does not.
+    /// [`ErrorKind::Invalid`]; the message names the invalid part.
     pub fn check(&self) -> Result<()> {
         self.check_level(0)
     }
@@ -132,7 +132,7 @@ impl Field {
     }
 }
 
-/// Bytes of an element of a type by its code; `None` if there is no such type.
+/// Bytes of an element of the type with this code; `None` for an unknown code.
 fn size_of(code: &str) -> Option<u64> {
     let mut letters = code.chars();
     let (order, kind, rest) = (letters.next()?, letters.next()?, letters.as_str());
@@ -159,7 +159,7 @@ fn size_of(code: &str) -> Option<u64> {
     (fits && (order != '|' || bytes <= 1 || matches!(kind, 'S' | 'V' | 'U'))).then_some(bytes)
 }
 
-/// A unit with a count before it, such as `25s`, or with a divisor behind it.
+/// True for a unit, with a count before it, such as `25s`, or with a divisor after it.
 fn is_unit(text: &str) -> bool {
     let name = text.trim_start_matches(|one: char| one.is_ascii_digit());
     UNITS.contains(&name)

@@ -1,15 +1,15 @@
-//! The chunks of a tensor: how its elements are divided, and which of them a selection touches.
+//! The chunks of a tensor, and the parts of chunks that a selection touches.
 use crate::limits::{CHUNK_BYTES_MAX, DIMENSIONS_MAX, TENSOR_BYTES_MAX};
 use crate::slab::Slab;
 use crate::strided::row_major;
 use esker_types::{Error, ErrorKind, Result};
 
-/// Bytes of a chunk, unless its shape is given: a chunk lies on one target and is written by one commit.
+/// Bytes of a chunk, unless its shape is given. A chunk is stored on one target and written by one commit.
 const CHUNK_BYTES: u64 = 4 << 20;
 
-/// The shape of a tensor, that of its chunks, and the size of an element.
+/// The shapes of a tensor and of its chunks, and the size of an element.
 ///
-/// Chunks are numbered in C order. Each takes a place of the same size in the tensor's Array, whole also at the edges:
+/// Chunks are numbered in C order. Each occupies the same number of bytes in the tensor's Array, also at the edges:
 /// the element at index `i` of chunk `c` is at byte `c * chunk_bytes + (position of i in C order) * item`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grid {
@@ -23,28 +23,28 @@ pub struct Grid {
 pub(crate) struct Cut {
     /// Number of the chunk in this dimension.
     pub(crate) chunk: u64,
-    /// Position in the chunk of the first.
+    /// Position of the first index in the chunk.
     pub(crate) local: u64,
-    /// How many indexes of the selection come before them.
+    /// Number of indexes of the selection before them.
     pub(crate) before: u64,
     pub(crate) count: u64,
 }
 
 impl Grid {
-    /// Divides `shape`, with elements of `item` bytes, into chunks of the shape `chunks`. Without one, chunks are whole
-    /// rows of up to 4 MiB, so that each is contiguous in the tensor.
+    /// Divides `shape`, with elements of `item` bytes, into chunks of the shape `chunks`. Without `chunks`, each chunk
+    /// has complete rows of up to 4 MiB, so that it is contiguous in the tensor.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if shapes do not match or a limit is exceeded, which the message names.
     pub fn new(shape: &[u64], chunks: Option<&[u64]>, item: u64) -> Result<Self> {
         let chunks = chunks.map_or_else(|| choose(shape, item), <[u64]>::to_vec);
-        let grid = Self::of_any_chunks(shape, &chunks, item)?;
+        let grid = Self::with_any_chunks(shape, &chunks, item)?;
         grid.check_chunks()?;
         Ok(grid)
     }
 
-    /// As [`Grid::new`], for chunks elsewhere, which may be larger than those of the store.
-    pub(crate) fn of_any_chunks(shape: &[u64], chunks: &[u64], item: u64) -> Result<Self> {
+    /// A grid for chunks outside the store, which may be larger than its chunks.
+    pub(crate) fn with_any_chunks(shape: &[u64], chunks: &[u64], item: u64) -> Result<Self> {
         let grid = Self { shape: shape.to_vec(), chunks: chunks.to_vec(), item };
         grid.check()?;
         Ok(grid)
@@ -91,7 +91,7 @@ impl Grid {
         Err(Error::new(ErrorKind::Invalid, text))
     }
 
-    /// Bytes of elements of this shape, unless they are too many for a number.
+    /// Bytes of elements of this shape; `None` on overflow.
     fn product(&self, lengths: &[u64]) -> Option<u64> {
         lengths.iter().try_fold(self.item, |all, one| all.checked_mul(*one))
     }
@@ -120,7 +120,7 @@ impl Grid {
         self.shape.iter().product::<u64>() * self.item
     }
 
-    /// Bytes of the place that a chunk takes.
+    /// Bytes that a chunk occupies in the Array.
     #[must_use]
     pub fn chunk_bytes(&self) -> u64 {
         self.chunks.iter().product::<u64>() * self.item
@@ -131,24 +131,24 @@ impl Grid {
         self.shape.iter().zip(&self.chunks).map(|(length, chunk)| length.div_ceil(*chunk))
     }
 
-    /// How many chunks.
+    /// Number of chunks.
     #[must_use]
     pub fn chunk_count(&self) -> u64 {
         if self.item == 0 { 0 } else { self.counts().product() }
     }
 
-    /// True if the chunks, one behind the other, are the elements in C order, without gaps between them.
+    /// True if the chunks, one after another, are the elements in C order without gaps.
     pub(crate) fn is_flat(&self) -> bool {
         let (shape, chunks) = (&self.shape, &self.chunks);
         let Some(first) = chunks.iter().position(|chunk| *chunk > 1) else { return true };
         let is_even = shape[first].is_multiple_of(chunks[first]);
         let has_rows = chunks[first + 1..] == shape[first + 1..];
-        // A gap behind the last of all chunks does not count.
+        // A gap after the last of all chunks does not count.
         let is_only = shape[..first].iter().all(|length| *length == 1);
         self.bytes() == 0 || (has_rows && (is_even || is_only))
     }
 
-    /// Distances of numbers of chunks, by dimension.
+    /// Differences of chunk numbers between neighbours, by dimension.
     pub(crate) fn chunk_strides(&self) -> Vec<i64> {
         row_major(&self.counts().collect::<Vec<_>>(), 1)
     }
@@ -171,7 +171,7 @@ impl Grid {
         slabs
     }
 
-    /// True if a box from the start of a chunk on has all elements that the chunk has in this dimension.
+    /// True if a cut has all elements of its chunk in this dimension.
     pub(crate) fn is_whole(&self, dimension: usize, cut: Cut) -> bool {
         let chunk = self.chunks[dimension];
         let left = self.shape[dimension] - cut.chunk * chunk;
@@ -191,7 +191,7 @@ fn cuts(slab: Slab, chunk: u64) -> Vec<Cut> {
     found
 }
 
-/// Whole rows of the last dimensions, as many as fit; the dimension that does not fit is divided evenly.
+/// Chooses complete rows of the last dimensions, as many as fit. The dimension that does not fit is divided evenly.
 fn choose(shape: &[u64], item: u64) -> Vec<u64> {
     let (mut chunks, mut bytes) = (vec![1; shape.len()], item.max(1));
     for (chunk, length) in chunks.iter_mut().zip(shape).rev() {

@@ -1,9 +1,9 @@
 //! The tensor store: immutable n-dimensional arrays by UUID and by name, on the objects of Esker.
 //!
-//! A [`TensorStore`] keeps tensors in a container. [`TensorStore::put`] stores one whole; [`TensorStore::begin`]
-//! starts a [`Put`] whose parts many processes write without talking to each other, and whose commit makes the
-//! tensor visible. A [`Tensor`] is open for reading, whole or in hyperslabs ([`Slab`]). Layout and messages are
-//! described in `docs/format.md` ("The tensors of a container").
+//! A [`TensorStore`] stores tensors in a container. [`TensorStore::put`] stores a complete tensor.
+//! [`TensorStore::begin`] starts a [`Put`]: many processes write its parts without communicating, and its commit makes
+//! the tensor visible. A [`Tensor`] is open for reading, completely or in hyperslabs ([`Slab`]). Layout and messages
+//! are described in `docs/format.md` ("The tensors of a container").
 #![forbid(unsafe_code)]
 
 mod audit;

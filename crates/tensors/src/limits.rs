@@ -1,4 +1,4 @@
-//! Every bound of the tensor store in one place.
+//! Limits of the tensor store.
 
 /// Dimensions of a tensor.
 pub const DIMENSIONS_MAX: usize = 32;
@@ -9,7 +9,7 @@ pub const ITEM_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of a chunk.
 pub const CHUNK_BYTES_MAX: u64 = 64 << 20;
 
-/// Bytes of a tensor, counted in whole chunks.
+/// Bytes of a tensor, counted in complete chunks.
 pub const TENSOR_BYTES_MAX: u64 = 1 << 60;
 
 /// Longest name of a tensor in bytes.
@@ -21,8 +21,8 @@ pub const RECORD_BYTES_MAX: usize = 1 << 20;
 /// Levels of structured types and of lists in attributes.
 pub const DEPTH_MAX: usize = 16;
 
-/// Parts that one PUT may be written in.
+/// Most parts of one PUT.
 pub const PARTS_MAX: usize = 1 << 20;
 
-/// Times that a commit starts again because others change the same names.
+/// Most restarts of a commit because other processes change the same names.
 pub const RESTARTS_MAX: u32 = 1000;

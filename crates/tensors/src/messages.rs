@@ -1,4 +1,4 @@
-//! The messages that are stored, in protobuf. `docs/tensors.proto` has the same; a test compares them.
+//! The stored messages, in protobuf. `docs/tensors.proto` declares the same; a test compares them.
 use crate::dtype::DataType;
 use crate::limits::RECORD_BYTES_MAX;
 use esker_types::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ pub(crate) struct TensorRecord {
     pub(crate) object_class: u32,
 }
 
-/// How far a tensor is.
+/// State of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub(crate) enum State {
@@ -38,7 +38,7 @@ pub(crate) enum State {
     Pending = 0,
     /// Its PUT was committed.
     Committed = 1,
-    /// It was removed or replaced, and is freed when nobody reads it.
+    /// It was removed or replaced, and is freed when no process reads it.
     Removed = 2,
 }
 
@@ -50,7 +50,7 @@ pub struct Attribute {
     pub value: Option<Value>,
 }
 
-/// What the value of an attribute may be.
+/// The value of an attribute.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
     /// True or false.
@@ -117,8 +117,8 @@ impl TensorRecord {
     /// The record in `bytes`, about the tensor `uuid`.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if it is none.
-    pub(crate) fn of(uuid: &str, bytes: &[u8]) -> Result<Self> {
+    /// [`ErrorKind::Corrupt`] if they cannot be decoded.
+    pub(crate) fn parse(uuid: &str, bytes: &[u8]) -> Result<Self> {
         Self::decode(bytes).map_err(|error| damaged(&format!("the record of tensor {uuid}"), error))
     }
 }
@@ -127,8 +127,8 @@ impl Part {
     /// The part in `bytes`.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if it is none.
-    pub(crate) fn of(bytes: &[u8]) -> Result<Self> {
+    /// [`ErrorKind::Corrupt`] if they cannot be decoded.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         Self::decode(bytes).map_err(|error| damaged("the record of a part", error))
     }
 }
@@ -231,12 +231,12 @@ mod tests {
             TensorRecord { data_type, shape: vec![300, 2], attributes, ..Default::default() };
         let expected = b"\x0a\x05\x0a\x03<f8\x12\x03\xac\x02\x02\x22\x07\x0a\x01a\x12\x02\x10\x01";
         assert_eq!(record.bytes().unwrap(), expected);
-        assert_eq!(TensorRecord::of("", expected).unwrap(), record);
+        assert_eq!(TensorRecord::parse("", expected).unwrap(), record);
     }
 
     #[test]
-    fn bytes_that_are_no_record_are_refused() {
-        let error = TensorRecord::of("u", b"\x0a\x7f").unwrap_err();
+    fn invalid_records_are_refused() {
+        let error = TensorRecord::parse("u", b"\x0a\x7f").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
     }
 
@@ -245,7 +245,7 @@ mod tests {
         let record =
             TensorRecord { shape: vec![1, 2], names: vec!["a".into()], ..Default::default() };
         esker_testing::fuzz("tensor_record", &[record.encode_to_vec()], |bytes| {
-            drop(TensorRecord::of("u", bytes))
+            drop(TensorRecord::parse("u", bytes))
         });
     }
 }

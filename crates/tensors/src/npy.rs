@@ -1,25 +1,25 @@
-//! Files of numpy: the header of `.npy`, which says type and shape of the elements that follow.
+//! Files of numpy: the header of `.npy`, with type and shape of the elements that follow.
 use crate::dtype::{DataType, Field};
 use crate::limits::DEPTH_MAX;
 use esker_types::{Error, ErrorKind, Result};
 use std::fmt::Write as _;
 use std::io::Read;
 
-/// What a file starts with, followed by its version.
+/// First bytes of a file, followed by the version.
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
 /// Longest header.
 const HEADER_BYTES_MAX: usize = 16 << 20;
 
-/// Headers are filled up to a multiple of this.
+/// Headers are padded to a multiple of this.
 const ALIGNMENT: usize = 64;
 
-/// What the header of a file says.
+/// The header of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The type of the elements.
     pub data_type: DataType,
-    /// Their shape.
+    /// The shape of the array.
     pub shape: Vec<u64>,
     /// True if the first index varies fastest.
     pub fortran_order: bool,
@@ -29,7 +29,7 @@ impl Header {
     /// Reads a header; the elements follow.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if it is none, or of a type that has no fixed size; [`ErrorKind::Io`].
+    /// [`ErrorKind::Invalid`] if the header is invalid, or the type has no fixed size; [`ErrorKind::Io`].
     pub fn read(from: &mut impl Read) -> Result<Self> {
         let mut start = [0; 8];
         fill(from, &mut start)?;
@@ -53,7 +53,7 @@ impl Header {
         fill(from, &mut text)?;
         // Version 1 and 2 are Latin-1, version 3 is UTF-8.
         let text = match start[6] {
-            3 => String::from_utf8(text).map_err(|_| invalid("the header is no UTF-8"))?,
+            3 => String::from_utf8(text).map_err(|_| invalid("the header is not UTF-8"))?,
             _ => text.into_iter().map(char::from).collect(),
         };
         Self::parse(&text)
@@ -61,14 +61,15 @@ impl Header {
 
     fn parse(text: &str) -> Result<Self> {
         let Some(Literal::Dictionary(pairs)) = Literal::parse(text) else {
-            return Err(invalid("the header is no dictionary"));
+            return Err(invalid("the header is not a dictionary"));
         };
         let get = |name: &str| {
             let found = pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value);
             found.ok_or_else(|| invalid(&format!("the header has no {name:?}")))
         };
-        let shape =
-            get("shape")?.lengths().ok_or_else(|| invalid("the shape is no tuple of numbers"))?;
+        let shape = get("shape")?
+            .lengths()
+            .ok_or_else(|| invalid("the shape is not a tuple of numbers"))?;
         let fortran_order = match get("fortran_order")? {
             Literal::Flag(flag) => *flag,
             _ => return Err(invalid("fortran_order is neither True nor False")),
@@ -81,7 +82,8 @@ impl Header {
     /// Its bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] if the members of the type overlap or are out of order: the format cannot say that.
+    /// [`ErrorKind::NotSupported`] if the members of the type overlap or are out of order: the format cannot express
+    /// that.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let order = if self.fortran_order { "True" } else { "False" };
         let descr = descr(&self.data_type)?;
@@ -115,7 +117,7 @@ fn invalid(what: &str) -> Error {
     Error::new(ErrorKind::Invalid, format!("not a .npy file: {what}; numpy.save writes such files"))
 }
 
-/// A type as Python writes it: a text, or a list of the members of a structured type.
+/// A type in Python's notation: a text, or a list of the members of a structured type.
 ///
 /// # Errors
 /// [`ErrorKind::NotSupported`] if the members overlap or are out of order.
@@ -155,7 +157,7 @@ fn pad(text: &mut String, bytes: u64) {
 #[cold]
 fn unordered(field: &Field) -> Error {
     let text = format!(
-        "the member {:?} overlaps another or comes before it: .npy files cannot say that, read the tensor from Python",
+        "the member {:?} overlaps another or comes before it: .npy files cannot express that, read the tensor from Python",
         field.name
     );
     Error::new(ErrorKind::NotSupported, text)
@@ -197,7 +199,7 @@ fn structured(members: &[Literal], level: usize) -> Result<DataType> {
 }
 
 fn field(member: &Literal, offset: u64, level: usize) -> Result<Field> {
-    let wrong = || invalid("a member is no tuple of name, type and shape");
+    let wrong = || invalid("a member is not a tuple of name, type and shape");
     let Literal::Tuple(parts) = member else { return Err(wrong()) };
     let [name, of, shape @ ..] = &parts[..] else { return Err(wrong()) };
     let (title, name) = match name {
@@ -216,7 +218,7 @@ fn field(member: &Literal, offset: u64, level: usize) -> Result<Field> {
     Ok(Field { name, offset, data_type: Some(data_type(of, level + 1)?), shape, title })
 }
 
-/// A literal of Python, of the kinds that headers have.
+/// A literal of Python, of a kind that headers have.
 #[derive(Clone, Debug, PartialEq)]
 enum Literal {
     Text(String),
@@ -228,7 +230,7 @@ enum Literal {
 }
 
 impl Literal {
-    /// The literal that is all of `text`.
+    /// Parses a literal that takes all of `text`.
     fn parse(text: &str) -> Option<Self> {
         let mut rest = text;
         let literal = Self::take(&mut rest, 0)?;
@@ -301,7 +303,7 @@ fn string(rest: &mut &str, quote: char) -> Option<Literal> {
     Some(Literal::Text(text))
 }
 
-/// The character behind a backslash.
+/// The character that follows a backslash.
 fn escaped(chars: &mut std::str::Chars<'_>) -> Option<char> {
     let digits = match chars.next()? {
         plain @ ('\\' | '\'' | '"') => return Some(plain),
@@ -344,7 +346,7 @@ mod tests {
         Header::read(&mut &[b"\x93NUMPY\x01\0", &length[..], text.as_bytes()].concat()[..])
     }
 
-    /// As numpy 2 writes it.
+    /// A header of a structured type from numpy 2.
     const STRUCTURED: &str = "{'descr': [('a', '<f4'), ('', '|V4'), (('long', 'b'), '<M8[ns]', (2, 3)), \
                               ('c', [('x', '|S3'), ('y', '>i2')])], 'fortran_order': False, 'shape': (3,), }";
 

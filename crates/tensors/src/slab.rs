@@ -1,20 +1,20 @@
-//! Hyperslabs: which indexes of each dimension are wanted.
+//! Hyperslabs: selections of indexes in each dimension.
 use esker_types::{Error, ErrorKind, Result};
 use std::fmt;
 
-/// Indexes of one dimension: `count` of them from `start` on, every `step`-th.
+/// Indexes of one dimension: `count` indexes, starting at `start`, every `step`-th.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slab {
     /// The first index.
     pub start: u64,
     /// The distance of an index to the next, at least 1.
     pub step: u64,
-    /// How many indexes.
+    /// Number of indexes.
     pub count: u64,
 }
 
 impl Slab {
-    /// `count` indexes from `start` on, without gaps.
+    /// `count` indexes, starting at `start`, without gaps.
     #[must_use]
     pub const fn new(start: u64, count: u64) -> Self {
         Self { start, step: 1, count }
@@ -26,9 +26,8 @@ impl Slab {
         shape.iter().map(|count| Self::new(0, *count)).collect()
     }
 
-    /// Slabs in Python's notation, such as `10:20, ::2, 5`. An index alone counts as one of a dimension of length 1;
-    /// dimensions that are left out at the end are taken whole; negative numbers count from the end. Steps are
-    /// positive.
+    /// Slabs in Python's notation, such as `10:20, ::2, 5`. A single index selects a dimension of length 1. Dimensions
+    /// omitted at the end are selected completely. Negative numbers count from the end. Steps are positive.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if it cannot be read or does not suit `shape`.
@@ -83,10 +82,10 @@ impl Slab {
     }
 }
 
-/// Checks that there is one slab for each dimension, and that each fits.
+/// Checks that each dimension has one slab, and that each fits.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] naming what does not.
+/// [`ErrorKind::Invalid`]; the message names the slabs.
 pub(crate) fn check(slabs: &[Slab], shape: &[u64]) -> Result<()> {
     let fits =
         slabs.len() == shape.len() && slabs.iter().zip(shape).all(|(slab, len)| slab.fits(*len));
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_slabs_are_refused() {
         for text in ["10", "1:2:-1", "::0", "x", "1:2:3:4", ":,:,:,:"] {
             assert!(Slab::parse(text, &[10, 5, 3]).is_err(), "{text}");
         }

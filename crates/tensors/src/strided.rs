@@ -1,7 +1,7 @@
 //! Memory with strides, and copies between two of them.
 use esker_types::{Error, ErrorKind, Result};
 
-/// An n-dimensional array in memory: bytes, the place of the first element, and the distance of elements in each
+/// An n-dimensional array in memory: bytes, the offset of the first element, and the distance of elements in each
 /// dimension.
 #[derive(Clone, Debug)]
 pub struct Strided<'a> {
@@ -12,10 +12,10 @@ pub struct Strided<'a> {
 }
 
 impl<'a> Strided<'a> {
-    /// Elements of `item` bytes, one after the other in C order.
+    /// Elements of `item` bytes, contiguous in C order.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if `bytes` has not as many as the shape says.
+    /// [`ErrorKind::Invalid`] if the length of `bytes` does not match the shape.
     pub fn contiguous(bytes: &'a [u8], shape: &[u64], item: u64) -> Result<Self> {
         let wanted = shape.iter().try_fold(item, |bytes, count| bytes.checked_mul(*count));
         if wanted != Some(bytes.len() as u64) {
@@ -73,18 +73,18 @@ pub(crate) fn row_major(shape: &[u64], item: u64) -> Vec<i64> {
     strides
 }
 
-/// A box of elements seen from two sides: where they are in one memory and in another, in bytes.
+/// A box of elements in two memories, the sides: offsets and strides in each, in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Sides {
     pub(crate) counts: Vec<u64>,
     pub(crate) first: [i64; 2],
     pub(crate) strides: [Vec<i64>; 2],
-    /// Bytes of the pieces that are together on the sides that were merged.
+    /// Bytes of a run: elements that are contiguous on the merged sides.
     pub(crate) run: u64,
 }
 
 impl Sides {
-    /// Joins the elements that are next to each other on both sides, or on the first only, to runs.
+    /// Merges elements that are contiguous on both sides, or on the first side only, to runs.
     #[must_use]
     pub(crate) fn merged(&self, both: bool) -> Self {
         let mut merged = self.clone();
@@ -102,14 +102,19 @@ impl Sides {
         merged
     }
 
-    /// How many runs.
+    /// Number of runs.
     pub(crate) fn runs(&self) -> u64 {
         self.counts.iter().product()
     }
 
-    /// The places of all runs on both sides, in C order.
-    pub(crate) fn places(&self) -> Places<'_> {
-        Places { sides: self, at: vec![0; self.counts.len()], place: self.first, left: self.runs() }
+    /// The offsets of all runs on both sides, in C order.
+    pub(crate) fn offsets(&self) -> Offsets<'_> {
+        Offsets {
+            sides: self,
+            at: vec![0; self.counts.len()],
+            offset: self.first,
+            left: self.runs(),
+        }
     }
 
     /// Copies all elements from the second side to the first.
@@ -128,8 +133,8 @@ impl Sides {
         let count = self.counts.pop().unwrap_or(1);
         let mut step = |side: usize| self.strides[side].pop().unwrap_or(0);
         let row = Row { count, steps: [step(side), step(other)], run: self.run as usize };
-        for place in self.places() {
-            let at = [place[side], place[other]];
+        for offset in self.offsets() {
+            let at = [offset[side], offset[other]];
             match row.run {
                 1 => row.copy::<1>(to, from, at),
                 2 => row.copy::<2>(to, from, at),
@@ -169,20 +174,20 @@ impl Row {
     }
 }
 
-/// Iterator over the places of runs.
-pub(crate) struct Places<'a> {
+/// Iterator over the offsets of runs.
+pub(crate) struct Offsets<'a> {
     sides: &'a Sides,
     at: Vec<u64>,
-    place: [i64; 2],
+    offset: [i64; 2],
     left: u64,
 }
 
-impl Iterator for Places<'_> {
+impl Iterator for Offsets<'_> {
     type Item = [i64; 2];
 
     fn next(&mut self) -> Option<[i64; 2]> {
         self.left = self.left.checked_sub(1)?;
-        let now = self.place;
+        let now = self.offset;
         for dimension in (0..self.at.len()).rev() {
             let (at, count) = (&mut self.at[dimension], self.sides.counts[dimension]);
             *at += 1;
@@ -192,7 +197,7 @@ impl Iterator for Places<'_> {
                 *at = 0;
             }
             for side in 0..2 {
-                self.place[side] += moved * self.sides.strides[side][dimension];
+                self.offset[side] += moved * self.sides.strides[side][dimension];
             }
             if !ended {
                 break;
@@ -207,10 +212,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_transposed_and_back_is_the_same() {
+    fn transposing_twice_restores_the_elements() {
         let from: Vec<u8> = (0..24).collect();
         let mut to = vec![0; 24];
-        // Of 2 x 3 x 4 elements of one byte to 4 x 3 x 2.
+        // Transposes 2 x 3 x 4 elements of one byte to 4 x 3 x 2.
         let sides = Sides {
             counts: vec![2, 3, 4],
             first: [0, 0],

@@ -1,5 +1,6 @@
-//! Writers are killed in the middle of PUTs while others read: readers see the old tensor or the new one, never a mix, and
-//! all space comes back. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer. A round kills three writers.
+//! Writers are killed in the middle of PUTs while readers read. Readers see the old tensor or the new one, never a mix,
+//! and all space is freed. `ESKER_SEED` replays a run, `ESKER_TORTURE_ROUNDS` makes it longer. A round kills three
+//! writers.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 mod support;
@@ -20,10 +21,10 @@ const CHILD: &str = "ESKER_TENSORS_CHILD";
 const WRITERS: u64 = 3;
 const NAMES: u64 = 2;
 const SHAPE: [u64; 2] = [30, 500];
-/// Rows that a part has; parts and chunks do not follow each other.
+/// Rows of a part. Parts and chunks do not align.
 const ROWS: u64 = 5;
 const POOL_BYTES: u64 = 192 << 20;
-/// Bytes of pages that the indexes keep once they had entries.
+/// Bytes of index pages that remain after their entries were removed.
 const ENTRIES_SLACK: u64 = 192 << 10;
 
 fn new() -> NewTensor {
@@ -40,7 +41,7 @@ fn elements(number: u64, count: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(count as usize)
 }
 
-/// Puts tensor after tensor until it is killed: whole, or in parts, under names that others use too.
+/// Puts tensors until it is killed: complete or in parts, under names that other writers use too.
 #[test]
 fn child() {
     let Ok(arguments) = std::env::var(CHILD) else { return };
@@ -75,7 +76,7 @@ fn start(url: &str, seed: u64, done: &Path) -> Child {
     command.env(CHILD, format!("{url} {seed} {}", done.display())).spawn().unwrap()
 }
 
-/// True if the tensor was read; false if it was freed first, as it may be where leases are not seen.
+/// True if the tensor was read; false if it was freed first, which is allowed if the pool does not show leases.
 fn expect_one_number(tensor: &Tensor, shared_leases: bool) -> bool {
     let read = match tensor.read_to_vec(&Slab::whole(&SHAPE)) {
         Err(error) if !shared_leases && error.kind() == ErrorKind::NotFound => return false,
@@ -85,7 +86,7 @@ fn expect_one_number(tensor: &Tensor, shared_leases: bool) -> bool {
     true
 }
 
-/// Ends those who read, also where something failed.
+/// Stops the readers, also after a failure.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -94,7 +95,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Reads what the names lead to, and a tensor that stays open while it is replaced.
+/// Reads the named tensors, and a tensor that stays open while it is replaced.
 fn look(url: &str, shared_leases: bool, stop: &AtomicBool) {
     let (store, mut kept) = (open(url), None);
     while !stop.load(Ordering::Relaxed) {
@@ -135,8 +136,8 @@ fn round(url: &str, directory: &Path, random: &mut Random, shared_leases: bool) 
     });
 }
 
-/// Frees what killed writers have left: nobody has a lease any more, and what was only marked is freed by the second
-/// collection. Over nodes, an engine takes a moment to notice that a client has died.
+/// Frees the tensors that killed writers have left. No process has a lease any more; the second collection frees those
+/// that the first one only marked. Over nodes, an engine takes a moment to notice that a client has died.
 fn expect_all_freed(store: &TensorStore) {
     let collect = || store.collect(Duration::ZERO, true).unwrap();
     collect();
@@ -146,8 +147,8 @@ fn expect_all_freed(store: &TensorStore) {
     assert_eq!(collect(), Default::default());
 }
 
-/// Kills writers in each round; then nothing is left but what the names lead to. In the end all are removed, and
-/// `used` says how much the pool holds, which is no more than in the beginning.
+/// Kills writers in each round. Then only the named tensors are left. In the end all tensors are removed, and `used`
+/// must return no more bytes than in the beginning.
 fn torture(url: &str, directory: &Path, used: impl Fn() -> [u64; 2]) {
     let store = TensorStore::create(&pool(url), "tensors").unwrap();
     let before = used();
@@ -182,7 +183,7 @@ fn torture(url: &str, directory: &Path, used: impl Fn() -> [u64; 2]) {
     println!("{} writers killed", WRITERS * rounds);
 }
 
-/// Bytes of data and of entries that a native pool uses, after a check of it. Blocks of the index are no data.
+/// Bytes of data and of entries that a native pool uses, after a check of it. Blocks of the index do not count as data.
 fn used_by_native(url: &str, path: &Path) -> [u64; 2] {
     let report = esker_store::Pool::check(path, false, &mut |_, _| {}).unwrap();
     assert!(report.problems.is_empty() && report.lost_bytes == 0, "{report:?}");
@@ -192,16 +193,17 @@ fn used_by_native(url: &str, path: &Path) -> [u64; 2] {
     [targets.iter().map(data).sum(), targets.iter().map(entries).sum()]
 }
 
-/// Bytes of the objects in a pool of files, after a check of it. Temporary files of killed writers go after a day.
+/// Bytes of the objects in a pool of files, after a check of it. Temporary files of killed writers are removed after a
+/// day.
 fn used_by_files(path: &Path) -> [u64; 2] {
     let report = PosixPool::check(path).unwrap();
     assert!(report.problems.is_empty(), "{report:?}");
     [report.bytes, 0]
 }
 
-/// In the pool over nodes that the environment names, or in a native one.
+/// Runs in the pool over nodes that the environment names, or in a native one.
 #[test]
-fn killed_writers_leave_the_old_or_the_new() {
+fn killed_writers_leave_the_old_or_the_new_tensor() {
     let directory = Directory::new();
     if let Some(url) = nodes() {
         return torture(url, &directory.0, || [0, 0]);
@@ -211,14 +213,14 @@ fn killed_writers_leave_the_old_or_the_new() {
 }
 
 #[test]
-fn killed_writers_on_files_leave_the_old_or_the_new() {
+fn killed_writers_on_files_leave_the_old_or_the_new_tensor() {
     let directory = Directory::new();
     torture(&directory.posix(), &directory.0, || used_by_files(&directory.0.join("files")));
 }
 
-/// The space of what was replaced and given up is used again: far more is written than there is room for.
+/// The space of replaced tensors and aborted PUTs is used again: the test writes far more than the pool's size.
 #[test]
-fn space_comes_back() {
+fn space_of_replaced_tensors_and_aborted_puts_is_reused() {
     let directory = Directory::new();
     let store = TensorStore::create(&pool(&directory.native(64 << 20)), "tensors").unwrap();
     let data = vec![7; 4 << 20];

@@ -1,4 +1,4 @@
-//! Random operations on a store and on a map beside it: names, commits, removals and collections agree.
+//! Random operations on a store and on a map: names, commits, removals and collections agree.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 mod support;
@@ -12,7 +12,7 @@ use support::{Kind, each_kind};
 
 const NAMES: [&str; 4] = ["a", "b/c", "\u{e4} 1", "d"];
 
-/// What the store must hold: by UUID the name and the value that fills the tensor.
+/// Expected content of the store: by UUID, the name and the value that fills the tensor.
 #[derive(Default)]
 struct Model {
     tensors: BTreeMap<Uuid, (Option<&'static str>, u8)>,
@@ -53,7 +53,7 @@ impl Model {
         }
     }
 
-    /// Commits a PUT, or gives it up.
+    /// Commits or aborts a PUT.
     fn end(&mut self, name: Option<&'static str>, random: &mut Random) {
         let (put, value) = self.begun.swap_remove(random.below(self.begun.len() as u64) as usize);
         if random.one_in(4) {
@@ -153,7 +153,7 @@ fn random_operations_agree_with_a_map() {
         let pending = model.begun.len() as u64;
         let collected = store.collect(Duration::ZERO, true).unwrap();
         assert_eq!((collected.puts, collected.objects, collected.kept), (pending, 0, 0));
-        // Where leases are seen, everything was freed at once.
+        // On pools that show leases, everything was freed at once.
         assert!(collected.removed == 0 || kind == Kind::Posix);
         assert_eq!(store.check(true).unwrap().hidden, 0);
         assert_eq!(store.check(true).unwrap().problems, [] as [&str; 0]);

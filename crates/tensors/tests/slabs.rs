@@ -1,4 +1,4 @@
-//! Random tensors, chunks, parts and hyperslabs, compared with a plain implementation that takes elements one by one.
+//! Random tensors, chunks, parts and hyperslabs, compared with a simple implementation that copies element by element.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 mod support;
@@ -21,7 +21,7 @@ fn position(index: &[u64], shape: &[u64]) -> usize {
     index.iter().zip(shape).fold(0, |at, (one, count)| at * *count as usize + *one as usize)
 }
 
-/// What the slabs select of C-ordered elements, one by one.
+/// The elements that the slabs select of C-ordered elements, copied one by one.
 fn naive(data: &[u8], shape: &[u64], item: usize, slabs: &[Slab]) -> Vec<u8> {
     let counts: Vec<u64> = slabs.iter().map(|slab| slab.count).collect();
     let element = |index: Vec<u64>| {
@@ -121,7 +121,7 @@ fn check_one(store: &TensorStore, random: &mut Random) {
 }
 
 #[test]
-fn slabs_are_those_of_a_plain_implementation() {
+fn slabs_agree_with_a_simple_implementation() {
     println!("{SEED_VARIABLE}={}", seed());
     each_kind("slabs", |store, _| {
         let mut random = Random::new(seed(), 7);

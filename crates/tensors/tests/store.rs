@@ -1,4 +1,4 @@
-//! The tensor store on each kind of pool: what is put comes back, whole and in hyperslabs, and is visible at once.
+//! The tensor store on each kind of pool: tensors are read as they were put, completely and in hyperslabs.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 mod support;
@@ -33,7 +33,7 @@ fn get(store: &TensorStore, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_put_comes_back() {
+fn tensors_are_read_as_they_were_put() {
     each_kind("round", |store, _| {
         for (number, shape) in
             [&[][..], &[0], &[3, 0, 2], &[1; 32], &[7, 5], &[3, 700, 500]].iter().enumerate()
@@ -54,7 +54,7 @@ fn what_is_put_comes_back() {
 }
 
 #[test]
-fn attributes_and_names_come_back() {
+fn attributes_and_names_are_read_as_they_were_put() {
     each_kind("attributes", |store, _| {
         let attributes = BTreeMap::from([
             ("units".to_owned(), Value::Text("K".into()).into()),
@@ -79,7 +79,7 @@ fn attributes_and_names_come_back() {
 }
 
 #[test]
-fn a_put_by_several_is_seen_after_its_commit() {
+fn put_by_several_writers_is_visible_after_its_commit() {
     each_kind("several", |store, _| {
         let old = put(store, &[40, 30], 1, "field");
         let new = NewTensor { chunks: Some(vec![16, 7]), ..f8(&[40, 30]) };
@@ -103,7 +103,7 @@ fn a_put_by_several_is_seen_after_its_commit() {
         let uuid = begun.commit(Some("field")).unwrap();
         assert_eq!(get(store, "field"), data);
         assert_eq!(get(store, &uuid.to_string()), data);
-        // Whoever has the old one open reads on.
+        // A reader that has the old tensor open can still read it.
         assert_eq!(before.read_to_vec(&Slab::whole(&[40, 30])).unwrap(), old);
         assert_eq!(begun.commit(Some("field")).unwrap_err().kind(), ErrorKind::Already);
         let late = Strided::contiguous(&data[..240], &[1, 30], 8).unwrap();
@@ -132,7 +132,7 @@ fn parts_that_overlap_or_do_not_fit_are_refused() {
 }
 
 #[test]
-fn what_nobody_needs_is_collected() {
+fn unused_tensors_and_puts_are_collected() {
     each_kind("collected", |store, kind| {
         put(store, &[100], 1, "a");
         let open = store.open_tensor("a").unwrap();
@@ -144,14 +144,14 @@ fn what_nobody_needs_is_collected() {
         assert_eq!((young.puts, young.removed, young.objects), (0, 0, 0));
         let counted = store.collect(NOW, false).unwrap();
         assert_eq!((counted.puts, counted.objects), (1, 0));
-        // The open one stays.
+        // The open tensor stays.
         let collected = store.collect(NOW, true).unwrap();
         assert_eq!((collected.puts, collected.removed, collected.kept), (1, 0, 1), "{kind:?}");
         assert_eq!(open.read_to_vec(&[Slab::new(0, 100)]).unwrap(), bytes(800, 1));
         drop(open);
         assert_eq!(store.collect(NOW, true).unwrap(), Default::default());
         assert_eq!(get(store, "a"), data);
-        // A writer that goes on after its PUT was collected leaves an object.
+        // A writer that continues after its PUT was collected leaves an object.
         assert_eq!(
             begun
                 .write(&[5], &Strided::contiguous(&data[..8], &[1], 8).unwrap())

@@ -26,8 +26,7 @@ print(dict(dataset.sizes))  # prints {'step': 2, 'isobaricInhPa': 2, 'latitude':
 print(dataset.t.attrs["units"], dataset.t.sel(isobaricInhPa=500).isel(step=0).shape)  # prints K (31, 16)
 
 # %% [markdown]
-# `Fields` looks up only which values the names have, so it opens archives of any size, and anything that reads zarr
-# reads it.
+# `Fields` looks up only the values of the names, so it opens archives of any size. Any program that reads zarr reads it.
 
 # %%
 fields = Fields("memory:notebook/fields", {"levtype": "pl"})
@@ -36,7 +35,7 @@ mean = xarray.open_zarr(fields).t.mean(("latitude", "longitude"))
 print(mean.compute().shape)  # prints (2, 2)
 
 # %% [markdown]
-# Programs for FDB's z3fdb define the axes themselves. What the store does not have is NaN.
+# Programs for FDB's z3fdb define the axes themselves. Missing fields are NaN.
 
 # %%
 builder = SimpleStoreBuilder("memory:notebook/fields")

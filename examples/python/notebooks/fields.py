@@ -13,7 +13,7 @@ for step in (0, 6):
 print(len(store.list()), store.pending[0])  # prints 0 2
 
 # %% [markdown]
-# Archived fields become visible at `flush`, all at one moment.
+# Archived fields become visible at `flush`, atomically.
 
 # %%
 store.flush()

@@ -13,7 +13,7 @@ with fsspec.open("esker://memory:notebook/home/run/a.txt", "w") as file:
 print(fs.ls("memory:notebook/home/run", detail=False))  # prints ['memory:notebook/home/run/a.txt']
 
 # %% [markdown]
-# Files of a transaction appear at its end, all at one moment; if an exception leaves it, none does.
+# Files of a transaction appear at its end, atomically. If an exception leaves it, none appears.
 
 # %%
 with fs.transaction:

@@ -23,7 +23,7 @@ print(tensor[1:3, ::-3])  # prints [[11.  8.]
 # prints  [17. 14.]]
 
 # %% [markdown]
-# One that has the name is replaced at one moment. Whoever has it open reads on.
+# A tensor with the same name is replaced atomically. Readers that have the old tensor open can still read it.
 
 # %%
 store.put(values + 1, "t2m")

@@ -14,7 +14,7 @@ array[0] = 280
 print(zarr.open_array(store, path="t2m", mode="r")[0, 0])  # prints 280.0
 
 # %% [markdown]
-# Others see what a session wrote at its commit, all at once.
+# Other processes see the writes of a session at its commit, all at once.
 
 # %%
 with store.transaction("the second step", name="v1") as session:

@@ -45,8 +45,8 @@ class DArray(DObject):
         with failing("resize array"):
             self.oh.set_size(size)
 
-    def _place(self, index):
-        """Where an index begins, how many numbers it has, and its step, which is 1 for a single number."""
+    def _span(self, index):
+        """The start of an index, its number of elements, and its step, which is 1 for a single number."""
         if isinstance(index, slice):
             begin, end, step = index.indices(len(self))
             return begin, len(range(begin, end, step)), step
@@ -63,14 +63,14 @@ class DArray(DObject):
         return values
 
     def __getitem__(self, index):
-        begin, count, step = self._place(index)
+        begin, count, step = self._span(index)
         last = begin + max(0, count - 1) * step
         span = abs(last - begin) + 1 if count else 0
         found = self._read(min(begin, last), span)[:: 1 if step > 0 else -1][:: abs(step)]
         return found if isinstance(index, slice) else found[0]
 
     def __setitem__(self, index, values):
-        begin, count, step = self._place(index)
+        begin, count, step = self._span(index)
         if step != 1:
             raise ValueError(f"step {step}: a DArray is set in slices of step 1")
         stored = _numpy().empty(count, self.dtype)

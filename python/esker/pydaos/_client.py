@@ -69,7 +69,7 @@ class PyDError(Exception):
     """An operation failed. `error` is its DaosErrorCode; the cause is an exception of `esker.errors`."""
 
     def __init__(self, message, rc):
-        """Take what failed and the DAOS code."""
+        """Take the failed action and the DAOS code."""
         super().__init__(message, rc)
         self.error = DaosErrorCode(rc)
         self.message = f"{message}: {self.error}"
@@ -88,7 +88,7 @@ def failing(what):
 
 
 class DaosClient:
-    """The client of this process, of which there is one. Unlike DAOS, Esker needs neither start nor end."""
+    """The only client of this process. Unlike DAOS, Esker needs neither start nor end."""
 
     _instance = None
 

@@ -1,4 +1,4 @@
-"""Containers, and the names of what they hold."""
+"""Containers, and the names of their objects."""
 
 from .. import Pool, errors
 from ._array import DArray, values_of
@@ -28,7 +28,7 @@ class DObjNotFound(Exception):
 
 
 def _parts(pool, cont, path):
-    """The pool and the container that the arguments of DCont mean."""
+    """The pool and the container that the arguments of DCont name."""
     if path is None:
         if pool is None or cont is None:
             raise PyDError("invalid pool or container: both have to be given, or path", INVALID)
@@ -41,7 +41,7 @@ def _parts(pool, cont, path):
 
 
 def _open(pool, cont, path, mode):
-    """Esker's container that the arguments of DCont mean."""
+    """Esker's container that the arguments of DCont name."""
     pool, cont = _parts(pool, cont, path)
     with failing("access container"):
         return Pool(pool, mode).container(cont)
@@ -71,7 +71,7 @@ class DCont:
             self._root = self._container.kv(ROOT)
 
     def get(self, name):
-        """The DDict or DArray with a name; raises DObjNotFound if there is none."""
+        """The DDict or DArray with a name; raises DObjNotFound if it does not exist."""
         with failing("look up name"):
             entry = self._root.get(name)
             if entry is None:
@@ -82,7 +82,7 @@ class DCont:
             return DArray(name, self._container.array(oid), self, *dtype)
 
     def dict(self, name, v=None, cid="0"):
-        """Create a DDict with the items of `v`; a name that is taken is an error.
+        """Create a DDict with the items of `v`; a name that is in use is an error.
 
         A Key-Value that Esker's own interface made under this name becomes the dictionary.
         """
@@ -105,14 +105,14 @@ class DCont:
         return DArray(name, array, self, values.dtype)
 
     def _refuse(self, name):
-        """Raise if the name is taken, or stands for the names themselves."""
+        """Raise if the name is in use, or is that of the Key-Value with the names."""
         if name == ROOT:
             raise errors.Invalid(22, f"{ROOT!r} holds the names of objects: use another name")
         if name in self._root:
             raise errors.Exists(17, f"{name!r} already exists")
 
     def _enter(self, name, entry):
-        """Enter a name; of several processes, one does."""
+        """Add a name. If several processes add it, one succeeds."""
         self._refuse(name)
         self._root.put(name, entry.encode(), "insert")
 

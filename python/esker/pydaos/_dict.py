@@ -6,7 +6,7 @@ from ._object import DObject
 
 
 def _encoded(key):
-    """A key as bytes; what iteration returned for a key that is not UTF-8 stands for that key."""
+    """A key as bytes. For a key that is not UTF-8, accepts the text that iteration returned."""
     return key.encode(errors="surrogateescape") if isinstance(key, str) else key
 
 
@@ -37,7 +37,7 @@ class DDict(DObject):
         self.put(key, None)
 
     def bget(self, d, value_size=None):
-        """Set the value of each key of `d` to what is stored, None if it is missing, and return `d`."""
+        """Set the value of each key of `d` to the stored value, None if it is missing, and return `d`."""
         if d is not None:
             keys = list(d)
             d.update(zip(keys, each(self.oh.container.pool, self._find, keys)))

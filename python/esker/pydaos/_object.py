@@ -1,4 +1,4 @@
-"""What dictionaries and arrays have in common."""
+"""Base of dictionaries and arrays."""
 
 
 class DObject:

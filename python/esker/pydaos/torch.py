@@ -54,7 +54,7 @@ class _Objects(Sequence):
 
 
 class _Closing:
-    """What ends at `close`. Esker's handles need no end; after it, there are no samples."""
+    """Base of objects with `close`. Esker's handles need no end, but a closed object has no samples."""
 
     _closed = False
 

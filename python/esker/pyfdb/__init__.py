@@ -7,8 +7,8 @@
     with fdb.retrieve({"class": "od", "step": [0, 6], "param": 167}) as handle:
         handle.read()
 
-The classes and their methods are those of pyfdb 5.25; the page "From pyfdb" of the documentation lists what
-differs. `FDB.store` is the `esker.FieldStore` below.
+The classes and their methods are those of pyfdb 5.25; the page "From pyfdb" of the documentation lists the
+differences. `FDB.store` is the `esker.FieldStore` below.
 """
 
 from .pyfdb import FDB

@@ -1,4 +1,4 @@
-"""Configurations: which field store an FDB is."""
+"""Configurations: they determine the field store of an FDB."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _NAME = re.compile(r"[^\s{}\[\]'\"]+/[^\s{}\[\]'\"]+")
 _REMEDY = 'name a store, as "POOL/CONTAINER" or {"type": "esker", "store": "POOL/CONTAINER"}'
 
 
-class Place(NamedTuple):
-    """A field store: its name, the text of the schema for a new one, and whether it may be written."""
+class StoreSettings(NamedTuple):
+    """Settings of a field store: its name, the schema's text for a new one, and whether it may be written."""
 
     name: str
     schema: str | None
@@ -53,7 +53,7 @@ def read(config: str | Mapping[str, Any] | Path | None) -> Any:
 
 
 def of_environment() -> Any:
-    """The configuration of a program that names none: a store in ESKER_FIELDS, else where FDB looks."""
+    """The default configuration: a store in ESKER_FIELDS, else the files that FDB reads."""
     if "ESKER_FIELDS" in os.environ:
         return os.environ["ESKER_FIELDS"]
     if "FDB5_CONFIG" in os.environ:
@@ -92,7 +92,7 @@ def _directory(config: Mapping[str, Any]) -> str:
     paths = {_expanded(root["path"]) for space in spaces for root in space.get("roots") or []}
     if len(paths) != 1:
         found = ", ".join(sorted(paths)) or "none"
-        text = f"the configuration names {len(paths)} root directories ({found}), and a store has one place"
+        text = f"the configuration names {len(paths)} root directories ({found}), but a store has one"
         raise refused(Invalid, f"{text}: leave one root, or {_REMEDY}")
     return paths.pop()
 
@@ -113,18 +113,18 @@ def _in_directory(config: Mapping[str, Any], create: bool) -> str:
     return f"{pool}/fields"
 
 
-def place(config: Any) -> Place:
+def store_of(config: Any) -> StoreSettings:
     """The field store of a configuration that was read."""
     if isinstance(config, str):
-        return Place(config.removeprefix("esker://"), None, True)
+        return StoreSettings(config.removeprefix("esker://"), None, True)
     if not isinstance(config, Mapping) or not config:
         text = "no configuration names a field store"
         raise refused(Invalid, f"{text}: {_REMEDY}, or set ESKER_FIELDS")
     writable, kind = config.get("writable") is not False, config.get("type", "local")
     if "store" in config and isinstance(config["store"], str) and "/" in config["store"]:
-        return Place(config["store"].removeprefix("esker://"), _schema(config), writable)
+        return StoreSettings(config["store"].removeprefix("esker://"), _schema(config), writable)
     if kind != "local" or config.get("engine", "toc") != "toc":
         engine = config.get("engine", "toc")
         text = f"a configuration of type {kind} and engine {engine} names no directory for a field store"
         raise refused(Invalid, f"{text}: {_REMEDY}")
-    return Place(_in_directory(config, writable), _schema(config), writable)
+    return StoreSettings(_in_directory(config, writable), _schema(config), writable)

@@ -22,7 +22,7 @@ globals().update({kind.__name__: variant for kind, variant in _VARIANTS.items()}
 
 @contextlib.contextmanager
 def as_of_fdb():
-    """Raise errors of Esker as RuntimeErrors too; those of a wrong argument begin as in FDB."""
+    """Raise errors of Esker as RuntimeErrors too. Messages about invalid arguments begin as in FDB."""
     try:
         yield
     except errors.Error as error:

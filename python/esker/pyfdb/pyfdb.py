@@ -34,7 +34,7 @@ from .pyfdb_type import (
     UserInputMapper,
 )
 
-# Attributes of the container that say what is disabled in a database: this, then its key.
+# Prefix of the attributes of the container that list disabled actions in a database; its key follows.
 _DISABLED = "pyfdb.disabled."
 
 
@@ -83,23 +83,23 @@ class FDB:
 
     @property
     def store(self) -> FieldStore:
-        """The field store, for what pyfdb does not have: requests as text, watching, moving, transactions."""
+        """The field store, for functions that pyfdb lacks: text requests, watching, moving, transactions."""
         if self._store is None:
             with as_of_fdb():
-                self._store = self._opened(_config.place(self._config))
+                self._store = self._opened(_config.store_of(self._config))
         return self._store
 
     @staticmethod
-    def _opened(place: _config.Place) -> FieldStore:
-        if not place.writable:
-            return FieldStore(place.name, "r")
+    def _opened(settings: _config.StoreSettings) -> FieldStore:
+        if not settings.writable:
+            return FieldStore(settings.name, "r")
         try:
-            return FieldStore(place.name, schema=place.schema, flush_on_close=True)
+            return FieldStore(settings.name, schema=settings.schema, flush_on_close=True)
         except NoPermission:
-            return FieldStore(place.name, "r")
+            return FieldStore(settings.name, "r")
 
     def _attributes(self) -> Any:
-        """The attributes of the container, in which `control` keeps what is disabled."""
+        """The attributes of the container, in which `control` stores disabled actions."""
         if self._container is None:
             pool, label = self.store.name.rsplit("/", 1)
             mode = self.store.mode
@@ -107,7 +107,7 @@ class FDB:
         return self._container.attributes
 
     def _disabled(self) -> dict[str, ControlIdentifier]:
-        """What is disabled, by the key of the database."""
+        """Disabled actions, by the key of the database."""
         attributes = self._attributes()
         names = [name for name in attributes if name.startswith(_DISABLED)]
         return {
@@ -115,7 +115,7 @@ class FDB:
         }
 
     def _closed(self, identifier: ControlIdentifier) -> set[str]:
-        """The keys of databases in which something is disabled."""
+        """The keys of databases in which an action is disabled."""
         with as_of_fdb():
             return {key for key, disabled in self._disabled().items() if disabled & identifier}
 
@@ -149,7 +149,7 @@ class FDB:
                 raise NoPermission(f"{text}: FDB.control enables it")
 
     def flush(self) -> None:
-        """Make archived fields visible; nothing happens if there are none."""
+        """Make archived fields visible, if any."""
         self._unarchivable = None
         if self._store is not None and self._store.mode != "r":
             with as_of_fdb():
@@ -160,7 +160,7 @@ class FDB:
         return self._store is not None and self._store.pending[0] > 0
 
     def _visible(self, fields: Any, identifier: ControlIdentifier) -> Any:
-        """The fields of databases in which something is not disabled."""
+        """The fields of databases in which an action is not disabled."""
         if not self.enabled(identifier):
             return []
         closed = self._closed(identifier)
@@ -178,7 +178,7 @@ class FDB:
             return self._visible(found, ControlIdentifier.RETRIEVE)
 
     def inspect(self, mars_selection: MarsSelection) -> Iterator[ListElement]:
-        """Yield what `retrieve` would read."""
+        """Yield the fields that `retrieve` would read."""
         for field in self._found(mars_selection):
             yield ListElement(field.levels, field, _internal=True)
 
@@ -217,7 +217,7 @@ class FDB:
         return f"{base(self.store.name)}/{database_name(database)}"
 
     def status(self, mars_selection: MarsSelection) -> Iterator[StatusElement]:
-        """Yield the databases with fields of a selection, and what is disabled in them."""
+        """Yield the databases with fields of a selection, and the disabled actions."""
         disabled = self._disabled()
         for row in self._status(self._request(mars_selection)):
             key = row["database"]
@@ -244,7 +244,7 @@ class FDB:
             yield ControlElement(self._location(key), key, now, _internal=True)
 
     def _changed(self, key: str, action: ControlAction, change: ControlIdentifier) -> ControlIdentifier:
-        """Change what is disabled in a database, and return it."""
+        """Change the disabled actions of a database, and return them."""
         attributes, name = self._attributes(), _DISABLED + key
         now = ControlIdentifier(int(attributes.get(name, b"0")))
         now = {
@@ -260,7 +260,7 @@ class FDB:
         return now
 
     def enabled(self, control_identifier: ControlIdentifier) -> bool:
-        """Whether the configuration allows something: `writable` and `visitable` of it may be false."""
+        """Whether the configuration allows an action: its `writable` and `visitable` may be false."""
         config = self._config if isinstance(self._config, Mapping) else {}
         writing = ControlIdentifier.ARCHIVE | ControlIdentifier.WIPE
         reading = ControlIdentifier.LIST | ControlIdentifier.RETRIEVE
@@ -333,7 +333,7 @@ class FDB:
         porcelain: bool = False,
         unsafe_wipe_all: bool = False,
     ) -> Iterator[WipeElement]:
-        """Remove the fields of a selection, and yield what is removed of each database.
+        """Remove the fields of a selection, and yield the removed data of each database.
 
         Without `doit`, nothing is changed; with it, each database is wiped when its first element is yielded.
         With `porcelain`, only fields are yielded.
@@ -361,7 +361,7 @@ class FDB:
             yield from elements[-1:] if porcelain else elements
 
     def _wiped(self, request: dict[str, Any], rows: list[Any], whole: bool) -> Iterator[WipeElement]:
-        """What a wipe removes of a database; fields are last."""
+        """Elements about the data that a wipe removes in a database; fields are last."""
         database, kinds = rows[0]["database"], WipeElementType
         location = self._location(database)
         yield WipeElement(kinds.CATALOGUE_INFO, f"Database: {_text(database)}", _internal=True)

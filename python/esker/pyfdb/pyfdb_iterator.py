@@ -1,4 +1,4 @@
-"""What the queries of pyfdb yield."""
+"""Elements that the queries of pyfdb yield."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ListElement:
 
 
 class WipeElementType(NamedEnum):
-    """What a WipeElement tells."""
+    """Kind of a WipeElement."""
 
     ERROR = 0
     CATALOGUE_INFO = 1
@@ -100,7 +100,7 @@ class WipeElementType(NamedEnum):
 
 
 class WipeElement:
-    """What a wipe removes, or would remove, of one kind in one database."""
+    """Data of one kind in one database that a wipe removes, or would remove."""
 
     def __init__(
         self, kind: Any, message: str = "", uris: Collection[URI] = (), *, _internal: bool = False
@@ -110,15 +110,15 @@ class WipeElement:
         self._kind, self._message, self._uris = kind, message, list(uris)
 
     def type(self) -> WipeElementType:
-        """What it tells."""
+        """Its kind."""
         return self._kind
 
     def msg(self) -> str:
-        """It for humans."""
+        """A message for users."""
         return self._message
 
     def uris(self) -> list[URI]:
-        """What is removed."""
+        """The removed URIs."""
         return self._uris
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class WipeElement:
 
 
 class PurgeElement:
-    """A line about what a purge removes, or would remove."""
+    """A line about data that a purge removes, or would remove."""
 
     def __init__(self, line: Any, *, _internal: bool = False) -> None:
         """Only `FDB.purge` makes elements."""
@@ -179,7 +179,7 @@ class StatsElement:
 
 
 class _Database:
-    """A database, and what is disabled in it."""
+    """A database, and its disabled actions."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class _Database:
         return URI(self._location)
 
     def controlIdentifiers(self) -> list[ControlIdentifier]:
-        """What is disabled."""
+        """The disabled actions."""
         return [one for one in ControlIdentifier if one and self._identifiers & one]
 
     def key(self) -> dict[str, list[str]]:
@@ -220,11 +220,11 @@ class _Database:
 
 
 class StatusElement(_Database):
-    """A database, and what is disabled in it."""
+    """A database, and its disabled actions."""
 
 
 class ControlElement(_Database):
-    """A database after a change of what is disabled in it."""
+    """A database after a change of its disabled actions."""
 
 
 class IndexAxis(dict):
@@ -249,7 +249,7 @@ class IndexAxis(dict):
         return name in self
 
     def __eq__(self, other: object) -> bool:
-        """Equal to a mapping with the same values, where one value may stand for a list of one."""
+        """Equal to a mapping with the same values. A single value equals a list with this value."""
         if not isinstance(other, Mapping):
             return False
         return dict(self) == UserInputMapper.map_selection_to_internal(other)

@@ -66,7 +66,7 @@ class UserInputMapper:
 
 
 class ControlIdentifier(IntFlag):
-    """What of a database `FDB.control` disables or enables."""
+    """Actions on a database that `FDB.control` disables or enables."""
 
     NONE = 0
     LIST = 1
@@ -102,7 +102,7 @@ class URI:
     """A uniform resource identifier, and its parts."""
 
     def __init__(self, uri: str | Path, scheme: str = "", allow_fragments: bool = True) -> None:
-        """Split an identifier; `scheme` is that of one without."""
+        """Split an identifier; `scheme` is the default scheme."""
         text = uri.as_posix() if isinstance(uri, Path) else str(uri)
         self._parts = parse.urlsplit(text, scheme=scheme, allow_fragments=allow_fragments)
 
@@ -116,7 +116,7 @@ class URI:
         return parse.urlunsplit(self._parts)
 
     def netloc(self) -> str:
-        """User, host and port, as they are written; of `esker://POOL/CONTAINER`, the pool."""
+        """User, host and port, as they are written; for `esker://POOL/CONTAINER`, the pool."""
         return self._parts.netloc
 
     def scheme(self) -> str:
@@ -144,20 +144,20 @@ class URI:
         return self._parts.path
 
     def query(self) -> str:
-        """What follows a question mark; of a field, its key."""
+        """The text after a question mark; for a field, its key."""
         return self._parts.query
 
     def fragment(self) -> str:
-        """What follows a number sign."""
+        """The text after a number sign."""
         return self._parts.fragment
 
 
-# A field up to this size is read at once when a part of it is wanted, in bytes.
+# Fields up to this size, in bytes, are read completely when a part of them is needed.
 _WHOLE = 16 << 20
 
 
 class DataHandle:
-    """The bytes of fields, one after the other, as a file for reading. Nothing is read until it is needed.
+    """The concatenated bytes of fields, as a file for reading. Bytes are read when they are needed.
 
     A handle is opened by `open` or `with`, and may be opened again after it was closed.
     """
@@ -240,13 +240,13 @@ class DataHandle:
     def readinto(self, buffer: Any) -> int:
         """Fill a writable buffer and return the number of bytes; 0 at the end."""
         self._check()
-        place = memoryview(buffer).cast("B")
-        count = min(place.nbytes, max(self.size() - self._at, 0))
-        self._fill(place[:count])
+        target = memoryview(buffer).cast("B")
+        count = min(target.nbytes, max(self.size() - self._at, 0))
+        self._fill(target[:count])
         return count
 
     def readall(self, buffer_size: int = 1024) -> bytes:
-        """Read all that is left, opening and closing the handle. `buffer_size` has no effect."""
+        """Read all remaining bytes, opening and closing the handle. `buffer_size` has no effect."""
         self.open()
         try:
             return self.read()
@@ -260,28 +260,28 @@ class DataHandle:
                 message = field.read()
             yield message
 
-    def _fill(self, place: memoryview) -> None:
-        """Fill `place` from the position on; there are as many bytes."""
-        while place:
+    def _fill(self, target: memoryview) -> None:
+        """Fill `target` with the bytes from the position, which has enough bytes after it."""
+        while target:
             with as_of_fdb():
-                done = self._some(place)
+                done = self._some(target)
             self._at += done
-            place = place[done:]
+            target = target[done:]
 
-    def _some(self, place: memoryview) -> int:
-        """Fill the beginning of `place` with a part of a field, or with fields that fit as a whole."""
+    def _some(self, target: memoryview) -> int:
+        """Fill the beginning of `target` with a part of a field, or with complete fields."""
         number = bisect.bisect_right(self._ends, self._at)
         field = self._fields[number]
         offset = self._at - (self._ends[number] - field.nbytes)
-        count = min(field.nbytes - offset, place.nbytes)
+        count = min(field.nbytes - offset, target.nbytes)
         if isinstance(self._fields, Fields) and offset == 0 and count == field.nbytes:
-            end = bisect.bisect_right(self._ends, self._at + place.nbytes)
+            end = bisect.bisect_right(self._ends, self._at + target.nbytes)
             count = self._ends[end - 1] - self._at
-            self._fields[number:end].read_into(place[:count])
+            self._fields[number:end].read_into(target[:count])
         elif count < field.nbytes <= _WHOLE:
-            place[:count] = self._whole(number)[offset : offset + count]
+            target[:count] = self._whole(number)[offset : offset + count]
         else:
-            field.read_into(place[:count], offset)
+            field.read_into(target[:count], offset)
         return count
 
     def _whole(self, number: int) -> memoryview:

@@ -21,7 +21,7 @@ BUFFER_BYTES = 1 << 20
 
 
 class _Files(FileSystemBase):
-    """A file system as torch wants it. Paths are `esker://POOL/CONTAINER/path`, or paths within `files`."""
+    """The file system for torch. Paths are `esker://POOL/CONTAINER/path`, or paths within `files`."""
 
     def __init__(self, files, mode):
         self._files, self._mode = files, mode
@@ -71,12 +71,12 @@ class _Files(FileSystemBase):
 
 
 class CheckpointWriter(FileSystemWriter):
-    """A writer of distributed checkpoints whose end is a commit.
+    """A writer of distributed checkpoints that ends with a commit.
 
     `path` is `esker://POOL/CONTAINER/folder`, or a folder of the FileSystem `files`. Until all ranks have
-    stored their part, the folder has its old checkpoint; then the new one is there, at once. A save that
-    was killed leaves the old one, and the next save removes what the killed one has written. Other
-    options are those of torch's FileSystemWriter. Only one save to a folder goes on at a time.
+    stored their part, the folder has its old checkpoint; then the new one replaces it atomically. A killed
+    save leaves the old checkpoint, and the next save removes the files of the killed one. Other options are
+    those of torch's FileSystemWriter. Only one save to a folder may run at a time.
     """
 
     def __init__(self, path, *, files: FileSystem | None = None, **options):
@@ -86,7 +86,7 @@ class CheckpointWriter(FileSystemWriter):
         self.path = self.fs.init_path(path)
 
     def prepare_global_plan(self, plans):
-        """Give each rank names that no other save has, and remove what killed saves have left."""
+        """Give each rank names that no other save has, and remove the files of killed saves."""
         plans = super().prepare_global_plan(plans)
         self._sweep()
         return [dataclasses.replace(plan, storage_data=self._own(plan.storage_data)) for plan in plans]
@@ -100,12 +100,12 @@ class CheckpointWriter(FileSystemWriter):
         self._sweep()
 
     def _sweep(self):
-        # Without collective calls each rank has metadata of its own, and nobody knows who is still writing.
+        # Without collective calls each rank has its own metadata, and no rank knows which ranks still write.
         if getattr(self, "use_collectives", True):
             self.fs.sweep(self.path)
 
     def _metadata_exists(self):
-        """Whether there is a checkpoint that must not be replaced; torch warns of those that may."""
+        """Whether a checkpoint exists that must not be replaced. If it may be replaced, torch warns."""
         return not self.overwrite and super()._metadata_exists()
 
     @classmethod
@@ -117,7 +117,7 @@ class CheckpointWriter(FileSystemWriter):
 class CheckpointReader(FileSystemReader):
     """A reader of distributed checkpoints; `path` and `files` are those of CheckpointWriter.
 
-    A load that meets the end of a save finds files missing and fails: load again.
+    A load during the end of a save may find files missing and fail: load again.
     """
 
     def __init__(self, path, *, files: FileSystem | None = None):

@@ -11,7 +11,7 @@ from .._samples import samples_of
 
 
 class _Samples:
-    """What both kinds of datasets have: where samples are, and what is made of them."""
+    """Base of both kinds of datasets: the source of samples, and their conversion."""
 
     def __init__(self, source, transform, keyed, dtype, shape):
         self.samples = samples_of(source)

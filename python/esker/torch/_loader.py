@@ -1,4 +1,4 @@
-"""A DataLoader that can stop in the middle of an epoch and go on there."""
+"""A DataLoader that can stop in the middle of an epoch and continue there."""
 
 import torch
 from torch.utils.data import Sampler
@@ -8,7 +8,7 @@ from ._datasets import IterableDataset
 
 
 class _Numbers(Sampler):
-    """The numbers of the samples of an epoch from a position on."""
+    """The numbers of the samples of an epoch, starting at a position."""
 
     def __init__(self, count, options):
         self._count, self._options = count, options
@@ -29,12 +29,12 @@ class DataLoader(Resumable, torch.utils.data.DataLoader):
     `shuffle`, `seed`, `rank` and `ranks` determine the order of a dataset by number; an IterableDataset
     of `esker.torch` has them itself, and its batch size is this one's. Everything else is as in torch:
     `num_workers`, `multiprocessing_context`, `prefetch_factor` and so on. `state_dict` counts the samples
-    that the loop was given, not those that workers have read ahead; it may be loaded with another number of
+    that the loop received, not those that workers have read ahead; it may be loaded with another number of
     workers. Each iteration is an epoch.
     """
 
     def __init__(self, dataset, batch_size=1, shuffle=False, *, seed=0, rank=0, ranks=1, **options):
-        """Take the arguments of torch's DataLoader, except samplers, and what determines the order."""
+        """Take the arguments of torch's DataLoader, except samplers, and those that determine the order."""
         self._numbers = None
         if not isinstance(dataset, IterableDataset):
             order = {"shuffle": shuffle, "rank": rank, "ranks": ranks}

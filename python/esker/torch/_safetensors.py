@@ -1,4 +1,4 @@
-"""Weights in the format of safetensors, used where they are stored."""
+"""Weights in the format of safetensors, used in place."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMES = {
 # Types that this release of torch has.
 _TYPES = {name: getattr(torch, known) for name, known in _NAMES.items() if hasattr(torch, known)}
 _CODES = {known: name for name, known in _TYPES.items()}
-# Length of the number in front of the header, and limit of the format for the header.
+# Length of the number before the header, and limit of the format for the header.
 _PREFIX, _HEADER_MAX = 8, 100_000_000
 
 

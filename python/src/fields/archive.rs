@@ -85,7 +85,7 @@ impl Archiver {
         new
     }
 
-    /// The same for a child made by fork.
+    /// An archiver for a child made by fork.
     pub(super) fn anew(&self) -> Arc<Self> {
         Self::new(&self.store, self.flush_on_close)
     }
@@ -116,7 +116,8 @@ impl Archiver {
         match data {
             Source::Memory(bytes) => self.writer().archive(key, bytes.bytes()),
             Source::Path(path) => {
-                let bytes = std::fs::read(path).map_err(|error| failed("reading", path, &error))?;
+                let bytes =
+                    std::fs::read(path).map_err(|error| io_error("reading", path, &error))?;
                 self.writer().archive(key, &bytes)
             }
         }
@@ -127,7 +128,7 @@ impl Archiver {
         self.each_field(data, |key, field| self.writer().archive(&key, field))
     }
 
-    /// The keys by which GRIB messages would be archived, whole and canonical.
+    /// The complete and canonical keys under which GRIB messages would be archived.
     pub(super) fn keys(&self, data: &Source) -> Result<Vec<Key>> {
         let keys = Mutex::new(Vec::new());
         self.each_field(data, |key, _| {
@@ -140,10 +141,10 @@ impl Archiver {
 
     /// Adopts the fields of a GRIB file, with the values of `set` in their keys, and counts them.
     pub(super) fn adopt(&self, path: &Path, set: Option<&Key>) -> Result<usize> {
-        let path = path.canonicalize().map_err(|error| failed("resolving", path, &error))?;
-        let file = File::open(&path).map_err(|error| failed("opening", &path, &error))?;
+        let path = path.canonicalize().map_err(|error| io_error("resolving", path, &error))?;
+        let file = File::open(&path).map_err(|error| io_error("opening", &path, &error))?;
         let adopted = all(Messages::new(file), |message| {
-            if grib::Fields::of(&message.bytes).nth(1).is_some() {
+            if grib::Fields::split(&message.bytes).nth(1).is_some() {
                 let text = "a message with several fields cannot be adopted: archive it";
                 return Err(Error::new(ErrorKind::NotSupported, text));
             }
@@ -162,7 +163,7 @@ impl Archiver {
                 all(Scan::new(bytes.bytes()), |message| self.fields(&message.bytes, &work))
             }
             Source::Path(path) => {
-                let file = File::open(path).map_err(|error| failed("opening", path, &error))?;
+                let file = File::open(path).map_err(|error| io_error("opening", path, &error))?;
                 let done = all(Messages::new(file), |message| self.fields(&message.bytes, &work));
                 done.map_err(|error| in_file(path, &error))
             }
@@ -177,7 +178,7 @@ impl Archiver {
     ) -> Result<usize> {
         let told = self.told()?;
         let mut count = 0;
-        for field in grib::Fields::of(message.as_ref()) {
+        for field in grib::Fields::split(message.as_ref()) {
             let field = field?;
             work(told.identify(&field)?, &field)?;
             count += 1;
@@ -207,7 +208,7 @@ impl Archiver {
     }
 }
 
-/// Calls `work` with each message and counts the fields. Messages after a damaged one are still worked on.
+/// Calls `work` with each message and counts the fields. Also processes messages after a damaged one.
 fn all<B: AsRef<[u8]>>(
     messages: impl Iterator<Item = Result<Message<B>>>,
     work: impl Fn(&Message<B>) -> Result<usize>,
@@ -244,12 +245,12 @@ fn in_file(path: &Path, error: &Error) -> Error {
     Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Other messages are archived despite a damaged one, but not if the pool is full.
+/// True for errors of one message, after which other messages are archived; false if the pool is full.
 fn is_of_input(error: &Error) -> bool {
     use ErrorKind::{Corrupt, Invalid, KeyTooBig, NotFound, NotSupported, RecordTooBig};
     matches!(error.kind(), Corrupt | Invalid | KeyTooBig | NotFound | NotSupported | RecordTooBig)
 }
 
-fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Error {
+fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
 }

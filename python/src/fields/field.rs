@@ -17,7 +17,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    pub(super) fn of(store: Py<FieldStore>, field: esker_fields::Field) -> Self {
+    pub(super) fn from_field(store: Py<FieldStore>, field: esker_fields::Field) -> Self {
         Self { store, field }
     }
 
@@ -32,7 +32,7 @@ impl Field {
     fn new(store: &Bound<'_, FieldStore>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (py, key, fields) = (store.py(), request::key(key)?, store.get().store(store.py())?);
         let field = call(py, || fields.field(&key?))?;
-        Ok(Self::of(store.clone().unbind(), field))
+        Ok(Self::from_field(store.clone().unbind(), field))
     }
 
     /// Its store.
@@ -68,14 +68,14 @@ impl Field {
     /// The time it was archived, in seconds since 1970.
     #[getter]
     fn archived(&self) -> f64 {
-        let since = self.field.place().archived.duration_since(UNIX_EPOCH);
+        let since = self.field.location().archived.duration_since(UNIX_EPOCH);
         since.unwrap_or_default().as_secs_f64()
     }
 
     /// For an adopted field, the file that contains it and its offset; otherwise None.
     #[getter]
     fn adopted(&self) -> Option<(String, u64)> {
-        match &self.field.place().holder {
+        match &self.field.location().holder {
             Holder::File { path, offset } => Some((path.display().to_string(), *offset)),
             Holder::Array(_) => None,
         }
@@ -113,7 +113,7 @@ impl Field {
     /// at most 4 MiB in a pool in memory; otherwise, and for adopted fields, a copy.
     #[pyo3(signature = (*, copy = None))]
     fn view(&self, py: Python<'_>, copy: Option<bool>) -> PyResult<buffer::View> {
-        call(py, || self.field.view(copy != Some(false))).map(buffer::View::of)
+        call(py, || self.field.view(copy != Some(false))).map(buffer::View::from_view)
     }
 
     /// Fills `buffer` (writable) with its bytes starting at `offset`.
@@ -129,8 +129,8 @@ impl Field {
         grib::shown(py, &numbers)
     }
 
-    /// The checksum of the section that describes its grid, None if there is none, and its values as `_numbers` returns them.
-    /// The message is read once.
+    /// The checksum of the section that describes its grid, None if it has no such section, and its values as
+    /// `_numbers` returns them. Reads the message once.
     fn _section_and_values<'py>(
         &self,
         py: Python<'py>,
@@ -233,8 +233,8 @@ impl Fields {
     }
 
     /// The first of the keys that the request names and the store does not have.
-    #[getter]
-    fn missing<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    #[getter(missing)]
+    fn missing_keys<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         self.found.missing.iter().map(|key| request::shown(py, key)).collect()
     }
 
@@ -250,7 +250,7 @@ impl Fields {
         esker_fields::bytes_of(&self.found.fields)
     }
 
-    /// The bytes of all fields, one after the other. Large amounts are read by several threads.
+    /// The concatenated bytes of all fields. Several threads read large amounts.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let too_long = |_| {
             Error::new(ErrorKind::Overflow, "the fields do not fit in memory: read them one by one")
@@ -260,8 +260,8 @@ impl Fields {
         buffer::filled(py, bytes, |place| esker_fields::read_together(fields, place))
     }
 
-    /// Fills `buffer` (writable, `nbytes` bytes) with all fields, one after the other. Large amounts are read by
-    /// several threads.
+    /// Fills `buffer` (writable, `nbytes` bytes) with the concatenated bytes of all fields. Several threads read large
+    /// amounts.
     fn read_into(&self, py: Python<'_>, mut buffer: Writable) -> PyResult<()> {
         let place = buffer.bytes();
         call(py, || esker_fields::read_together(&self.found.fields, place))
@@ -283,7 +283,7 @@ impl Fields {
         let at = if index < 0 { index + len } else { index };
         let field = usize::try_from(at).ok().and_then(|at| self.found.fields.get(at));
         let field = field.ok_or_else(|| PyIndexError::new_err("field index out of range"))?;
-        Ok(Bound::new(py, Field::of(self.store.clone_ref(py), field.clone()))?.into_any())
+        Ok(Bound::new(py, Field::from_field(self.store.clone_ref(py), field.clone()))?.into_any())
     }
 
     fn __repr__(&self) -> String {

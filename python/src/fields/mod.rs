@@ -1,8 +1,8 @@
 //! Field stores.
 mod archive;
-mod ask;
 mod field;
 pub(crate) mod grib;
+mod queries;
 mod request;
 mod watch;
 
@@ -12,16 +12,16 @@ pub(crate) use watch::Watch;
 
 use crate::call::call;
 use crate::errors;
-use crate::place;
+use crate::store_name;
 use crate::text;
 use archive::{Archiver, Source, unflushed};
-use ask::Counts;
 use esker::types::info::OpenMode;
 use esker::types::{ErrorKind, Result};
 use esker_fields::{Moving, Schema};
 use pyo3::exceptions::{PyResourceWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use queries::Counts;
 use request::Wanted;
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ impl FieldStore {
         })
     }
 
-    /// As [`FieldStore::end`], with a warning if something is lost.
+    /// Closes the store like [`FieldStore::end`], with a warning if unflushed fields are lost.
     fn end_and_warn(&self, py: Python<'_>) -> PyResult<()> {
         match self.end(py)? {
             (0, _) => Ok(()),
@@ -127,7 +127,7 @@ impl FieldStore {
     ) -> PyResult<Self> {
         let (py, mode) = (store.py(), text::open_mode(mode)?);
         let create = create && mode != OpenMode::ReadOnly;
-        let (name, pool) = place::of(store, label)?;
+        let (name, pool) = store_name::parse(store, label)?;
         let store = call(py, || open(&name, pool, mode, schema, create))?;
         let archiver = Archiver::new(&store, flush_on_close);
         Ok(Self { name, mode, flush_on_close, open: Mutex::new(Some(Open { store, archiver })) })
@@ -173,8 +173,8 @@ impl FieldStore {
     }
 
     /// Adopts the fields of a GRIB file and returns their number: their keys are stored, their bytes stay in the file,
-    /// which must not be moved or changed. `flush` makes them visible. The names and values of `set` replace those of the
-    /// messages. Damaged messages are skipped, as by `archive`.
+    /// which must not be moved or changed. `flush` makes them visible. The names and values of `set` replace those of
+    /// the messages. Damaged messages are skipped, as by `archive`.
     #[pyo3(signature = (path, *, set = None))]
     fn adopt(
         &self,
@@ -194,7 +194,7 @@ impl FieldStore {
         keys.iter().map(|key| request::shown(py, key)).collect()
     }
 
-    /// How the schema splits a key: a dict of the `rule` that takes it, its `line` in the schema, and the pairs of the
+    /// Splits a key by the schema: a dict of the `rule` that matches it, its `line` in the schema, and the pairs of the
     /// `database`, the `index` and the `datum`.
     fn explain<'py>(
         &self,
@@ -212,8 +212,8 @@ impl FieldStore {
         Ok(explained)
     }
 
-    /// The values that a request lists for each of its names, canonical and in its order, with ranges expanded; None for
-    /// a name of which all values are wanted. The store is not searched.
+    /// The values that a request lists for each of its names, canonical and in its order, with ranges expanded; None
+    /// for a name with all values. The store is not searched.
     fn expand<'py>(
         slf: &Bound<'py, Self>,
         request: &Bound<'py, PyAny>,
@@ -230,7 +230,7 @@ impl FieldStore {
         Ok(expanded)
     }
 
-    /// Makes everything archived since the last flush visible, at the same time or not at all.
+    /// Atomically makes all fields archived since the last flush visible.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let archiver = self.opened(py)?.archiver;
         call(py, || archiver.flush())
@@ -260,7 +260,7 @@ impl FieldStore {
         partial: bool,
     ) -> PyResult<Fields> {
         let (py, store, wanted) = asked(slf, Some(request))?;
-        let found = call(py, || ask::find(&store, wanted, partial))?;
+        let found = call(py, || queries::find(&store, wanted, partial))?;
         Ok(Fields::new(slf, found))
     }
 
@@ -279,7 +279,7 @@ impl FieldStore {
         masked: bool,
     ) -> PyResult<Fields> {
         let (py, store, wanted) = asked(slf, request)?;
-        let found = call(py, || ask::list(&store, wanted, masked))?;
+        let found = call(py, || queries::list(&store, wanted, masked))?;
         Ok(Fields::new(slf, found))
     }
 
@@ -292,8 +292,8 @@ impl FieldStore {
         }
     }
 
-    /// The values in the fields of a request, by name, sorted by their type. With `empty`, a name that the schema allows
-    /// on its innermost level and a field lacks has the empty value too, as in FDB.
+    /// The values in the fields of a request, by name, sorted by their type. With `empty`, a name that the schema
+    /// allows on its innermost level and a field lacks has the empty value too, as in FDB.
     #[pyo3(signature = (request = None, *, empty = false))]
     fn axes<'py>(
         slf: &Bound<'py, Self>,
@@ -301,7 +301,7 @@ impl FieldStore {
         empty: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (py, store, wanted) = asked(slf, request)?;
-        let axes = call(py, || ask::axes(&store, wanted, empty))?;
+        let axes = call(py, || queries::axes(&store, wanted, empty))?;
         let shown = PyDict::new(py);
         axes.into_iter().try_for_each(|(name, values)| shown.set_item(name, values))?;
         Ok(shown)
@@ -315,7 +315,7 @@ impl FieldStore {
         request: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (py, store, wanted) = asked(slf, request)?;
-        counted(py, &call(py, || ask::stats(&store, wanted))?)
+        counted(py, &call(py, || queries::stats(&store, wanted))?)
     }
 
     /// The databases of a request: dicts of the `database` key and the number of `fields` and `bytes` in it. With
@@ -328,8 +328,8 @@ impl FieldStore {
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let (py, store, wanted) = asked(slf, request)?;
         let rows = call(py, || match indexes {
-            true => ask::indexes(&store, wanted),
-            false => ask::databases(&store, wanted),
+            true => queries::indexes(&store, wanted),
+            false => queries::databases(&store, wanted),
         })?;
         rows.iter().map(|row| counted_row(py, row)).collect()
     }
@@ -346,11 +346,12 @@ impl FieldStore {
         Ok(shown)
     }
 
-    /// Moves the fields of a request to another store, and returns their number and size in bytes, how many were `there`
-    /// before, and how many are `left` because they were archived again meanwhile. Without `doit`, only reports them.
+    /// Moves the fields of a request to another store. Returns their number and size in bytes, how many the other store
+    /// already had (`there`), and how many are `left` because they were archived again meanwhile. Without `doit`, only
+    /// reports them.
     ///
-    /// `to` is "POOL/CONTAINER", created with the schema of this store if it does not exist, or a FieldStore. Fields are
-    /// copied by `workers` threads, read back and compared, and then removed here with those that they mask, unless
+    /// `to` is "POOL/CONTAINER", created with the schema of this store if it does not exist, or a FieldStore. Fields
+    /// are copied by `workers` threads, read back and compared, and then removed here with those that they mask, unless
     /// `keep`. The request must name the databases it applies to, unless `keep`. Calling it again continues an
     /// interrupted move.
     #[pyo3(name = "move", signature = (request, to, *, doit = false, keep = false, workers = 4))]
@@ -365,7 +366,7 @@ impl FieldStore {
         let (py, store, wanted) = asked(slf, Some(request))?;
         let other = match to.cast::<Self>() {
             Ok(to) => Err(to.get().store(py)?),
-            Err(_) => Ok(place::named(to, None)?),
+            Err(_) => Ok(store_name::named(to, None)?),
         };
         let how = Moving { workers, keep };
         let to = || match (doit, other) {
@@ -373,7 +374,7 @@ impl FieldStore {
             (true, Err(open)) => Ok(Some(open)),
             (true, Ok(name)) => open_or_create(&name, None, store.schema()).map(Some),
         };
-        let moved = call(py, || ask::moved(&store, wanted, to, how))?;
+        let moved = call(py, || queries::move_fields(&store, wanted, to, how))?;
         counted(py, &moved)
     }
 
@@ -386,11 +387,11 @@ impl FieldStore {
         doit: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (py, store, wanted) = asked(slf, Some(request))?;
-        counted(py, &call(py, || ask::wipe(&store, wanted, doit))?)
+        counted(py, &call(py, || queries::wipe(&store, wanted, doit))?)
     }
 
-    /// Frees the space of masked fields and of what dead writers left; returns their number and size in bytes.
-    /// Without `doit`, only reports them.
+    /// Frees the space of masked fields and of unflushed fields of dead writers; returns their number and size in
+    /// bytes. Without `doit`, only reports them.
     #[pyo3(signature = (request = None, doit = false))]
     fn purge<'py>(
         slf: &Bound<'py, Self>,
@@ -398,7 +399,7 @@ impl FieldStore {
         doit: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (py, store, wanted) = asked(slf, request)?;
-        counted(py, &call(py, || ask::purge(&store, wanted, doit))?)
+        counted(py, &call(py, || queries::purge(&store, wanted, doit))?)
     }
 
     /// Yields each field of a request when any process flushes it, and again when it is archived again; with
@@ -454,7 +455,7 @@ fn asked<'py>(
     request: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(Python<'py>, esker_fields::FieldStore, Wanted)> {
     let py = store.py();
-    Ok((py, store.get().store(py)?, Wanted::of(request)?))
+    Ok((py, store.get().store(py)?, Wanted::parse(request)?))
 }
 
 fn counted<'py>(py: Python<'py>, rows: &Counts) -> PyResult<Bound<'py, PyDict>> {
@@ -463,7 +464,7 @@ fn counted<'py>(py: Python<'py>, rows: &Counts) -> PyResult<Bound<'py, PyDict>> 
     Ok(shown)
 }
 
-fn counted_row<'py>(py: Python<'py>, row: &ask::Row) -> PyResult<Bound<'py, PyDict>> {
+fn counted_row<'py>(py: Python<'py>, row: &queries::Row) -> PyResult<Bound<'py, PyDict>> {
     let shown = PyDict::new(py);
     shown.set_item("database", request::shown(py, &row.database)?)?;
     if let Some(index) = &row.index {
@@ -487,7 +488,7 @@ fn open(
             schema.map_or_else(Schema::default_mars, |text| Schema::parse(text, "schema"))?;
         return open_or_create(name, pool, &schema);
     }
-    let (at, label) = place::split(name, "tank/fields")?;
+    let (at, label) = store_name::split(name, "tank/fields")?;
     let pool = pool.map_or_else(|| esker::Pool::connect(at, mode), Ok)?;
     esker_fields::FieldStore::open(&pool, label, mode)
 }
@@ -498,7 +499,7 @@ fn open_or_create(
     pool: Option<esker::Pool>,
     schema: &Schema,
 ) -> Result<esker_fields::FieldStore> {
-    let (at, label) = place::split(name, "tank/fields")?;
+    let (at, label) = store_name::split(name, "tank/fields")?;
     let pool = pool.map_or_else(|| esker::Pool::connect(at, OpenMode::ReadWrite), Ok)?;
     esker_fields::FieldStore::open_or_create(&pool, label, schema)
 }

@@ -14,7 +14,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    pub(super) fn of(request: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    pub(super) fn parse(request: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let Some(request) = request else { return Ok(Self::Everything) };
         if let Ok(text) = request.cast::<PyString>() {
             return Ok(Self::Text(text.to_str()?.to_owned()));
@@ -76,8 +76,8 @@ fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     }
 }
 
-/// A text or number as it is written in keys, if it is of one of Python's own types: most are, and asking others what they
-/// have takes longer than all else of a short request.
+/// A text or number as it is written in keys, if it has one of Python's own types. Most values do; inspecting other
+/// types takes longer than the rest of a short request.
 fn usual(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let is_usual = value.is_exact_instance_of::<PyString>()
         || value.is_exact_instance_of::<PyInt>()

@@ -1,4 +1,4 @@
-//! Fields as they are flushed.
+//! Watches: iterators over fields as they are flushed.
 use super::{Field, FieldStore};
 use crate::call::call;
 use esker::types::Result;
@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
-/// How long to run without the GIL before checking for signals.
+/// Time to run without the GIL before checking for signals.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Yields fields as they are flushed: the result of `FieldStore.watch`.
@@ -53,7 +53,7 @@ impl Watch {
         loop {
             let left = self.timeout.map_or(TURN, |timeout| timeout.saturating_sub(begin.elapsed()));
             if let Some(field) = call(py, || self.next(left.min(TURN)))? {
-                return Ok(Some(Field::of(self.store.clone_ref(py), field)));
+                return Ok(Some(Field::from_field(self.store.clone_ref(py), field)));
             }
             if left.is_zero() {
                 return Ok(None);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// A member: name, title, offset, type and shape.
 type Member<'py> = (String, String, u64, Bound<'py, PyAny>, Vec<u64>);
 
-/// A type: its code, or the size in bytes of a structured one and its members. The inner result is what the store says.
+/// A type: its code, or the size in bytes of a structured one and its members. The inner result is the store's check.
 pub(super) fn data_type(of: &Bound<'_, PyAny>) -> PyResult<Result<DataType>> {
     if let Ok(code) = of.extract::<String>() {
         return Ok(DataType::parse(&code));
@@ -25,7 +25,7 @@ pub(super) fn data_type(of: &Bound<'_, PyAny>) -> PyResult<Result<DataType>> {
     Ok(DataType::structured(size, fields))
 }
 
-/// The same in the other direction.
+/// A type of the store as Python objects.
 pub(super) fn shown_data_type<'py>(py: Python<'py>, of: &DataType) -> PyResult<Bound<'py, PyAny>> {
     if of.fields.is_empty() {
         return Ok(PyString::new(py, &of.code).into_any());

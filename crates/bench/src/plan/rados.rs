@@ -75,7 +75,7 @@ impl RadosPlan {
         let container = pool.open_container(&label, OpenMode::ReadWrite).wait()?;
         let outcome = Fields::new(container).and_then(|fields| {
             let payload = Payload::new(self.seed, self.size)?;
-            let by_hand = Plain::of(&place);
+            let by_hand = Plain::from_context(&place);
             Work { plan: self, payload, by_hand, fields }.rounds(note)
         });
         pool.destroy_container(&label, true).wait()?;

@@ -27,7 +27,7 @@ macro_rules! functions {
 
         impl Functions {
             /// Finds every function in `library`.
-            pub(crate) fn of(library: &Library) -> Result<Self, libloading::Error> {
+            pub(crate) fn load(library: &Library) -> Result<Self, libloading::Error> {
                 // SAFETY: the names are those of ecCodes' public API, whose header gives these types; they
                 // have been the same in all its releases.
                 Ok(unsafe { Self { $($name: *library.get(stringify!($name).as_bytes())?,)* } })

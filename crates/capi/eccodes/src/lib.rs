@@ -1,8 +1,8 @@
 //! Binding to ecCodes, the C library that decodes GRIB. It is loaded on first use, so builds do not need it, and on a
 //! machine without it the error says what to install.
 //!
-//! [`Library`] is the loaded library, [`Field`] reads a message in place, [`Draft`] is one that can be changed. Not every
-//! build of ecCodes is thread-safe (that of Debian is not), so a lock of the process serialises all calls, and a fork
+//! [`Library`] is the loaded library, [`Field`] reads a message in place, [`Draft`] is one that can be changed. Not
+//! every build of ecCodes is thread-safe (Debian's is not), so a lock of the process serialises all calls, and a fork
 //! waits for the current one. Other users of the same ecCodes in the process do not take this lock. Messages of ecCodes
 //! become part of the error. If one of its assertions fails, ecCodes aborts the process; nothing here can prevent that.
 //!

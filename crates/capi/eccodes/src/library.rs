@@ -17,9 +17,13 @@ pub struct Library {
 }
 
 impl Library {
-    /// The library of this process. The first call searches for it: the file that the environment variable `ESKER_ECCODES`
-    /// names; else the file that the process has loaded; else the directories in `ECCODES_DIR`, `ECCODES_HOME`, `ECCODES_PATH`, `VIRTUAL_ENV` and `CONDA_PREFIX`, also
-    /// as part of the Python package `eccodeslib`; else the library directories of the system.
+    /// The library of this process. The first call searches for it, in this order:
+    ///
+    /// 1. the file that the environment variable `ESKER_ECCODES` names;
+    /// 2. the file that the process has loaded;
+    /// 3. the directories in `ECCODES_DIR`, `ECCODES_HOME`, `ECCODES_PATH`, `VIRTUAL_ENV` and `CONDA_PREFIX`, including
+    ///    their Python package `eccodeslib`;
+    /// 4. the library directories of the system.
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] if none can be loaded; the message says what was tried and what to install.
@@ -44,16 +48,17 @@ impl Library {
                 Err(error) => tried.push(error.to_string()),
             }
         }
-        Err(missing(&tried))
+        Err(load_error(&tried))
     }
 
     fn open(file: &OsStr) -> std::result::Result<Self, libloading::Error> {
         for companion in search::companions(Path::new(file)) {
-            // If one fails, loading the library that needs it fails with an error that names it.
+            // If a companion cannot be loaded, loading the library that needs it fails with an error that names the
+            // companion.
             let _ = load(companion.as_os_str()).map(std::mem::forget);
         }
         let library = load(file)?;
-        let functions = Functions::of(&library)?;
+        let functions = Functions::load(&library)?;
         // Never unloaded: the pointers live as long as the process.
         std::mem::forget(library);
         let loaded = Self { functions, file: PathBuf::from(file) };
@@ -76,7 +81,7 @@ impl Library {
         format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
     }
 
-    /// Reads `message` in place: one whole GRIB message, nothing before or after it.
+    /// Reads `message` in place: one complete GRIB message, nothing before or after it.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if ecCodes cannot decode it.
@@ -92,7 +97,7 @@ impl Library {
     /// A message to change, initially a copy of `message`.
     ///
     /// # Errors
-    /// As [`Library::field`].
+    /// The errors of [`Library::field`].
     pub fn draft(&self, message: &[u8]) -> Result<Draft<'_>> {
         envelope::check(message)?;
         let (data, bytes) = (message.as_ptr().cast::<c_void>(), message.len());
@@ -198,8 +203,8 @@ impl std::fmt::Debug for Library {
     }
 }
 
-/// Loads a library with all calls between its parts bound: another ecCodes that is loaded later, such as FDB's, whose
-/// symbols are global, must not get them.
+/// Loads a library and binds all of its symbols at once (`RTLD_NOW`). Otherwise calls between its parts could reach
+/// another ecCodes with global symbols that is loaded later, such as FDB's.
 fn load(file: &OsStr) -> std::result::Result<libloading::Library, libloading::Error> {
     // SAFETY: loading runs code of the library, which the user or the system named as ecCodes.
     unsafe { unix::Library::open(Some(file), unix::RTLD_NOW | unix::RTLD_LOCAL) }.map(Into::into)
@@ -222,7 +227,7 @@ fn cannot_decode(bytes: usize) -> Error {
     failure::explained(ErrorKind::Invalid, message)
 }
 
-fn missing(tried: &[String]) -> Error {
+fn load_error(tried: &[String]) -> Error {
     let remedy = format!(
         "install it (Debian: apt-get install libeccodes0, Python: pip install eccodeslib) or name its file \
          in {}",

@@ -21,7 +21,7 @@ pub struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Owns `handle`, which `library` made of a message that lives as long as `'a`.
+    /// Takes ownership of `handle`, which `library` made of a message that lives as long as `'a`.
     pub(crate) fn new(library: &'a Library, handle: NonNull<Handle>) -> Self {
         Self { library, handle, message: PhantomData }
     }
@@ -37,7 +37,7 @@ impl<'a> Field<'a> {
     /// The edition of GRIB: 1 or 2.
     ///
     /// # Errors
-    /// As [`Field::long`].
+    /// The errors of [`Field::long`].
     pub fn edition(&self) -> Result<i64> {
         self.long("edition")
     }
@@ -58,7 +58,7 @@ impl<'a> Field<'a> {
     /// The value of a key as a whole number.
     ///
     /// # Errors
-    /// As [`Field::text`].
+    /// The errors of [`Field::text`].
     pub fn long(&self, key: &str) -> Result<i64> {
         let (name, mut value) = (c_string(key)?, 0);
         // SAFETY: the handle is valid; name and value live during the call.
@@ -73,7 +73,7 @@ impl<'a> Field<'a> {
     /// Names and values of a name space, such as `mars`, in the order that ecCodes lists them.
     ///
     /// # Errors
-    /// As [`Field::text`]; [`ErrorKind::Overflow`] beyond [`KEYS_MAX`] keys.
+    /// The errors of [`Field::text`]; [`ErrorKind::Overflow`] for over [`KEYS_MAX`] keys.
     pub fn keys(&self, space: &str) -> Result<Vec<(String, String)>> {
         let iterator = KeyIterator::new(self, space)?;
         let mut keys = Vec::new();
@@ -89,19 +89,20 @@ impl<'a> Field<'a> {
         Ok(keys)
     }
 
-    /// The values of the field, unpacked, in the order of the message. Points that the bitmap leaves out have the value of
-    /// the key `missingValue`.
+    /// The values of the field, unpacked, in the order of the message. Points that the bitmap leaves out have the value
+    /// of the key `missingValue`.
     ///
     /// # Errors
-    /// As [`Field::doubles`].
+    /// The errors of [`Field::doubles`].
     pub fn values(&self) -> Result<Vec<f64>> {
         self.doubles("values")
     }
 
-    /// The numbers of an array key, such as `values`, `latitudes` or `longitudes` (degrees, in the order of the values).
+    /// The numbers of an array key, such as `values`, `latitudes` or `longitudes` (degrees, in the order of the
+    /// values).
     ///
     /// # Errors
-    /// As [`Field::text`]; [`ErrorKind::NoMemory`] if there is no room, or beyond [`VALUES_MAX`] numbers.
+    /// The errors of [`Field::text`]; [`ErrorKind::NoMemory`] if memory runs out, or for over [`VALUES_MAX`] numbers.
     pub fn doubles(&self, key: &str) -> Result<Vec<f64>> {
         let (name, mut count) = (c_string(key)?, 0);
         // SAFETY: the handle is valid; `name` and `count` live during the call.
@@ -123,7 +124,7 @@ impl<'a> Field<'a> {
     /// The bytes of the message.
     ///
     /// # Errors
-    /// As [`Field::text`].
+    /// The errors of [`Field::text`].
     pub fn message(&self) -> Result<Vec<u8>> {
         let (mut data, mut bytes) = (ptr::null::<c_void>(), 0);
         let mut copy = Vec::new();
@@ -201,7 +202,7 @@ impl<'a> KeyIterator<'a> {
         Ok(Self { field, keys })
     }
 
-    /// Advances to the next key, if there is one.
+    /// Advances to the next key; false after the last one.
     fn advance(&self) -> bool {
         // SAFETY: the iterator is valid.
         self.field.library.call(|f| unsafe { (f.codes_keys_iterator_next)(self.keys.as_ptr()) })
@@ -261,7 +262,7 @@ impl<'a> Draft<'a> {
     /// Sets a key to a number.
     ///
     /// # Errors
-    /// As [`Draft::set_long`].
+    /// The errors of [`Draft::set_long`].
     pub fn set_double(&mut self, key: &str, value: f64) -> Result<()> {
         // SAFETY: the handle is valid and owns its bytes; the name lives during the call.
         self.set(key, value, |f, name| unsafe { (f.codes_set_double)(self.handle(), name, value) })
@@ -270,7 +271,7 @@ impl<'a> Draft<'a> {
     /// Sets a key to a text, as ecCodes spells it.
     ///
     /// # Errors
-    /// As [`Draft::set_long`].
+    /// The errors of [`Draft::set_long`].
     pub fn set_text(&mut self, key: &str, value: &str) -> Result<()> {
         let (text, mut bytes) = (c_string(value)?, value.len());
         let bytes = &raw mut bytes;
@@ -295,7 +296,7 @@ impl<'a> Draft<'a> {
     /// Packs these values, one for each grid point.
     ///
     /// # Errors
-    /// As [`Draft::set_long`].
+    /// The errors of [`Draft::set_long`].
     pub fn set_values(&mut self, values: &[f64]) -> Result<()> {
         let name = c"values".as_ptr();
         // SAFETY: the handle is valid and owns its bytes; the slice has this many values.

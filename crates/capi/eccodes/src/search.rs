@@ -25,8 +25,8 @@ const COMPANIONS: [&str; 5] = [
     "libeckit_geo.so",
 ];
 
-/// The files to try, in this order: the one the user named, the one that the process has loaded, those of the active
-/// environment, those of the system.
+/// Library files to try, in this order: the file the user named, the file that the process has loaded, the files of
+/// the active environment, the files of the system.
 pub(crate) fn candidates() -> Vec<OsString> {
     let Some(named) = env::var_os(VARIABLE).filter(|file| !file.is_empty()) else {
         let prefixes = PREFIXES.iter().filter_map(env::var_os).map(PathBuf::from);
@@ -37,14 +37,14 @@ pub(crate) fn candidates() -> Vec<OsString> {
     vec![named]
 }
 
-/// The file of ecCodes that something else in the process has loaded. Calls between the parts of a second one would
-/// reach the first.
+/// The ecCodes file that other code in the process has loaded. If a second copy were loaded, calls between its parts
+/// would reach the first.
 fn loaded() -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     file_in(&maps)
 }
 
-/// The file of ecCodes in a table of a process's memory.
+/// The ecCodes file among the mappings of a process (`/proc/self/maps`).
 fn file_in(maps: &str) -> Option<PathBuf> {
     let files = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
     let is_wanted = |file: &&Path| {

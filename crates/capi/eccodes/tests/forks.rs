@@ -4,7 +4,7 @@ use esker_eccodes::Library;
 use esker_types::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sets a step and reads it back, several times; returns how often both agree.
+/// Sets a step and reads it back `times` times; returns how often both agree.
 fn work(library: &Library, times: i64) -> Result<usize> {
     let mut agree = 0;
     for step in 0..times {

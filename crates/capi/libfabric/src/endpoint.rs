@@ -17,7 +17,7 @@ use tokio::io::unix::AsyncFd;
 /// Longest address of an endpoint in bytes.
 const ADDRESS_MAX: usize = 256;
 
-/// What an endpoint is to be.
+/// Options of an endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Name of the provider; else the first that libfabric offers, which FI_PROVIDER decides.
@@ -28,12 +28,12 @@ pub struct Settings {
     pub slots: Vec<usize>,
 }
 
-/// The end of an operation.
+/// A completed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     /// The slot that is free again.
     pub slot: usize,
-    /// Of a slot that received: bytes of the message.
+    /// Bytes of the received message, if the slot received one.
     pub len: usize,
 }
 
@@ -45,11 +45,11 @@ pub struct Endpoint {
     memory: Memory,
     /// Slots that the network uses.
     busy: Vec<bool>,
-    /// The peer, as the table of addresses calls it.
+    /// Index of the peer in the address table.
     peer: Option<u64>,
     waits: bool,
     generation: u64,
-    /// Its address, once it is among those of this process.
+    /// Its own address, once it is in [`OWN_NAMES`].
     name: Vec<u8>,
 }
 
@@ -64,8 +64,8 @@ impl Endpoint {
     /// Makes an endpoint.
     ///
     /// # Errors
-    /// `NotSupported` if libfabric is not installed, must not be used in this process, or has no such provider; those of
-    /// libfabric.
+    /// `NotSupported` if libfabric is not installed, must not be used in this process, or has no such provider; errors
+    /// of libfabric.
     pub fn open(settings: &Settings) -> Result<Self> {
         if !is_usable() {
             return Err(inherited());
@@ -105,15 +105,15 @@ impl Endpoint {
         self.chosen.provider()
     }
 
-    /// The address at which peers reach it, in the provider's format.
+    /// The address at which peers reach this endpoint, in the provider's format.
     ///
     /// # Errors
-    /// Those of libfabric.
+    /// Errors of libfabric.
     pub fn address(&self) -> Result<Vec<u8>> {
         let _entered = enter()?;
         let endpoint = &self.objects()?.endpoint;
         let (mut address, mut len) = (vec![0; ADDRESS_MAX], ADDRESS_MAX);
-        // SAFETY: it is an endpoint; the call writes at most `len` bytes, and how many there are.
+        // SAFETY: it is an endpoint; the call writes at most `len` bytes, and their number.
         let code = unsafe {
             let ops = &*endpoint.cast::<RawEndpoint>().cm;
             (ops.getname)(endpoint.raw(), address.as_mut_ptr().cast(), &raw mut len)
@@ -123,16 +123,17 @@ impl Endpoint {
         Ok(address)
     }
 
-    /// Tells the endpoint to whom it sends.
+    /// Sets the peer to which the endpoint sends.
     ///
     /// # Errors
-    /// `Invalid` for an address that is none of this provider, or if there is a peer already; `NotSupported` for shared
-    /// memory within one process; those of libfabric.
+    /// `Invalid` for an address of another provider, or if a peer is already set; `NotSupported` for shared memory
+    /// within one process; errors of libfabric.
     pub fn set_peer(&mut self, address: &[u8]) -> Result<()> {
         if self.peer.is_some() || !self.is_address(address) {
             return Err(Error::new(ErrorKind::Invalid, "not the address of an endpoint"));
         }
-        // Within a process, the provider of shared memory uses that of the peer directly, even after it is gone.
+        // Within a process, the provider of shared memory uses the peer's memory directly, even after the peer freed
+        // it.
         if self.chosen.info().addr_format == FI_ADDR_STR
             && own_names().iter().any(|own| own == address)
         {
@@ -141,8 +142,8 @@ impl Endpoint {
         let _entered = enter()?;
         let table = &self.objects()?.addresses;
         let mut peer = 0;
-        // SAFETY: it is a table of addresses. The address has the length of this endpoint's own, or ends with a zero byte:
-        // the call reads no more.
+        // SAFETY: it is a table of addresses. The address has the length of this endpoint's own, or ends with a zero
+        // byte: the call reads no more.
         let inserted = unsafe {
             let ops = &*table.cast::<Av>().ops;
             let address = address.as_ptr().cast();
@@ -167,17 +168,17 @@ impl Endpoint {
         }
     }
 
-    /// True if there is a descriptor to wait for.
+    /// True if the provider has a descriptor to wait for.
     #[must_use]
     pub fn has_descriptor(&self) -> bool {
         self.waits
     }
 
-    /// A descriptor that becomes readable when there may be something to poll, if the provider has one. It is watched by
-    /// the tokio runtime of the caller.
+    /// A descriptor that becomes readable when [`Endpoint::poll`] may return something, if the provider has one. It is
+    /// registered with the caller's tokio runtime.
     ///
     /// # Errors
-    /// `Io` if it cannot be watched.
+    /// `Io` if it cannot be registered.
     pub fn descriptor(&self) -> Result<Option<AsyncFd<OwnedFd>>> {
         let _entered = enter()?;
         let Some(raw) = self.objects()?.queue.wait_descriptor().filter(|_| self.waits) else {
@@ -191,11 +192,11 @@ impl Endpoint {
         watched.map(Some).map_err(|error| failed(error.into()))
     }
 
-    /// True if the descriptor tells when there is something more to do; false if there is something already. Only for
-    /// endpoints that have a descriptor.
+    /// True if the caller may wait for the descriptor; false if it must poll first. Only for endpoints with a
+    /// descriptor.
     ///
     /// # Errors
-    /// Those of libfabric.
+    /// Errors of libfabric.
     pub fn may_wait(&mut self) -> Result<bool> {
         let _entered = enter()?;
         let objects = self.objects()?;
@@ -233,18 +234,17 @@ impl Endpoint {
         Some(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) })
     }
 
-    /// Receives the next message of `tag` into a slot. False if the provider cannot take this now: try again after
-    /// [`Endpoint::poll`].
+    /// Receives the next message of `tag` into a slot. False if the provider is busy: retry after [`Endpoint::poll`].
     ///
     /// # Errors
-    /// `Invalid` for a slot that is in use; those of libfabric.
+    /// `Invalid` for a slot that is in use; errors of libfabric.
     pub fn receive(&mut self, slot: usize, tag: u64) -> Result<bool> {
         let _entered = enter()?;
         let (start, len) = self.idle(slot)?;
         let objects = self.objects()?;
         let context = self.memory.context(slot);
-        // SAFETY: it is an endpoint; the slot and its context are registered, and belong to the network until the operation
-        // is done or the endpoint closed.
+        // SAFETY: it is an endpoint; the slot and its context are registered, and belong to the network until the
+        // operation is complete or the endpoint closed.
         let code = unsafe {
             let (raw, memory) = (objects.endpoint.raw(), start.as_ptr().cast());
             let recv = objects.tagged().recv;
@@ -256,7 +256,7 @@ impl Endpoint {
     /// Sends the first `len` bytes of a slot with `tag`. False as for [`Endpoint::receive`].
     ///
     /// # Errors
-    /// `Invalid` for a slot that is in use or too short, or without a peer; those of libfabric.
+    /// `Invalid` for a slot that is in use or too short, or without a peer; errors of libfabric.
     pub fn send(&mut self, slot: usize, len: usize, tag: u64) -> Result<bool> {
         let _entered = enter()?;
         let (start, room) = self.idle(slot)?;
@@ -286,10 +286,10 @@ impl Endpoint {
         Ok(true)
     }
 
-    /// Lets the provider work, and returns an operation that is done, if there is one.
+    /// Lets the provider make progress, and returns a completed operation, if one is available.
     ///
     /// # Errors
-    /// Why an operation failed: the peer cannot be reached any more.
+    /// The cause of a failed operation. The peer is then unreachable.
     pub fn poll(&mut self) -> Result<Option<Done>> {
         let _entered = enter()?;
         let objects = self.objects()?;
@@ -316,7 +316,7 @@ impl Endpoint {
         Ok(Done { slot, len: len.min(room) })
     }
 
-    /// Why an operation failed. Its slot stays in use: nothing more is done with this endpoint.
+    /// The cause of a failed operation. Its slot stays in use: the endpoint is not used any more.
     #[cold]
     fn failure(&self) -> Error {
         let Ok(objects) = self.objects() else { return ErrorKind::Canceled.into() };
@@ -335,7 +335,7 @@ impl Drop for Endpoint {
         let Some(objects) = self.objects.take() else { return };
         let is_own = self.generation == esker_os::generation();
         let Some(_entered) = is_own.then(enter).and_then(Result::ok) else {
-            // The process ends, or they belong to its parent.
+            // The process ends, or the objects belong to its parent.
             std::mem::forget(objects);
             return;
         };

@@ -1,4 +1,4 @@
-//! Which provider and interface is used: the first that libfabric offers for what is asked.
+//! Choice of provider and interface: the first that libfabric offers for the given hints.
 use crate::failure::check;
 use crate::layout::*;
 use crate::library::Functions;
@@ -10,7 +10,7 @@ use std::ptr::{NonNull, null, null_mut};
 /// Longest name of a provider in bytes.
 const NAME_MAX: usize = 64;
 
-/// A list of what is asked or offered, freed when dropped.
+/// A list of `fi_info`, for hints or offers; freed when dropped.
 pub(crate) struct InfoList {
     functions: &'static Functions,
     info: NonNull<Info>,
@@ -42,7 +42,7 @@ impl InfoList {
 
     /// Name of the provider.
     pub(crate) fn provider(&self) -> String {
-        // SAFETY: what `fi_getinfo` returns has these attributes.
+        // SAFETY: results of `fi_getinfo` have these attributes.
         let name = unsafe { (*self.info().fabric_attr).prov_name };
         match name.is_null() {
             true => String::new(),
@@ -53,22 +53,23 @@ impl InfoList {
 
     /// True if memory is registered for one endpoint.
     pub(crate) fn registers_for_endpoint(&self) -> bool {
-        // SAFETY: what `fi_getinfo` returns has these attributes.
+        // SAFETY: results of `fi_getinfo` have these attributes.
         unsafe { (*self.info().domain_attr).mr_mode & FI_MR_ENDPOINT != 0 }
     }
 
     /// Longest message in bytes.
     pub(crate) fn message_max(&self) -> usize {
-        // SAFETY: what `fi_getinfo` returns has these attributes.
+        // SAFETY: results of `fi_getinfo` have these attributes.
         unsafe { (*self.info().ep_attr).max_msg_size }
     }
 }
 
-/// What an endpoint here needs: tagged messages in order, to any peer, by one thread at a time.
+/// Hints for the endpoints of this crate: tagged messages in order, to any peer, by one thread at a time.
 fn hints(functions: &'static Functions, provider: Option<&CStr>) -> Option<InfoList> {
     // SAFETY: without an argument, the call makes empty hints.
     let hints = InfoList::new(functions, unsafe { (functions.fi_dupinfo)(null()) })?;
-    // SAFETY: new hints have all of their parts, and nobody else uses them. The library frees the name, as it does its own.
+    // SAFETY: new hints have all of their parts, and nobody else uses them. The library frees the name, as it does its
+    // own.
     unsafe {
         let info = &mut *hints.raw();
         info.caps = FI_TAGGED | FI_SEND | FI_RECV;
@@ -88,7 +89,7 @@ fn hints(functions: &'static Functions, provider: Option<&CStr>) -> Option<InfoL
     Some(hints)
 }
 
-/// Asks for what there is; from the interface with address `local`, if that is given.
+/// The offers of libfabric; only those of the interface with address `local`, if that is given.
 fn offered(
     functions: &'static Functions,
     provider: Option<&CStr>,
@@ -110,18 +111,18 @@ fn offered(
     InfoList::new(functions, found).ok_or_else(no_memory)
 }
 
-/// The first provider that libfabric offers, or the one of this name. Providers of internet addresses use the interface
-/// that has the address `local`.
+/// The first provider that libfabric offers, or the named one. Providers with internet addresses use the interface with
+/// the address `local`.
 ///
 /// # Errors
-/// `Invalid` for a name that no provider has, `NotSupported` if there is no such provider here.
+/// `Invalid` for a name that no provider can have, `NotSupported` if this node does not have the provider.
 pub(crate) fn choose(
     functions: &'static Functions,
     provider: Option<&str>,
     local: Option<IpAddr>,
 ) -> Result<InfoList> {
     let name = provider.map(checked_name).transpose()?;
-    let none = |error: Error| none(provider, local, &error);
+    let none = |error: Error| no_provider_error(provider, local, &error);
     let first = offered(functions, name.as_deref(), None).map_err(none)?;
     if local.is_none() || !INTERNET_FORMATS.contains(&first.info().addr_format) {
         return Ok(first);
@@ -141,11 +142,11 @@ fn checked_name(name: &str) -> Result<CString> {
 }
 
 #[cold]
-fn none(provider: Option<&str>, local: Option<IpAddr>, error: &Error) -> Error {
+fn no_provider_error(provider: Option<&str>, local: Option<IpAddr>, error: &Error) -> Error {
     let wanted = provider.map_or_else(String::new, |name| format!(" {name}"));
     let at = local.map_or_else(String::new, |local| format!(" at address {local}"));
     let message = format!(
-        "there is no provider{wanted}{at}: {}; `fi_info` lists those of this node, FI_PROVIDER chooses one for all nodes",
+        "libfabric has no provider{wanted}{at}: {}; `fi_info` lists those of this node, FI_PROVIDER chooses one for all nodes",
         error.message()
     );
     Error::new(ErrorKind::NotSupported, message)

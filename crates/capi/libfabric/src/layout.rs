@@ -1,6 +1,6 @@
 //! Structures and constants of libfabric's headers, as far as they are used here.
 //!
-//! Objects of libfabric begin with a [`Fid`] and have tables of functions; what its headers offer as functions is calls
+//! Objects of libfabric begin with a [`Fid`] and have tables of functions. The inline functions of its headers call
 //! through these tables.
 use std::ffi::{c_char, c_int, c_void};
 
@@ -46,7 +46,7 @@ pub(crate) const FI_ADDR_UNSPEC: u64 = u64::MAX;
 pub(crate) const FI_EAGAIN: isize = 11;
 pub(crate) const FI_EAVAIL: isize = 259;
 
-/// What a provider offers, or what is asked of it. Only the library makes these.
+/// `fi_info`: an offer of a provider, or hints for one. Only the library allocates these.
 #[repr(C)]
 pub(crate) struct Info {
     pub(crate) next: *mut Info,
@@ -65,7 +65,7 @@ pub(crate) struct Info {
     pub(crate) fabric_attr: *mut FabricAttributes,
 }
 
-/// The beginning of `fi_tx_attr` and `fi_rx_attr`, which is the same.
+/// The first fields of `fi_tx_attr` and `fi_rx_attr`, which are the same.
 #[repr(C)]
 pub(crate) struct DirectionAttributes {
     pub(crate) caps: u64,
@@ -101,7 +101,7 @@ pub(crate) struct FabricAttributes {
     pub(crate) prov_name: *mut c_char,
 }
 
-/// What every object begins with.
+/// First member of every object (`struct fid`).
 #[repr(C)]
 pub(crate) struct Fid {
     pub(crate) class: usize,
@@ -178,7 +178,7 @@ pub(crate) struct Registration {
     pub(crate) descriptor: *mut c_void,
 }
 
-/// How addresses are kept.
+/// Attributes of an address table.
 #[repr(C)]
 pub(crate) struct AvAttributes {
     pub(crate) kind: c_int,
@@ -204,7 +204,7 @@ pub(crate) struct AvOps {
         unsafe extern "C" fn(*mut Fid, *const c_void, usize, *mut u64, u64, *mut c_void) -> c_int,
 }
 
-/// How completions are reported.
+/// Attributes of a completion queue.
 #[repr(C)]
 pub(crate) struct CqAttributes {
     pub(crate) size: usize,
@@ -230,7 +230,7 @@ pub(crate) struct CqOps {
     pub(crate) readerr: unsafe extern "C" fn(*mut Fid, *mut CqError, u64) -> isize,
 }
 
-/// The end of an operation.
+/// A completed operation.
 #[repr(C)]
 pub(crate) struct CqMessage {
     pub(crate) context: *mut c_void,
@@ -238,7 +238,7 @@ pub(crate) struct CqMessage {
     pub(crate) len: usize,
 }
 
-/// The failure of an operation.
+/// A failed operation.
 #[repr(C)]
 pub(crate) struct CqError {
     pub(crate) context: *mut c_void,

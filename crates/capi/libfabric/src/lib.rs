@@ -5,7 +5,7 @@
 //! network that is depends on the *provider*: `tcp;ofi_rxm`, `shm`, `verbs;ofi_rxm`, `cxi`, `opx` and others. Users
 //! choose it by libfabric's own environment variable, `FI_PROVIDER`.
 //!
-//! libfabric has locks of its own, so a forked child must not use it if its parent has: [`is_usable`] tells.
+//! libfabric has locks of its own, so a forked child must not use it if its parent has loaded it ([`is_usable`]).
 //!
 //! Functions, structures, constants and their meaning: the public C API of libfabric (`rdma/fabric.h` and others,
 //! version 1.9 and later).

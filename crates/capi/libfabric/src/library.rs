@@ -24,7 +24,7 @@ pub(crate) fn functions() -> Result<&'static Functions> {
 /// True once this process ends.
 static ENDED: RwLock<bool> = RwLock::new(false);
 
-/// Whoever calls libfabric holds this: what runs at the end of the process frees what the library uses.
+/// Read guard that every caller of libfabric holds. It delays the library's exit handlers, which free its memory.
 ///
 /// # Errors
 /// `Canceled` once the process ends.
@@ -36,9 +36,9 @@ pub(crate) fn enter() -> Result<RwLockReadGuard<'static, bool>> {
     }
 }
 
-/// Runs before the library's own work at the end of the process, and waits for calls under way.
+/// Exit handler that runs before those of the library, and waits for calls in progress.
 extern "C" fn end() {
-    // A child does not use the library; whoever held the lock in its parent does not exist there.
+    // A forked child does not use the library. A thread of its parent that held the lock does not exist in the child.
     if is_usable() {
         *ENDED.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
@@ -54,8 +54,8 @@ pub fn is_usable() -> bool {
 fn load() -> Result<Functions> {
     let file = std::env::var_os(VARIABLE).unwrap_or_else(|| OsString::from(FILE));
     // SAFETY: loading runs code of the library, which the user or the system named as libfabric.
-    let library = unsafe { libloading::Library::new(&file) }.map_err(missing)?;
-    let functions = Functions::of(&library).map_err(missing)?;
+    let library = unsafe { libloading::Library::new(&file) }.map_err(load_error)?;
+    let functions = Functions::load(&library).map_err(load_error)?;
     // Never unloaded: the pointers live as long as the process.
     std::mem::forget(library);
     // SAFETY: the function may run at any time, and does not unwind.
@@ -63,7 +63,7 @@ fn load() -> Result<Functions> {
     Ok(functions)
 }
 
-fn missing(error: libloading::Error) -> Error {
+fn load_error(error: libloading::Error) -> Error {
     let message = format!(
         "libfabric, the library for fast networks, cannot be loaded: {error}; install it (Debian: apt-get install \
          libfabric1), name its file in {VARIABLE}, or make the pool with --transport tcp"
@@ -81,7 +81,7 @@ macro_rules! functions {
 
         impl Functions {
             /// Finds every function in `library`.
-            pub(crate) fn of(library: &Library) -> std::result::Result<Self, libloading::Error> {
+            pub(crate) fn load(library: &Library) -> std::result::Result<Self, libloading::Error> {
                 // SAFETY: the names are those of libfabric's public API, whose headers give these types. Newer releases
                 // only add fields at the end of the structures, which the library itself allocates.
                 Ok(unsafe { Self { $($name: *library.get(stringify!($name).as_bytes())?,)* } })
@@ -109,7 +109,7 @@ mod tests {
         // SAFETY: the child only reads atomics, and ends by a system call.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: ends the child without running anything of its parent.
+            // SAFETY: ends the child without running the parent's exit handlers.
             unsafe { libc::_exit(i32::from(is_usable())) };
         }
         let mut status = -1;

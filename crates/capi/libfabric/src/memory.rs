@@ -1,14 +1,14 @@
-//! The memory of an endpoint: what the provider keeps of each operation, and behind it the slots that the network reads
+//! The memory of an endpoint: one context per operation for the provider, followed by the slots that the network reads
 //! and writes.
 use esker_types::{Error, ErrorKind, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// Bytes that a provider may need for each operation under way: `fi_context2`.
+/// Bytes that a provider may use for each operation in progress: `fi_context2`.
 const CONTEXT_LEN: usize = 8 * size_of::<*mut c_void>();
 
-/// Pages are registered as a whole.
+/// Unit of registration in bytes.
 const PAGE: usize = 4096;
 
 /// Slots begin at multiples of this.
@@ -18,11 +18,11 @@ const LINE: usize = 64;
 pub(crate) struct Memory {
     start: NonNull<u8>,
     layout: Layout,
-    /// Where each slot begins, and its length.
+    /// Offset and length of each slot.
     slots: Vec<(usize, usize)>,
 }
 
-// SAFETY: it is plain memory; whoever has `&mut` may write it.
+// SAFETY: it is plain memory, written only through `&mut self` or by the network.
 unsafe impl Send for Memory {}
 
 impl Memory {
@@ -44,7 +44,7 @@ impl Memory {
         Ok(Self { start, layout, slots })
     }
 
-    /// All of it, for its registration.
+    /// Start and length of the complete memory, for its registration.
     pub(crate) fn whole(&self) -> (*const c_void, usize) {
         (self.start.as_ptr().cast_const().cast(), self.layout.size())
     }
@@ -61,23 +61,23 @@ impl Memory {
         Some((unsafe { self.start.add(at) }, len))
     }
 
-    /// What the provider keeps of the operation on a slot.
+    /// Context of the operation on a slot, for the provider (`fi_context2`).
     pub(crate) fn context(&self, slot: usize) -> *mut c_void {
         debug_assert!(slot < self.slots.len());
         self.start.as_ptr().wrapping_add(slot * CONTEXT_LEN).cast()
     }
 
-    /// The slot to which such a pointer belongs.
+    /// The slot of a context pointer.
     pub(crate) fn slot_of(&self, context: *mut c_void) -> Option<usize> {
         let offset = context.addr().checked_sub(self.start.addr().get())?;
         (offset % CONTEXT_LEN == 0 && offset / CONTEXT_LEN < self.slots.len())
             .then_some(offset / CONTEXT_LEN)
     }
 
-    /// Gives the memory back. It stays if this is not called: something may still write to it.
+    /// Deallocates the memory. Dropping does not, because the network may still write to it.
     ///
     /// # Safety
-    /// Nobody may use any of it any more.
+    /// Neither the process nor the network may use the memory afterwards.
     pub(crate) unsafe fn free(&mut self) {
         // SAFETY: it was allocated with this layout, and the caller says that it is used no more.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_lie_apart_and_contexts_tell_them() {
+    fn slots_do_not_overlap_and_contexts_identify_them() {
         let mut memory = Memory::new(&[100, 5000, 1]).unwrap();
         let at = |slot| memory.slot(slot).unwrap().0.addr().get();
         assert!(at(0) >= memory.context(2).addr() + CONTEXT_LEN);

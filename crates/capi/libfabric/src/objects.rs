@@ -8,14 +8,15 @@ use esker_types::Result;
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
 
-/// An object, closed when dropped: before those from which it was made.
+/// An object, closed when dropped: before the objects from which it was made.
 pub(crate) struct Object(NonNull<Fid>);
 
-// SAFETY: the domain is used with FI_THREAD_DOMAIN: any thread may call it, one at a time; `&mut Endpoint` sees to that.
+// SAFETY: the domain is used with FI_THREAD_DOMAIN: any thread may call it, one at a time. `&mut Endpoint` ensures
+// that.
 unsafe impl Send for Object {}
 
 impl Object {
-    /// Takes the object that a call has made, or says why it made none.
+    /// Returns the object that `call` made, or the error with which it failed.
     pub(crate) fn made(
         functions: &Functions,
         doing: &str,
@@ -59,7 +60,7 @@ impl Object {
         check(functions, code, "enabling an endpoint")
     }
 
-    /// The descriptor that becomes readable when there may be something to do.
+    /// Descriptor that becomes readable when a completion may be available.
     pub(crate) fn wait_descriptor(&self) -> Option<c_int> {
         let mut descriptor: c_int = -1;
         // SAFETY: the object lives; this command writes one `int` for an object that waits by a descriptor.
@@ -68,7 +69,7 @@ impl Object {
         (code == 0 && descriptor >= 0).then_some(descriptor)
     }
 
-    /// Closes it. False if that failed, and the object may still be in use.
+    /// Closes the object. False if that failed: the network may still use it.
     pub(crate) fn close(self) -> bool {
         // SAFETY: the object lives, and is not used afterwards.
         let code = unsafe { (self.ops().close)(self.raw()) };
@@ -79,7 +80,7 @@ impl Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // SAFETY: the object lives, and is not used afterwards. A failure leaves it behind, which harms nobody.
+        // SAFETY: the object lives, and is not used afterwards. If the call fails, the object leaks, which is harmless.
         unsafe { (self.ops().close)(self.raw()) };
     }
 }
@@ -95,7 +96,7 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// Opens what an endpoint needs, and registers its memory.
+    /// Opens all objects of an endpoint, and registers its memory.
     pub(crate) fn open(
         functions: &'static Functions,
         chosen: &InfoList,
@@ -117,7 +118,7 @@ impl Objects {
         Ok(Self { endpoint, registration, queue, addresses, domain, fabric })
     }
 
-    /// What to pass for memory that is registered.
+    /// Descriptor of the registered memory, which operations pass with each buffer.
     pub(crate) fn descriptor(&self) -> *mut c_void {
         // SAFETY: it is a registration of memory.
         unsafe { self.registration.cast::<Registration>() }.descriptor
@@ -135,12 +136,12 @@ impl Objects {
         unsafe { &*self.queue.cast::<Cq>().ops }
     }
 
-    /// Closes all. False if the network may still use the memory.
+    /// Closes all objects. False if the network may still use the memory.
     pub(crate) fn close(self) -> bool {
         let Self { endpoint, registration, queue, addresses, domain, fabric } = self;
         let ended = endpoint.close();
         let ended = registration.close() && ended;
-        // A tuple is dropped from the front: what was made from another object goes before it.
+        // A tuple is dropped from the front, so each object is closed before the object from which it was made.
         drop((queue, addresses, domain, fabric));
         ended
     }
@@ -228,7 +229,7 @@ fn register(
     (start, len): (*const c_void, usize),
 ) -> Result<Object> {
     Object::made(functions, "registering memory", |made| {
-        // SAFETY: the object is a domain; the memory outlives the registration, which the endpoint sees to.
+        // SAFETY: the object is a domain; the endpoint ensures that the memory outlives the registration.
         unsafe {
             let reg = (*domain.cast::<Domain>().memory).reg;
             let access = FI_SEND | FI_RECV;

@@ -1,5 +1,6 @@
-//! Answers to operations. An answer is a future that a callback of librados completes, or that blocks the thread if it
-//! has nothing else to do: the callback runs on another thread, and that switch costs as much as a small operation.
+//! Answers to operations. An answer is a future that a callback of librados completes. If the thread has nothing else
+//! to do, the answer blocks it instead: a callback runs on another thread, and that switch costs as much as a small
+//! operation.
 use crate::library::{Functions, RawCompletion};
 use esker_os::executor::may_block;
 use std::ffi::{c_int, c_void};
@@ -125,14 +126,14 @@ fn begin_with_callback<T: Send + 'static>(
     let shared = Arc::new(Shared { functions, state: Mutex::new(state) });
     let argument = Arc::into_raw(Arc::clone(&shared));
     let mut completion = ptr::null_mut();
-    // SAFETY: `done` takes the argument back, once.
+    // SAFETY: `on_complete` takes the argument back, once.
     let code = unsafe {
         let create = functions.rados_aio_create_completion2;
-        create(argument.cast_mut().cast::<c_void>(), Some(done::<T>), &raw mut completion)
+        create(argument.cast_mut().cast::<c_void>(), Some(on_complete::<T>), &raw mut completion)
     };
     let code = if code < 0 { code } else { operate(completion) };
     if code < 0 {
-        // SAFETY: no operation was started, so `done` is not called.
+        // SAFETY: no operation was started, so `on_complete` is not called.
         drop(unsafe { Arc::from_raw(argument) });
         shared.complete(code, 0);
     }
@@ -147,7 +148,7 @@ fn begin_with_callback<T: Send + 'static>(
 ///
 /// # Safety
 /// `argument` must be the pointer that [`begin_with_callback`] made from an `Arc`; it is passed once.
-unsafe extern "C" fn done<T: Send + 'static>(
+unsafe extern "C" fn on_complete<T: Send + 'static>(
     completion: *mut RawCompletion,
     argument: *mut c_void,
 ) {

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicUsize;
 /// Code of connecting if the configuration lacks something (`-ENOENT`).
 const INCOMPLETE: c_int = -2;
 
-/// How to connect to a cluster.
+/// Settings of a connection to a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The configuration file; `None` for the defaults of Ceph's own tools: `CEPH_CONF`, `/etc/ceph/ceph.conf`,
@@ -69,8 +69,8 @@ impl Cluster {
     /// Connects to a cluster.
     ///
     /// # Errors
-    /// `NotSupported` if librados is not installed, `NotFound` if there is no configuration, or no monitor or key in it,
-    /// `NoPermission` for a wrong key, `TimedOut` if no monitor answers.
+    /// `NotSupported` if librados is not installed; `NotFound` if the configuration is missing or names no monitor or
+    /// key; `NoPermission` for a wrong key; `TimedOut` if no monitor answers.
     pub fn connect(settings: &Settings) -> Result<Self> {
         let functions = functions()?;
         let id = settings.id.as_deref().map(c_string).transpose()?;
@@ -140,7 +140,7 @@ impl Cluster {
 impl Connection {
     fn configure(&self, settings: &Settings) -> Result<()> {
         self.read_file(settings)?;
-        // SAFETY: the connection was made; a null name stands for CEPH_ARGS.
+        // SAFETY: the connection was made; a null name means CEPH_ARGS.
         let code = unsafe { (self.functions.rados_conf_parse_env)(self.raw, ptr::null()) };
         check(code, "reading CEPH_ARGS")?;
         self.set("objecter_inflight_ops", &OPERATIONS_MAX.to_string())?;

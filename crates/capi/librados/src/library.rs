@@ -20,14 +20,14 @@ pub(crate) fn functions() -> Result<&'static Functions> {
 fn load() -> Result<Functions> {
     let file = std::env::var_os(VARIABLE).unwrap_or_else(|| OsString::from(FILE));
     // SAFETY: loading runs code of the library, which the user or the system named as librados.
-    let library = unsafe { libloading::Library::new(&file) }.map_err(missing)?;
-    let functions = Functions::of(&library).map_err(missing)?;
+    let library = unsafe { libloading::Library::new(&file) }.map_err(load_error)?;
+    let functions = Functions::load(&library).map_err(load_error)?;
     // Never unloaded: the pointers live as long as the process.
     std::mem::forget(library);
     Ok(functions)
 }
 
-fn missing(error: libloading::Error) -> Error {
+fn load_error(error: libloading::Error) -> Error {
     let message = format!(
         "librados, the client library of Ceph, cannot be loaded: {error}; install it (Debian: apt-get install \
          librados2) or name its file in {VARIABLE}"
@@ -86,7 +86,7 @@ pub(crate) type Done = unsafe extern "C" fn(*mut RawCompletion, *mut c_void);
 pub(crate) type Bytes = *const c_char;
 
 /// Adds a comparison with an entry of an object's map to an operation: key, comparison, value, lengths of key and
-/// value, where the outcome goes.
+/// value, output of the result.
 pub(crate) type Guard<Op> =
     unsafe extern "C" fn(*mut Op, Bytes, c_uchar, Bytes, usize, usize, *mut c_int);
 
@@ -100,7 +100,7 @@ macro_rules! functions {
 
         impl Functions {
             /// Finds every function in `library`.
-            pub(crate) fn of(library: &Library) -> std::result::Result<Self, libloading::Error> {
+            pub(crate) fn load(library: &Library) -> std::result::Result<Self, libloading::Error> {
                 // SAFETY: the names are those of librados' public API, whose header gives these types; they
                 // are the same in all releases that have them.
                 Ok(unsafe { Self { $($name: *library.get(stringify!($name).as_bytes())?,)* } })

@@ -13,9 +13,9 @@ use std::sync::Arc;
 pub struct Plain(Arc<Context>);
 
 impl Plain {
-    /// The same namespace.
+    /// Blocking calls on the namespace of `context`.
     #[must_use]
-    pub fn of(context: &IoContext) -> Self {
+    pub fn from_context(context: &IoContext) -> Self {
         Self(context.opened())
     }
 

@@ -118,7 +118,7 @@ impl ReadOp {
         self
     }
 
-    /// Reads `len` bytes of the object's data, from `offset` on.
+    /// Reads `len` bytes of the object's data, starting at `offset`.
     pub fn data(&mut self, offset: u64, len: usize) -> &mut Self {
         // SAFETY: nothing else uses the outputs yet; the buffer does not move until librados is done.
         unsafe {

@@ -5,7 +5,7 @@ use esker_types::Result;
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
-/// How a value of an object's map must compare; a missing value counts as empty.
+/// Comparison operators for values of an object's map. A missing value counts as empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     /// Equal (`LIBRADOS_CMPXATTR_OP_EQ`).

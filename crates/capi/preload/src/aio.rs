@@ -1,6 +1,7 @@
-//! Asynchronous I/O of the C library: `aio_read` and its relatives. The C library makes such calls in threads of its own, by
-//! system calls that cannot be intercepted. Here, a request on a file of the mount point is complete when the call that
-//! makes it returns; `aio_error`, `aio_return`, `aio_suspend` and `aio_cancel` of the C library then find it done.
+//! Asynchronous I/O of the C library: `aio_read` and its relatives. The C library makes such calls in threads of its
+//! own, by system calls that cannot be intercepted. Here, a request on a file of the mount point is complete when the
+//! call that makes it returns. `aio_error`, `aio_return`, `aio_suspend` and `aio_cancel` of the C library then find it
+//! complete.
 use crate::answer::{Answer, Fail, fail, refuse, to_c};
 use crate::edge::{In, Out, export};
 use crate::limits::TRANSFER_MAX;
@@ -26,7 +27,7 @@ struct Request {
     offset: i64,
 }
 
-/// How a program is told that requests are complete (`struct sigevent`).
+/// Notification of the program that requests are complete (`struct sigevent`).
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Notice {
@@ -52,7 +53,7 @@ const PRIORITY_MAX: c_int = 20;
 const OF_REQUEST: c_int = -4;
 
 impl Request {
-    /// Does what is requested, and tells the program so.
+    /// Performs the request and notifies the program.
     fn complete(&mut self, operation: Operation) -> Answer<()> {
         let answer = serve(|| self.perform(operation));
         self.end(&answer);
@@ -75,7 +76,7 @@ impl Request {
         }
     }
 
-    /// Other threads may wait for the end.
+    /// Stores the result. The error is stored last, because other threads wait for it to change.
     fn end(&mut self, answer: &Answer<isize>) {
         self.result = *answer.as_ref().unwrap_or(&-1);
         self.error.store(answer.as_ref().map_or_else(Fail::errno, |_| 0), Ordering::Release);
@@ -97,13 +98,13 @@ impl Notice {
         }
     }
 
-    /// Calls the program's function in a thread of its own, which nobody joins unless the program has set its attributes.
+    /// Calls the program's function in a new thread, which is detached unless the program has set thread attributes.
     fn start_thread(self) -> Answer<isize> {
         let mut thread = std::mem::MaybeUninit::uninit();
         let boxed = Box::into_raw(Box::new(self)).cast();
-        // SAFETY: the attributes are the program's or null, and `tell` takes the notice.
+        // SAFETY: the attributes are the program's or null, and `notify` takes the notice.
         let errno =
-            unsafe { libc::pthread_create(thread.as_mut_ptr(), self.attributes, tell, boxed) };
+            unsafe { libc::pthread_create(thread.as_mut_ptr(), self.attributes, notify, boxed) };
         if errno != 0 {
             // SAFETY: no thread was made, so it is still ours.
             drop(unsafe { Box::from_raw(boxed.cast::<Self>()) });
@@ -117,7 +118,7 @@ impl Notice {
     }
 }
 
-extern "C" fn tell(notice: *mut c_void) -> *mut c_void {
+extern "C" fn notify(notice: *mut c_void) -> *mut c_void {
     // SAFETY: `start_thread` made it for this thread alone.
     let notice = *unsafe { Box::from_raw(notice.cast::<Notice>()) };
     if let Some(function) = notice.function {
@@ -173,12 +174,12 @@ fn start_list(
         done = done.and(listed(std::mem::replace(other, Out::null())));
     }
     let result = match others.iter().all(|other| other.is_null()) {
-        // The C library tells nobody of a list that it has waited for.
+        // With `LIO_WAIT`, the C library does not notify the program.
         true if mode == libc::LIO_NOWAIT => {
             to_c(notice.get().map_or(Ok(0), Notice::send).map(|_| 0))
         }
         true => 0,
-        false => theirs(In::of(&others)),
+        false => theirs(In::from_slice(&others)),
     };
     if done.is_err() && mode == libc::LIO_WAIT { fail(libc::EIO) } else { result }
 }

@@ -1,4 +1,4 @@
-//! Results of served calls, and how they become return values and errno.
+//! Results of served calls, and their conversion to return values and errno.
 use crate::report;
 use crate::threads::set_errno;
 use esker::types::{Error, ErrorKind};
@@ -7,12 +7,12 @@ use std::ffi::c_int;
 /// The result of a served call.
 pub(crate) type Answer<T> = Result<T, Fail>;
 
-/// Why a call was not served.
+/// Failure of a call.
 #[derive(Debug)]
 pub(crate) enum Fail {
     /// It fails with this errno.
     Errno(c_int),
-    /// The path leads out of the mount point, to this one: the C library continues from there.
+    /// The path leads out of the mount point, to this host path. The C library continues with it.
     Outside(Vec<u8>),
 }
 
@@ -35,7 +35,7 @@ impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         use ErrorKind::{Checksum, Corrupt, Incompatible, Io, TimedOut};
         if matches!(error.kind(), Checksum | Corrupt | Incompatible | Io | TimedOut) {
-            report::trouble(&error);
+            report::report_error(&error);
         }
         Self::Errno(error.errno())
     }
@@ -68,7 +68,7 @@ impl Returned for u32 {
     const FAILED: Self = Self::MAX;
 }
 
-/// Functions that cannot say that they failed.
+/// Functions that cannot report failure.
 impl Returned for () {
     const FAILED: Self = ();
 }

@@ -80,7 +80,7 @@ fn set_open_times(file: &OpenFile, wanted: In<libc::timespec>) -> Answer<c_int> 
 }
 
 /// Microseconds as nanoseconds; `None` for the current time.
-fn of_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> {
+fn from_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> {
     let [access, change] = times.values(2) else { return Ok(None) };
     let time = |time: &libc::timeval| match time.tv_usec {
         micros @ 0..1_000_000 => Ok(libc::timespec { tv_sec: time.tv_sec, tv_nsec: micros * 1000 }),
@@ -90,8 +90,8 @@ fn of_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> {
 }
 
 fn set_micros(node: &impl Target, wanted: In<libc::timeval>) -> Answer<c_int> {
-    match of_micros(wanted)? {
-        Some(times) => set_times(node, In::of(&times)),
+    match from_micros(wanted)? {
+        Some(times) => set_times(node, In::from_slice(&times)),
         None => set_times(node, In::null()),
     }
 }
@@ -100,7 +100,7 @@ fn set_seconds(node: &impl Target, wanted: In<libc::utimbuf>) -> Answer<c_int> {
     match wanted.get() {
         Some(times) => {
             let time = |seconds| libc::timespec { tv_sec: seconds, tv_nsec: 0 };
-            set_times(node, In::of(&[time(times.actime), time(times.modtime)]))
+            set_times(node, In::from_slice(&[time(times.actime), time(times.modtime)]))
         }
         None => set_times(node, In::null()),
     }

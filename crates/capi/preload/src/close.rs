@@ -1,7 +1,7 @@
 //! Closing and duplicating descriptors.
 use crate::answer::{Answer, fail, refuse, to_c};
 use crate::edge::export;
-use crate::serve::{interrupts, serve};
+use crate::serve::{refuse_interrupting_call, serve};
 use crate::{descriptors, internal, locks, maps, raw, report, threads};
 use std::ffi::{c_int, c_uint};
 
@@ -27,7 +27,7 @@ pub(crate) fn forget_if_gone(fd: c_int) {
 /// Closes a descriptor of ours.
 pub(crate) fn close_ours(fd: c_int) -> c_int {
     if threads::is_inside() {
-        return interrupts();
+        return refuse_interrupting_call();
     }
     report::served();
     forget(fd);

@@ -17,7 +17,7 @@ pub(crate) const VARIABLES: [&str; 10] = [
     "XDG_DATA_HOME",
 ];
 
-/// Where programs see the file system, and which one it is.
+/// Settings of this library: mount point, pool, container and directories.
 #[derive(Default)]
 pub(crate) struct Config {
     /// The mount point, absolute and without a trailing slash; empty if there is none.
@@ -34,9 +34,9 @@ pub(crate) struct Config {
     pub(crate) library_path: Vec<u8>,
     /// File of the report.
     pub(crate) report: Option<CString>,
-    /// The file system is mounted read-only.
+    /// True if the file system is mounted read-only.
     pub(crate) read_only: bool,
-    /// The variables as they were, `NAME=VALUE`.
+    /// The variables as this process found them, `NAME=VALUE`.
     pub(crate) variables: Vec<CString>,
 }
 

@@ -46,7 +46,7 @@ fn record_lock(fd: c_int, command: c_int, lock: Out<libc::flock>) -> c_int {
     });
     to_c(asked.and_then(|((held, mut range), file)| {
         let answer = raw::lock_range(held, command, &mut range);
-        done_with(file);
+        release_after_lock(file);
         if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
             lock.set(locks::shown(range));
         }
@@ -61,13 +61,14 @@ fn whole_lock(fd: c_int, operation: c_int) -> c_int {
     });
     to_c(asked.and_then(|(held, file)| {
         let answer = raw::lock_whole(held, operation);
-        done_with(file);
+        release_after_lock(file);
         answer
     }))
 }
 
-/// A file stays open as long as somebody waits for a lock on it, even if it is closed meanwhile.
-fn done_with(file: Arc<OpenFile>) {
+/// Drops a reference to the file that was held during a lock call. The file stays open while a thread waits for the
+/// lock, even if another thread closes it.
+fn release_after_lock(file: Arc<OpenFile>) {
     let _ = threads::inside(|| {
         drop(file);
         Ok(())
@@ -85,7 +86,7 @@ fn lock_from_here(fd: c_int, operation: c_int, length: i64) -> c_int {
     };
     let (l_type, l_whence) = (kind as i16, libc::SEEK_CUR as i16);
     let mut lock = libc::flock { l_type, l_whence, l_start: 0, l_len: length, l_pid: 0 };
-    let result = record_lock(fd, command, Out::of(&mut lock));
+    let result = record_lock(fd, command, Out::from_mut(&mut lock));
     let is_held = c_int::from(lock.l_type) != libc::F_UNLCK;
     match operation {
         libc::F_TEST if result == 0 && is_held => to_c(refuse(libc::EACCES)),
@@ -105,7 +106,7 @@ fn device_control(fd: c_int, request: c_ulong, argument: usize) -> Answer<c_int>
             Out::<c_int>::at(argument).set(left.clamp(0, i64::from(c_int::MAX)) as c_int);
             Ok(0)
         }
-        // Blocks cannot be shared; callers fall back to copying.
+        // The store cannot share blocks between files; callers fall back to copying.
         FICLONE | FICLONERANGE => refuse(libc::EOPNOTSUPP),
         _ => refuse(libc::ENOTTY),
     }
@@ -118,10 +119,10 @@ const FIONREAD: u64 = 0x541b;
 const FICLONE: u64 = 0x4004_9409;
 const FICLONERANGE: u64 = 0x4020_940d;
 
-/// As `fcntl`, under each of its names. The store's own duplicates get high numbers.
+/// Implements `fcntl`, under each of its names. The store's own duplicates get high numbers.
 fn answer(fd: c_int, command: c_int, argument: usize, theirs: impl Fn() -> c_int) -> c_int {
     match () {
-        () if is_inside() && descriptors::is_ours(fd) => serve::interrupts(),
+        () if is_inside() && descriptors::is_ours(fd) => serve::refuse_interrupting_call(),
         () if is_inside() && matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
             internal::keep(theirs())
         }

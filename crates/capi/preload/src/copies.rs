@@ -1,9 +1,9 @@
-//! Private copies of libraries and programs, in a directory of the run, for the loader and the kernel: they map files by
-//! themselves and see only those of the system.
+//! Private copies of libraries and programs, in a directory of the run. The loader and the kernel need them, because
+//! they map files themselves and see only files of the system.
 //!
-//! The path of a copy is that of the directory, followed by the path in the mount point. So paths relative to a copy lead
-//! to copies, and the path that programs know is the end of the copy's path. A copy is made once for all processes of the
-//! run, which share its memory, and made anew when the file has changed.
+//! The path of a copy is that of the directory, followed by the path in the mount point. So paths relative to a copy
+//! lead to copies, and the path that programs know is the end of the copy's path. All processes of the run share one
+//! copy and its memory. It is replaced when the file has changed.
 use crate::answer::{Answer, Fail, refuse};
 use crate::config;
 use crate::paths::{self, MountPath, shown};
@@ -27,43 +27,43 @@ const CHUNK: usize = 1 << 20;
 const FILE_MODE: u32 = 0o500;
 const FOLDER_MODE: u32 = 0o700;
 
-/// What precedes the path in the mount point in the path of a copy; `None` if the run has no directory.
+/// Prefix of the paths of copies, which precedes the path in the mount point; `None` if the run has no directory.
 pub(crate) fn prefix() -> Option<Vec<u8>> {
     let run_dir = &config::get().run_dir;
     (!run_dir.is_empty()).then(|| [run_dir, FOLDER].concat())
 }
 
-/// The path in the mount point of the copy at `path`; `None` if that is no copy. Allocates no memory.
-pub(crate) fn known(path: &[u8]) -> Option<&[u8]> {
+/// The path in the mount point of the copy at `path`; `None` if that is not a copy. Allocates no memory.
+pub(crate) fn path_in_mount(path: &[u8]) -> Option<&[u8]> {
     let run_dir = &config::get().run_dir;
     let rest = path.strip_prefix(run_dir.as_slice()).filter(|_| !run_dir.is_empty())?;
     rest.strip_prefix(FOLDER).filter(|known| paths::below_mount(known).is_some())
 }
 
-/// Makes sure that an absolute path in the mount point, without `..`, has a copy that is up to date. Returns the path of
-/// the copy.
+/// Makes sure that an absolute path in the mount point, without `..`, has a copy that is up to date. Returns the path
+/// of the copy.
 ///
 /// # Errors
-/// Those of opening and reading the file, [`Fail::Outside`] for a link that leads out; those of writing the copy.
+/// Errors of opening and reading the file, [`Fail::Outside`] for a link that leads out, errors of writing the copy.
 pub(crate) fn make(path: &[u8]) -> Answer<PathBuf> {
     MountPath::new(libc::AT_FDCWD, path)?.with_node(Follow::All, |node| {
         let known = shown(&node.path());
-        update(&place(&known)?, &node)?;
+        update(&path_of(&known)?, &node)?;
         // The loader recognises a library that it has loaded under another name by its inode.
         if known != path {
-            link(&place(&known)?, &place(path)?)?;
+            link(&path_of(&known)?, &path_of(path)?)?;
         }
-        place(path)
+        path_of(path)
     })
 }
 
-/// Removes the copy of what is no longer in the mount point, where the loader would find it.
+/// Removes the copy of a file that is no longer in the mount point, because the loader would find the copy.
 pub(crate) fn remove(path: &[u8]) {
-    let _ = place(path).map(fs::remove_file);
+    let _ = path_of(path).map(fs::remove_file);
 }
 
-/// Where the copy of a path in the mount point is.
-pub(crate) fn place(known: &[u8]) -> Answer<PathBuf> {
+/// Path of the copy of a path in the mount point.
+pub(crate) fn path_of(known: &[u8]) -> Answer<PathBuf> {
     let Some(prefix) = prefix() else { return refuse(libc::ENOENT) };
     Ok(PathBuf::from(OsString::from_vec([&prefix, known].concat())))
 }
@@ -85,7 +85,7 @@ fn update(copy: &Path, node: &Node) -> Answer<()> {
     })
 }
 
-/// True if the copy has the size and the time of the file: it gets both when it is made.
+/// True if the copy has the size and the modification time of the file, which it gets when it is made.
 fn is_current(copy: &Path, attr: &Attr) -> bool {
     let found = fs::symlink_metadata(copy);
     found.is_ok_and(|found| {
@@ -125,7 +125,7 @@ fn link(to: &Path, from: &Path) -> Answer<()> {
     }
 }
 
-/// Puts something new at a path, at once: another process may be using what is there.
+/// Atomically replaces the file at a path by a new one, because another process may be using the old one.
 fn replace(path: &Path, make: impl FnOnce(&Path) -> Answer<()>) -> Answer<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! The working directory.
 //!
-//! While it is in the mount point, the kernel's working directory is an empty directory whose path encodes it: the run
-//! directory, followed by the path in the file system. So children and started programs can determine it. The directory
-//! is removed as soon as it is entered: programs that bypass this library cannot create files in it, and a removed
-//! directory keeps its path.
+//! While the working directory is in the mount point, the kernel's working directory is an empty directory. Its path
+//! encodes the real one: the run directory, followed by the path in the file system. So children and started programs
+//! can determine it. The directory is removed as soon as it is entered: programs that bypass this library cannot create
+//! files in it, and a removed directory keeps its path.
 use crate::answer::{Answer, refuse};
 use crate::edge::{Out, Text, export};
 use crate::paths::{MountPath, shown};
@@ -14,11 +14,11 @@ use std::ffi::{CString, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Prefix of the directories in the run directory that stand for the mount point, followed by the process id of their
+/// Prefix of the directories in the run directory that represent the mount point, followed by the process id of their
 /// creator.
 const FOLDER: &[u8] = b"/cwd.";
 
-/// One thread at a time creates and removes directories.
+/// Lets one thread at a time create and remove directories.
 static MAKING: Mutex<()> = Mutex::new(());
 
 static IS_OURS: AtomicBool = AtomicBool::new(false);
@@ -26,7 +26,7 @@ static CURRENT: ArcSwapOption<Current> = ArcSwapOption::const_empty();
 
 struct Current {
     path: Vec<u8>,
-    /// Unset until the first use if inherited from another program.
+    /// Unset until the first use if the process inherited it through exec.
     node: ArcSwapOption<Node>,
 }
 
@@ -49,13 +49,13 @@ pub(crate) fn node() -> Answer<Node> {
     Ok(node)
 }
 
-/// Its path as programs see it, while it is in the mount point.
+/// The path of the working directory as programs see it, while it is in the mount point.
 pub(crate) fn path() -> Option<Vec<u8>> {
     let current = CURRENT.load_full().filter(|_| is_ours())?;
     Some(shown(&current.path))
 }
 
-/// Restores it after exec.
+/// Restores the working directory after exec.
 pub(crate) fn inherit() {
     let mut room = [0; crate::limits::PATH_MAX];
     let Ok(found) = raw::read_link(c"/proc/self/cwd", &mut room) else { return };
@@ -74,7 +74,7 @@ fn keep(path: Vec<u8>, node: Option<Node>) {
     IS_OURS.store(true, Ordering::Relaxed);
 }
 
-/// Opens the directory of the kernel that stands for one of the mount point.
+/// Opens the kernel's directory that represents a directory of the mount point.
 pub(crate) fn stand_in(node: &Node) -> Answer<c_int> {
     let run_dir = &config::get().run_dir;
     if node.kind() != Kind::Directory {
@@ -92,7 +92,7 @@ pub(crate) fn stand_in(node: &Node) -> Answer<c_int> {
     open_removed(&names?)
 }
 
-/// Creates nested directories, opens the innermost, and removes all.
+/// Creates nested directories, opens the innermost, and removes them all.
 fn open_removed(names: &[CString]) -> Answer<c_int> {
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     for name in names {
@@ -153,7 +153,7 @@ pub(crate) fn copy_out(path: &[u8], buffer: Out<u8>, size: usize) -> Answer<*mut
     }
 }
 
-/// Fails with `ENOENT` if it is in the mount point and was removed: then it has no path.
+/// Fails with `ENOENT` if the working directory is in the mount point and was removed: then it has no path.
 pub(crate) fn check() -> Answer<()> {
     if is_ours() { Ok(node()?.refresh().map(drop)?) } else { Ok(()) }
 }

@@ -1,10 +1,10 @@
 //! The descriptors of files in the mount point.
 //!
-//! Before others can know an open file, at a fork or exec, it gets an anonymous file of the kernel, whose name encodes
-//! the open file and whose offset is the offset of the open file. So fork and exec share the offset as POSIX requires,
-//! and from then on the kernel has the authoritative state; the table here is a cache. Until then all descriptors are
-//! duplicates of one nameless file, which costs much less than a file for each. System calls that bypass this library
-//! see a sealed file that is open for writing only: reads and writes fail.
+//! At a fork or exec, before another process can share an open file, the file gets an anonymous file of the kernel. The
+//! name of that file encodes the open file, and its offset is the offset of the open file. So fork and exec share the
+//! offset as POSIX requires. From then on the kernel has the authoritative state, and the table here is a cache. Until
+//! then all descriptors are duplicates of one nameless file, which costs much less than a file for each. System calls
+//! that bypass this library see a sealed file that is open for writing only: reads and writes fail.
 use crate::answer::{Answer, Fail, refuse};
 use crate::identity::{self, Identity, nameless};
 use crate::limits::DESCRIPTORS_MAX;
@@ -22,7 +22,7 @@ static OPEN: [ArcSwapOption<OpenFile>; DESCRIPTORS_MAX] =
 /// One bit for each entry of `OPEN` in use, for a fast [`is_ours`].
 static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 
-/// The nameless file that stands for all files that only this process knows; -1 before the first.
+/// Descriptor of the nameless file that represents all files that only this process has open; -1 before the first.
 static STAND_IN: AtomicI32 = AtomicI32::new(-1);
 
 /// True for a file of the mount point. Takes no lock and allocates no memory.
@@ -65,7 +65,7 @@ pub(crate) fn allocate(file: OpenFile, cloexec: bool) -> Answer<c_int> {
     Ok(fd)
 }
 
-/// Another thread may make one at the same time: which of them is kept does not matter.
+/// Makes the nameless file. If two threads make one at the same time, either may be kept.
 fn make_stand_in() -> Answer<c_int> {
     let made = internal::keep(nameless()?);
     STAND_IN.store(made, Ordering::Release);
@@ -79,7 +79,7 @@ fn make_stand_in() -> Answer<c_int> {
 pub(crate) fn readable() -> Answer<c_int> {
     static KNOWN: AtomicI32 = AtomicI32::new(-1);
     match KNOWN.load(Ordering::Acquire) {
-        // Two threads may make one each. The file is empty, so which of them is used does not matter.
+        // Two threads may make one each. The file is empty, so either may be used.
         -1 => {
             let made = internal::keep(identity::readable()?);
             KNOWN.store(made, Ordering::Release);
@@ -89,32 +89,32 @@ pub(crate) fn readable() -> Answer<c_int> {
     }
 }
 
-/// Gives each open file that only this process knows a file of the kernel, which others can share. Runs before others can
-/// know them, while no other thread is inside the store. Allocates no memory: a signal handler may fork.
+/// Gives each open file that only this process has open an anonymous file, which other processes can share. Runs before
+/// a fork or exec, while no other thread is inside the store. Allocates no memory: a signal handler may fork.
 pub(crate) fn share_all() {
     for fd in within(0, u32::MAX) {
         if let Ok(file) = get(fd)
             && !file.position.is_shared()
         {
-            // Without memory the child has an offset of its own.
+            // If memory runs out, the child has an offset of its own.
             let _ = share(fd, &file);
         }
     }
 }
 
-/// As [`share_all`], for one open file and all of its descriptors.
+/// Gives one open file an anonymous file, and puts it behind all descriptors of the open file.
 ///
 /// # Errors
-/// `ENFILE`, `ENOMEM` from the kernel; `EMFILE` if there is no room for even one more descriptor.
+/// `ENFILE`, `ENOMEM` from the kernel; `EMFILE` if not even one more descriptor can be opened.
 pub(crate) fn share(fd: c_int, file: &Arc<OpenFile>) -> Answer<()> {
     let make = || file.identity().anonymous_file();
     let named = make().or_else(|_| raw::beyond_limit(make)).or_else(|_| {
-        give_up_stand_in();
+        close_stand_in();
         make()
     })?;
     let result = file.position.share(named).and_then(|()| locks::belongs_to(file, named));
     put_in_place(named, fd);
-    // One of the references is the table's, one the caller's.
+    // The table has one reference, the caller another.
     if Arc::strong_count(file) > 2 {
         let is_copy = |copy: &c_int| get(*copy).is_ok_and(|other| Arc::ptr_eq(&other, file));
         let copies = within(0, u32::MAX).filter(|copy| *copy != fd && is_copy(copy));
@@ -130,8 +130,8 @@ fn put_in_place(named: c_int, fd: c_int) {
     let _ = raw::duplicate(named, fd, if cloexec { libc::O_CLOEXEC } else { 0 });
 }
 
-/// Makes room for one descriptor.
-fn give_up_stand_in() {
+/// Closes the nameless file, to free one descriptor.
+fn close_stand_in() {
     let fd = STAND_IN.swap(-1, Ordering::AcqRel);
     if fd >= 0 {
         internal::forget(fd);
@@ -165,7 +165,7 @@ pub(crate) fn within(first: u32, last: u32) -> impl Iterator<Item = c_int> {
     taken.filter(move |fd| (first..=last).contains(fd)).map(|fd| fd as c_int)
 }
 
-/// Finds descriptors that were inherited through exec. Called while the library is loaded, with one thread.
+/// Finds descriptors that were inherited through exec. Called during loading, while the process has one thread.
 pub(crate) fn inherit() {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     let Ok(listing) = raw::open(c"/proc/self/fd", flags, 0) else { return };

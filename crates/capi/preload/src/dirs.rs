@@ -9,7 +9,7 @@ use dfs::{DirStream, Kind, Node};
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::sync::{Mutex, PoisonError};
 
-/// First word of our streams. Those of the C library begin with a descriptor, which is never negative.
+/// First word of our streams. Streams of the C library begin with a descriptor, which is never negative.
 const MARK: u64 = 0xe5ce_d1e5_8000_0e5c;
 
 /// The content of a `DIR` of ours.
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     pub(crate) next: u64,
 }
 
-/// Entries of every directory that the store does not list.
+/// Number of the entries `.` and `..`, which the store does not list.
 const DOTS: u64 = 2;
 
 impl Listing {
@@ -153,7 +153,7 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::read`], into a buffer of the caller.
+    /// Stores the next entry in a buffer of the caller (`readdir_r`).
     fn read_into(&mut self, entry: Out<libc::dirent64>, result: Out<*mut libc::dirent64>) -> c_int {
         match serve(|| self.listing(Listing::next)) {
             Ok(Some(found)) => {

@@ -1,13 +1,13 @@
-//! The arguments of C functions as types with safe methods, and the form of every exported function.
+//! The FFI boundary: the arguments of C functions as types with safe methods, and the form of every exported function.
 //!
-//! Only C creates values of these types, by calling an exported function. Their pointers must be valid, as the C library
-//! requires of its callers too.
+//! Only C creates values of these types, by calling an exported function. Their pointers must be valid, as the C
+//! library requires of its callers too.
 use std::ffi::{CStr, c_char};
 
-/// Defines exported functions. `next` in `| next` names the intercepted function. Calls from inside this library
-/// always go to that one, unless `@inside_too` leaves the decision to the function. The store never names files of the
-/// mount point in such calls: those that do come from a signal handler, which interrupted a call on files, and fail.
-/// `names_ours` says by which names the arguments for descriptors and paths are known.
+/// Defines exported functions. `next` in `| next` names the intercepted function. Calls from inside this library always
+/// go to that one, unless `@inside_too` leaves the decision to the function. The store never names files of the mount
+/// point in such calls. So a call that does comes from a signal handler that interrupted a call on files; it fails.
+/// `names_ours` lists the argument names of descriptors and paths.
 macro_rules! export {
     (@inside_too $(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty
         | $next:ident $body:block)*) => {$(
@@ -35,7 +35,7 @@ macro_rules! export {
         $crate::edge::export! { @one ($name) ($($arg: $kind),*) ($result) ($next) {
             if $crate::threads::is_inside() {
                 return match $crate::edge::names_ours!($($arg $arg)*) {
-                    true => $crate::serve::interrupts(),
+                    true => $crate::serve::refuse_interrupting_call(),
                     false => $next($($arg),*),
                 };
             }
@@ -88,7 +88,7 @@ pub(crate) const fn name(text: &'static str) -> &'static CStr {
 #[repr(transparent)]
 pub(crate) struct Text(*const c_char);
 
-/// No memory is mapped below this address: such pointers are invalid.
+/// Lowest address of mapped memory. Pointers below it are invalid.
 const FIRST_PAGE: usize = 4096;
 
 impl Text {
@@ -98,11 +98,11 @@ impl Text {
     }
 
     pub(crate) fn c_str<'a>(self) -> Option<&'a CStr> {
-        // SAFETY: other pointers are strings that end with a zero byte, as C demands.
+        // SAFETY: other pointers are strings that end with a zero byte, as C requires.
         (self.0 as usize >= FIRST_PAGE).then(|| unsafe { CStr::from_ptr(self.0) })
     }
 
-    /// For a call by number, whose arguments are words.
+    /// The pointer in an argument of a system call, which is a word.
     pub(crate) fn at(argument: usize) -> Self {
         Self(argument as *const c_char)
     }
@@ -112,8 +112,8 @@ impl Text {
         self.bytes().is_none_or(<[u8]>::is_empty)
     }
 
-    /// For a call of the C library during the life of `text`.
-    pub(crate) fn of(text: &CStr) -> Self {
+    /// An argument for a call of the C library while `text` lives.
+    pub(crate) fn from_c_str(text: &CStr) -> Self {
         Self(text.as_ptr())
     }
 
@@ -135,12 +135,12 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
-    /// For a call of the C library during the life of `value`.
-    pub(crate) fn of(value: &mut T) -> Self {
+    /// An argument for a call of the C library while `value` lives.
+    pub(crate) fn from_mut(value: &mut T) -> Self {
         Self(value)
     }
 
-    /// For a call whose last argument is a number or a pointer.
+    /// The pointer in an argument that is a number or a pointer, such as the last one of `fcntl`.
     pub(crate) fn at(argument: usize) -> Self {
         Self(argument as *mut T)
     }
@@ -164,7 +164,7 @@ impl<T> Out<T> {
     pub(crate) fn values<'a>(self, count: usize) -> &'a mut [T] {
         match self.0.is_null() {
             true => &mut [],
-            // SAFETY: C guarantees this many, and that nothing else accesses them meanwhile.
+            // SAFETY: C guarantees `count` values, and that nothing else accesses them meanwhile.
             false => unsafe { std::slice::from_raw_parts_mut(self.0, count) },
         }
     }
@@ -175,8 +175,8 @@ impl<T> Out<T> {
 }
 
 impl Out<u8> {
-    /// For a call of the C library during the life of `room`.
-    pub(crate) fn of_slice(room: &mut [u8]) -> Self {
+    /// An argument for a call of the C library while `room` lives.
+    pub(crate) fn from_slice(room: &mut [u8]) -> Self {
         Self(room.as_mut_ptr())
     }
 
@@ -206,7 +206,7 @@ impl<T> Clone for In<T> {
 impl<T> Copy for In<T> {}
 
 impl<T> In<T> {
-    /// For a call by number, whose arguments are words.
+    /// The pointer in an argument of a system call, which is a word.
     pub(crate) fn at(argument: usize) -> Self {
         Self(argument as *const T)
     }
@@ -215,8 +215,8 @@ impl<T> In<T> {
         Self(std::ptr::null())
     }
 
-    /// For a call of the C library during the life of `values`.
-    pub(crate) fn of(values: &[T]) -> Self {
+    /// An argument for a call of the C library while `values` lives.
+    pub(crate) fn from_slice(values: &[T]) -> Self {
         Self(values.as_ptr())
     }
 
@@ -228,7 +228,7 @@ impl<T> In<T> {
     pub(crate) fn values<'a>(self, count: usize) -> &'a [T] {
         match self.0.is_null() {
             true => &[],
-            // SAFETY: C guarantees this many, and that they do not change meanwhile.
+            // SAFETY: C guarantees `count` values, and that they do not change meanwhile.
             false => unsafe { std::slice::from_raw_parts(self.0, count) },
         }
     }
@@ -241,14 +241,14 @@ impl<T: Copy> In<T> {
     }
 }
 
-/// Bytes of a buffer and its vector form.
+/// The buffers of a vector; `None` if the count is invalid.
 pub(crate) fn buffers<'a>(vector: In<libc::iovec>, count: i32) -> Option<Vec<&'a mut [u8]>> {
     let count = usize::try_from(count).ok().filter(|count| *count <= IOV_MAX)?;
     let part = |part: &libc::iovec| Out(part.iov_base.cast::<u8>()).values(part.iov_len);
     Some(vector.values(count).iter().map(part).collect())
 }
 
-/// Parts of one vector call (Linux: `UIO_MAXIOV`).
+/// Most buffers of one vector call (Linux: `UIO_MAXIOV`).
 const IOV_MAX: usize = 1024;
 
 /// A null-terminated array of strings, as `argv` and `envp` are.
@@ -257,7 +257,7 @@ const IOV_MAX: usize = 1024;
 pub(crate) struct Texts(*const *const c_char);
 
 impl Texts {
-    /// Its strings; none for a null pointer.
+    /// The strings; none for a null pointer.
     pub(crate) fn list<'a>(self) -> Vec<&'a CStr> {
         let mut list = Vec::new();
         let mut next = self.0;
@@ -276,8 +276,8 @@ impl Texts {
         Self(argument.cast())
     }
 
-    /// For a call of the C library during the life of `pointers`, which end with a null pointer.
-    pub(crate) fn of(pointers: &[*const c_char]) -> Self {
+    /// An argument for a call of the C library while `pointers` lives; it ends with a null pointer.
+    pub(crate) fn from_pointers(pointers: &[*const c_char]) -> Self {
         Self(pointers.as_ptr())
     }
 }

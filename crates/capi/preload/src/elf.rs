@@ -1,11 +1,11 @@
-//! What a library or program demands of the loader: the dynamic section of an ELF file.
+//! The dynamic section of an ELF file: the libraries that a library or program needs from the loader.
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, FileHeader64, PT_LOAD};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache, ReadRef};
 use std::fs::File;
 use std::path::Path;
 
-/// The entries that decide which other libraries are loaded, and from where.
+/// Entries that name the needed libraries, and the directories to search for them.
 #[derive(Default)]
 pub(crate) struct Dynamic {
     /// Names or paths of libraries.
@@ -17,8 +17,9 @@ pub(crate) struct Dynamic {
 }
 
 impl Dynamic {
-    /// Of the file at this path; `None` if it is no ELF file of 64 bits, or has no dynamic section.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    /// Reads the dynamic section of the file at `path`; `None` if it is not a 64-bit ELF file, or has no dynamic
+    /// section.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
         let file = ReadCache::new(File::open(path).ok()?);
         parse(&file)
     }
@@ -39,7 +40,7 @@ fn parse<'a>(file: impl ReadRef<'a>) -> Option<Dynamic> {
         let is_there = segment.p_type(endian) == PT_LOAD && below < segment.p_filesz(endian);
         is_there.then_some(segment.p_offset(endian).checked_add(below)?)
     })?;
-    // One by one: the table of a large library has megabytes.
+    // Reads each text by itself: the string table of a large library has megabytes.
     let text = |at: u64| {
         let range = place.checked_add(at)?..place.checked_add(length)?;
         file.read_bytes_at_until(range, 0).ok().map(<[u8]>::to_vec)
@@ -59,7 +60,7 @@ mod tests {
     const HEADER: usize = 64;
     const SEGMENT: usize = 56;
     const ENTRY: usize = 16;
-    /// Addresses of what the file has are so much above their offsets.
+    /// Difference between the addresses of the file's contents and their offsets.
     const BASE: u64 = 0x40_0000;
 
     fn words(values: &[u64]) -> Vec<u8> {

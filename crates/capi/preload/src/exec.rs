@@ -9,10 +9,10 @@ use dfs::{File, Follow, Node, Open};
 use std::arch::naked_asm;
 use std::ffi::{CStr, CString, c_char, c_int};
 
-/// Bytes of a first line that the kernel reads (Linux: `BINPRM_BUF_SIZE`).
+/// Bytes of a script's first line that the kernel reads (Linux: `BINPRM_BUF_SIZE`).
 const FIRST_LINE_MAX: usize = 256;
 
-/// What runs scripts that do not name an interpreter.
+/// Interpreter of scripts that do not name one.
 const SHELL: &CStr = c"/bin/sh";
 
 /// Bytes copied at a time.
@@ -35,8 +35,8 @@ impl Program {
         Self { path: path.to_owned(), arguments: own(arguments), environment, copy: -1 }
     }
 
-    /// Replaces a path in the mount point by a program that the kernel can run: the interpreter of a script, or a copy in
-    /// memory.
+    /// Replaces a path in the mount point by a program that the kernel can run: the interpreter of a script, or a copy
+    /// in memory (`memfd`).
     pub(crate) fn reach(&mut self) -> Answer<()> {
         for _ in 0..LINKS_MAX {
             let path = self.path.to_bytes();
@@ -97,7 +97,11 @@ impl Program {
     /// Calls `work` with the program in the form of C.
     pub(crate) fn with<T>(&self, work: impl FnOnce(Text, Texts, Texts) -> T) -> T {
         let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
-        work(Text::of(&self.path), Texts::of(&arguments), Texts::of(&environment))
+        work(
+            Text::from_c_str(&self.path),
+            Texts::from_pointers(&arguments),
+            Texts::from_pointers(&environment),
+        )
     }
 }
 
@@ -202,7 +206,7 @@ pub(crate) fn serve_program<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     crate::threads::inside(work)
 }
 
-/// Searches `PATH` for a program, as a shell does. The C library does it, unless a directory of `PATH` is ours.
+/// Searches `PATH` for a program, as a shell does. The C library searches, unless a directory of `PATH` is ours.
 pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int {
     let Some(name) = file.c_str() else { return to_c(refuse(libc::EFAULT)) };
     if name.to_bytes().contains(&b'/') {
@@ -220,7 +224,8 @@ pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int 
     program.with(c::execvpe)
 }
 
-/// Runs a program. A file that the kernel does not know how to run is a script of the shell, to functions that search `PATH`.
+/// Runs a program. Like other functions that search `PATH`, runs a file that the kernel refuses (`ENOEXEC`) as a script
+/// of the shell.
 fn run_or_interpret(path: &CStr, arguments: Texts, environment: Texts) -> c_int {
     let result = run(path, arguments, environment);
     if threads::errno() != libc::ENOEXEC {
@@ -229,7 +234,7 @@ fn run_or_interpret(path: &CStr, arguments: Texts, environment: Texts) -> c_int 
     let rest = arguments.list().into_iter().skip(1);
     let with_shell: Vec<_> = [SHELL, path].into_iter().chain(rest).map(CStr::as_ptr).collect();
     let with_shell = [&with_shell[..], &[std::ptr::null()]].concat();
-    run(SHELL, Texts::of(&with_shell), environment)
+    run(SHELL, Texts::from_pointers(&with_shell), environment)
 }
 
 /// The program of this name, if the first directory of `PATH` that has it is ours.
@@ -253,7 +258,7 @@ pub(crate) fn in_our_folders(name: &[u8]) -> Answer<CString> {
     refuse(libc::ENOENT)
 }
 
-/// The path of a program in a directory of `PATH`. An empty one stands for the working directory.
+/// The path of a program in a directory of `PATH`. An empty directory name means the working directory.
 fn in_folder(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
 }
@@ -264,7 +269,7 @@ fn may_run(path: &[u8]) -> bool {
         .is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0)
 }
 
-/// The same for a path in the mount point, which may be a link that leads out of it.
+/// True if a path in the mount point, or the outside target of a link there, can be run.
 fn may_run_ours(path: &[u8]) -> bool {
     let found = MountPath::new(libc::AT_FDCWD, path)
         .and_then(|path| path.with_node(Follow::All, |node| check_program(&node)));
@@ -280,7 +285,7 @@ pub(crate) fn environment() -> Texts {
     unsafe extern "C" {
         static environ: Texts;
     }
-    // SAFETY: it is the C library's variable; a program that changes it while it starts another one is at fault itself.
+    // SAFETY: it is the C library's variable. POSIX forbids programs to change it while another thread calls exec.
     unsafe { environ }
 }
 
@@ -423,7 +428,7 @@ extern "C" fn run_listed(path: Text, registers: ArgumentWords, stack: ArgumentWo
     // SAFETY: one of the functions above passed them from C.
     let (arguments, _) = unsafe { gather(registers, stack) };
     match path.c_str() {
-        Some(path) => run(path, Texts::of(&arguments), environment()),
+        Some(path) => run(path, Texts::from_pointers(&arguments), environment()),
         None => to_c(refuse(libc::EFAULT)),
     }
 }
@@ -431,14 +436,14 @@ extern "C" fn run_listed(path: Text, registers: ArgumentWords, stack: ArgumentWo
 extern "C" fn search_listed(file: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: one of the functions above passed them from C.
     let (arguments, _) = unsafe { gather(registers, stack) };
-    search(file, Texts::of(&arguments), environment())
+    search(file, Texts::from_pointers(&arguments), environment())
 }
 
 extern "C" fn run_listed_with(path: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: one of the functions above passed them from C.
     let (arguments, environment) = unsafe { gather(registers, stack) };
     match path.c_str() {
-        Some(path) => run(path, Texts::of(&arguments), Texts::at(environment)),
+        Some(path) => run(path, Texts::from_pointers(&arguments), Texts::at(environment)),
         None => to_c(refuse(libc::EFAULT)),
     }
 }

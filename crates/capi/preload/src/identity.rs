@@ -1,4 +1,4 @@
-//! What a file is, for programs that inherit it: the name of an anonymous file of the kernel.
+//! The identity of an open file for programs that inherit it: the name of an anonymous file of the kernel.
 use crate::answer::{Answer, refuse};
 use crate::limits::PATH_MAX;
 use crate::{config, raw};
@@ -29,16 +29,16 @@ const NAME_MAX: usize = 249;
 const SEALS: c_int =
     libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
 
-/// A name in the form of C, in no memory of the heap.
+/// A C string that is not on the heap.
 struct Name {
     bytes: [u8; NAME_MAX + 1],
     length: usize,
 }
 
 impl Name {
-    fn of(text: fmt::Arguments<'_>) -> Self {
+    fn format(text: fmt::Arguments<'_>) -> Self {
         let mut name = Self { bytes: [0; NAME_MAX + 1], length: 0 };
-        // What does not fit is refused by `text`.
+        // If the text does not fit, `text` fails.
         if name.write_fmt(text).is_err() {
             name.length = name.bytes.len();
         }
@@ -70,10 +70,10 @@ impl fmt::Write for Name {
     }
 }
 
-/// An anonymous file that says nothing: it stands for files that only this process knows.
+/// An anonymous file without an identity, for open files that only this process has.
 ///
 /// # Errors
-/// Those of `memfd_create`.
+/// Errors of `memfd_create`.
 pub(crate) fn nameless() -> Answer<c_int> {
     readable().map(reopened)
 }
@@ -83,7 +83,7 @@ pub(crate) fn nameless() -> Answer<c_int> {
 /// # Errors
 /// Errors of `memfd_create`.
 pub(crate) fn readable() -> Answer<c_int> {
-    sealed(&Name::of(format_args!("{PREFIX}")), b"")
+    sealed(&Name::format(format_args!("{PREFIX}")), b"")
 }
 
 fn sealed(name: &Name, content: &[u8]) -> Answer<c_int> {
@@ -96,9 +96,9 @@ fn sealed(name: &Name, content: &[u8]) -> Answer<c_int> {
     Ok(fd)
 }
 
-/// Opens an anonymous file by its path, for writing only. Calls that bypass this library then fail: reads because of the
-/// mode, writes because of the seals. Also, Linux moves the offset of what `memfd_create` opened without a lock (6.18:
-/// `file_seek_cur_needs_f_lock`), so two processes could read the same bytes.
+/// Opens an anonymous file by its path, for writing only. Calls that bypass this library then fail: reads because of
+/// the mode, writes because of the seals. Also, Linux moves the offset of a file from `memfd_create` without a lock
+/// (6.18: `file_seek_cur_needs_f_lock`), so two processes could read the same bytes.
 fn reopened(fd: c_int) -> c_int {
     open_again(fd, libc::O_WRONLY).map_or(fd, |opened| {
         raw::close(fd);
@@ -107,20 +107,20 @@ fn reopened(fd: c_int) -> c_int {
 }
 
 fn open_again(fd: c_int, access: c_int) -> Answer<c_int> {
-    let path = Name::of(format_args!("/proc/self/fd/{fd}"));
+    let path = Name::format(format_args!("/proc/self/fd/{fd}"));
     raw::open(path.text()?, access | libc::O_CLOEXEC, 0)
 }
 
 impl Identity {
-    /// Creates an anonymous file with this name, whose offset all who share it move atomically. A path that is too long
-    /// for a name becomes its content.
+    /// Creates an anonymous file with this name. All processes that share it move its offset atomically. A path that is
+    /// too long for a name becomes the content of the file.
     ///
     /// # Errors
-    /// Those of `memfd_create`.
+    /// Errors of `memfd_create`.
     pub(crate) fn anonymous_file(&self) -> Answer<c_int> {
         let container = &config::get().container;
         let (flags, hi, lo) = (self.flags, self.oid.hi, self.oid.lo);
-        let mut name = Name::of(format_args!("{PREFIX}{container}:{flags:x}:{hi:x}.{lo:x}:"));
+        let mut name = Name::format(format_args!("{PREFIX}{container}:{flags:x}:{hi:x}.{lo:x}:"));
         let content = if name.push(&self.path) { &b""[..] } else { &*self.path };
         sealed(&name, content).map(reopened)
     }

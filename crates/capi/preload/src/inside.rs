@@ -1,10 +1,10 @@
-//! What the store makes for itself: descriptors, which get high numbers, and threads, which are always inside. Opened
-//! files are in [`crate::open`].
+//! Calls by which the store makes descriptors and threads for itself. Its descriptors get high numbers, and its threads
+//! are always inside. [`crate::open`] handles the files that it opens.
 use crate::edge::{In, Out, export};
 use crate::{internal, threads};
 use std::ffi::{c_int, c_uint, c_void};
 
-/// Moves what was made inside to a high number.
+/// Moves a new descriptor to a high number, if the calling thread is inside.
 pub(crate) fn keep_inside(fd: c_int) -> c_int {
     if threads::is_inside() { internal::keep(fd) } else { fd }
 }
@@ -43,7 +43,7 @@ export! {
 
 type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// What a thread of the store begins with.
+/// Start function and argument of a thread of the store.
 struct Begin {
     start: Start,
     argument: *mut c_void,

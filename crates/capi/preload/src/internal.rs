@@ -1,5 +1,5 @@
-//! Descriptors of the store. They have high numbers, and programs cannot reach them: otherwise a program that closes all
-//! descriptors would close the store's files and drop its locks.
+//! Descriptors of the store. They have high numbers, and programs cannot reach them: otherwise a program that closes
+//! all descriptors would close the store's files and drop its locks.
 use crate::answer::Answer;
 use crate::limits::{DESCRIPTORS_MAX, INTERNAL_MAX};
 use crate::raw;
@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 const WORDS: usize = DESCRIPTORS_MAX / 64;
 
-/// Highest number in use, which keeps the kernel's descriptor table small: each fork copies it.
+/// Highest number for descriptors of the store. It keeps the kernel's descriptor table small, which each fork copies.
 const HIGHEST: u64 = 4096;
 
 static MEMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 static BASE: AtomicI32 = AtomicI32::new(0);
-/// All of them are below this number.
+/// Upper bound (exclusive) of the numbers in use.
 static TOP: AtomicI32 = AtomicI32::new(0);
 
-/// Descriptors that the store needs to open a pool, in a child too.
+/// Free descriptors that the store needs to open a pool, also in a child.
 const FREE_MIN: c_int = 64;
 
 fn word_and_bit(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
@@ -67,8 +67,7 @@ pub(crate) fn has_room(fd: c_int) -> bool {
     })
 }
 
-/// True if this descriptor of the store, the highest one, takes none that the store may need itself, and none of the
-/// program's.
+/// True if a descriptor of the store may stay open: neither the store nor the program will lack its number.
 pub(crate) fn has_room_above(fd: c_int) -> bool {
     fd >= BASE.load(Ordering::Relaxed) && fd + FREE_MIN <= TOP.load(Ordering::Relaxed)
 }

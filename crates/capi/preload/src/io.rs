@@ -6,7 +6,7 @@ use crate::open_file::OpenFile;
 use crate::serve::on;
 use std::ffi::c_int;
 
-/// Parts of a transfer.
+/// The buffers of a transfer.
 pub(crate) type Vector = In<libc::iovec>;
 
 fn read_all(file: &OpenFile, fd: c_int, buffer: Out<u8>, length: usize) -> Answer<isize> {
@@ -63,7 +63,7 @@ fn shared<'a>(parts: &'a [&mut [u8]]) -> Vec<&'a [u8]> {
     parts.iter().map(|part| &**part).collect()
 }
 
-/// `preadv2` and `pwritev2`: accepts flags for what the store does anyway; offset -1 is the file's own.
+/// Checks the flags of `preadv2` and `pwritev2`: accepts those that demand nothing beyond what the store does anyway.
 fn check_flags(flags: c_int) -> Answer<()> {
     const KNOWN: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_NOWAIT;
     if flags & !KNOWN == 0 { Ok(()) } else { refuse(libc::EOPNOTSUPP) }

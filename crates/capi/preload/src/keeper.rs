@@ -1,12 +1,13 @@
-//! Processes that keep removed files for those who inherited them.
+//! Keepers: processes that hold the leases of removed files for other processes that inherited them.
 //!
-//! Where only a lease keeps a removed file ([`crate::left_open`]), and the process that has it ends or starts another
-//! program, it leaves a keeper behind: a process that takes a lease of its own, waits until nobody has the file open any
-//! more, and frees it. It has no descriptor of the program, and is no child of it.
+//! A removed file may exist only because of a lease ([`crate::left_open`]). When the process with the lease ends or
+//! starts another program, it starts a keeper. The keeper takes a lease of its own, waits until no process has the file
+//! open, and frees the file. It has no descriptors of the program, and is not its child.
 //!
-//! A keeper is a shell that never begins: this library, which is loaded into it, does the work and ends the process.
+//! A keeper executes a shell, into which this library is loaded. The library does the work and ends the process before
+//! the shell starts.
 use crate::answer::{Answer, refuse};
-use crate::left_open::Left;
+use crate::left_open::LeftOpen;
 use crate::open_file::Content;
 use crate::{exec, internal, locks, mounted, raw, threads};
 use dfs::{Dfs, File, Open};
@@ -14,20 +15,20 @@ use esker::types::ObjectId;
 use esker_os::ForkLock;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 
-/// Lists the objects of a keeper: two hexadecimal numbers each.
+/// Variable that lists the objects of a keeper: two hexadecimal numbers each.
 const VARIABLE: &str = "ESKER_KEEP";
 const SHELL: &CStr = c"/bin/sh";
-/// What a keeper is called in a list of processes.
+/// Name of a keeper in a list of processes.
 const NAME: &CStr = c"esker-keeper";
-/// Objects of one keeper, by the space that an environment has for one variable.
+/// Most objects of one keeper, as many as fit in one environment variable.
 const OBJECTS_MAX: usize = 2048;
 
-/// What keepers of this process have. It asks again where the next program could not be started.
+/// Objects that keepers of this process already hold. If exec fails, the process calls [`start_for`] again later.
 static KEPT: ForkLock<Vec<ObjectId>> = ForkLock::new();
 
-/// Leaves a keeper behind for those files that have lost their names. Returns when it has its leases.
-pub(crate) fn leave(files: Vec<Left>) {
-    // The leases of this process end inside, too.
+/// Starts a keeper for the removed files among `files`. Returns when it has its leases.
+pub(crate) fn start_for(files: Vec<LeftOpen>) {
+    // `files` is dropped inside too, which ends the leases of this process.
     let _ = threads::inside(move || {
         let mut files = files;
         files.retain(|(oid, content)| !KEPT.lock().contains(oid) && is_removed(content));
@@ -54,18 +55,18 @@ fn start(oids: &[ObjectId]) -> Answer<()> {
     let mut environment = exec::with_our_variables(own);
     environment.push(objects.or_else(|_| refuse(libc::EINVAL))?);
     let environment = exec::pointers(&environment);
-    let (ready, tell) = raw::pipe()?;
-    // In the keeper it becomes the standard output, which it must not be yet: the program may have closed its own.
-    let tell = internal::keep(tell);
+    let (ready, ready_write) = raw::pipe()?;
+    // The keeper makes it its standard output. It must not be descriptor 1 yet, which the program may have closed.
+    let ready_write = internal::keep(ready_write);
     let child = raw::fork();
     if let Ok(0) = child {
         if let Ok(0) = raw::fork() {
-            become_keeper(tell, &environment);
+            become_keeper(ready_write, &environment);
         }
         raw::exit();
     }
-    internal::forget(tell);
-    raw::close(tell);
+    internal::forget(ready_write);
+    raw::close(ready_write);
     if let Ok(child) = child {
         raw::wait(child);
         let _ = raw::read(ready, &mut [0]);
@@ -74,10 +75,10 @@ fn start(oids: &[ObjectId]) -> Answer<()> {
     child.map(drop)
 }
 
-/// In a forked process, which may only make system calls.
-fn become_keeper(tell: c_int, environment: &[*const c_char]) {
+/// Executes the keeper. Runs in a forked process, which may only make system calls.
+fn become_keeper(ready_write: c_int, environment: &[*const c_char]) {
     let done = raw::new_session().and_then(|()| {
-        raw::duplicate(tell, libc::STDOUT_FILENO, 0)?;
+        raw::duplicate(ready_write, libc::STDOUT_FILENO, 0)?;
         for fd in [libc::STDIN_FILENO, libc::STDERR_FILENO] {
             raw::close(fd);
             raw::open(c"/dev/null", libc::O_RDWR, 0)?;
@@ -89,7 +90,7 @@ fn become_keeper(tell: c_int, environment: &[*const c_char]) {
     }
 }
 
-/// Does the work of a keeper, if this process is to be one.
+/// Does the work of a keeper and exits, if this process was started as one.
 pub(crate) fn run_if_asked() {
     let Ok(listed) = std::env::var(VARIABLE) else { return };
     let _ = threads::inside(|| keep(&*mounted::get()?, &objects(&listed)));

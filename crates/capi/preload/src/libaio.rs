@@ -1,10 +1,10 @@
 //! Asynchronous I/O of the kernel: `io_submit` and `io_getevents`, as functions of libaio and by number.
 //!
-//! The library serves a request on a file of the mount point while the program submits it. It then submits another request
-//! to the kernel in its place, a write to the anonymous file of the descriptor, which fails (`EPERM`): waiting, event
-//! descriptors and the limit of a context stay the kernel's. When the program takes the event of that write, the library
-//! puts in the result and the address of the program's request. Programs that read events in the memory of the context,
-//! without a call, see the failure.
+//! The library serves a request on a file of the mount point while the program submits it. It then submits a stand-in
+//! to the kernel: a write to the anonymous file of the descriptor, which fails (`EPERM`). So the kernel still handles
+//! waiting, event descriptors and the limit of a context. When the program takes the event of the stand-in, the library
+//! replaces the result and the address by those of the program's request. Programs that read events in the memory of
+//! the context, without a call, see the failure.
 use crate::answer::{Answer, fail, refuse};
 use crate::edge::{In, Out, export};
 use crate::serve::serve;
@@ -67,11 +67,11 @@ struct Pending {
     result: OnceLock<i64>,
 }
 
-/// All of them, by the address of the stand-in.
+/// All pending requests, by the address of the stand-in.
 static PENDING: Mutex<BTreeMap<usize, Arc<Pending>>> = Mutex::new(BTreeMap::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Uses the table, inside, so that no child inherits the lock.
+/// Runs `work` on the table inside the store, so that no child inherits the lock.
 fn with_pending<T>(work: impl FnOnce(&mut BTreeMap<usize, Arc<Pending>>) -> T) -> Option<T> {
     let done = threads::inside(|| {
         let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +100,7 @@ impl Request {
         let file = descriptors::get(self.fd)?;
         let one = [libc::iovec { iov_base: self.buffer as *mut _, iov_len: self.length }];
         let (vector, count) = match self.operation {
-            READ | WRITE => (In::of(&one), 1),
+            READ | WRITE => (In::from_slice(&one), 1),
             _ => (In::at(self.buffer), c_int::try_from(self.length).unwrap_or(c_int::MAX)),
         };
         match self.operation {
@@ -114,8 +114,8 @@ impl Request {
     }
 }
 
-/// Submits requests as the kernel does, by which `theirs` submits them: returns how many were accepted, or a negative
-/// errno if the first one was not.
+/// Submits requests; `theirs` submits those of other files to the kernel. Returns the number of accepted requests, or a
+/// negative errno if the first one was refused.
 pub(crate) fn submit(
     context: usize,
     list: &[In<Request>],
@@ -139,7 +139,7 @@ pub(crate) fn submit(
     done
 }
 
-/// The stand-in is submitted first: if the context has no room for it, nothing may be done.
+/// Submits the stand-in, then performs the request: if the context is full, the request must not be performed.
 fn submit_ours(context: usize, request: In<Request>) -> c_long {
     let Some(wanted) = request.get() else { return -c_long::from(libc::EFAULT) };
     let stand_in = wanted.stand_in();
@@ -160,7 +160,8 @@ fn submit_ours(context: usize, request: In<Request>) -> c_long {
     1
 }
 
-/// Makes events of stand-ins those of the program's requests. Waits for the result of one that another thread is submitting.
+/// Replaces events of stand-ins by those of the program's requests. Waits for a request that another thread is
+/// submitting.
 pub(crate) fn deliver(events: &mut [Event]) {
     if COUNT.load(Ordering::Acquire) == 0 {
         return;
@@ -173,7 +174,7 @@ pub(crate) fn deliver(events: &mut [Event]) {
     }
 }
 
-/// Forgets what was submitted to a context that is gone.
+/// Forgets the requests that were submitted to a destroyed context.
 pub(crate) fn destroyed(context: usize) {
     if COUNT.load(Ordering::Acquire) != 0 {
         with_pending(|all| all.retain(|_, pending| pending.context != context));
@@ -227,7 +228,7 @@ export! {
         if requests.is_empty() {
             return next(context, count, list);
         }
-        let theirs = |part: &[In<Request>]| next(context, part.len() as c_long, In::of(part)).into();
+        let theirs = |part: &[In<Request>]| next(context, part.len() as c_long, In::from_slice(part)).into();
         submit(context, requests, theirs) as c_int
     }
 

@@ -1,7 +1,7 @@
 //! Loading libraries: `dlopen` of a path in the mount point, and the names of loaded libraries.
 //!
-//! The loader makes system calls directly, so it gets the path of a copy in place of one in the mount point ([`copies`]).
-//! What the library needs is copied before, to where the loader searches for it.
+//! The loader makes system calls directly, so it gets the path of a copy in place of one in the mount point
+//! ([`copies`]). The libraries that it needs are copied before, to directories in which the loader searches.
 use crate::answer::{Answer, Fail};
 use crate::edge::{Out, Text, export, name, real};
 use crate::next::Next;
@@ -54,7 +54,7 @@ unsafe extern "C" fn dlopen() {
     );
 }
 
-/// How a call of `dlopen` continues, in two registers.
+/// Arguments with which the assembler continues a call of `dlopen`, returned in two registers.
 #[repr(C)]
 struct Call {
     path: Text,
@@ -66,12 +66,12 @@ extern "C" fn before(path: Text, flags: c_int, caller: *const c_void) -> Call {
     static NEXT: Next = Next::new(name("dlopen\0"));
     let path = prepare(path, flags, caller).unwrap_or(path);
     let function = NEXT.address();
-    // The loader forgets the message of an earlier call, too.
+    // Like the loader, forgets the message of an earlier call.
     let _ = KEPT.try_with(RefCell::take);
     Call { path, function }
 }
 
-/// The path for the loader; `None` for that of the program.
+/// The path for the loader; `None` to use the program's path.
 fn prepare(path: Text, flags: c_int, caller: *const c_void) -> Option<Text> {
     static COUNT: Counter = Counter::new("dlopen");
     let wanted = path.bytes().filter(|path| !path.is_empty() && !threads::is_inside())?;
@@ -80,13 +80,13 @@ fn prepare(path: Text, flags: c_int, caller: *const c_void) -> Option<Text> {
     let mut plan = Plan::default();
     let copy = match serve(|| keep(copies::c_string(&plan.add(&ours)?)?)) {
         Ok(copy) => copy,
-        Err(error) => return failed(&ours, error),
+        Err(error) => return copy_failed(&ours, error),
     };
-    // Not inside: the libraries run code of their own.
+    // Outside the store: the libraries run code of their own.
     for library in &plan.first {
         load(library, flags);
     }
-    Some(Text::of(copy))
+    Some(Text::from_c_str(copy))
 }
 
 /// The absolute path of the library, if it is in the mount point.
@@ -94,7 +94,7 @@ fn in_mount(wanted: &[u8], caller: *const c_void) -> Option<Vec<u8>> {
     // The loader searches a name without a slash in directories.
     if !wanted.contains(&b'/') {
         let caller = path_of_library_at(caller);
-        let caller = caller.and_then(|path| copies::known(path.to_bytes()));
+        let caller = caller.and_then(|path| copies::path_in_mount(path.to_bytes()));
         let may_be_ours = caller.is_some() || !config::get().library_path.is_empty();
         let found = || threads::inside(|| Ok(search::by_name(wanted, caller)));
         return may_be_ours.then(found)?.ok()?;
@@ -108,9 +108,9 @@ fn in_mount(wanted: &[u8], caller: *const c_void) -> Option<Vec<u8>> {
     }
 }
 
-fn failed(path: &[u8], error: Fail) -> Option<Text> {
+fn copy_failed(path: &[u8], error: Fail) -> Option<Text> {
     match error {
-        Fail::Outside(host) => keep(CString::new(host).ok()?).ok().map(Text::of),
+        Fail::Outside(host) => keep(CString::new(host).ok()?).ok().map(Text::from_c_str),
         Fail::Errno(libc::ENOENT) => removed(path),
         Fail::Errno(errno) => {
             let _ = threads::inside(|| {
@@ -126,18 +126,19 @@ fn failed(path: &[u8], error: Fail) -> Option<Text> {
     }
 }
 
-/// The loader knows a library that was removed after it was loaded by the path of its copy.
+/// The path of the copy of a library that was removed after it was loaded. The loader knows it by that path.
 fn removed(path: &[u8]) -> Option<Text> {
-    let copy = copies::place(&paths::plain(path)).and_then(|copy| copies::c_string(&copy)).ok()?;
+    let copy =
+        copies::path_of(&paths::plain(path)).and_then(|copy| copies::c_string(&copy)).ok()?;
     let is_loaded = threads::inside(|| Ok(next::is_loaded(copy.to_bytes())));
-    is_loaded.ok()?.then(|| keep(copy).ok().map(Text::of))?
+    is_loaded.ok()?.then(|| keep(copy).ok().map(Text::from_c_str))?
 }
 
 /// Keeps a path for the life of the process: the loader uses it while it runs the code of the library, which may load
 /// other libraries.
 fn keep(path: CString) -> Answer<&'static CStr> {
     static KEPT: Mutex<BTreeSet<&'static CStr>> = Mutex::new(BTreeSet::new());
-    // A fork waits for it, so a child never inherits the lock.
+    // A fork waits for threads inside, so a child never inherits the lock.
     threads::inside(|| {
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept.get(path.as_c_str()) {
@@ -162,12 +163,13 @@ mod c {
 /// Loads a library that another one needs, which the loader then finds by its name. It stays loaded.
 fn load(library: &CStr, flags: c_int) {
     let how = libc::RTLD_LAZY | libc::RTLD_NOW;
-    c::dlopen(Text::of(library), flags & how);
+    c::dlopen(Text::from_c_str(library), flags & how);
 }
 
 thread_local! {
-    /// A message that the loader has lost, and the last one that was given to the program.
+    /// A message that the loader has lost.
     static KEPT: RefCell<Option<CString>> = const { RefCell::new(None) };
+    /// The last message that was returned to the program.
     static LAST: RefCell<CString> = RefCell::default();
 }
 
@@ -180,7 +182,7 @@ pub(crate) fn look_up() {
 
 /// Keeps the message of the loader while a function is looked up, which would delete it.
 pub(crate) fn keep_message(function: &CStr) {
-    // That would be looked up by itself without end.
+    // Looking up `dlerror` would call itself without end.
     if function == c"dlerror" {
         return;
     }
@@ -189,7 +191,7 @@ pub(crate) fn keep_message(function: &CStr) {
     }
 }
 
-/// The message of the loader, which is returned once.
+/// The message of the loader. It is returned once.
 fn message(of_loader: Text) -> *const c_char {
     let kept = KEPT.try_with(RefCell::take).ok().flatten();
     match (of_loader.c_str(), kept) {
@@ -208,21 +210,21 @@ fn path_of_library_at<'a>(address: *const c_void) -> Option<&'a CStr> {
         dli_sname: none,
         dli_saddr: none.cast(),
     };
-    let found = c::dladdr(address, Out::of(&mut info));
+    let found = c::dladdr(address, Out::from_mut(&mut info));
     Text::at(info.dli_fname as usize).c_str().filter(|_| found != 0)
 }
 
-/// Replaces the path of a copy by that in the mount point, which is the end of it.
+/// Replaces the path of a copy by the path in the mount point, which is its end.
 fn show(out: Out<libc::Dl_info>) {
     let Some(mut info) = out.get() else { return };
     let path = Text::at(info.dli_fname as usize).bytes().unwrap_or_default();
-    if let Some(known) = copies::known(path) {
+    if let Some(known) = copies::path_in_mount(path) {
         info.dli_fname = known.as_ptr().cast();
         out.set(info);
     }
 }
 
-/// A message of the loader with the paths that programs know, until the next one.
+/// A message of the loader with the paths that programs know. It is valid until the next message.
 fn translated(text: &CStr) -> *const c_char {
     let prefix = copies::prefix().and_then(|prefix| String::from_utf8(prefix).ok());
     let shown = match (text.to_str(), prefix) {

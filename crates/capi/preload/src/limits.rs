@@ -18,7 +18,7 @@ pub(crate) const BLOCK_SIZE: u64 = 65_536;
 /// Descriptors that are kept free at the upper end for the store.
 pub(crate) const INTERNAL_MAX: u64 = 256;
 
-/// Closed files of which this process keeps the lease, because who inherited them has them open.
+/// Closed files whose leases this process keeps, because processes that inherited them have them open.
 pub(crate) const LEFT_OPEN_MAX: usize = 256;
 
 /// Lock files that a process keeps open after it has closed their objects.
@@ -27,5 +27,6 @@ pub(crate) const LOCK_FILES_KEPT: usize = 16;
 /// Different notes that one process writes to the report.
 pub(crate) const NOTES_MAX: usize = 64;
 
-/// Counters of mapped files that all processes of a pool share. Files with the same counter cost each other time only.
+/// Counters of mapped files that all processes of a pool share. Two files with the same counter only slow each other
+/// down.
 pub(crate) const MAPPED_COUNTERS: usize = 1 << 16;

@@ -2,14 +2,14 @@
 //!
 //! The kernel provides the locks, on one lock file per object, which all processes share. An open file opens the lock
 //! file at its first lock, or before a fork or exec. So all processes that share the open file share its locks, and the
-//! store knows that the object is in use ([`esker::PRESENCE`]). The offset of the lock descriptor is the inode number of
-//! the anonymous file it belongs to, so that a started program can find its own. The last process that closes the lock
-//! file removes it. The lock files are in a directory of the pool, which `esker run` passes on, so that all users of the
+//! store knows that the object is in use ([`esker::PRESENCE`]). The offset of a lock descriptor is the inode number of
+//! its anonymous file, by which a started program finds the open file. The last process that closes the lock file
+//! removes it. The lock files are in a directory of the pool, which `esker run` passes on, so that all users of the
 //! pool may lock.
 use crate::answer::{Answer, Fail, refuse};
 use crate::config::{self, Config};
 use crate::open_file::OpenFile;
-use crate::{descriptors, internal, kept_locks, left_open, mounted, raw, threads};
+use crate::{descriptors, internal, left_open, lock_cache, mounted, raw, threads};
 use esker::Wait;
 use esker::types::ObjectId;
 use std::ffi::{CStr, CString, c_int};
@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 /// Byte that marks an object as in use. Locks of programs end before it.
 pub(crate) const PRESENCE: i64 = esker::PRESENCE as i64;
 
-/// The mode of a lock file is that of the directory, limited to these bits, so that users of the directory may lock.
+/// Mask for the mode of lock files. A lock file has the mode of its directory, so that all users of that may lock.
 const FILE_MODE_MAX: u32 = 0o666;
 
 /// Objects on which this process may have record locks, which the kernel drops when any of its descriptors is closed.
@@ -51,7 +51,7 @@ pub(crate) fn name_with(oid: ObjectId, suffix: &[u8]) -> Answer<CString> {
 /// The lock file of an object, with a shared lock on its last byte.
 fn open_file(oid: ObjectId) -> Answer<c_int> {
     loop {
-        let fd = kept_locks::take(oid).map_or_else(|| find_or_make(oid), Ok)?;
+        let fd = lock_cache::take(oid).map_or_else(|| find_or_make(oid), Ok)?;
         match presence(fd, libc::F_OFD_SETLKW, libc::F_RDLCK).and_then(|_| raw::status(fd)) {
             Ok(status) if status.st_nlink > 0 => return Ok(fd),
             // Its last user has just removed it, or a signal arrived.
@@ -84,12 +84,12 @@ fn make(name: &CStr) -> Answer<c_int> {
     fd
 }
 
-/// Opens a file in the directory for lock files, of which the store need not know.
+/// Opens or makes a file in the directory for lock files, without telling the store.
 pub(crate) fn open_or_make(name: &CStr) -> Answer<c_int> {
     open_made(name).or_else(|_| make(name)).or_else(|_| open_made(name))
 }
 
-/// As [`open_or_make`], if it is there.
+/// Opens an existing file in the directory for lock files.
 pub(crate) fn open_made(name: &CStr) -> Answer<c_int> {
     raw::open(name, FLAGS, 0)
 }
@@ -108,17 +108,17 @@ pub(crate) fn set(fd: c_int, byte: i64, command: c_int, kind: c_int) -> Answer<c
     set_from(fd, (byte, 1), command, kind)
 }
 
-/// Sets a lock on a range, given as start and length; length 0 means to the end.
+/// Sets a lock on a range of start and length; length 0 means to the end.
 fn set_from(fd: c_int, range: (i64, i64), command: c_int, kind: c_int) -> Answer<c_int> {
     let (l_type, l_whence) = (kind as i16, libc::SEEK_SET as i16);
     let mut lock = libc::flock { l_type, l_whence, l_start: range.0, l_len: range.1, l_pid: 0 };
     raw::lock_range(fd, command, &mut lock)
 }
 
-/// What becomes of a lock file that its last user in this process has closed.
+/// State of a lock file after its last user in this process has closed it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// Another process has removed it, or there was none.
+pub(crate) enum LockFileState {
+    /// It does not exist: another process has removed it, or none was made.
     Nothing,
     /// Other processes have it open.
     InUse,
@@ -134,30 +134,30 @@ fn close(fd: c_int) {
 }
 
 /// Closes the lock file of an object.
-pub(crate) fn close_of(fd: c_int, oid: ObjectId) -> Left {
+pub(crate) fn close_lock_file(fd: c_int, oid: ObjectId) -> LockFileState {
     close(fd);
-    remove_unused_of(oid)
+    remove_lock_file_if_unused(oid)
 }
 
-/// Drops all locks in the lock file of an object, and keeps it open for the next ones. Closes it where the object has to be
-/// freed, or where it was removed.
-fn unlock(fd: c_int, oid: ObjectId) -> Answer<Left> {
+/// Drops all locks in the lock file of an object, and caches it for later locks. Closes it if the object has to be
+/// freed, or if the lock file was removed.
+fn unlock(fd: c_int, oid: ObjectId) -> Answer<LockFileState> {
     raw::lock_whole(fd, libc::LOCK_UN)?;
     let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
     let status = raw::status(fd)?;
     let is_over = status.st_nlink == 0 || (is_last && status.st_size > 0);
     if is_over || !internal::has_room_above(fd) {
-        return Ok(close_of(fd, oid));
+        return Ok(close_lock_file(fd, oid));
     }
     set_from(fd, (0, 0), libc::F_OFD_SETLK, libc::F_UNLCK)?;
-    kept_locks::keep(oid, fd);
-    Ok(if is_last { Left::Nothing } else { Left::InUse })
+    lock_cache::keep(oid, fd);
+    Ok(if is_last { LockFileState::Nothing } else { LockFileState::InUse })
 }
 
-/// True if anybody has the lock file of an object open. A look would drop the record locks of this process, which has it open
-/// itself then.
+/// True if any process has the lock file of an object open. A process with record locks has it open itself, and must
+/// not probe it, because that would drop the locks.
 pub(crate) fn is_used(oid: ObjectId) -> bool {
-    has_records(oid) || remove_unused_of(oid) == Left::InUse
+    has_records(oid) || remove_lock_file_if_unused(oid) == LockFileState::InUse
 }
 
 /// Waits until no process has the lock file of an object open any more, and removes it.
@@ -172,27 +172,29 @@ pub(crate) fn wait_until_unused(oid: ObjectId) -> Answer<()> {
 }
 
 /// Removes the lock file of an object if no process has it open.
-fn remove_unused_of(oid: ObjectId) -> Left {
-    let left = name(oid).map_or(Left::Nothing, |name| remove_unused(&name));
+fn remove_lock_file_if_unused(oid: ObjectId) -> LockFileState {
+    let left = name(oid).map_or(LockFileState::Nothing, |name| remove_unused(&name));
     // Opening the pool just for this would take longer than checking the file once more.
-    if matches!(left, Left::Removed | Left::Unlinked) && mounted::if_open().is_some() {
+    if matches!(left, LockFileState::Removed | LockFileState::Unlinked)
+        && mounted::if_open().is_some()
+    {
         let _ = note(oid, false);
     }
     left
 }
 
-/// Removes a lock file if no process has it open. One that opens it meanwhile waits for the lock on its last byte, and then
-/// sees that it was removed.
-fn remove_unused(name: &CStr) -> Left {
-    let Ok(fd) = raw::open(name, FLAGS, 0) else { return Left::Nothing };
+/// Removes a lock file if no process has it open. A process that opens it meanwhile waits for the lock on the last
+/// byte, and then sees that it was removed.
+fn remove_unused(name: &CStr) -> LockFileState {
+    let Ok(fd) = raw::open(name, FLAGS, 0) else { return LockFileState::Nothing };
     let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
     let left = match raw::status(fd) {
-        Ok(status) if status.st_nlink == 0 => Left::Nothing,
+        Ok(status) if status.st_nlink == 0 => LockFileState::Nothing,
         Ok(status) if is_last => {
             raw::unlink(name);
-            if status.st_size > 0 { Left::Unlinked } else { Left::Removed }
+            if status.st_size > 0 { LockFileState::Unlinked } else { LockFileState::Removed }
         }
-        _ => Left::InUse,
+        _ => LockFileState::InUse,
     };
     raw::close(fd);
     left
@@ -202,7 +204,7 @@ fn c_string(text: Vec<u8>) -> Answer<CString> {
     CString::new(text).or_else(|_| refuse(libc::EINVAL))
 }
 
-/// The descriptor that has the locks of an open file.
+/// The lock descriptor of an open file, opened if necessary.
 pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
     let known = file.lock.load(Ordering::Acquire);
     if known >= 0 {
@@ -228,7 +230,7 @@ fn mark(lock: c_int, anonymous: c_int) -> Answer<()> {
     raw::seek(lock, raw::status(anonymous)?.st_ino as i64, libc::SEEK_SET).map(drop)
 }
 
-/// The open file has this anonymous file from now on.
+/// Records in the lock descriptor that the open file now has this anonymous file.
 pub(crate) fn belongs_to(file: &OpenFile, anonymous: c_int) -> Answer<()> {
     match file.lock.load(Ordering::Acquire) {
         ..0 => Ok(()),
@@ -238,15 +240,15 @@ pub(crate) fn belongs_to(file: &OpenFile, anonymous: c_int) -> Answer<()> {
 
 /// Before a fork: opens lock files, so that parent and child share locks and count as users.
 pub(crate) fn share() {
-    share_those(|_| true);
+    share_if(|_| true);
 }
 
-/// As [`share`], before exec.
+/// Before exec: opens the lock files of the descriptors that the next program inherits.
 pub(crate) fn share_with_next() {
-    share_those(|fd| raw::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags == 0));
+    share_if(|fd| raw::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags == 0));
 }
 
-fn share_those(is_inherited: impl Fn(c_int) -> bool) {
+fn share_if(is_inherited: impl Fn(c_int) -> bool) {
     let _ = threads::inside(|| {
         for fd in descriptors::within(0, u32::MAX).filter(|fd| is_inherited(*fd)) {
             let file = descriptors::get(fd)?;
@@ -262,7 +264,7 @@ fn share_those(is_inherited: impl Fn(c_int) -> bool) {
     });
 }
 
-/// As [`share`], for one open file.
+/// Opens the lock file of one open file, to share its locks.
 pub(crate) fn share_one(fd: c_int, file: &OpenFile) -> Answer<()> {
     match file.identity().flags & libc::O_PATH {
         0 => descriptor(fd, file).map(drop),
@@ -289,30 +291,30 @@ pub(crate) fn inherit(lock: c_int, name: &CStr) {
 }
 
 /// Called when the last descriptor of an open file is closed.
-pub(crate) fn closed(file: &OpenFile) -> Left {
+pub(crate) fn closed(file: &OpenFile) -> LockFileState {
     let lock = file.lock.swap(-1, Ordering::AcqRel);
     if lock < 0 {
-        return Left::Nothing;
+        return LockFileState::Nothing;
     }
     let oid = file.identity().oid;
     match file.position.is_shared() {
-        // Others may have it open, whose locks these are too.
-        true => close_of(lock, oid),
-        false => unlock(lock, oid).unwrap_or_else(|_| close_of(lock, oid)),
+        // Other processes may have the open file, and share its locks.
+        true => close_lock_file(lock, oid),
+        false => unlock(lock, oid).unwrap_or_else(|_| close_lock_file(lock, oid)),
     }
 }
 
-/// Called when the process ends and its descriptors are closed. Returns the files that others have open.
-pub(crate) fn end() -> Vec<left_open::Left> {
+/// Called when the process ends and its descriptors are closed. Returns the files that other processes have open.
+pub(crate) fn end() -> Vec<left_open::LeftOpen> {
     let files = descriptors::within(0, u32::MAX).filter_map(|fd| descriptors::get(fd).ok());
-    let in_use = files.filter(|file| file.release() == Left::InUse);
+    let in_use = files.filter(|file| file.release() == LockFileState::InUse);
     let left = in_use.filter_map(|file| Some((file.identity().oid, file.leased()?))).collect();
-    kept_locks::close();
+    lock_cache::close();
     left
 }
 
 /// Files with a lock file that the next program may inherit.
-pub(crate) fn shared() -> Vec<left_open::Left> {
+pub(crate) fn shared() -> Vec<left_open::LeftOpen> {
     let files = descriptors::within(0, u32::MAX).filter_map(|fd| descriptors::get(fd).ok());
     let shared = files.filter(|file| file.lock.load(Ordering::Acquire) >= 0);
     shared.filter_map(|file| Some((file.identity().oid, file.leased()?))).collect()
@@ -331,7 +333,7 @@ pub(crate) fn drop_records(oid: ObjectId) {
         && let Ok(fd) = open_file(oid)
     {
         // The kernel drops record locks when any descriptor of the file is closed.
-        close_of(fd, oid);
+        close_lock_file(fd, oid);
     }
 }
 
@@ -374,7 +376,7 @@ pub(crate) fn range(
     };
     let start = origin.checked_add(lock.l_start).map_or(refuse(libc::EOVERFLOW), Ok)?;
     (lock.l_start, lock.l_whence) = (start, libc::SEEK_SET as i16);
-    // As Linux: a lock cannot begin before the file.
+    // Linux refuses locks that begin before the file.
     if start < 0 {
         return refuse(libc::EINVAL);
     }
@@ -385,14 +387,15 @@ pub(crate) fn range(
         lock.l_len = PRESENCE - start;
     }
     if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
-        // Opening the file first avoids a later search for its users, which would close the lock file and drop the lock.
+        // Opening the file first avoids a later search for its users, which would close the lock file and drop the
+        // lock.
         file.node()?;
         note_records(file.identity().oid);
     }
     Ok((descriptor(fd, file)?, lock))
 }
 
-/// A lock that the kernel reports, as programs see it: length 0 means to the end.
+/// A lock that the kernel reports, in the form for programs: length 0 means to the end.
 pub(crate) fn shown(mut lock: libc::flock) -> libc::flock {
     if lock.l_len == PRESENCE - lock.l_start {
         lock.l_len = 0;

@@ -1,8 +1,8 @@
-//! Which objects any process of the machine maps: a table of counters in the directory for lock files, which all processes
-//! map. So a write to a file that nobody maps costs one load.
+//! Counters of the objects that any process of the machine maps. The table is in the directory for lock files, and all
+//! processes map it. So a write to a file that no process maps costs one load.
 //!
-//! Objects share counters. A process that is killed leaves its counts behind: then a write to such a file looks for memory
-//! that is not there, and goes on.
+//! Objects share counters. A killed process leaves its counts behind: then a write to such a file searches for mapped
+//! memory, finds none, and continues.
 use crate::answer::{Answer, refuse};
 use crate::limits::MAPPED_COUNTERS;
 use crate::{config, locks, raw};
@@ -38,15 +38,16 @@ fn open() -> Answer<&'static Table> {
 }
 
 fn counter(table: &Table, oid: ObjectId) -> &AtomicU32 {
-    // As Knuth's multiplicative hash: the high bits depend on all bits.
+    // Knuth's multiplicative hash: the high bits depend on all bits.
     let hash = (oid.hi.rotate_left(32) ^ oid.lo).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     &table[(hash >> 32) as usize % MAPPED_COUNTERS]
 }
 
-/// True if a process may map the object. If it maps it later, it sees what this process has written before this call.
+/// True if a process may map the object. A process that maps it later sees all writes of this process before this call.
 pub(crate) fn is_mapped(oid: ObjectId) -> bool {
     let Some(table) = table() else { return true };
-    // The process that maps the object counts, then reads it; this one wrote, then looks.
+    // A process that maps the object increments the counter, then reads the object. This process wrote, then reads the
+    // counter.
     fence(Ordering::SeqCst);
     counter(table, oid).load(Ordering::SeqCst) != 0
 }
@@ -61,7 +62,7 @@ pub(crate) fn add(oid: ObjectId) -> Answer<()> {
     Ok(())
 }
 
-/// Takes back one [`add`].
+/// Undoes one [`add`].
 pub(crate) fn remove(oid: ObjectId) {
     if let Some(table) = table() {
         let less = |count: u32| count.checked_sub(1);

@@ -1,15 +1,15 @@
 //! Files in memory: mmap.
 //!
-//! A private mapping of a file in the mount point is anonymous memory, filled from the file at the start. A shared one maps
-//! a file of the system that all processes map in place of the object ([`Pages`]), and calls that change the content of the
-//! object change that file, too ([`change_content`]). To find changes of the program, this library compares a shared writable
-//! mapping with a copy. It writes them to the object on msync, munmap and close, at the end of the process, and before this
-//! process reads the file.
+//! A private mapping of a file in the mount point is anonymous memory, filled from the file at the start. A shared
+//! mapping maps a file of the system that all processes map in place of the object ([`Pages`]). Calls that change the
+//! content of the object change that file, too ([`change_content`]). To find changes of the program, this library
+//! compares a shared writable mapping with a copy. It writes them to the object on msync, munmap and close, at the end
+//! of the process, and before this process reads the file.
 //!
-//! The comparison reads a second mapping of the same memory, which only this library knows. Libraries that track mappings
-//! (UCX, libfabric, Open MPI) patch `munmap` and similar functions in machine code or in the tables of the linker, so
-//! memory may be unmapped without a call to this library. The second mapping keeps what the program wrote, and reading it
-//! cannot fault.
+//! The comparison reads a second mapping of the same memory, which only this library uses. Libraries that track
+//! mappings (UCX, libfabric, Open MPI) patch `munmap` and similar functions in machine code or in the tables of the
+//! linker, so memory may be unmapped without a call to this library. The second mapping keeps the bytes that the
+//! program wrote, and reading it cannot fault.
 use crate::answer::{Answer, refuse, to_c};
 use crate::edge::export;
 use crate::open_file::OpenFile;
@@ -39,7 +39,7 @@ struct Region {
     offset: u64,
     /// The content of the file, while the memory is writable.
     copy: Option<Vec<u8>>,
-    /// The file that it maps, as other processes do.
+    /// The file of the system that it maps.
     pages: Arc<Pages>,
 }
 
@@ -52,9 +52,10 @@ impl Region {
         self.start < end && start < self.end()
     }
 
-    /// Writes the changes of the program, and those of others who map the same memory.
+    /// Writes the changes of the program, and of other processes that map the same memory, to the object.
     fn write_back(&mut self) -> Answer<()> {
-        // Otherwise what one process has read could follow what another one has written since.
+        // Otherwise an older state that one process has read could overwrite a newer one that another process has
+        // written.
         self.pages.clone().alone(|| self.write_changes())
     }
 
@@ -109,7 +110,8 @@ pub(crate) fn write_back_of(oid: ObjectId) {
     }
 }
 
-/// Runs `work` on the memory of each mapping, around a fork. A signal handler may fork while its thread changes the list.
+/// Runs `work` on the memory of each mapping, around a fork. A signal handler may fork while its thread changes the
+/// list.
 pub(crate) fn around_fork(work: impl Fn(&Pages)) {
     if has_any()
         && let Ok(regions) = REGIONS.try_lock()
@@ -120,7 +122,7 @@ pub(crate) fn around_fork(work: impl Fn(&Pages)) {
     }
 }
 
-/// Lets go of the memory that other processes map, at the end of the process. The last of them removes it.
+/// Drops all mappings at the end of the process. The last process that maps an object removes its memory.
 pub(crate) fn release_all() {
     if has_any() {
         COUNT.store(0, Ordering::Relaxed);
@@ -135,8 +137,8 @@ pub(crate) fn write_back_all() {
     }
 }
 
-/// Runs `work`, which changes the content of an object, and changes the memory that is mapped in its place alike: the
-/// range of bytes that `range` names. Bytes of `file` are read again; without it they become zeros.
+/// Runs `work`, which changes the content of an object, and updates the memory that is mapped in its place: the bytes
+/// that `range` returns. They are read again from `file`; without it they become zeros.
 pub(crate) fn change_content<T>(
     oid: ObjectId,
     file: Option<&File>,
@@ -161,12 +163,12 @@ pub(crate) fn change_content<T>(
     Ok(done)
 }
 
-/// As [`change_content`], for `work` that sets the size of an object.
+/// Calls [`change_content`] for `work` that sets the size of an object.
 pub(crate) fn cut<T>(oid: ObjectId, size: u64, work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     change_content(oid, None, work, |_| size..u64::MAX)
 }
 
-/// As [`change_content`], for `work` that makes bytes zeros.
+/// Calls [`change_content`] for `work` that makes bytes zeros.
 pub(crate) fn zero(
     oid: ObjectId,
     range: Range<u64>,
@@ -193,7 +195,8 @@ fn own_pages(oid: ObjectId) -> Option<Arc<Pages>> {
     Some(region.pages.clone())
 }
 
-/// What calls have written to the object is not a change of the mappings of this process.
+/// Updates the copies for comparison after a call has written to the object, because these bytes are not changes by the
+/// program through its mappings.
 fn update_copies(oid: ObjectId, range: &Range<u64>) {
     for region in regions().iter_mut().filter(|region| region.file.identity().oid == oid) {
         let Some(copy) = &mut region.copy else { continue };
@@ -229,8 +232,8 @@ impl MapRequest {
         self.is_shared() && self.protection & libc::PROT_WRITE != 0
     }
 
-    /// From the arguments of a call by number.
-    fn of(a: [usize; 6]) -> Self {
+    /// The request in the arguments of a system call.
+    fn from_words(a: [usize; 6]) -> Self {
         let (protection, flags, fd) = (a[2] as c_int, a[3] as c_int, a[4] as c_int);
         Self { address: a[0], length: a[1], protection, flags, fd, offset: a[5] as i64 }
     }
@@ -244,7 +247,7 @@ impl MapRequest {
         real(self.address, self.length, self.protection, self.flags, self.fd, self.offset)
     }
 
-    /// Memory to fill in place of the file.
+    /// The request for anonymous memory to fill in place of the file.
     fn memory(self) -> Self {
         let flags = self.flags & !libc::MAP_TYPE | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -286,7 +289,7 @@ fn map_pages(
     finish(memory, request, |start| record(start, request, file, pages))
 }
 
-/// Completes a writable mapping by `work` and gives it the protection that the program requests.
+/// Runs `work` on a writable mapping, and then gives it the protection that the program requests.
 fn finish(
     memory: *mut c_void,
     request: MapRequest,
@@ -332,14 +335,14 @@ fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
 /// Records a shared mapping.
 fn record(start: usize, request: MapRequest, file: Arc<OpenFile>, pages: Arc<Pages>) -> Answer<()> {
     let (length, offset) = (request.length, request.offset as u64);
-    let view = View::of(start, length)?;
+    let view = View::map(start, length)?;
     let copy = if request.is_written() { Some(view.copy()?) } else { None };
     regions().push(Region { start, length, view, file, offset, copy, pages });
     COUNT.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
 
-/// Maps a file or memory; `real` maps memory, and files outside.
+/// Maps a file or memory; `real` maps memory, and files outside the mount point.
 fn map_any(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> *mut c_void {
     if threads::is_inside() && !request.is_ours() {
         return real(request);
@@ -377,7 +380,7 @@ fn unmapped(start: usize, length: usize) -> Answer<()> {
     Ok(())
 }
 
-/// Shared memory becomes writable: from now on changes are tracked.
+/// Starts to track changes of shared memory that becomes writable.
 fn made_writable(start: usize, length: usize) -> Answer<()> {
     let end = end(start, length);
     for region in regions().iter_mut().filter(|region| region.overlaps(start, end)) {
@@ -428,7 +431,8 @@ pub(crate) fn by_number(
     let real = |with: [usize; 6]| real(number, with) as isize;
     let done = match number {
         libc::SYS_mmap => {
-            map_any(MapRequest::of(a), |request| real(request.words()) as *mut c_void) as isize
+            map_any(MapRequest::from_words(a), |request| real(request.words()) as *mut c_void)
+                as isize
         }
         libc::SYS_munmap => unmap(a[0], a[1], || real(a)),
         libc::SYS_msync => change(|| synced(a[0], a[1]), || real(a)),
@@ -505,7 +509,7 @@ struct View {
 
 impl View {
     /// A view of mapped shared memory.
-    fn of(start: usize, length: usize) -> Answer<Self> {
+    fn map(start: usize, length: usize) -> Answer<Self> {
         let mapping = SecondMapping { start: raw::map_again(start, length)?, length };
         Ok(Self { mapping: Arc::new(mapping), skip: 0, length })
     }
@@ -528,7 +532,7 @@ impl View {
     /// A copy of its bytes.
     ///
     /// # Errors
-    /// `ENOMEM` if there is no memory for it.
+    /// `ENOMEM` if memory runs out.
     fn copy(&self) -> Answer<Vec<u8>> {
         let mut copy = Vec::new();
         copy.try_reserve_exact(self.length).or_else(|_| refuse(libc::ENOMEM))?;

@@ -10,8 +10,8 @@ static MOUNTED: ArcSwapOption<Dfs> = ArcSwapOption::const_empty();
 static OPENING: Mutex<()> = Mutex::new(());
 static REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// The file system. It is opened by the first call; children share what their parent opened, and the
-/// store opens its files anew in them.
+/// The file system. The first call opens it. Children share the file system of their parent, in which the store opens
+/// its files again.
 ///
 /// # Errors
 /// `ENXIO` if it cannot be opened; standard error says why, once.
@@ -27,8 +27,8 @@ pub(crate) fn if_open() -> Option<Arc<Dfs>> {
     MOUNTED.load_full()
 }
 
-/// True if paths below the mount point may be those of the store itself, which then sees the directories of the system
-/// there. Asked about such a path while inside: before the file system is open, it is one of the pool's.
+/// True if paths below the mount point may be files of the store itself, which then sees the system's directories
+/// there. Called for such a path while inside: before the file system is open, it is a path of the pool.
 pub(crate) fn is_above_store() -> bool {
     static FOUND: AtomicBool = AtomicBool::new(false);
     if MOUNTED.load().is_none() {
@@ -57,7 +57,7 @@ fn open() -> Answer<Arc<Dfs>> {
             Ok(fs)
         }
         Err(error) => {
-            report::trouble(&error);
+            report::report_error(&error);
             if !REPORTED.swap(true, Ordering::Relaxed) {
                 let mount = String::from_utf8_lossy(&config.mount);
                 let text = format!("esker: {mount} cannot be opened: {}\n", error.message());

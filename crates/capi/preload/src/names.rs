@@ -76,12 +76,12 @@ fn make_link(path: &MountPath<'_>, target: Text) -> Answer<c_int> {
     Ok(0)
 }
 
-/// Linux refuses such a target for any path.
-fn is_no_target(target: Text) -> bool {
+/// True for a link target that Linux refuses for any path.
+fn is_invalid_target(target: Text) -> bool {
     target.bytes().is_none_or(|target| target.is_empty() || target.len() >= PATH_MAX)
 }
 
-/// The name is free, and has no trailing slash.
+/// Checks that the name is free, and has no trailing slash.
 fn check_free(last: &Last) -> Answer<()> {
     match last.is_special() || last.find()?.is_some() {
         true => refuse(libc::EEXIST),
@@ -152,7 +152,7 @@ fn check_slashes(from: &Last, to: &Last, mode: RenameMode) -> Answer<()> {
     if must_be_directory && !is_directory(&source) { refuse(libc::ENOTDIR) } else { Ok(()) }
 }
 
-/// The place that one of two paths leads to: in the mount point, or outside.
+/// Target of one of two paths: in the mount point, or outside.
 enum End {
     Ours(Last),
     Theirs(c_int, CString),
@@ -184,8 +184,8 @@ impl End {
     }
 }
 
-/// Answers a call on two paths. If one leads into the mount point and one to the rest of the system, it fails as between
-/// two file systems. If both paths are wrong, the error of the first one counts.
+/// Answers a call on two paths. If only one leads into the mount point, it fails as between two file systems (`EXDEV`).
+/// If both paths are wrong, it returns the error of the first one.
 fn both(
     (dir, path): (c_int, Text),
     (new_dir, new_path): (c_int, Text),
@@ -203,14 +203,16 @@ fn both(
         _ => refuse(libc::EXDEV),
     });
     match served {
-        Ok(Err((dir, old, new_dir, new))) => theirs(dir, Text::of(&old), new_dir, Text::of(&new)),
+        Ok(Err((dir, old, new_dir, new))) => {
+            theirs(dir, Text::from_c_str(&old), new_dir, Text::from_c_str(&new))
+        }
         Ok(Ok(done)) => done,
         Err(error) => to_c(Err(error)),
     }
 }
 
-/// Hard links are not supported; the errors are those of `link(2)` for such file systems.
-fn no_link(from: &Last, to: &Last) -> Answer<c_int> {
+/// Refuses to make a hard link, with the errors of `link(2)` for file systems that do not support them.
+fn refuse_link(from: &Last, to: &Last) -> Answer<c_int> {
     if !from.is_special() && from.find()?.is_none() {
         return refuse(libc::ENOENT);
     }
@@ -261,14 +263,14 @@ export! {
     }
 
     fn symlink(target: Text, path: Text) -> c_int | next {
-        if is_no_target(target) {
+        if is_invalid_target(target) {
             return next(target, path);
         }
         at(HERE, path, |path| make_link(&path, target), |_, path| next(target, path))
     }
 
     fn symlinkat(target: Text, dir: c_int, path: Text) -> c_int | next {
-        if is_no_target(target) {
+        if is_invalid_target(target) {
             return next(target, dir, path);
         }
         at(dir, path, |path| make_link(&path, target), |dir, path| next(target, dir, path))
@@ -310,12 +312,12 @@ export! {
     }
 
     fn link(path: Text, new_path: Text) -> c_int | next {
-        both((HERE, path), (HERE, new_path), no_link, |_, path, _, new_path| next(path, new_path))
+        both((HERE, path), (HERE, new_path), refuse_link, |_, path, _, new_path| next(path, new_path))
     }
 
     fn linkat(dir: c_int, path: Text, new_dir: c_int, new_path: Text, flags: c_int) -> c_int | next {
         let theirs = |dir, path, new_dir, new_path| next(dir, path, new_dir, new_path, flags);
-        both((dir, path), (new_dir, new_path), no_link, theirs)
+        both((dir, path), (new_dir, new_path), refuse_link, theirs)
     }
 
     fn mkfifo(path: Text, mode: u32) -> c_int | next {
@@ -344,8 +346,8 @@ export! {
     }
 }
 
-/// A handle is never given: it would have to lead to the file without its path.
-fn no_handle(path: &MountPath<'_>, flags: c_int) -> Answer<c_int> {
+/// Refuses a file handle, which would have to identify the file without its path.
+fn refuse_handle(path: &MountPath<'_>, flags: c_int) -> Answer<c_int> {
     let links = if flags & libc::AT_SYMLINK_FOLLOW != 0 { Follow::All } else { Follow::AllButLast };
     path.node(links)?;
     refuse(libc::EOPNOTSUPP)
@@ -363,7 +365,7 @@ export! {
         let theirs = |dir, path| next(dir, path, handle, mount, flags);
         match named.filter(|fd| descriptors::is_ours(*fd)) {
             Some(fd) => on(fd, |_| refuse(libc::EOPNOTSUPP), || theirs(dir, path)),
-            None => at(dir, path, |path| no_handle(&path, flags), theirs),
+            None => at(dir, path, |path| refuse_handle(&path, flags), theirs),
         }
     }
 

@@ -1,11 +1,11 @@
-//! The intercepted functions: those of the C library, or of another library in between. System calls replace functions
-//! that an older C library does not export.
+//! The intercepted functions of the C library, or of another library in between. System calls replace functions that an
+//! older C library does not export.
 use crate::{libraries, raw, threads};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, SYS_fstat, SYS_mknodat, SYS_newfstatat};
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Version of the symbols that the C library keeps only for old programs.
+/// Version of the symbols that the C library exports only for old programs.
 #[cfg(target_arch = "x86_64")]
 const OLDEST: &CStr = c"GLIBC_2.2.5";
 #[cfg(target_arch = "aarch64")]
@@ -33,14 +33,14 @@ impl Next {
     fn look_up(&self) -> *mut c_void {
         libraries::keep_message(self.name);
         let found = find(self.name).or_else(|| stand_in(self.name));
-        let found = found.unwrap_or(absent as *mut c_void);
+        let found = found.unwrap_or(fail_with_enosys as *mut c_void);
         self.address.store(found, Ordering::Relaxed);
         found
     }
 }
 
-/// Functions that the C library has in several versions, with the version that programs use. Before glibc 2.36,
-/// `dlsym` returns the oldest one: its `realpath` refuses to allocate the result.
+/// Functions that the C library has in several versions, with the version that programs use. Before glibc 2.36, `dlsym`
+/// returns the oldest version: its `realpath` refuses to allocate the result.
 const NEWER: [(&CStr, &CStr); 8] = [
     (c"realpath", c"GLIBC_2.3"),
     (c"posix_spawn", c"GLIBC_2.15"),
@@ -83,19 +83,19 @@ pub(crate) fn is_loaded(name: &[u8]) -> bool {
     !found.is_null() && unsafe { libc::dlclose(found) } == 0
 }
 
-// SAFETY: as the C library declares it.
+// SAFETY: the declaration is that of the C library.
 unsafe extern "C" {
     fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }
 
-extern "C" fn absent() -> c_long {
+extern "C" fn fail_with_enosys() -> c_long {
     crate::threads::set_errno(libc::ENOSYS);
     c_long::from(-1 as c_int)
 }
 
 /// The replacement for a function that the C library does not export. Before version 2.33, glibc compiled `stat`,
-/// `mknod` and similar functions into each program as calls of `__xstat` and `__xmknod`. This library exports both forms
-/// on any version, so the newer ones may have no next function.
+/// `mknod` and similar functions into each program as calls of `__xstat` and `__xmknod`. This library exports both
+/// forms on any version, so the newer ones may have no next function.
 fn stand_in(name: &CStr) -> Option<*mut c_void> {
     Some(match name.to_bytes() {
         b"stat" | b"stat64" => stat as *mut c_void,

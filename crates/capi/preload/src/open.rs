@@ -3,7 +3,7 @@ use crate::answer::{Answer, Fail, refuse, to_c};
 use crate::edge::{Text, export};
 use crate::open_file::OpenFile;
 use crate::paths::{MountPath, shown};
-use crate::serve::{NamesFile, at, interrupts, serve};
+use crate::serve::{NamesFile, at, refuse_interrupting_call, serve};
 use crate::threads::is_inside;
 use crate::{descriptors, internal, raw};
 use dfs::{Create, Follow, Kind, Node, find_and};
@@ -81,7 +81,7 @@ fn answer(
 ) -> c_int {
     if is_inside() {
         if dir.is_ours() || path.is_ours() {
-            return interrupts();
+            return refuse_interrupting_call();
         }
         return internal::keep(theirs(dir, path));
     }
@@ -93,7 +93,7 @@ fn answer(
 
 const CREATING: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
-/// Defines functions of one form under several names. They decide themselves what to do inside.
+/// Defines functions of one form under several names. They also handle calls inside the store.
 macro_rules! variants {
     ($($form:ident: $($name:ident)*;)*) => {$($(variants! { @$form $name })*)*};
     (@open $name:ident) => { export! { @inside_too

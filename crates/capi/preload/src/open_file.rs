@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 pub(crate) struct OpenFile {
     identity: Identity,
     pub(crate) position: Position,
-    /// Unset until the first use if inherited from another program.
+    /// Unset until the first use if the process inherited it through exec.
     content: ArcSwapOption<Content>,
-    /// The process that opened it or used it last, by its generation. That one has a lease on it.
+    /// Generation of the process that opened the file or used it last. That process has a lease on it.
     used_in: AtomicU64,
     /// Descriptor of its lock file, -1 before the first lock.
     pub(crate) lock: AtomicI32,
@@ -91,19 +91,20 @@ impl OpenFile {
         self.identity.oid
     }
 
-    /// Releases its locks, and drops its content unless other processes have it open. That of a removed file is freed.
-    pub(crate) fn release(&self) -> locks::Left {
+    /// Releases its locks, and drops its content unless other processes have it open. A removed file is then freed.
+    pub(crate) fn release(&self) -> locks::LockFileState {
         let left = locks::closed(self);
-        if left != locks::Left::InUse {
+        if left != locks::LockFileState::InUse {
             self.drop_content();
         }
-        if left == locks::Left::Unlinked {
+        if left == locks::LockFileState::Unlinked {
             let _ = mounted::get().map(|fs| fs.bury(self.identity.oid));
         }
         left
     }
 
-    /// A child that never used a file of its parent only forgets the content: the parent stores the pending times.
+    /// Drops the content. A child that never used a file of its parent only forgets it: the parent stores the pending
+    /// times.
     fn drop_content(&self) {
         if self.leased().is_none() {
             std::mem::forget(self.content.load_full());
@@ -122,11 +123,11 @@ impl OpenFile {
     }
 
     /// True for a directory that was not opened with `O_PATH`.
-    fn lists(&self) -> bool {
+    fn is_listable(&self) -> bool {
         self.identity.flags & (libc::O_DIRECTORY | libc::O_PATH) == libc::O_DIRECTORY
     }
 
-    /// This file, for calls that `O_PATH` does not allow.
+    /// Returns the file for calls that `O_PATH` does not allow.
     ///
     /// # Errors
     /// `EBADF` if it was opened with `O_PATH`.
@@ -144,7 +145,7 @@ impl OpenFile {
         }
     }
 
-    /// At the first use in a forked child, takes a lease of its own on the file.
+    /// Takes a lease of the process's own on the file, at the first use in a forked child.
     fn inherit(&self, content: &Content) -> Answer<()> {
         let now = threads::generation();
         if self.used_in.load(Ordering::Relaxed) == now {
@@ -167,7 +168,7 @@ impl OpenFile {
         let node = fs.resolve(&fs.root(), &self.identity.path, Follow::AllButLast);
         let node = match node {
             Ok(node) if node.oid() == self.identity.oid => node,
-            // It was removed or moved since, and another process still has it open.
+            // The file was removed or moved since, and another process still has it open.
             _ => fs.file_in_use(self.identity.oid).or_else(|_| refuse(libc::ESTALE))?,
         };
         let content = Arc::new(Content::open(node, self.identity.flags)?);
@@ -193,12 +194,12 @@ impl OpenFile {
     pub(crate) fn whole<T>(&self, work: impl FnOnce(&File) -> Answer<T>) -> Answer<T> {
         match &*self.content()? {
             Content::File(file) => work(file),
-            Content::Node(_) if self.lists() => refuse(libc::EISDIR),
+            Content::Node(_) if self.is_listable() => refuse(libc::EISDIR),
             Content::Node(_) => refuse(libc::EBADF),
         }
     }
 
-    /// As [`OpenFile::file`], for changes of the content, for which directories cannot be opened.
+    /// Runs `work`, which changes the content, on a regular file. Directories cannot be opened for writing.
     ///
     /// # Errors
     /// `EBADF` for a directory, and for a file opened with `O_PATH`.
@@ -237,25 +238,25 @@ impl OpenFile {
         Ok(0)
     }
 
-    /// Reads at the offset of `fd`, which advances. The offset is advanced first, atomically, so that others who share it
-    /// never read the same bytes.
+    /// Reads at the offset of `fd`, and advances it. The offset is advanced first, atomically, so that processes that
+    /// share it never read the same bytes.
     pub(crate) fn read(&self, fd: c_int, buffer: &mut [u8]) -> Answer<isize> {
         self.refuse_mode(libc::O_WRONLY)?;
         let length = buffer.len().min(TRANSFER_MAX);
         self.file(|file| {
-            self.moving(fd, length, |offset| Ok(file.read_at(offset, &mut buffer[..length])?))
+            self.advance_by(fd, length, |offset| Ok(file.read_at(offset, &mut buffer[..length])?))
         })
     }
 
-    /// As [`OpenFile::read`], into several buffers. Nothing can be read of a directory, as in Linux.
+    /// Reads at the offset of `fd` into several buffers. For a directory, only empty buffers are accepted, as in Linux.
     pub(crate) fn read_vector(&self, fd: c_int, buffers: Vec<&mut [u8]>) -> Answer<isize> {
         self.refuse_mode(libc::O_WRONLY)?;
         let length = buffers.iter().map(|buffer| buffer.len()).sum();
-        if length == 0 && self.lists() {
+        if length == 0 && self.is_listable() {
             return Ok(0);
         }
         self.file(|file| {
-            self.moving(fd, length, |offset| Ok(file.read_vectored_at(offset, buffers)?))
+            self.advance_by(fd, length, |offset| Ok(file.read_vectored_at(offset, buffers)?))
         })
     }
 
@@ -267,7 +268,7 @@ impl OpenFile {
             if self.position.appends(fd) {
                 return self.append(file, fd, parts, length);
             }
-            self.moving(fd, length, |offset| self.put(file, offset, parts))
+            self.advance_by(fd, length, |offset| self.put(file, offset, parts))
         })
     }
 
@@ -290,7 +291,7 @@ impl OpenFile {
         )
     }
 
-    fn moving(
+    fn advance_by(
         &self,
         fd: c_int,
         length: usize,
@@ -323,10 +324,10 @@ impl OpenFile {
         }
     }
 
-    /// The offset of a call at a place in the file, which a file opened in the mode `other` does not allow.
+    /// Checks the offset of a call, and that the file is not open in the mode `other`, which does not allow the call.
     ///
     /// # Errors
-    /// `EINVAL` if it is negative, or lies so high that the last byte has no offset, as in Linux; `EBADF`.
+    /// `EINVAL` if the offset is negative, or the offset of the last byte overflows, as in Linux; `EBADF` for the mode.
     fn start(
         &self,
         other: c_int,
@@ -347,11 +348,11 @@ impl OpenFile {
         self.file(|file| Ok(file.read_at(offset, buffer)? as isize))
     }
 
-    /// As [`OpenFile::read_at`], into several buffers. Nothing can be read of a directory, as in Linux.
+    /// Reads at an offset into several buffers. For a directory, only empty buffers are accepted, as in Linux.
     pub(crate) fn read_vector_at(&self, buffers: Vec<&mut [u8]>, offset: i64) -> Answer<isize> {
         let offset =
             self.start(libc::O_WRONLY, offset, buffers.iter().map(|buffer| buffer.len()))?;
-        if self.lists() && buffers.iter().all(|buffer| buffer.is_empty()) {
+        if self.is_listable() && buffers.iter().all(|buffer| buffer.is_empty()) {
             return Ok(0);
         }
         self.file(|file| Ok(file.read_vectored_at(offset, buffers)? as isize))
@@ -378,7 +379,7 @@ impl OpenFile {
         self.position.seek(fd, to, libc::SEEK_SET)
     }
 
-    /// Appends. Returns the offset and length of what was written.
+    /// Appends `parts`. Returns the offset and the number of the bytes written.
     pub(crate) fn append_parts(&self, file: &File, parts: &[&[u8]]) -> Answer<(u64, usize)> {
         let joined;
         let data = match parts {
@@ -395,7 +396,7 @@ impl OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        if self.release() != locks::Left::InUse {
+        if self.release() != locks::LockFileState::InUse {
             return;
         }
         if let Some(content) = self.leased() {

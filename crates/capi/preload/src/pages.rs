@@ -1,9 +1,9 @@
-//! The memory of mapped files: a file of the system beside the lock file of the object, which all processes map in place of
-//! the object.
+//! The memory of mapped files: a file of the system beside the lock file of the object, which all processes map in
+//! place of the object.
 //!
-//! Its users hold a shared lock on its last byte, as those of a lock file. A process that opens it alone empties it: then the
-//! object has the content, and the file is filled from the object as far as it is mapped. A process that writes to the object
-//! writes to this file, too ([`Pages::reload`]).
+//! Its users hold a shared lock on its last byte, like users of a lock file. A process that opens it as the only user
+//! empties it: then the object has the content, and mapped ranges of the file are filled from the object. A process
+//! that writes to the object writes to this file, too ([`Pages::reload`]).
 use crate::answer::{Answer, Fail, refuse};
 use crate::open_file::OpenFile;
 use crate::{config, internal, locks, mapped, raw, threads};
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// What its name has after that of the lock file.
+/// Suffix of its name after the name of the lock file.
 const SUFFIX: &[u8] = b".pages";
 
 /// Byte that is locked while the file is filled, and while its content is written to the object.
@@ -26,18 +26,18 @@ const PAGE: u64 = 4096;
 /// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Threads of this process share the lock on [`BUSY`], so they take turns by this one.
+/// Excludes other threads of this process, which share the lock on [`BUSY`].
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The memory of one file, open in this process. The last of its users removes it.
+/// The memory of one object, open in this process. Its last user removes it.
 pub(crate) struct Pages {
     fd: AtomicI32,
-    /// Its descriptor in a child that is about to be made, which must not share the locks of its parent; -1 for none.
+    /// Descriptor for a child during a fork, because the child must not share the locks of its parent; -1 for none.
     for_child: AtomicI32,
     name: CString,
     /// The object that this process counts as mapped.
     counted: Option<ObjectId>,
-    /// The process that opened it, or has it from its parent.
+    /// Generation of the process that opened it or inherited it.
     generation: AtomicU64,
 }
 
@@ -56,7 +56,7 @@ impl Pages {
         static SWEPT: Once = Once::new();
         SWEPT.call_once(sweep);
         let name = locks::name_with(oid, SUFFIX).or_else(|_| refuse(libc::ENODEV))?;
-        // First, so that processes which write from now on look for the memory.
+        // Counts first, so that processes that write from now on search for the memory.
         mapped::add(oid)?;
         Self::open_counted(oid, name).inspect_err(|_| mapped::remove(oid))
     }
@@ -84,12 +84,12 @@ impl Pages {
             Err(error) => return Err(error),
         };
         let pages = Self::new(fd, name, None);
-        // Processes that were killed leave the file behind. Nobody must take its content for that of the object.
+        // Killed processes leave the file behind. Its content must not be taken for that of the object.
         let is_used = !pages.is_alone() && pages.join()?;
         Ok(is_used.then_some(pages))
     }
 
-    /// Becomes one of the users; false if the last of them has just removed the file.
+    /// Becomes a user; false if the last user has just removed the file.
     fn join(&self) -> Answer<bool> {
         loop {
             match locks::set(self.descriptor(), locks::PRESENCE, libc::F_OFD_SETLKW, libc::F_RDLCK)
@@ -101,7 +101,7 @@ impl Pages {
         }
     }
 
-    /// True if no other process has it open. None can then open it before the lock is changed.
+    /// True if no other process has it open. No process can then open it before the lock is changed.
     fn is_alone(&self) -> bool {
         locks::set(self.descriptor(), locks::PRESENCE, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok()
     }
@@ -123,13 +123,14 @@ impl Pages {
             if start >= end {
                 return Ok(());
             }
-            // The size last: whoever is killed before leaves at most a part of a page, which nobody has mapped.
+            // Sets the size last: a process that is killed before leaves at most part of a page, which no process has
+            // mapped.
             file.whole(|file| self.copy(file, start / PAGE * PAGE, end))?;
             raw::resize(self.descriptor(), end as i64)
         })
     }
 
-    /// As [`Pages::copy`], whatever the access mode of `file`.
+    /// Copies a range of the object, also if `file` is not open for reading.
     fn copy_any(&self, file: &File, start: u64, end: u64) -> Answer<u64> {
         if file.mode().read {
             return self.copy(file, start, end);
@@ -138,7 +139,7 @@ impl Pages {
         self.copy(&readable, start, end)
     }
 
-    /// Copies a range of the object. Returns where it ends, or the object.
+    /// Copies a range of the object. Returns the end of the range or of the object, whichever is first.
     fn copy(&self, file: &File, start: u64, end: u64) -> Answer<u64> {
         let mut room = vec![0; CHUNK.min((end - start) as usize)];
         let mut at = start;
@@ -154,7 +155,7 @@ impl Pages {
         Ok(at)
     }
 
-    /// Gives a range the content that the object has now; zeros without `file`, and past the end of the object.
+    /// Reads a range of the object again. Bytes past its end become zeros, as do all bytes without `file`.
     pub(crate) fn reload(&self, file: Option<&File>, range: Range<u64>) -> Answer<()> {
         let end = range.end.min(raw::status(self.descriptor())?.st_size as u64);
         if range.start >= end {
@@ -167,7 +168,7 @@ impl Pages {
         if zeros < end { raw::punch(self.descriptor(), zeros, end - zeros) } else { Ok(()) }
     }
 
-    /// Runs `work` while nobody else fills the memory, writes it to the object, or writes to both.
+    /// Runs `work` while no other thread or process fills the memory, writes it to the object, or writes to both.
     pub(crate) fn alone<T>(&self, work: impl FnOnce() -> Answer<T>) -> Answer<T> {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         while let Err(error) =
@@ -184,9 +185,9 @@ impl Pages {
 }
 
 impl Pages {
-    /// Before a fork: opens the file once more for the child, which then maps it however long its parent lives.
+    /// Before a fork: opens the file once more for the child, which can then outlive its parent.
     pub(crate) fn before_fork(&self) {
-        // Several mappings share it.
+        // Several mappings share this value.
         let Some(oid) = self.counted.filter(|_| self.for_child.load(Ordering::Relaxed) < 0) else {
             return;
         };
@@ -199,12 +200,12 @@ impl Pages {
         }
     }
 
-    /// After a fork, in the process that forked: the child has it now.
+    /// After a fork, in the parent: closes the descriptor for the child.
     pub(crate) fn after_fork(&self) {
         close(self.for_child.swap(-1, Ordering::Relaxed));
     }
 
-    /// After a fork, in the child.
+    /// After a fork, in the child: uses the descriptor that was opened for it.
     pub(crate) fn inherit(&self) {
         let fd = self.for_child.swap(-1, Ordering::Relaxed);
         if fd >= 0 {
@@ -236,7 +237,7 @@ impl Drop for Pages {
     }
 }
 
-/// Removes what processes that were killed have left: it takes the memory of what they mapped.
+/// Removes files that killed processes have left, because they occupy memory.
 fn sweep() {
     let folder = &config::get().locks;
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
@@ -254,7 +255,7 @@ fn sweep() {
     raw::close(listing);
 }
 
-/// A file that nobody uses is removed when it is closed.
+/// Opens and closes a file, which removes it if no process uses it.
 fn sweep_one(path: Vec<u8>) {
     if let Ok(name) = CString::new(path)
         && let Ok(fd) = locks::open_made(&name)

@@ -61,8 +61,8 @@ fn has_detour(path: &[u8]) -> bool {
     path.windows(3).any(|part| part == b"/..")
 }
 
-/// The rest of an absolute path after the name by which it enters the mount point. Only above that are `.` and `..`
-/// resolved by the text alone: below it, there are links.
+/// The rest of an absolute path after the name by which it enters the mount point. `.` and `..` are resolved by the
+/// text alone only above the mount point, because below it are links.
 #[cold]
 fn inside(path: &[u8]) -> Option<&[u8]> {
     let is_name = |part: &&[u8]| !part.is_empty();
@@ -106,7 +106,7 @@ pub(crate) struct MountPath<'a> {
     fs: Arc<Dfs>,
     base: Node,
     path: Cow<'a, [u8]>,
-    /// Its last name was `..`, which has been resolved.
+    /// True if its last name was `..`, which has been resolved.
     climbed: bool,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Last {
     pub dir: Node,
     /// Its name there; empty for the mount point itself.
     pub name: Vec<u8>,
-    /// A trailing slash: it must be a directory.
+    /// True if a trailing slash demands a directory.
     pub slash: bool,
 }
 
@@ -139,7 +139,7 @@ impl Last {
 }
 
 impl<'a> MountPath<'a> {
-    /// For a path of which [`is_ours`] holds.
+    /// Makes a value of a path for which [`is_ours`] is true.
     pub(crate) fn new(dir: c_int, path: &'a [u8]) -> Answer<Self> {
         if path.len() >= PATH_MAX {
             return refuse(libc::ENAMETOOLONG);
@@ -163,12 +163,16 @@ impl<'a> MountPath<'a> {
         Self { fs, base, path: Cow::Owned(path), climbed: false }.without_detours()
     }
 
-    /// The path with its `..` resolved: the parent of the root is outside.
+    /// The path with its `..` resolved. The parent of the root is outside.
     fn without_detours(mut self) -> Answer<Self> {
         for _ in 0..PATH_MAX {
             let Some((before, after)) = split_at_parent(&self.path) else { return Ok(self) };
             let (before, after) = (before.to_vec(), after.to_vec());
-            let dir = if before.is_empty() { self.base.clone() } else { self.go(&before, &after)? };
+            let dir = if before.is_empty() {
+                self.base.clone()
+            } else {
+                self.directory_or_outside(&before, &after)?
+            };
             if dir.kind() != Kind::Directory {
                 return refuse(libc::ENOTDIR);
             }
@@ -180,8 +184,8 @@ impl<'a> MountPath<'a> {
         refuse(libc::ELOOP)
     }
 
-    /// The directory of the first part of a path. If that leads out, so does `..` with the rest.
-    fn go(&self, path: &[u8], rest: &[u8]) -> Answer<Node> {
+    /// The directory that `path` names. If it is outside, `rest` continues there.
+    fn directory_or_outside(&self, path: &[u8], rest: &[u8]) -> Answer<Node> {
         match self.fs.resolve_step(&self.base, path, Follow::All)? {
             Resolved::Node(node) => Ok(node),
             Resolved::Outside(path) => Err(Fail::Outside([&path, &b"/../"[..], rest].concat())),
@@ -204,10 +208,10 @@ impl<'a> MountPath<'a> {
         }
     }
 
-    /// The node it names.
+    /// The node that the path names.
     ///
     /// # Errors
-    /// Those of path resolution; [`Fail::Outside`] if a symbolic link leads out.
+    /// Errors of path resolution; [`Fail::Outside`] if a symbolic link leads out.
     pub(crate) fn node(&self, follow: Follow) -> Answer<Node> {
         match self.fs.resolve_step(&self.base, &self.path, follow)? {
             Resolved::Node(node) => Ok(node),
@@ -215,10 +219,10 @@ impl<'a> MountPath<'a> {
         }
     }
 
-    /// Calls `work` with the node it names. If that was replaced meanwhile, retries with the new one.
+    /// Calls `work` with the node that the path names. If the node was replaced meanwhile, retries with the new one.
     ///
     /// # Errors
-    /// As [`MountPath::node`]; those of `work`.
+    /// The errors of [`MountPath::node`] and of `work`.
     pub(crate) fn with_node<T>(
         &self,
         follow: Follow,
@@ -227,10 +231,10 @@ impl<'a> MountPath<'a> {
         find_and(|| self.node(follow), work, Fail::is_missing)
     }
 
-    /// The attributes of the node it names.
+    /// The attributes of the node that the path names.
     ///
     /// # Errors
-    /// As [`MountPath::node`].
+    /// The errors of [`MountPath::node`].
     pub(crate) fn attr(&self, follow: Follow) -> Answer<Attr> {
         match self.fs.attr_step(&self.base, &self.path, follow)? {
             Resolved::Node(attr) => Ok(attr),
@@ -241,7 +245,7 @@ impl<'a> MountPath<'a> {
     /// Creates a file of this name, if that takes a single message (see [`Dfs::create_where_seen`]).
     ///
     /// # Errors
-    /// As [`Node::create`].
+    /// The errors of [`Node::create`].
     pub(crate) fn create_where_seen(&self, new: impl Fn(&Node) -> Create) -> Answer<Option<Node>> {
         match self.climbed {
             true => Ok(None),
@@ -252,7 +256,7 @@ impl<'a> MountPath<'a> {
     /// Its last part.
     ///
     /// # Errors
-    /// As [`MountPath::node`].
+    /// The errors of [`MountPath::node`].
     pub(crate) fn last(&self) -> Answer<Last> {
         match self.fs.resolve_parent_step(&self.base, &self.path)? {
             Parent::Entry(dir, name) => {

@@ -1,5 +1,5 @@
-//! The offset and the status flags of an open file. They are in this process as long as nobody else can know the file;
-//! then the kernel has them, so that all who share the file share them.
+//! The offset and the status flags of an open file. This process has them until another process can share the file.
+//! Then the kernel has them, so that all processes with the file share them.
 use crate::answer::{Answer, refuse};
 use crate::raw;
 use std::ffi::c_int;
@@ -8,21 +8,22 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 /// Flags that `F_SETFL` may change.
 const CHANGEABLE: c_int = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME;
 
-/// All of its functions run inside the store. [`Position::share`] runs while no other thread is inside.
+/// Offset and status flags. All functions run inside the store; [`Position::share`] runs while no other thread is
+/// inside.
 pub(crate) struct Position {
-    /// These two are not used any more once the file is shared.
+    /// Offset; like `flags`, not used once the file is shared.
     offset: AtomicI64,
     flags: AtomicI32,
     shared: AtomicBool,
 }
 
 impl Position {
-    /// The start of a file that was opened with these flags.
+    /// The position of a file that was just opened with these flags.
     pub(crate) fn start(flags: c_int) -> Self {
         Self::with(flags, false)
     }
 
-    /// That of a file which this process has inherited.
+    /// The position of an inherited file.
     pub(crate) fn inherited() -> Self {
         Self::with(0, true)
     }
@@ -32,7 +33,7 @@ impl Position {
         Self { offset: AtomicI64::new(0), flags, shared: AtomicBool::new(shared) }
     }
 
-    /// True if the kernel has it.
+    /// True if the kernel has offset and flags.
     pub(crate) fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Relaxed)
     }
@@ -82,7 +83,7 @@ impl Position {
         }
     }
 
-    /// Hands it over to the kernel, to the anonymous file of `fd`.
+    /// Moves offset and flags to the kernel, to the anonymous file of `fd`.
     pub(crate) fn share(&self, fd: c_int) -> Answer<()> {
         raw::seek(fd, self.offset.load(Ordering::Relaxed), libc::SEEK_SET)?;
         raw::control(fd, libc::F_SETFL, self.flags.load(Ordering::Relaxed) as usize)?;

@@ -1,16 +1,16 @@
 //! Start and end of the process.
 use crate::edge::export;
 use crate::{
-    config, cwd, descriptors, keeper, kept_locks, left_open, libraries, locks, maps, mounted, open,
+    config, cwd, descriptors, keeper, left_open, libraries, lock_cache, locks, maps, mounted, open,
     report, stdio, threads,
 };
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Generation that last used the store: a child that only starts a program leaves it alone.
+/// Generation of the process that last used the store. A child that only starts a program does not use it.
 static USED: AtomicU64 = AtomicU64::new(0);
 
-/// The process is ending: from now on writes are stored immediately.
+/// True once the process is ending: from then on writes are stored immediately.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 #[used]
@@ -26,7 +26,8 @@ extern "C" fn start() {
     if !config::load() {
         return;
     }
-    // What the store does at the end is done by `before_end`: elsewhere, calls to the C library are those of the program.
+    // `before_end` does the store's work at the end of the process. Calls of an exit handler would count as the
+    // program's.
     esker::will_record_exit();
     keeper::run_if_asked();
     open::learn_umask();
@@ -40,10 +41,10 @@ extern "C" fn start() {
     }
 }
 
-/// The C library flushes its streams after this, so they are flushed here first.
+/// Exit handler. Flushes the streams of the C library first, which itself would flush them later.
 extern "C" fn end() {
     if descriptors::any() {
-        // SAFETY: empties all streams that have something to write.
+        // SAFETY: flushes all output streams.
         unsafe { libc::fflush(std::ptr::null_mut()) };
     }
     before_end();
@@ -51,19 +52,19 @@ extern "C" fn end() {
     release_locks();
 }
 
-/// Releases locks. Not before exec, because the next program inherits them.
+/// Releases locks at the end of the process. Exec keeps them, because the next program inherits them.
 fn release_locks() {
     let _ = threads::inside(|| {
         maps::release_all();
         Ok(())
     });
-    if descriptors::any() || kept_locks::any() || left_open::is_needed() {
-        leave(locks::end);
+    if descriptors::any() || lock_cache::any() || left_open::is_needed() {
+        start_keeper_for(locks::end);
     }
 }
 
-/// Leaves what only leases keep to those who have it open.
-fn leave(open: impl FnOnce() -> Vec<left_open::Left>) {
+/// Starts a keeper for removed files that other processes have open and that exist only because of leases.
+fn start_keeper_for(open: impl FnOnce() -> Vec<left_open::LeftOpen>) {
     let files = threads::inside(|| {
         let open = open();
         match left_open::is_needed() {
@@ -71,7 +72,7 @@ fn leave(open: impl FnOnce() -> Vec<left_open::Left>) {
             false => Ok(Vec::new()),
         }
     });
-    keeper::leave(files.unwrap_or_default());
+    keeper::start_for(files.unwrap_or_default());
 }
 
 /// Records that this process uses the store.
@@ -88,31 +89,31 @@ pub(crate) fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed)
 }
 
-/// A child is about to be made, which shares the open files and their locks.
+/// Called before a fork: the child will share the open files and their locks.
 pub(crate) fn before_fork() {
-    kept_locks::close();
+    lock_cache::close();
     if descriptors::any() {
         threads::alone(descriptors::share_all);
         locks::share();
     }
     if left_open::is_needed() {
         let _ = threads::inside(|| {
-            left_open::review();
+            left_open::end_unused_leases();
             Ok(())
         });
     }
 }
 
-/// The process is about to exec.
+/// Called before exec.
 pub(crate) fn before_exec() {
-    kept_locks::close();
+    lock_cache::close();
     if descriptors::any() {
         threads::alone(descriptors::share_all);
         locks::share_with_next();
     }
     before_end();
     if left_open::is_needed() {
-        leave(locks::shared);
+        start_keeper_for(locks::shared);
     }
 }
 

@@ -131,10 +131,10 @@ pub(crate) fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> Answer<
         .map(|value| value as c_int)
 }
 
-/// Runs `work` with room for two descriptors beyond the limit of the process.
+/// Runs `work` while the process may open two descriptors beyond its limit.
 ///
 /// # Errors
-/// `EMFILE` if the limit cannot be raised; those of `work`.
+/// `EMFILE` if the limit cannot be raised; errors of `work`.
 pub(crate) fn beyond_limit<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` has space for the result.
@@ -184,7 +184,7 @@ pub(crate) fn open(path: &CStr, flags: c_int, mode: u32) -> Answer<c_int> {
     checked(unsafe { call(libc::SYS_openat, with) }).map(|fd| fd as c_int)
 }
 
-/// Finds what a path names, following links.
+/// Checks that a path exists, following links.
 pub(crate) fn find(dir: c_int, path: &CStr) -> Answer<()> {
     let with = [dir as usize, path.as_ptr() as usize, libc::F_OK as usize, 0, 0, 0];
     // SAFETY: the path ends with a zero byte.
@@ -238,9 +238,9 @@ pub(crate) fn read(fd: c_int, room: &mut [u8]) -> Answer<usize> {
     checked(unsafe { call(libc::SYS_read, with) }).map(|count| count as usize)
 }
 
-/// Makes a copy of the process that may only make system calls. Returns 0 in it. Its end is told to nobody but [`wait`].
+/// Forks a child that may only make system calls. Returns 0 in it. Its end sends no signal; [`wait`] collects it.
 pub(crate) fn fork() -> Answer<c_int> {
-    // SAFETY: no memory is shared, and the copy goes on with a stack of its own. Callers keep it from using locks.
+    // SAFETY: no memory is shared, and the child continues on a copy of the stack. Callers let it use no locks.
     checked(unsafe { call(libc::SYS_clone, [0; 6]) }).map(|pid| pid as c_int)
 }
 
@@ -251,12 +251,13 @@ pub(crate) fn wait(child: c_int) {
     while let Err(Fail::Errno(libc::EINTR)) = checked(unsafe { call(libc::SYS_wait4, with) }) {}
 }
 
-/// Makes the process the first one of a session of its own.
+/// Makes the process the leader of a new session.
 pub(crate) fn new_session() -> Answer<()> {
     numbers(libc::SYS_setsid, 0, 0, 0).map(drop)
 }
 
-/// Executes a program with one argument, its name. Returns if that fails. The list of variables ends with a null pointer.
+/// Executes a program with one argument, its name. Returns if that fails. The list of variables ends with a null
+/// pointer.
 pub(crate) fn execute(program: &CStr, name: &CStr, variables: &[*const c_char]) {
     let arguments = [name.as_ptr(), std::ptr::null()];
     let lists = [arguments.as_ptr() as usize, variables.as_ptr() as usize];
@@ -265,7 +266,7 @@ pub(crate) fn execute(program: &CStr, name: &CStr, variables: &[*const c_char]) 
         unsafe { call(libc::SYS_execve, [program.as_ptr() as usize, lists[0], lists[1], 0, 0, 0]) };
 }
 
-/// Ends the process without anything that a program does at its end.
+/// Ends the process without running exit handlers.
 pub(crate) fn exit() -> ! {
     loop {
         let _ = numbers(libc::SYS_exit_group, 0, 0, 0);
@@ -337,7 +338,7 @@ pub(crate) fn lock_range(fd: c_int, command: c_int, lock: &mut libc::flock) -> A
     checked(unsafe { call(libc::SYS_fcntl, with) }).map(|value| value as c_int)
 }
 
-/// Attributes of a descriptor as the kernel has them.
+/// Attributes of a descriptor in the kernel (`fstat`).
 pub(crate) fn status(fd: c_int) -> Answer<libc::stat> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
     let with = [fd as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];

@@ -99,13 +99,13 @@ pub(crate) fn note(text: &str) {
     }
 }
 
-/// Reports a failure that its errno does not explain.
+/// Reports the message of a failure whose errno does not explain it.
 #[cold]
-pub(crate) fn trouble(error: &Error) {
+pub(crate) fn report_error(error: &Error) {
     note(&format!("failed: {error}"));
 }
 
-/// Starts over in a forked child: its parent reports its own counts.
+/// Resets the counts in a forked child: the parent reports its own.
 pub(crate) fn forget() {
     each(|counter| counter.count.store(0, Ordering::Relaxed));
     if let Ok(mut notes) = NOTES.try_lock() {

@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 /// A directory in which the loader searches.
 #[derive(Clone)]
 struct Folder {
-    /// As programs know it, absolute.
+    /// Its absolute path, as programs know it.
     path: Vec<u8>,
-    /// It is relative to a copy, so the loader searches among the copies.
+    /// True if it is relative to a copy: then the loader searches among the copies.
     has_copies: bool,
 }
 
 /// A library that was found in the mount point.
 struct Found {
     path: Vec<u8>,
-    /// The loader finds its copy by itself.
+    /// True if the loader finds its copy by itself.
     has_copies: bool,
 }
 
-/// What has to be done before the loader can load a library.
+/// Preparations before the loader can load a library.
 #[derive(Default)]
 pub(crate) struct Plan {
     seen: HashSet<Vec<u8>>,
@@ -35,22 +35,23 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Copies a library and those that it needs, as far as they are in the mount point. Returns the path of the copy.
+    /// Copies a library and all libraries that it needs, if they are in the mount point. Returns the path of the copy.
     ///
     /// # Errors
-    /// Those of [`copies::make`]. A library that it needs and that cannot be copied is left to the loader to report.
+    /// Errors of [`copies::make`] for the library itself. The loader reports a needed library that cannot be copied.
     pub(crate) fn add(&mut self, path: &[u8]) -> Answer<PathBuf> {
         self.add_needed_by(path, &[])
     }
 
-    /// As [`Plan::add`], for a library whose loaders hand on the directories `above`.
+    /// Calls [`Plan::add`] for a library that inherits the search directories `above` (`DT_RPATH`) from those that need
+    /// it.
     fn add_needed_by(&mut self, path: &[u8], above: &[Folder]) -> Answer<PathBuf> {
         let path = plain(path);
         let copy = copies::make(&path)?;
         if !self.seen.insert(path.clone()) {
             return Ok(copy);
         }
-        let dynamic = Dynamic::of(&copy).unwrap_or_default();
+        let dynamic = Dynamic::read(&copy).unwrap_or_default();
         let own = own_rpath(&dynamic, &path);
         let handed_on = [&own, above].concat();
         let folders = order(&dynamic, &path, &handed_on);
@@ -74,7 +75,7 @@ impl Plan {
 /// `caller` is the path in the mount point of the library that asks for it, if it is there.
 pub(crate) fn by_name(name: &[u8], caller: Option<&[u8]>) -> Option<Vec<u8>> {
     let dynamic =
-        caller.and_then(|path| Dynamic::of(&copies::make(path).ok()?)).unwrap_or_default();
+        caller.and_then(|path| Dynamic::read(&copies::make(path).ok()?)).unwrap_or_default();
     let caller = caller.unwrap_or_default();
     let folders = order(&dynamic, caller, &own_rpath(&dynamic, caller));
     if !folders.iter().any(Folder::is_ours) || next::is_loaded(name) {
@@ -83,7 +84,7 @@ pub(crate) fn by_name(name: &[u8], caller: Option<&[u8]>) -> Option<Vec<u8>> {
     find(name, &folders).map(|found| found.path)
 }
 
-/// The directories in which the loader searches for what the library at `path` needs.
+/// The directories in which the loader searches for the libraries that the library at `path` needs.
 fn order(dynamic: &Dynamic, path: &[u8], handed_on: &[Folder]) -> Vec<Folder> {
     let before = if dynamic.runpath.is_some() { &[] } else { handed_on };
     let after = dynamic.runpath.as_deref().map(|list| expand(list, path)).unwrap_or_default();
@@ -95,8 +96,8 @@ fn own_rpath(dynamic: &Dynamic, path: &[u8]) -> Vec<Folder> {
     list.map(|list| expand(list, path)).unwrap_or_default()
 }
 
-/// The directories of a list, where `$ORIGIN` is the directory of the library at `path`. Lists with other variables do
-/// not lead to the mount point: those stand for directories of the system.
+/// The directories of a list, where `$ORIGIN` is the directory of the library at `path`. Directories with other
+/// variables are skipped: they are directories of the system.
 fn expand(list: &[u8], path: &[u8]) -> Vec<Folder> {
     let origin = path.rsplitn(2, |byte| *byte == b'/').nth(1).unwrap_or_default();
     let folder = |entry: &[u8]| {

@@ -30,17 +30,20 @@ pub(crate) fn at<T: Returned>(
 ) -> T {
     match path.bytes() {
         Some(bytes) if paths::is_ours(dir, bytes) => {
-            settle(serve(|| ours(MountPath::new(dir, bytes)?)), theirs)
+            return_or_forward(serve(|| ours(MountPath::new(dir, bytes)?)), theirs)
         }
         _ => theirs(dir, path),
     }
 }
 
-/// Returns an answer to C, or continues outside.
-pub(crate) fn settle<T: Returned>(answer: Answer<T>, theirs: impl FnOnce(c_int, Text) -> T) -> T {
+/// Returns an answer to C. If the path leads out of the mount point, calls `theirs` with it instead.
+pub(crate) fn return_or_forward<T: Returned>(
+    answer: Answer<T>,
+    theirs: impl FnOnce(c_int, Text) -> T,
+) -> T {
     match answer {
         Err(Fail::Outside(host)) => match CString::new(host) {
-            Ok(host) => theirs(libc::AT_FDCWD, Text::of(&host)),
+            Ok(host) => theirs(libc::AT_FDCWD, Text::from_c_str(&host)),
             Err(_) => fail(libc::ENOENT),
         },
         answer => to_c(answer),
@@ -49,7 +52,7 @@ pub(crate) fn settle<T: Returned>(answer: Answer<T>, theirs: impl FnOnce(c_int, 
 
 /// An argument that may name a file of the mount point.
 pub(crate) trait NamesFile {
-    /// True if it names one.
+    /// True if the argument names a file of the mount point.
     fn is_ours(&self) -> bool;
 }
 
@@ -59,7 +62,7 @@ impl NamesFile for c_int {
     }
 }
 
-/// Absolute paths only: the store opens its own files by paths that are relative to its own directories.
+/// Checks absolute paths only: the store opens its own files by paths relative to its own directories.
 impl NamesFile for Text {
     fn is_ours(&self) -> bool {
         let path = self.bytes().unwrap_or_default();
@@ -67,12 +70,12 @@ impl NamesFile for Text {
     }
 }
 
-/// The errno of calls that a signal handler makes while it interrupts another one: they would wait for that one.
+/// Errno of a call by a signal handler that interrupted another call: it would wait for the interrupted call.
 const INTERRUPTS: c_int = libc::EDEADLK;
 
 /// Fails a call of a signal handler that interrupted a call on files of the mount point.
 #[cold]
-pub(crate) fn interrupts<T: Returned>() -> T {
+pub(crate) fn refuse_interrupting_call<T: Returned>() -> T {
     fail(INTERRUPTS)
 }
 

@@ -13,7 +13,8 @@ type Address = In<u8>;
 const FAMILY: usize = size_of::<libc::sa_family_t>();
 const ADDRESS_MAX: usize = size_of::<libc::sockaddr_un>();
 
-/// The path in the address of a Unix socket, if it is in the mount point. Names that begin with a zero byte are no paths.
+/// The path in the address of a Unix socket, if it is in the mount point. Names that begin with a zero byte are not
+/// paths.
 fn path_of<'a>(address: Address, length: c_uint) -> Option<&'a [u8]> {
     let bytes = address.values(length as usize);
     let (family, path) = bytes.split_first_chunk::<FAMILY>()?;
@@ -22,8 +23,8 @@ fn path_of<'a>(address: Address, length: c_uint) -> Option<&'a [u8]> {
     (is_unix && bytes.len() <= ADDRESS_MAX && paths::is_ours(libc::AT_FDCWD, path)).then_some(path)
 }
 
-/// Answers a call with an address: `ours` if that is a path in the mount point, else `theirs`, with another address if a
-/// link leads out.
+/// Answers a call with an address: `ours` if it is a path in the mount point, else `theirs`. If a link leads out,
+/// `theirs` gets the address of its target.
 fn by_address<T: Returned>(
     (address, length): (Address, c_uint),
     ours: impl FnOnce(&MountPath<'_>) -> Answer<T>,
@@ -34,15 +35,15 @@ fn by_address<T: Returned>(
         Err(Fail::Outside(host)) if host.len() < ADDRESS_MAX - FAMILY => {
             let family = (libc::AF_UNIX as libc::sa_family_t).to_ne_bytes();
             let address = [&family[..], &host, b"\0"].concat();
-            theirs(In::of(&address), address.len() as c_uint)
+            theirs(In::from_slice(&address), address.len() as c_uint)
         }
         Err(Fail::Outside(_)) => fail(libc::ENAMETOOLONG),
         answer => to_c(answer),
     }
 }
 
-/// Sockets cannot be made. Errors are those of file systems without them.
-fn no_socket(path: &MountPath<'_>) -> Answer<c_int> {
+/// Refuses to make a socket, with the errors of file systems that do not support them.
+fn refuse_socket(path: &MountPath<'_>) -> Answer<c_int> {
     let last = path.last()?;
     if last.is_special() || last.find()?.is_some() {
         return refuse(libc::EADDRINUSE);
@@ -53,35 +54,39 @@ fn no_socket(path: &MountPath<'_>) -> Answer<c_int> {
     refuse(libc::EPERM)
 }
 
-/// Nobody listens here.
-fn nobody<T>(path: &MountPath<'_>) -> Answer<T> {
+/// Refuses a connection: no process listens in the mount point.
+fn refuse_connection<T>(path: &MountPath<'_>) -> Answer<T> {
     path.node(Follow::All)?;
     refuse(libc::ECONNREFUSED)
 }
 
-/// Sends a message whose receiver is a path in the mount point to nobody.
+/// Sends a message; refuses it if the receiver is a path in the mount point.
 fn send(message: In<libc::msghdr>, theirs: impl FnOnce(In<libc::msghdr>) -> isize) -> isize {
     let Some(mut sent) = message.get() else { return theirs(message) };
-    by_address((In::at(sent.msg_name as usize), sent.msg_namelen), nobody, |address, length| {
-        (sent.msg_name, sent.msg_namelen) = (address.address() as *mut _, length);
-        theirs(In::of(&[sent]))
-    })
+    by_address(
+        (In::at(sent.msg_name as usize), sent.msg_namelen),
+        refuse_connection,
+        |address, length| {
+            (sent.msg_name, sent.msg_namelen) = (address.address() as *mut _, length);
+            theirs(In::from_slice(&[sent]))
+        },
+    )
 }
 
 export! {
     fn bind(fd: c_int, address: Address, length: c_uint) -> c_int | next {
-        by_address((address, length), no_socket, |address, length| next(fd, address, length))
+        by_address((address, length), refuse_socket, |address, length| next(fd, address, length))
     }
 
     fn connect(fd: c_int, address: Address, length: c_uint) -> c_int | next {
-        by_address((address, length), nobody, |address, length| next(fd, address, length))
+        by_address((address, length), refuse_connection, |address, length| next(fd, address, length))
     }
 
     fn sendto(
         fd: c_int, data: In<u8>, size: usize, flags: c_int, address: Address, length: c_uint,
     ) -> isize | next {
         let theirs = |address, length| next(fd, data, size, flags, address, length);
-        by_address((address, length), nobody, theirs)
+        by_address((address, length), refuse_connection, theirs)
     }
 
     fn sendmsg(fd: c_int, message: In<libc::msghdr>, flags: c_int) -> isize | next {

@@ -1,5 +1,5 @@
-//! posix_spawn, popen and system. The C library runs them; before, this library replaces paths in the mount point among
-//! the arguments of posix_spawn.
+//! posix_spawn, popen and system. The C library implements them. This library first replaces paths in the mount point
+//! among the arguments of posix_spawn.
 use crate::answer::{Answer, Fail};
 use crate::edge::{Text, Texts, export};
 use crate::exec::{Program, in_our_folders, serve_program};
@@ -54,7 +54,7 @@ fn spawn(
     }
 }
 
-/// Starts a program that the C library searches in directories outside.
+/// Starts a program for which the C library searches directories outside the mount point.
 fn spawn_found(
     pid: *mut c_int,
     name: &CStr,
@@ -73,7 +73,7 @@ fn spawn_found(
     })
 }
 
-/// Opens the file of an action now; it gets its number in the child.
+/// Opens the file of an action now. The child duplicates it to the number of the action.
 fn open_now(list: usize, path: &MountPath<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
     let fd = open_path(path, flags | libc::O_CLOEXEC, mode)?;
     descriptors::share(fd, &descriptors::get(fd)?)?;
@@ -87,7 +87,7 @@ fn open_now(list: usize, path: &MountPath<'_>, flags: c_int, mode: u32) -> Answe
     Ok(keep_for(list, kept, file))
 }
 
-/// Keeps a descriptor open as long as the list.
+/// Keeps a descriptor open until the list is destroyed.
 fn keep_for(list: usize, fd: c_int, file: Option<Arc<OpenFile>>) -> c_int {
     let opened = Opened { list, fd, _file: file };
     OPENED.lock().unwrap_or_else(PoisonError::into_inner).push(opened);
@@ -168,7 +168,7 @@ export! {
             Ok(kept) => add_copy(list, kept, fd),
             Err(Fail::Errno(errno)) => errno,
             Err(Fail::Outside(host)) => match CString::new(host) {
-                Ok(host) => next(list, fd, Text::of(&host), flags, mode),
+                Ok(host) => next(list, fd, Text::from_c_str(&host), flags, mode),
                 Err(_) => libc::ENOENT,
             },
         }

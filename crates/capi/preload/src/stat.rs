@@ -8,7 +8,7 @@ use crate::{config, cwd, descriptors, open};
 use dfs::{Attr, Follow, Time};
 use std::ffi::{c_int, c_uint};
 
-/// Major device number: one that no driver has.
+/// Major device number that no driver has.
 const MAJOR: u32 = 0xe5;
 
 /// Minor device number: a hash of the container, so that different containers usually differ.
@@ -75,7 +75,7 @@ fn follow(flags: c_int) -> Follow {
 /// With `AT_EMPTY_PATH`, an empty path names the working directory too.
 pub(crate) fn or_here(dir: c_int, path: Text, flags: c_int) -> Text {
     let is_here = dir == HERE && flags & libc::AT_EMPTY_PATH != 0 && cwd::is_ours();
-    if is_here && path.is_empty() { Text::of(c".") } else { path }
+    if is_here && path.is_empty() { Text::from_c_str(c".") } else { path }
 }
 
 /// The descriptor that a path refers to: an empty one, or one such as `/dev/fd/3`.
@@ -182,7 +182,7 @@ export! {
     }
 }
 
-/// The key of a file for System V IPC, as the C library makes it of what `stat` says.
+/// The key of a file for System V IPC, made from its attributes as in the C library.
 fn key_of(attr: &Attr, id: c_int) -> c_int {
     let (number, device) = (attr.number() as u32 & 0xffff, device() as u32 & 0xff);
     ((id as u32 & 0xff) << 24 | device << 16 | number) as c_int

@@ -4,7 +4,7 @@
 use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{In, Out, Text, export, real};
 use crate::next::data;
-use crate::serve::{on, serve, settle};
+use crate::serve::{on, return_or_forward, serve};
 use crate::{close, descriptors, open, paths, raw, report, stat};
 use libc::FILE;
 use std::ffi::{CString, c_int, c_void};
@@ -23,7 +23,7 @@ const ENTRIES: usize = 21;
 const NUMBER: usize = 112;
 /// Position of the offset in a stream; the offset is -1 if unknown (glibc: `_offset`).
 const OFFSET: usize = 144;
-/// A write or read failed (glibc: `_IO_ERR_SEEN`).
+/// Flag of a stream whose write or read failed (glibc: `_IO_ERR_SEEN`).
 const ERROR_SEEN: c_int = 0x20;
 
 type Slots = [AtomicUsize; ENTRIES];
@@ -90,7 +90,7 @@ fn protect(table: *mut c_void, protection: c_int) -> bool {
 
 /// The descriptor of a stream.
 fn number(stream: *mut FILE) -> c_int {
-    // SAFETY: the C library passes its own streams; this reads one number of it, without a lock.
+    // SAFETY: the C library passes its own streams. The call reads one number, without a lock.
     unsafe { libc::fileno(stream) }
 }
 
@@ -204,7 +204,7 @@ fn open_stream(path: Text, mode: Text, theirs: impl Fn(Text) -> *mut FILE) -> *m
             }
             stream
         }
-        Err(error) => settle(Err(error), |_, path| theirs(path)),
+        Err(error) => return_or_forward(Err(error), |_, path| theirs(path)),
     }
 }
 
@@ -226,14 +226,14 @@ fn go_to_end(fd: c_int, flags: c_int) -> Answer<()> {
     Ok(())
 }
 
-/// Opens a stream without the letters for mapping and creating the file, which the C library must not see. It also asks
-/// the kernel whether the file can be read, so it makes the stream of another one.
+/// Opens a stream without the letters for mapping and creating the file, which the C library must not see. The C
+/// library also checks the access mode of the descriptor, so it gets a readable stand-in, which is then replaced.
 fn stream_of(fd: c_int, mode: Text) -> *mut FILE {
     let kept = mode.bytes().unwrap_or_default().iter().filter(|byte| !b"mx".contains(byte));
     let mode = CString::new(kept.copied().collect::<Vec<_>>()).unwrap_or_default();
     replace_entries();
     let other = serve(descriptors::readable);
-    let stream: *mut FILE = to_c(other.map(|other| c::fdopen(other, Text::of(&mode))));
+    let stream: *mut FILE = to_c(other.map(|other| c::fdopen(other, Text::from_c_str(&mode))));
     if !stream.is_null() {
         // SAFETY: the stream is new. Its descriptor has been at this offset since the first version of the C library.
         unsafe { *stream.byte_add(NUMBER).cast::<c_int>() = fd };
@@ -259,7 +259,7 @@ fn reopen_stream(
     }
     let opened = serve(|| open_descriptor(named, bytes, mode.bytes().unwrap_or_default()));
     match opened {
-        Ok(fd) => exchange_descriptor(fd, theirs(Text::of(c"/dev/null")), old),
+        Ok(fd) => exchange_descriptor(fd, theirs(Text::from_c_str(c"/dev/null")), old),
         Err(error) => {
             // SAFETY: the stream is the caller's, which `freopen` closes when it fails.
             unsafe { libc::fclose(stream) };

@@ -1,7 +1,7 @@
 //! `syscall`: calls by number that programs make directly.
 use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{In, Out, Text, export};
-use crate::serve::interrupts;
+use crate::serve::refuse_interrupting_call;
 use crate::{descriptors, internal, libaio, maps, open, paths, report, threads};
 use libc::c_long;
 use std::ffi::{c_int, c_uint};
@@ -191,7 +191,7 @@ export! {
     ) -> c_long | next {
         let with = [a, b, c, d, e, f];
         if threads::is_inside() {
-            return if is_ours(number, with) { interrupts() } else { next(number, a, b, c, d, e, f) };
+            return if is_ours(number, with) { refuse_interrupting_call() } else { next(number, a, b, c, d, e, f) };
         }
         if number == libc::SYS_io_uring_setup {
             return to_c(threads::inside(refuse_ring));

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// Letters at the end of a template that are replaced.
 const LETTERS: usize = 6;
 
-/// Attempts before giving up (glibc tries 62^3 names).
+/// Most attempts to find a free name (glibc tries 62^3).
 const ATTEMPTS_MAX: u64 = 10_000;
 
 /// Fills the template with random names until `attempt` finds a free one.
@@ -119,7 +119,8 @@ export! {
 /// Most bytes of a prefix in the names that `tempnam` makes.
 const PREFIX_MAX: usize = 5;
 
-/// A free name in the directory that `tempnam` chooses, if that is ours: the first one of `TMPDIR` and the caller's that exists.
+/// A free name in the directory that `tempnam` chooses, if that is ours. It chooses the first of `TMPDIR` and the
+/// caller's directory that exists.
 fn temporary_name(dir: Text, prefix: Text) -> Option<Answer<*mut c_char>> {
     let variable = std::env::var_os("TMPDIR").and_then(|dir| CString::new(dir.into_vec()).ok());
     let variable = variable.as_deref().filter(|_| !is_privileged()).map(CStr::to_bytes);
@@ -131,7 +132,7 @@ fn temporary_name(dir: Text, prefix: Text) -> Option<Answer<*mut c_char>> {
     let prefix = &prefix[..prefix.len().min(PREFIX_MAX)];
     let mut template =
         [chosen.strip_suffix(b"/").unwrap_or(chosen), b"/", prefix, b"XXXXXX\0"].concat();
-    let found = serve(|| fill(Out::of_slice(&mut template), 0, find_free));
+    let found = serve(|| fill(Out::from_slice(&mut template), 0, find_free));
     // SAFETY: the template ends with a zero byte. The caller frees the copy.
     Some(found.map(|()| unsafe { libc::strdup(template.as_ptr().cast()) }))
 }
@@ -140,7 +141,7 @@ fn is_directory(path: &[u8]) -> bool {
     std::fs::metadata(OsStr::from_bytes(path)).is_ok_and(|found| found.is_dir())
 }
 
-/// True for a set-user-id program, in which the C library does not obey `TMPDIR`.
+/// True for a set-user-id program, in which the C library ignores `TMPDIR`.
 fn is_privileged() -> bool {
     raw::user() != raw::real_user()
 }
@@ -154,7 +155,7 @@ export! {
     }
 }
 
-/// A path of ours, resolved as a whole.
+/// Implements `realpath` for a path of ours.
 fn resolve(path: Text, room: Out<u8>, theirs: impl Fn(Text) -> *mut c_char) -> *mut c_char {
     let ours = |path: MountPath<'_>| {
         let node = path.node(dfs::Follow::All)?;

@@ -39,7 +39,7 @@ pub(crate) fn inside<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     result
 }
 
-/// The calling thread is the store's own. Forks do not wait for it: it answers to threads that they wait for.
+/// Marks the calling thread as the store's own. Forks do not wait for it, because it serves threads that they wait for.
 pub(crate) fn always_inside() {
     DEPTH.with(|depth| depth.set(1));
 }
@@ -72,11 +72,11 @@ unsafe extern "C" {
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 static WATCH: Once = Once::new();
-/// A thread forks, or works alone, or waits for threads inside the store.
+/// True while a thread forks, works alone, or waits for threads to leave the store.
 static FORKING: AtomicBool = AtomicBool::new(false);
-/// Threads inside the store.
+/// Number of threads inside the store.
 static INSIDE: AtomicU64 = AtomicU64::new(0);
-/// Signals that the thread which stopped the others had blocked before.
+/// Signal mask of the thread that stopped the others, before it did.
 static BLOCKED: AtomicU64 = AtomicU64::new(0);
 
 /// A number that differs between a process and each of its forked children.
@@ -92,7 +92,7 @@ pub(crate) fn watch() {
     });
 }
 
-/// A thread enters the store.
+/// Called when a thread enters the store.
 #[inline]
 pub(crate) fn enter() {
     loop {
@@ -105,7 +105,7 @@ pub(crate) fn enter() {
     }
 }
 
-/// A thread leaves the store.
+/// Called when a thread leaves the store.
 #[inline]
 pub(crate) fn leave() {
     INSIDE.fetch_sub(1, Ordering::SeqCst);
@@ -118,11 +118,13 @@ pub(crate) fn alone(work: impl FnOnce()) {
     resume();
 }
 
-/// No signal is handled until [`resume`]: a handler that works on files would wait for this thread.
+/// Waits until no other thread is inside. Blocks signals until [`resume`]: a handler that works on files would wait for
+/// this thread.
 fn stop_others() {
     let own = u64::from(is_inside());
     let blocked = raw::block_signals();
-    // A handler may fork while its thread is inside, and another thread at the same time: that one must not wait for it.
+    // A handler may fork while its thread is inside, and another thread may fork too. That thread must not wait for
+    // this one.
     INSIDE.fetch_sub(own, Ordering::SeqCst);
     while FORKING.swap(true, Ordering::SeqCst) {
         std::thread::yield_now();

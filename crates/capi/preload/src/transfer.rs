@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_uint};
 /// Bytes moved at a time.
 const CHUNK: usize = 1 << 20;
 
-/// One end: a descriptor, at its own offset or at one of the caller's, which advances.
+/// One end of a transfer: a descriptor, at its own offset or at an offset of the caller. The offset advances.
 #[derive(Clone, Copy)]
 struct End {
     fd: c_int,
@@ -53,8 +53,8 @@ impl End {
         let result = match (self.is_ours(), self.offset.get()) {
             (true, None) => serve(|| descriptors::get(self.fd)?.read(self.fd, room))?,
             (true, Some(at)) => serve(|| descriptors::get(self.fd)?.read_at(room, at))?,
-            (false, None) => c::read(self.fd, Out::of_slice(room), room.len()),
-            (false, Some(at)) => c::pread64(self.fd, Out::of_slice(room), room.len(), at),
+            (false, None) => c::read(self.fd, Out::from_slice(room), room.len()),
+            (false, Some(at)) => c::pread64(self.fd, Out::from_slice(room), room.len(), at),
         };
         checked(result).inspect(|done| self.move_on(*done as i64))
     }
@@ -65,13 +65,13 @@ impl End {
             (true, Some(at)) => {
                 serve(|| descriptors::get(self.fd)?.write_at(self.fd, &[data], at))?
             }
-            (false, None) => c::write(self.fd, In::of(data), data.len()),
-            (false, Some(at)) => c::pwrite64(self.fd, In::of(data), data.len(), at),
+            (false, None) => c::write(self.fd, In::from_slice(data), data.len()),
+            (false, Some(at)) => c::pwrite64(self.fd, In::from_slice(data), data.len(), at),
         };
         checked(result).inspect(|done| self.move_on(*done as i64))
     }
 
-    /// The offset at which it goes on.
+    /// The offset of the next read or write.
     fn place(self) -> Answer<i64> {
         let own = || descriptors::get(self.fd)?.position.seek(self.fd, 0, libc::SEEK_CUR);
         self.offset.get().map_or_else(own, Ok)
@@ -142,7 +142,8 @@ fn step(from: End, to: End, room: &mut [u8]) -> Answer<usize> {
     Ok(done)
 }
 
-/// Checks a range, and returns how many bytes of it to copy: within one file, not those that the copy appends.
+/// Checks a range, and returns the number of bytes to copy. Within one file, the bytes that the copy appends do not
+/// count.
 fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<usize> {
     let are_directories = (from.is_directory()?, to.is_directory()?);
     if flags != 0 {
@@ -233,7 +234,7 @@ export! {
     }
 }
 
-// Calls that store data, or advise on the use of a file.
+// Functions that store data or give advice about the use of a file.
 export! {
     fn fsync(fd: c_int) -> c_int | next {
         on(fd, |file| file.sync(), || next(fd))

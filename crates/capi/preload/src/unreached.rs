@@ -19,7 +19,7 @@ pub(crate) fn warn(path: &CStr) {
     }
 }
 
-/// As [`warn`], for a name that is searched in `PATH`.
+/// Searches `PATH` for a program, and warns if this library will not reach it.
 pub(crate) fn warn_found(name: &CStr) {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let name = OsStr::from_bytes(name.to_bytes());

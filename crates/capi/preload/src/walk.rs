@@ -75,7 +75,7 @@ fn scan_at(
     match serve(|| entries(&MountPath::new(dir, bytes)?.node(Follow::All)?)) {
         // The program's functions run outside the store, because they may make any call.
         Ok(list) => scan(list, out, filter, compare),
-        Err(error) => crate::serve::settle(Err(error), theirs),
+        Err(error) => crate::serve::return_or_forward(Err(error), theirs),
     }
 }
 
@@ -256,7 +256,7 @@ fn walk(path: Text, visit: Visit, flags: c_int, theirs: impl Fn(Text) -> c_int) 
             let _ = serve(|| cwd::enter(base));
             result
         }
-        // The walk would have to return to a directory outside.
+        // The walk would have to change back to a directory outside the mount point.
         Err(_) => to_c(refuse(libc::EOPNOTSUPP)),
     }
 }

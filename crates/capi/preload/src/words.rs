@@ -1,5 +1,5 @@
-//! `wordexp`: the C library finds the paths that match a pattern by internal calls. Here it expands the rest, and this
-//! library the patterns in the mount point. The C library then makes the result, of words in quotes.
+//! `wordexp`: the C library finds the paths that match a pattern by internal calls. Here this library expands the
+//! patterns in the mount point, and the C library all else. The C library then makes the result from quoted words.
 use crate::edge::{Out, Text, export};
 use std::ffi::{CStr, CString, c_char, c_int};
 
@@ -11,8 +11,7 @@ struct Words {
     offset: usize,
 }
 
-/// Flags that matter while words are expanded; the others say where the result goes (glibc: `WRDE_NOCMD`, `WRDE_SHOWERR`,
-/// `WRDE_UNDEF`).
+/// Flags that affect the expansion (glibc: `WRDE_NOCMD`, `WRDE_SHOWERR`, `WRDE_UNDEF`). The others affect the output.
 const EXPANDING: c_int = 4 | 16 | 32;
 
 /// Errors (glibc: `WRDE_NOSPACE`, `WRDE_BADCHAR`, `WRDE_SYNTAX`).
@@ -20,8 +19,8 @@ const NO_SPACE: c_int = 1;
 const BAD_CHARACTER: c_int = 2;
 const BAD_SYNTAX: c_int = 5;
 
-/// Characters of patterns, and bytes that stand for them: for those in quotes, and for the others. The C library leaves
-/// these bytes alone.
+/// Characters of patterns, and bytes that replace them: in quotes, and elsewhere. The C library does not change these
+/// bytes.
 const SPECIAL: &[u8] = b"*?[";
 const QUOTED: &[u8] = b"\x01\x02\x03";
 const FREE: &[u8] = b"\x04\x05\x06";
@@ -54,12 +53,13 @@ fn exchange(byte: u8, from: &[u8], to: &[u8]) -> u8 {
     from.iter().position(|special| *special == byte).map_or(byte, |at| to[at])
 }
 
-/// Bytes up to this one, with it.
+/// Number of bytes up to and including `end`.
 fn length_until(text: &[u8], end: u8) -> usize {
     text.iter().position(|byte| *byte == end).map_or(text.len(), |at| at + 1)
 }
 
-/// Length of `$(...)`, `${...}` or a command in backquotes, whose quotes are its own; 2 for `$*` and `$?`, 1 for another variable's `$`.
+/// Length of `$(...)`, `${...}` or a command in backquotes, which have their own quotes; 2 for `$*` and `$?`, 1 for the
+/// `$` of another variable.
 fn length_of_expansion(text: &[u8]) -> usize {
     let (open, close) = match text {
         [b'`', after @ ..] => return 1 + length_until(after, b'`'),
@@ -78,18 +78,19 @@ fn length_of_expansion(text: &[u8]) -> usize {
     text.len()
 }
 
-/// True for a word with special characters outside quotes. In values of variables they do not count, as in the C library.
+/// True for a word with special characters outside quotes. In values of variables they do not count, as in the C
+/// library.
 fn is_pattern(word: &[u8]) -> bool {
     word.iter().any(|byte| FREE.contains(byte))
 }
 
-/// The text that a word stands for.
+/// The original text of a word, with the replaced characters restored.
 fn plain(word: &[u8]) -> Vec<u8> {
     let plain = |byte: &u8| exchange(exchange(*byte, QUOTED, SPECIAL), FREE, SPECIAL);
     word.iter().map(plain).collect()
 }
 
-/// The paths that match a word, or the word.
+/// The paths that match a word; the word itself if none does.
 fn matches(word: &[u8]) -> Vec<Vec<u8>> {
     let mut pattern = Vec::new();
     for byte in word {
@@ -144,7 +145,7 @@ fn expand(text: &[u8], theirs: impl Fn(Text, Out<Words>) -> c_int) -> Result<CSt
     }
     let text = CString::new(replace_special(text)).map_err(|_| BAD_SYNTAX)?;
     let mut found = Words { count: 0, words: std::ptr::null_mut(), offset: 0 };
-    match theirs(Text::of(&text), Out::of(&mut found)) {
+    match theirs(Text::from_c_str(&text), Out::from_mut(&mut found)) {
         0 => {}
         error => return Err(error),
     }
@@ -168,7 +169,7 @@ export! {
             Some(wanted) => {
                 let expanding = |text, out| next(text, out, flags & EXPANDING);
                 match expand(wanted.to_bytes(), expanding) {
-                    Ok(words) => next(Text::of(&words), out, flags),
+                    Ok(words) => next(Text::from_c_str(&words), out, flags),
                     Err(error) => error,
                 }
             }

@@ -38,7 +38,7 @@ fn set(node: &Node, name: Text, value: In<u8>, size: usize, flags: c_int) -> Ans
         _ => return refuse(libc::EINVAL),
     };
     let name = name.bytes().unwrap_or_default();
-    // Access lists are not supported; other file systems without them refuse these names too.
+    // Access control lists are not supported. Other file systems without them refuse these names too.
     if name.starts_with(b"system.posix_acl") {
         return refuse(libc::EOPNOTSUPP);
     }

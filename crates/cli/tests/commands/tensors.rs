@@ -144,7 +144,7 @@ fn damage_is_found_by_a_check() {
     site.ok(&["kv", "rm", "tank/t", records, "--all"]);
     let found = site.failure(&["tensor", "check", "tank/t"]);
     assert!(
-        found["response"]["problems"][0].as_str().unwrap().contains("leads to no tensor"),
+        found["response"]["problems"][0].as_str().unwrap().contains("does not refer to a tensor"),
         "{found}"
     );
 }

@@ -1,8 +1,8 @@
 //! The frame of a message: its length, and the sections that must fill it.
 //!
-//! Sources: WMO Manual on Codes, FM 92 GRIB, editions 1 and 2. Messages of edition 1 from 8 MiB have no room
-//! for their length; the convention of ECMWF's GRIBEX is that its highest bit is set, the rest counts 120
-//! octets, and section 4 gives as its length the octets (fewer than 120) to subtract again.
+//! Sources: WMO Manual on Codes, FM 92 GRIB, editions 1 and 2. The length field of edition 1 is too short for messages
+//! from 8 MiB. ECMWF's GRIBEX sets its highest bit for them, and counts units of 120 octets in the rest. The length
+//! field of section 4 then holds the number of octets (fewer than 120) to subtract.
 use super::octets::{length, number};
 use crate::limits::GRIB_MESSAGE_BYTES_MAX;
 use std::ops::Range;
@@ -23,11 +23,11 @@ pub(super) const SECTION_2: usize = 5;
 /// The shortest section 1 of edition 1.
 const SECTION_1_MIN: usize = 28;
 
-/// Bit of the length of edition 1 that says that the message is a large one, and the unit of its length.
+/// Bit in the length of edition 1 that marks a large message, and the unit of its length.
 const LARGE: usize = 0x80_0000;
 const LARGE_UNIT: usize = 120;
 
-/// What bytes that begin with GRIB turn out to be.
+/// Result of examining bytes that begin with GRIB.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A message of this many bytes.
@@ -38,7 +38,7 @@ pub(super) enum Frame {
     Damaged(String),
 }
 
-/// Looks at bytes that begin with GRIB.
+/// Examines bytes that begin with GRIB.
 pub(super) fn frame(bytes: &[u8]) -> Frame {
     let bytes_of = match bytes.get(7) {
         None => return Frame::More(INDICATOR_1),
@@ -80,7 +80,7 @@ fn damaged(what: String) -> Frame {
 /// The length of a message of edition 2.
 fn length_2(bytes: &[u8]) -> Result<usize, Frame> {
     let stated = number(bytes, 8, 8).ok_or(Frame::More(INDICATOR_2))?;
-    // A length beyond the limit must stay so on 32-bit machines.
+    // A length beyond the limit must stay beyond it on 32-bit machines.
     Ok(usize::try_from(stated).unwrap_or(usize::MAX))
 }
 
@@ -131,7 +131,7 @@ pub(super) fn sections(message: &[u8]) -> Option<Sections> {
     }
 }
 
-/// The sections of a message: nearly all have no more than these.
+/// The sections of a message. Nearly all messages have at most 8.
 pub(super) type Sections = smallvec::SmallVec<[Section; 8]>;
 
 fn sections_2(message: &[u8]) -> Option<Sections> {
@@ -149,8 +149,8 @@ fn sections_2(message: &[u8]) -> Option<Sections> {
     (at == end).then_some(sections)
 }
 
-/// Section 4 takes the rest: its stated length means something else in large messages, and some files have
-/// padding after it.
+/// The sections of a message of edition 1. Section 4 gets all remaining octets: its stated length means something else
+/// in large messages, and some files have padding after it.
 fn sections_1(message: &[u8]) -> Option<Sections> {
     let end = message.len().checked_sub(END.len())?;
     let bitmap = before_data(message).ok()?;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_message_counts_otherwise() {
+    fn large_messages_count_units_of_120_octets() {
         let length = 10 * 120 + 4 - 17;
         let message = whole(first(LARGE | 10, 0, 17), length);
         assert_eq!(frame(&message), Frame::Whole(length));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beyond_eight_mebibytes_may_be_meant_so() {
+    fn lengths_beyond_8_mib_may_be_literal() {
         let length = LARGE + 2400;
         let message = whole(first(length, 0, length - 40), length);
         assert_eq!(frame(&message), Frame::Whole(length));

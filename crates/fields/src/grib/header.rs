@@ -1,5 +1,5 @@
-//! The header of a message: what identifies its field, without the quantities in which fields of one kind differ, and
-//! without what depends on the data alone.
+//! The header of a message: the octets that identify its field, without the quantities in which fields of one kind
+//! differ, and without the octets that depend on the data alone.
 //!
 //! Some octets hold a plain quantity, such as the step. [`slots`] lists their positions and the values for which the
 //! quantity is plain. All other octets of the sections before the data stay
@@ -22,7 +22,7 @@ pub(super) enum Quantity {
     Number,
 }
 
-/// How octets encode a quantity.
+/// Encodings of a quantity in octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Year of the century, month, day; the century is in the twelfth octet after them.
@@ -61,8 +61,8 @@ pub(super) type Slots = SmallVec<[Slot; 5]>;
 /// Years that have four digits, in which ecCodes spells a date.
 const YEARS: Range<u64> = 1000..10_000;
 
-/// Significances of a message that ECMWF's rules for other archives do not apply to: operational, test,
-/// research and re-analysis products (code table 1.3).
+/// Production statuses to which ECMWF's rules for other archives do not apply: operational, test, research and
+/// re-analysis products (code table 1.3).
 const PLAIN_STATUS: Range<u64> = 0..4;
 
 /// Hours, as unit of a step (code table 4.4; in edition 1 table 4).
@@ -71,13 +71,13 @@ const HOURS: u64 = 1;
 /// Largest plain number: ecCodes rounds larger ones when it formats them.
 const PLAIN_MAX: u64 = 99_999;
 
-/// ECMWF, whose definitions name no parameter by a level of pressure or of the model.
+/// Centre ECMWF, whose parameters do not depend on pressure or model levels.
 const ECMWF: u64 = 98;
 
 impl Slot {
     /// The quantity in the message if it is plain; otherwise nothing, and the octets stay in the header.
     ///
-    /// Zero is never plain: it may stand for an analysis, a control forecast or a surface.
+    /// Zero is never plain: it may mean an analysis, a control forecast or a surface.
     pub(super) fn read(&self, message: &[u8]) -> Option<u64> {
         let octets = |offset, len| number(message, self.at + offset, len);
         match self.form {
@@ -140,7 +140,7 @@ fn date(year: u64, month: u64, day: u64) -> Option<u64> {
     is_day.then_some(year * 10_000 + month * 100 + day)
 }
 
-/// The part of a message that identifies its field.
+/// The octets of a message that identify its field.
 pub(super) struct Header<'a> {
     message: &'a [u8],
     /// Its end: before the bitmap and the data.
@@ -150,7 +150,7 @@ pub(super) struct Header<'a> {
 
 impl<'a> Header<'a> {
     /// The header of `message`; none if it is damaged, too long to keep, or of several fields.
-    pub(super) fn of(message: &'a [u8]) -> Option<Self> {
+    pub(super) fn parse(message: &'a [u8]) -> Option<Self> {
         let sections = sections(message)?;
         let before_data = if is_first_edition(message) { 2 } else { 4 };
         let in_order = sections.windows(2).all(|pair| pair[0].number < pair[1].number);
@@ -173,8 +173,8 @@ impl<'a> Header<'a> {
         &self.slots
     }
 
-    /// Writes the header with zeros for its plain quantities, followed by a list of these. Messages with the same output
-    /// differ only in these quantities and the data.
+    /// Writes the header with zeros for its plain quantities, followed by a list of these. Messages with the same
+    /// output differ only in these quantities and the data.
     pub(super) fn write_kind(&self, into: &mut Vec<u8>) {
         self.write_exact(into);
         let mut quantities = 0;
@@ -189,8 +189,8 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Writes the whole header without what depends on the data: the length of the message, and how the
-    /// values are scaled.
+    /// Writes the complete header without the octets that depend on the data: the length of the message, and the scale
+    /// of the values.
     pub(super) fn write_exact(&self, into: &mut Vec<u8>) {
         into.clear();
         into.extend_from_slice(self.message.get(..self.end).unwrap_or_default());
@@ -312,7 +312,7 @@ fn slots_2(first: &Octets<'_>, local: Option<&Octets<'_>>, product: &Octets<'_>)
     Some(slots)
 }
 
-/// Local sections of ECMWF from whose octets nothing follows that depends on date, time or step.
+/// True for local sections of ECMWF whose octets do not depend on date, time or step.
 fn is_plain_local(local: &Octets<'_>) -> bool {
     matches!(local.get(6, 2), Some(1 | 15 | 26 | 30 | 36))
 }

@@ -5,7 +5,7 @@ use esker_types::{Error, ErrorKind, Result};
 
 /// Derives the key of a field from its message.
 pub trait Identify {
-    /// The key of the field in `message`, one whole GRIB message; if it has several fields, of the first.
+    /// The key of the field in `message`, one complete GRIB message. If it has several fields, the key of the first.
     ///
     /// # Errors
     /// If the message cannot be decoded, or has nothing that identifies it.
@@ -17,7 +17,7 @@ const SPACE: &str = "mars";
 
 /// Identity by ecCodes: the keys of its name space `mars`, in its order and spelling.
 ///
-/// With two differences. Keys that begin with an underscore are internal to ecCodes and left out. And
+/// It differs in two points. Keys that begin with an underscore are internal to ecCodes and left out. And
 /// `param` is the parameter's number in ECMWF's database (`paramId`) if ecCodes knows one, so that a
 /// parameter has one name whether it comes in GRIB 1 (where `mars` has `130.128`) or GRIB 2 (`130`).
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ impl EcCodes {
     /// Uses the ecCodes that is installed on this machine.
     ///
     /// # Errors
-    /// As [`Library::shared`], if there is none.
+    /// The errors of [`Library::shared`], if ecCodes is not installed.
     pub fn new() -> Result<Self> {
         Library::shared().map(Self)
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_are_there_stay() {
+    fn existing_labels_are_kept() {
         let known = |key: &str| Labelled(Known(Key::parse(key).unwrap())).identify(b"").unwrap();
         let filed = known("param=167,type=fc");
         assert_eq!(filed.as_str(), "param=167,type=fc,class=unknown,expver=0001,stream=unknown");

@@ -19,21 +19,21 @@ const PROBES: [[u64; 5]; 2] = [[19_010_101, 0, 3, 2, 4], [20_991_231, 2_359, 251
 /// Messages of a kind differ only in their data and plain quantities: date, time, step, level and number, in octets
 /// that mean nothing else. On the second message of a kind, the teacher is asked for the key of the message and of two
 /// copies with other quantities. If each value of the key stays the same, or follows one quantity in all three, that
-/// becomes the rule of the kind. Otherwise its messages are learned one by one, by their whole header. For a message
+/// becomes the rule of the kind. Otherwise its messages are learned one by one, by their complete header. For a message
 /// of several fields the teacher is always asked.
 ///
 /// Learned identities take at most [`GRIB_KINDS_BYTES_MAX`] bytes; the least recently used ones are dropped.
 #[derive(Debug)]
 pub struct Learned<I> {
     teacher: I,
-    known: Mutex<Known>,
+    cache: Mutex<IdentityCache>,
     asked: AtomicU64,
 }
 
 impl<I: Identify> Learned<I> {
-    /// Nothing learned yet from `teacher`.
+    /// Makes an empty cache of identities by `teacher`.
     pub fn new(teacher: I) -> Self {
-        Self { teacher, known: Mutex::default(), asked: AtomicU64::new(0) }
+        Self { teacher, cache: Mutex::default(), asked: AtomicU64::new(0) }
     }
 
     /// How many times the teacher was asked.
@@ -46,60 +46,60 @@ impl<I: Identify> Learned<I> {
         self.teacher.identify(message)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_cache(&self) -> MutexGuard<'_, IdentityCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for the first message of a kind.
-    fn meet(&self, header: &Header<'_>) -> Result<Key> {
+    /// Asks the teacher for the key of the first message of a kind.
+    fn ask_about_first(&self, header: &Header<'_>) -> Result<Key> {
         let key = self.ask(header.message())?;
         if !header.slots().is_empty() {
-            self.known().keep(|kind| header.write_kind(kind), Learnt::Seen);
+            self.lock_cache().keep(|kind| header.write_kind(kind), LearnedRule::Seen);
         }
         self.keep_exactly(header, &key);
         Ok(key)
     }
 
-    /// Asks for the second message of a kind, and for variants of it.
+    /// Asks the teacher for the keys of the second message of a kind and of variants of it.
     fn learn(&self, header: &Header<'_>) -> Result<Key> {
         let key = self.ask(header.message())?;
         let rule = self.rule(header, &key);
         if rule.is_none() {
             self.keep_exactly(header, &key);
         }
-        let learnt = rule.map_or(Learnt::NoRule, Learnt::Rule);
-        self.known().keep(|kind| header.write_kind(kind), learnt);
+        let learnt = rule.map_or(LearnedRule::NoRule, LearnedRule::Rule);
+        self.lock_cache().keep(|kind| header.write_kind(kind), learnt);
         Ok(key)
     }
 
     fn keep_exactly(&self, header: &Header<'_>, key: &Key) {
-        let rule = Learnt::Rule(Rule::constant(key));
-        self.known().keep(|kind| header.write_exact(kind), rule);
+        let rule = LearnedRule::Rule(Rule::constant(key));
+        self.lock_cache().keep(|kind| header.write_exact(kind), rule);
     }
 
-    /// The rule of a kind of which `header` and `key` are an example; none if there is no plain one.
+    /// The rule of the kind to which `header` and `key` belong; none if no simple rule fits.
     fn rule(&self, header: &Header<'_>, key: &Key) -> Option<Rule> {
         let mut copy = header.message().to_vec();
-        let mut examples = vec![Example::of(header.message(), header, key.clone())?];
+        let mut examples = vec![Example::new(header.message(), header, key.clone())?];
         for values in PROBES {
             for slot in header.slots() {
                 slot.write(&mut copy, values[slot.quantity as usize]);
             }
-            examples.push(Example::of(&copy, header, self.ask(&copy).ok()?)?);
+            examples.push(Example::new(&copy, header, self.ask(&copy).ok()?)?);
         }
-        Rule::constant(key).explaining(&examples, header)
+        Rule::constant(key).fit_to(&examples, header)
     }
 }
 
 impl<I: Identify> Identify for Learned<I> {
     fn identify(&self, message: &[u8]) -> Result<Key> {
-        let Some(header) = Header::of(message) else { return self.ask(message) };
-        let found = self.known().find(&header);
+        let Some(header) = Header::parse(message) else { return self.ask(message) };
+        let found = self.lock_cache().find(&header);
         match found {
-            Found::Key(key) => Ok(key),
-            Found::Nothing => self.meet(&header),
-            Found::Kind => self.learn(&header),
-            Found::NoRule => {
+            Lookup::Key(key) => Ok(key),
+            Lookup::Nothing => self.ask_about_first(&header),
+            Lookup::Kind => self.learn(&header),
+            Lookup::NoRule => {
                 let key = self.ask(message)?;
                 self.keep_exactly(&header, &key);
                 Ok(key)
@@ -115,7 +115,7 @@ struct Example {
 }
 
 impl Example {
-    fn of(message: &[u8], header: &Header<'_>, key: Key) -> Option<Self> {
+    fn new(message: &[u8], header: &Header<'_>, key: Key) -> Option<Self> {
         let spell = |slot: &Slot| {
             let mut text = String::new();
             slot.spell(slot.read(message)?, &mut text);
@@ -125,7 +125,7 @@ impl Example {
     }
 }
 
-/// How to derive the key of a message of a kind.
+/// Rule that derives the key of a message of a kind.
 #[derive(Debug)]
 struct Rule {
     parts: Vec<(Box<str>, Value)>,
@@ -140,14 +140,15 @@ enum Value {
 }
 
 impl Rule {
-    /// The key is always this one.
+    /// The rule that always gives this key.
     fn constant(key: &Key) -> Self {
         let part = |(name, value): (&str, &str)| (name.into(), Value::Constant(value.into()));
         Self { parts: key.iter().map(part).collect(), bytes: key.as_str().len() + 16 }
     }
 
-    /// The same, where the examples differ by the quantities that they follow; none if they do otherwise.
-    fn explaining(mut self, examples: &[Example], header: &Header<'_>) -> Option<Self> {
+    /// The rule that explains how the keys of the examples differ: each value follows one quantity. `None` if it does
+    /// not.
+    fn fit_to(mut self, examples: &[Example], header: &Header<'_>) -> Option<Self> {
         for (index, (name, value)) in self.parts.iter_mut().enumerate() {
             let values: Option<Vec<_>> = examples.iter().map(|e| e.key.iter().nth(index)).collect();
             let values = values?;
@@ -184,9 +185,9 @@ impl Rule {
     }
 }
 
-/// What is learned of a kind, or of one header.
+/// Entry of the cache for a kind, or for one header.
 #[derive(Debug)]
-enum Learnt {
+enum LearnedRule {
     Rule(Rule),
     /// One message of it was seen.
     Seen,
@@ -194,8 +195,8 @@ enum Learnt {
     NoRule,
 }
 
-/// What is known of a message.
-enum Found {
+/// Result of looking up a message in the cache.
+enum Lookup {
     Key(Key),
     Nothing,
     /// Its kind was seen.
@@ -204,12 +205,12 @@ enum Found {
     NoRule,
 }
 
-type Kinds = HashMap<Box<[u8]>, Learnt, BuildHasherDefault<Crc>>;
+type Kinds = HashMap<Box<[u8]>, LearnedRule, BuildHasherDefault<Crc>>;
 
 /// Learned identities in two generations: entries that are used move to the younger one; when that is full, the older
 /// one is dropped.
 #[derive(Debug, Default)]
-struct Known {
+struct IdentityCache {
     young: Kinds,
     old: Kinds,
     /// Bytes of the younger generation.
@@ -218,40 +219,42 @@ struct Known {
     kind: Vec<u8>,
 }
 
-impl Known {
-    fn find(&mut self, header: &Header<'_>) -> Found {
+impl IdentityCache {
+    fn find(&mut self, header: &Header<'_>) -> Lookup {
         header.write_kind(&mut self.kind);
         let otherwise = match self.get() {
-            None => return Found::Nothing,
-            Some(Learnt::Rule(rule)) => {
-                return rule.key(header.message()).map_or(Found::NoRule, Found::Key);
+            None => return Lookup::Nothing,
+            Some(LearnedRule::Rule(rule)) => {
+                return rule.key(header.message()).map_or(Lookup::NoRule, Lookup::Key);
             }
-            Some(Learnt::Seen) => Found::Kind,
-            Some(Learnt::NoRule) => Found::NoRule,
+            Some(LearnedRule::Seen) => Lookup::Kind,
+            Some(LearnedRule::NoRule) => Lookup::NoRule,
         };
         header.write_exact(&mut self.kind);
         match self.get() {
-            Some(Learnt::Rule(rule)) => rule.key(header.message()).map_or(otherwise, Found::Key),
+            Some(LearnedRule::Rule(rule)) => {
+                rule.key(header.message()).map_or(otherwise, Lookup::Key)
+            }
             _ => otherwise,
         }
     }
 
-    /// Looks up what `write` writes.
-    fn get(&mut self) -> Option<&Learnt> {
+    /// Looks up the entry for the kind in the buffer.
+    fn get(&mut self) -> Option<&LearnedRule> {
         if let Some((kind, learnt)) = self.old.remove_entry(self.kind.as_slice()) {
             self.insert(kind, learnt);
         }
         self.young.get(self.kind.as_slice())
     }
 
-    /// Keeps what was learned of what `write` writes.
-    fn keep(&mut self, write: impl FnOnce(&mut Vec<u8>), learnt: Learnt) {
+    /// Stores a rule for the kind that `write` writes.
+    fn keep(&mut self, write: impl FnOnce(&mut Vec<u8>), learnt: LearnedRule) {
         write(&mut self.kind);
         let kind = self.kind.as_slice().into();
         self.insert(kind, learnt);
     }
 
-    fn insert(&mut self, kind: Box<[u8]>, learnt: Learnt) {
+    fn insert(&mut self, kind: Box<[u8]>, learnt: LearnedRule) {
         let bytes = kind.len() + learnt.bytes();
         if self.bytes + bytes > GRIB_KINDS_BYTES_MAX / 2 {
             self.old = std::mem::take(&mut self.young);
@@ -262,21 +265,21 @@ impl Known {
     }
 }
 
-impl Learnt {
-    /// About its size in memory, with its slot in a table.
+impl LearnedRule {
+    /// Approximate size in memory, including its slot in a table.
     fn bytes(&self) -> usize {
-        const PLACE: usize = 128;
+        const SLOT: usize = 128;
         match self {
             Self::Rule(rule) => {
-                PLACE + rule.bytes + rule.parts.len() * size_of::<(Box<str>, Value)>()
+                SLOT + rule.bytes + rule.parts.len() * size_of::<(Box<str>, Value)>()
             }
-            Self::Seen | Self::NoRule => PLACE,
+            Self::Seen | Self::NoRule => SLOT,
         }
     }
 }
 
-/// Kinds are some kilobytes long and come from the user's own files: a checksum spreads them well and is
-/// faster than a hash that withstands attackers. Kinds are compared whole.
+/// Hash of kinds, which are some kilobytes long and come from the user's own files. A checksum spreads them well and is
+/// faster than a hash that withstands attackers. The table compares complete kinds.
 #[derive(Debug, Default)]
 struct Crc(u64);
 

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 /// Bytes per read.
 const READ_BYTES: usize = 256 << 10;
 
-/// Most bytes that are allocated on the word of a message alone; beyond that they must arrive first.
+/// Most bytes that are allocated for the stated length of a message before its bytes arrive.
 const RESERVED_BYTES: usize = 16 << 20;
 
 /// A message and its position.
@@ -17,7 +17,7 @@ pub struct Message<B> {
     pub number: u64,
     /// Its offset in the stream, in bytes.
     pub offset: u64,
-    /// The whole message, from `GRIB` to `7777`.
+    /// The complete message, from `GRIB` to `7777`.
     pub bytes: B,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Scan<'a> {
         Self { rest: bytes, tally: Tally::default() }
     }
 
-    /// What was skipped so far.
+    /// Bytes skipped so far.
     #[must_use]
     pub fn skipped(&self) -> Skipped {
         self.tally.skipped
@@ -72,12 +72,12 @@ impl<'a> Iterator for Scan<'a> {
         let used = self.tally.take(window, &step);
         self.rest = window.get(used..).unwrap_or_default();
         match step {
-            Sighting::Whole(at, length) => {
+            SearchResult::Whole(at, length) => {
                 let bytes = window.get(at..at + length).unwrap_or_default();
                 Some(Ok(self.tally.message(bytes)))
             }
-            Sighting::Damaged(_, what) => Some(Err(self.tally.error(&what))),
-            Sighting::Nothing(_) | Sighting::More(..) => None,
+            SearchResult::Damaged(_, what) => Some(Err(self.tally.error(&what))),
+            SearchResult::Nothing(_) | SearchResult::More(..) => None,
         }
     }
 }
@@ -101,14 +101,14 @@ impl<R: Read> Messages<R> {
         Self { input, window: Vec::new(), start: 0, ended: false, tally: Tally::default() }
     }
 
-    /// What was skipped so far.
+    /// Bytes skipped so far.
     pub fn skipped(&self) -> Skipped {
         self.tally.skipped
     }
 
-    /// Reads until `bytes` are there from `start` on, or the input ends.
+    /// Reads until `bytes` unconsumed bytes are in the window, or the input ends.
     fn fill(&mut self, bytes: usize) -> io::Result<()> {
-        // Moving the rest costs no more than was consumed since the last time.
+        // Moves at most as many bytes as were consumed since the last move.
         if self.start >= self.window.len() / 2 {
             self.window.drain(..self.start);
             self.start = 0;
@@ -121,7 +121,7 @@ impl<R: Read> Messages<R> {
         Ok(())
     }
 
-    /// The `length` bytes at `at`: copied if they are the smaller part of what was read.
+    /// Cuts the `length` bytes at `at` out of the window. Copies them if they are the smaller part of it.
     fn cut(&mut self, at: usize, length: usize) -> Vec<u8> {
         if at > 0 || length < self.window.len() / 2 {
             self.start = at + length;
@@ -133,7 +133,7 @@ impl<R: Read> Messages<R> {
         message
     }
 
-    fn failed(&mut self, error: &io::Error) -> Error {
+    fn read_error(&mut self, error: &io::Error) -> Error {
         (self.ended, self.start) = (true, self.window.len());
         Error::io(format_args!("reading GRIB messages beyond byte {}", self.tally.offset), error)
     }
@@ -148,28 +148,28 @@ impl<R: Read> Iterator for Messages<R> {
             let step = step(window, self.ended);
             let used = self.tally.take(window, &step);
             let wanted = match step {
-                Sighting::Whole(at, length) => {
+                SearchResult::Whole(at, length) => {
                     let bytes = self.cut(self.start + at, length);
                     return Some(Ok(self.tally.message(bytes)));
                 }
-                Sighting::Damaged(_, what) => {
+                SearchResult::Damaged(_, what) => {
                     self.start += used;
                     return Some(Err(self.tally.error(&what)));
                 }
-                Sighting::Nothing(_) if self.ended => return None,
-                Sighting::Nothing(_) => BEGIN.len(),
-                Sighting::More(_, wanted) => wanted,
+                SearchResult::Nothing(_) if self.ended => return None,
+                SearchResult::Nothing(_) => BEGIN.len(),
+                SearchResult::More(_, wanted) => wanted,
             };
             self.start += used;
             if let Err(error) = self.fill(wanted) {
-                return Some(Err(self.failed(&error)));
+                return Some(Err(self.read_error(&error)));
             }
         }
     }
 }
 
-/// What a window of bytes shows.
-enum Sighting {
+/// Result of searching a window for a message.
+enum SearchResult {
     /// No message begins in this many bytes.
     Nothing(usize),
     /// A message: its start and its length.
@@ -180,25 +180,25 @@ enum Sighting {
     Damaged(usize, String),
 }
 
-/// Looks for the next message; `ended` means that no more bytes follow.
-fn step(window: &[u8], ended: bool) -> Sighting {
+/// Searches for the next message; `ended` means that no more bytes follow.
+fn step(window: &[u8], ended: bool) -> SearchResult {
     let Some(at) = memmem::find(window, BEGIN) else {
         let begun = if ended { 0 } else { BEGIN.len() - 1 };
-        return Sighting::Nothing(window.len().saturating_sub(begun));
+        return SearchResult::Nothing(window.len().saturating_sub(begun));
     };
     let there = window.get(at..).unwrap_or_default();
     match frame(there) {
-        Frame::Whole(length) => Sighting::Whole(at, length),
-        Frame::Damaged(what) => Sighting::Damaged(at, what),
-        Frame::More(wanted) if !ended => Sighting::More(at, wanted),
+        Frame::Whole(length) => SearchResult::Whole(at, length),
+        Frame::Damaged(what) => SearchResult::Damaged(at, what),
+        Frame::More(wanted) if !ended => SearchResult::More(at, wanted),
         Frame::More(wanted) => {
             let what = format!("it ends after {} of {wanted} bytes", there.len());
-            Sighting::Damaged(at, what)
+            SearchResult::Damaged(at, what)
         }
     }
 }
 
-/// The position of the iteration, and what it skipped.
+/// The position of the iteration, and the bytes it skipped.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     number: u64,
@@ -206,26 +206,26 @@ struct Tally {
     offset: u64,
     /// The offset of the last message.
     found: u64,
-    /// Whether the message before was damaged, so that what follows is part of it.
+    /// Whether the previous message was damaged, so that the next bytes count as damaged too.
     in_damage: bool,
     skipped: Skipped,
 }
 
 impl Tally {
     /// Consumes what `step` found in `window`; returns the number of bytes.
-    fn take(&mut self, window: &[u8], step: &Sighting) -> usize {
+    fn take(&mut self, window: &[u8], step: &SearchResult) -> usize {
         let (at, rest) = match *step {
-            Sighting::Nothing(bytes) => (bytes, 0),
-            Sighting::More(at, _) => (at, 0),
-            Sighting::Whole(at, length) => (at, length),
-            Sighting::Damaged(at, _) => (at, BEGIN.len()),
+            SearchResult::Nothing(bytes) => (bytes, 0),
+            SearchResult::More(at, _) => (at, 0),
+            SearchResult::Whole(at, length) => (at, length),
+            SearchResult::Damaged(at, _) => (at, BEGIN.len()),
         };
         self.skip(window.get(..at).unwrap_or_default());
         self.found = self.offset + at as u64;
         self.offset = self.found + rest as u64;
         if rest > 0 {
             self.number += 1;
-            self.in_damage = matches!(step, Sighting::Damaged(..));
+            self.in_damage = matches!(step, SearchResult::Damaged(..));
         }
         if self.in_damage {
             self.skipped.damaged += rest as u64;

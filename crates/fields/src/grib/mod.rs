@@ -1,8 +1,8 @@
 //! GRIB, editions 1 and 2: messages in files and streams, and the keys of their fields.
 //!
 //! [`Scan`] and [`Messages`] find messages, [`Fields`] splits those with several fields. [`Identify`] derives
-//! the key of a field: [`EcCodes`] asks ecCodes, [`Learned`] asks only for what is new to it, and [`Labelled`]
-//! adds default labels to keys that lack them.
+//! the key of a field: [`EcCodes`] asks ecCodes, [`Learned`] asks only for kinds of messages it has not seen, and
+//! [`Labelled`] adds default labels to keys that lack them.
 mod frame;
 mod header;
 mod identify;

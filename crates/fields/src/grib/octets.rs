@@ -6,7 +6,7 @@ pub(super) fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
     Some(octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet)))
 }
 
-/// The same for a length, as `usize`.
+/// The unsigned number in `len` octets from `at`, as `usize`.
 pub(super) fn length(bytes: &[u8], at: usize, len: usize) -> Option<usize> {
     usize::try_from(number(bytes, at, len)?).ok()
 }

@@ -13,12 +13,12 @@ const BITMAP_HERE: u8 = 0;
 /// The fields of one message, each as a message of its own.
 ///
 /// In edition 2 the sections 2 to 7, 3 to 7 or 4 to 7 may be repeated; sections that are not repeated stay in force.
-/// Each field becomes a message with all its sections, as the multi-field support of ecCodes makes it; where
-/// the bitmap of the field before applies, it gets a copy. A message with one field is its own field.
+/// Each field becomes a message with all its sections, like those of ecCodes' multi-field support. If the bitmap of the
+/// previous field applies, the message gets a copy. A message with one field is returned as it is.
 ///
 /// ```
 /// let message = b"GRIB\0\0\0\x02\0\0\0\0\0\0\0\x19\0\0\0\x05\x017777";
-/// let mut fields = esker_fields::grib::Fields::of(message);
+/// let mut fields = esker_fields::grib::Fields::split(message);
 /// assert_eq!(fields.next().unwrap().unwrap(), &message[..]);
 /// assert!(fields.next().is_none());
 /// ```
@@ -30,14 +30,14 @@ pub struct Fields<'a> {
     current: [Option<Range<usize>>; 7],
     /// The section 6 with the bitmap in force.
     bitmap: Option<Range<usize>>,
-    /// The message is its only field, and was not given yet.
+    /// True if the message has one field, which was not returned yet.
     whole: bool,
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of `message`, one whole GRIB message of either edition.
+    /// The fields of `message`, one complete GRIB message of either edition.
     #[must_use]
-    pub fn of(message: &'a [u8]) -> Self {
+    pub fn split(message: &'a [u8]) -> Self {
         let sections = sections(message).unwrap_or_default();
         let whole = sections.iter().filter(|section| section.number == 7).count() < 2;
         let sections = if whole { Sections::new() } else { sections };

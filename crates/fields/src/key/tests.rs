@@ -17,7 +17,7 @@ fn pairs_keep_their_order() {
 }
 
 #[test]
-fn a_value_is_replaced_in_its_place() {
+fn set_replaces_a_value_without_moving_it() {
     let values = ["", "x", "=", "two words", "aaaaaaaa", "\u{e9}"];
     for (name, before, after) in [("a", "", ",b=2,c="), ("b", "a=1,", ",c="), ("c", "a=1,b=2,", "")]
     {
@@ -49,7 +49,7 @@ fn blanks_and_cases_are_tidied() {
 }
 
 #[test]
-fn what_is_no_key_is_refused() {
+fn invalid_keys_are_refused() {
     for text in
         ["a", "a=1,", "a=1,,b=2", "=1", "1a=2", "a=1,a=2", "A=1,a=2", "a b=1", "a=1\u{7},b=2"]
     {
@@ -61,7 +61,7 @@ fn what_is_no_key_is_refused() {
     assert_eq!(key.as_str(), "a=1,b=");
 }
 
-/// Also where the names of a key have more in common than what is compared first.
+/// The fast comparison of beginnings must not confuse names that begin alike.
 #[test]
 fn a_name_occurs_once_in_a_key() {
     let names = || (0..KEY_PAIRS_MAX - 1).map(|number| format!("n{number}"));
@@ -75,7 +75,7 @@ fn a_name_occurs_once_in_a_key() {
 }
 
 #[test]
-fn keys_are_joined_with_the_innermost_value_that_tells_all() {
+fn joined_keys_take_the_innermost_value_unless_an_earlier_one_stays() {
     let [outer, empty, inner] = ["date=2020,class=d1", "", "date=20200131,step=0"]
         .map(|text| Key::parse(text).expect("a key"));
     let last = |_: &str, _: &str, _: &str| false;
@@ -104,7 +104,7 @@ fn limits_hold_to_the_byte() {
 }
 
 #[test]
-fn a_whole_key_has_room_in_a_key_of_an_object() {
+fn longest_key_fits_in_a_key_of_an_object() {
     let text = |bytes: usize| {
         let text = ["a", "b", "c"].map(|name| format!("{name}={}", "v".repeat(248))).join(",");
         format!("{text},d={}", "v".repeat(bytes - text.len() - 3))

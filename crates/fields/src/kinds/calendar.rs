@@ -47,7 +47,7 @@ pub(super) fn climate_daily(value: &str) -> Option<Cow<'_, str>> {
     let (month, day) = day_of_any_year(value)?;
     // 2000 is a leap year: the 29th of February is a day of some year.
     Date::new(2000, month, day)?;
-    Some(kept(value, format!("{month:02}{day:02}")))
+    Some(borrow_if_equal(value, format!("{month:02}{day:02}")))
 }
 
 fn day_of_any_year(value: &str) -> Option<(u8, u8)> {
@@ -64,12 +64,12 @@ fn day_of_any_year(value: &str) -> Option<(u8, u8)> {
 
 /// `1` to `12` from itself, from `jan` and from a date.
 pub(super) fn month(value: &str) -> Option<Cow<'_, str>> {
-    Some(kept(value, month_number(value)?.to_string()))
+    Some(borrow_if_equal(value, month_number(value)?.to_string()))
 }
 
-/// `01` to `12`, from what [`month`] takes.
+/// `01` to `12`, from values that [`month`] accepts.
 pub(super) fn month_of_date(value: &str) -> Option<Cow<'_, str>> {
-    Some(kept(value, format!("{:02}", month_number(value)?)))
+    Some(borrow_if_equal(value, format!("{:02}", month_number(value)?)))
 }
 
 fn month_number(value: &str) -> Option<u8> {
@@ -94,7 +94,7 @@ pub(super) fn year(value: &str) -> Option<Cow<'_, str>> {
         None if value.len() <= 4 => digits(value.as_bytes()).filter(|year| *year > 0)?,
         None => return None,
     };
-    Some(kept(value, year.to_string()))
+    Some(borrow_if_equal(value, year.to_string()))
 }
 
 /// `202001` from itself, from `2020-01` and from a date.
@@ -105,11 +105,11 @@ pub(super) fn year_month(value: &str) -> Option<Cow<'_, str>> {
         7 if bytes[4] == b'-' => Date::new(digits(&bytes[..4])?, small(&bytes[5..])?, 1)?,
         _ => yyyy_mm_dd(value)?,
     };
-    Some(kept(value, format!("{:04}{:02}", day.year(), day.month())))
+    Some(borrow_if_equal(value, format!("{:04}{:02}", day.year(), day.month())))
 }
 
 /// `form`, borrowed if it equals `value`.
-fn kept(value: &str, form: String) -> Cow<'_, str> {
+fn borrow_if_equal(value: &str, form: String) -> Cow<'_, str> {
     if value == form { Cow::Borrowed(value) } else { Cow::Owned(form) }
 }
 

@@ -1,4 +1,4 @@
-//! The types that a schema gives to names: canonical form, what is valid, order.
+//! The types that a schema gives to names: canonical form, valid values, order.
 //!
 //! The names are those of FDB's schema language, so that a centre's schema file works as it is.
 mod calendar;
@@ -37,7 +37,7 @@ pub enum KeyType {
     Step,
     /// A parameter by its number, `167`.
     Param,
-    /// The same as [`KeyType::Param`].
+    /// Alias of [`KeyType::Param`].
     ParamId,
     /// A version of an experiment, filled up with zeros to four characters, `0001`.
     Expver,
@@ -61,7 +61,7 @@ pub enum KeyType {
     Ignore,
 }
 
-/// Every type, with its name in a schema and what its values look like.
+/// Every type, with its name in a schema and examples of its values.
 const TYPES: [(KeyType, &str, &str); 18] = [
     (KeyType::Default, "Default", "text without commas"),
     (KeyType::Integer, "Integer", "12, -3"),
@@ -104,7 +104,7 @@ impl KeyType {
     /// The type of this name, as a schema spells it.
     ///
     /// # Errors
-    /// If there is no type of the name; the message lists the types and suggests the nearest.
+    /// An error if no type has the name; the message lists the types and suggests the nearest.
     pub fn by_name(name: &str) -> Result<Self> {
         let found = TYPES.iter().find(|(_, known, _)| *known == name);
         found.map(|(kind, _, _)| *kind).ok_or_else(|| {
@@ -113,7 +113,7 @@ impl KeyType {
             let list = known.join(", ");
             Error::new(
                 ErrorKind::Invalid,
-                format!("there is no type {name}{hint}; types are {list}"),
+                format!("a schema has no type {name}{hint}; types are {list}"),
             )
         })
     }
@@ -158,25 +158,25 @@ impl KeyType {
         }
     }
 
-    /// Whether it keeps a part of a date only, so that dates with the same part would be one.
+    /// Whether it keeps only a part of a date, so that dates with the same part become equal.
     pub(crate) fn is_part_of_a_date(self) -> bool {
         matches!(self, Self::Year | Self::Month | Self::MonthOfDate)
     }
 
-    /// Whether a value follows from its form, but for its spelling.
+    /// Whether the canonical form keeps all information of a value.
     pub(crate) fn keeps_all(self) -> bool {
         use KeyType::{ClimateDaily, ClimateMonthly, First3, Ignore, YearMonth};
         !self.is_part_of_a_date()
             && !matches!(self, ClimateDaily | ClimateMonthly | First3 | Ignore | YearMonth)
     }
 
-    /// Whether there are ranges of its values.
+    /// Whether it has ranges of values.
     pub(crate) fn has_ranges(self) -> bool {
         self == Self::Step
     }
 
-    /// The range of steps from the start up to a canonical step, `0-24` of `24`; none of 0, of a range, and of what
-    /// is no step.
+    /// The range of steps from the start up to a canonical step, `0-24` for `24`. `None` for 0, for a range, and for
+    /// values that are not steps.
     pub(crate) fn range_to(self, value: &str) -> Option<String> {
         if self.has_ranges() { span::range_to(value) } else { None }
     }
@@ -185,7 +185,7 @@ impl KeyType {
     /// after numbers.
     #[must_use]
     pub fn compare(self, a: &str, b: &str) -> Ordering {
-        Rank::of(self, a).cmp(&Rank::of(self, b))
+        Rank::new(self, a).cmp(&Rank::new(self, b))
     }
 }
 

@@ -11,8 +11,7 @@ static NAMES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
 /// The table whose parameters are known by their number alone.
 const COMMON_TABLE: u32 = 128;
 
-/// `167` from itself, from `167.128` and from `2t`; `151200` from `151.200` and `200151`-like numbers as
-/// they are.
+/// `167` from itself, from `167.128` and from `2t`; `151200` from `151.200`. Numbers such as `200151` stay as they are.
 pub(super) fn param(value: &str) -> Option<Cow<'_, str>> {
     if let Some(number) = digits(value) {
         let done = !value.starts_with('0') || value == "0";

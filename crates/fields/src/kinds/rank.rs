@@ -11,7 +11,7 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// The rank of a canonical value.
-    pub(crate) fn of(kind: KeyType, value: &str) -> Self {
+    pub(crate) fn new(kind: KeyType, value: &str) -> Self {
         if kind == KeyType::Step
             && let Some(span) = Span::parse(value)
         {
@@ -44,7 +44,7 @@ fn number_of(value: &str) -> Option<f64> {
     if may_be { value.parse().ok().filter(|number: &f64| number.is_finite()) } else { None }
 }
 
-/// An integer that is ordered as the number is: the bits, with those of negative numbers turned over.
+/// An integer with the order of the number: its bits, inverted for negative numbers.
 fn ordered(number: f64) -> i64 {
     let bits = number.to_bits().cast_signed();
     bits ^ (((bits >> 63).cast_unsigned() >> 1).cast_signed())

@@ -41,7 +41,7 @@ fn digits(text: &str) -> Option<u32> {
     if plain { text.parse().ok() } else { None }
 }
 
-/// `24`, `0-24`, `1h30m` from themselves and from other spellings of the same, such as `024`, `90m`, `1d`.
+/// `24`, `0-24`, `1h30m` from themselves and from other spellings of these steps, such as `024`, `90m`, `1d`.
 pub(super) fn step(value: &str) -> Option<Cow<'_, str>> {
     if is_hours(value) {
         return Some(Cow::Borrowed(value));
@@ -50,7 +50,7 @@ pub(super) fn step(value: &str) -> Option<Cow<'_, str>> {
     Some(if form == value { Cow::Borrowed(value) } else { Cow::Owned(form) })
 }
 
-/// Whether it is a canonical number of hours, short enough to be in range.
+/// Whether the value is a canonical number of hours, short enough to be in range.
 fn is_hours(value: &str) -> bool {
     let bytes = value.as_bytes();
     let plain = bytes.iter().all(u8::is_ascii_digit);
@@ -113,7 +113,7 @@ fn write_duration(f: &mut fmt::Formatter<'_>, seconds: u32) -> fmt::Result {
     Ok(())
 }
 
-/// Seconds of `24` (hours), `90m`, `1h30m`, `2d`. Larger units stand before smaller ones.
+/// Seconds of `24` (hours), `90m`, `1h30m`, `2d`. Larger units precede smaller ones.
 pub(crate) fn duration(text: &str) -> Option<u32> {
     if let Some(hours) = digits(text) {
         return hours.checked_mul(HOUR);

@@ -1,10 +1,10 @@
 //! Canonical spellings of numbers and words.
 use std::borrow::Cow;
 
-/// From here on a number is written with an exponent, so that its spelling stays short.
+/// Numbers from this value on are written with an exponent, so that their spelling stays short.
 const PLAIN_BELOW: f64 = 1e15;
 
-/// Below this, too.
+/// Numbers below this value are written with an exponent, too.
 const PLAIN_FROM: f64 = 1e-5;
 
 /// A whole number without leading zeros.

@@ -59,7 +59,7 @@ fn months_and_days_of_any_year_have_their_forms() {
 }
 
 #[test]
-fn what_a_type_does_not_take_is_refused() {
+fn invalid_values_of_each_type_are_refused() {
     let wrong: [(KeyType, &str); 10] = [
         (KeyType::Integer, "x 1.5 1e3 - 99999999999999999999"),
         (KeyType::Double, "x nan inf -inf infinity 1e999 1,5"),

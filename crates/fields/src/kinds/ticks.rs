@@ -1,4 +1,4 @@
-//! Ranges: values as whole numbers of the smallest distance that a type knows.
+//! Ranges: values as integer multiples of the smallest distance of a type.
 use super::calendar::yyyy_mm_dd;
 use super::span::{Span, duration};
 use super::{KeyType, spelling};
@@ -7,7 +7,7 @@ use crate::date::Date;
 const MICRO: f64 = 1e6;
 const MINUTES_A_DAY: i64 = 24 * 60;
 
-/// The distance between the values of a range that does not say, as in the MARS language.
+/// The default distance between the values of a range, as in the MARS language.
 pub(crate) fn default_distance(kind: KeyType) -> Option<i64> {
     match kind {
         KeyType::Double => tick(kind, "1"),
@@ -34,7 +34,7 @@ pub(crate) fn distance(kind: KeyType, by: &str) -> Option<i64> {
     Some(sign * size)
 }
 
-/// The number that stands for a canonical value; none if the type has no ranges.
+/// The tick of a canonical value; none if the type has no ranges.
 pub(crate) fn tick(kind: KeyType, value: &str) -> Option<i64> {
     match kind {
         KeyType::Integer | KeyType::Default | KeyType::Year | KeyType::Month => value.parse().ok(),
@@ -51,7 +51,7 @@ pub(crate) fn tick(kind: KeyType, value: &str) -> Option<i64> {
     }
 }
 
-/// The canonical value that a number stands for.
+/// The canonical value of a tick.
 pub(crate) fn value_at(kind: KeyType, tick: i64) -> Option<String> {
     match kind {
         KeyType::Integer | KeyType::Default => Some(tick.to_string()),
@@ -72,7 +72,7 @@ pub(crate) fn value_at(kind: KeyType, tick: i64) -> Option<String> {
     }
 }
 
-/// A number in millionths, if it is a whole number of them.
+/// A number in millionths, if that is an integer.
 fn micros(number: f64) -> Option<i64> {
     let scaled = (number * MICRO).round();
     let exact = (scaled / MICRO - number).abs() <= f64::EPSILON * number.abs();

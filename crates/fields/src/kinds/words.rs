@@ -12,7 +12,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> S
     near.map_or(String::new(), |(_, known)| format!(" (did you mean {known}?)"))
 }
 
-/// How many letters must be changed, added, removed or swapped with their neighbour, ignoring case.
+/// Edit distance: number of letters to change, add, remove or swap with their neighbour, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     if a.len().max(b.len()) > WORD_BYTES_MAX {
         return usize::MAX;

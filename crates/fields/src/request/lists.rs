@@ -1,4 +1,4 @@
-//! From the values of a name as they were written to canonical ones: lists, ranges, `all`.
+//! Expansion of the values of a name to canonical ones: lists, ranges, `all`.
 use super::{ABSENT, invalid};
 use crate::date::Date;
 use crate::key::checked_value;
@@ -55,7 +55,7 @@ fn is(word: &str, other: &str) -> bool {
 }
 
 impl List<'_> {
-    /// Whether a word stands for fields without the name.
+    /// Whether a word selects fields without the name.
     fn is_absent(&self, raw: &str) -> bool {
         self.optional && is(raw, ABSENT)
     }
@@ -160,7 +160,7 @@ impl List<'_> {
     }
 }
 
-/// The distance with the sign that leads from one end to the other; none if there is none.
+/// The distance with the sign that leads from one end to the other; `None` if neither sign does.
 fn towards(from: i64, to: i64, distance: i64, given: bool) -> Option<i64> {
     let down = to < from;
     match distance {

@@ -59,12 +59,12 @@ impl Request {
     /// Reads exactly one request.
     ///
     /// # Errors
-    /// As [`Request::parse_all`], and if there is none or more than one.
+    /// The errors of [`Request::parse_all`]; an error unless the text has exactly one request.
     pub fn parse(text: &str) -> Result<Self> {
         let mut requests = Self::parse_all(text)?;
         match (requests.pop(), requests.len()) {
             (Some(request), 0) => Ok(request),
-            (None, _) => Err(invalid("there is no request in the text".to_owned())),
+            (None, _) => Err(invalid("the text has no request".to_owned())),
             (_, more) => Err(invalid(format!(
                 "one request was expected, not {}; end continued lines with a comma",
                 more + 1
@@ -75,7 +75,7 @@ impl Request {
     /// Adds a name with its values, each as it is.
     ///
     /// # Errors
-    /// As [`Request::from_pairs`].
+    /// The errors of [`Request::from_pairs`].
     pub fn add(&mut self, name: &str, values: Vec<String>) -> Result<()> {
         let name = name.trim().to_ascii_lowercase();
         if name.len() > NAME_BYTES_MAX || !is_name(&name) {
@@ -128,8 +128,8 @@ impl Request {
     /// The fields it selects: lists and ranges expanded, values canonical, dates relative to `today`.
     ///
     /// # Errors
-    /// If a value is invalid: the message names the name, the value, its type and valid examples. If the schema does not
-    /// have a name: the message lists those it has.
+    /// If a value is invalid: the message names the name, the value, its type and valid examples. If the schema does
+    /// not have a name: the message lists those it has.
     pub fn expand(&self, schema: &Schema, today: Date) -> Result<Selection> {
         expand(self, schema, today)
     }
@@ -151,7 +151,7 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// Names that say what to do with the fields, not which they are.
+/// Names that say what to do with the fields, and do not select them.
 const NOT_FOR_SELECTION: [&str; 8] =
     ["database", "expect", "fieldset", "padding", "process", "source", "target", "use"];
 

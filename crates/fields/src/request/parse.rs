@@ -1,4 +1,4 @@
-//! From text to requests.
+//! Parser of requests.
 use super::{Request, invalid};
 use crate::cursor::Cursor;
 use crate::limits::{REQUEST_BYTES_MAX, REQUEST_VALUES_MAX, REQUESTS_MAX};
@@ -28,7 +28,7 @@ pub(super) fn parse_all(text: &str) -> Result<Vec<Request>> {
     Ok(requests)
 }
 
-/// A value as a request must spell it: quoted if it would mean something else otherwise.
+/// The spelling of a value in a request: quoted if it would mean something else otherwise.
 pub(super) fn quoted(value: &str) -> Cow<'_, str> {
     let special = |c: char| c.is_whitespace() || ENDS.contains(c) || COMMENTS.contains(c);
     if !value.contains(special) {
@@ -38,7 +38,7 @@ pub(super) fn quoted(value: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{quote}{value}{quote}"))
 }
 
-/// Whether a request can spell the value, quoted if need be.
+/// Whether a request can spell the value, quoted if necessary.
 pub(super) fn has_spelling(value: &str) -> bool {
     let both = value.contains('"') && value.contains('\'');
     !both && !value.contains('\n')

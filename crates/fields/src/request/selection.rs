@@ -1,4 +1,4 @@
-//! What a request selects.
+//! Selections: the fields that a request selects.
 use super::invalid;
 use crate::axes::Axes;
 use crate::key::Key;
@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 /// Lists of at most this many values are searched linearly.
 const SHORT: usize = 8;
 
-/// The value of a request that stands for fields without the name, if the schema makes the name optional.
+/// The value of a request that selects fields without the name, if the schema makes the name optional.
 pub(crate) const ABSENT: &str = "off";
 
 /// The fields that a request selects: for each of its names all values, or a list of canonical ones.
@@ -30,62 +30,62 @@ pub(super) struct Wanted {
     kind: KeyType,
     /// None if all values are wanted.
     values: Option<Vec<String>>,
-    places: Places,
+    indexes: ValueIndexes,
     /// Index of [`ABSENT`] among the values, if fields without the name are wanted.
     absent: Option<u32>,
 }
 
-/// Every form that a wanted value has in some rule, with the index of the value in the list.
+/// Indexes of the wanted values in the list, by every form that a value has in some rule.
 #[derive(Clone, Debug)]
-enum Places {
+enum ValueIndexes {
     /// A few, searched linearly.
     Few(Vec<(Box<str>, u32)>),
     Many(HashMap<Box<str>, u32>),
 }
 
-impl Places {
+impl ValueIndexes {
     fn new<'a>(kinds: &[KeyType], values: impl Iterator<Item = (u32, &'a str)>) -> Self {
-        let forms = values.flat_map(|(place, value)| {
+        let forms = values.flat_map(|(index, value)| {
             let forms = kinds.iter().filter_map(|kind| kind.form(value, None));
             let forms = forms.chain([value.into()]).filter(|form| !form.is_empty());
-            forms.map(move |form| (form.into(), place))
+            forms.map(move |form| (form.into(), index))
         });
-        Self::of(forms)
+        Self::from_forms(forms)
     }
 
-    /// If a form occurs twice, the first index counts.
-    fn of(forms: impl Iterator<Item = (Box<str>, u32)>) -> Self {
-        let mut places = HashMap::new();
-        forms.for_each(|(form, place)| _ = places.entry(form).or_insert(place));
-        if places.len() > SHORT {
-            Self::Many(places)
+    /// Indexes by form. If a form occurs twice, the first index counts.
+    fn from_forms(forms: impl Iterator<Item = (Box<str>, u32)>) -> Self {
+        let mut indexes = HashMap::new();
+        forms.for_each(|(form, index)| _ = indexes.entry(form).or_insert(index));
+        if indexes.len() > SHORT {
+            Self::Many(indexes)
         } else {
-            Self::Few(places.into_iter().collect())
+            Self::Few(indexes.into_iter().collect())
         }
     }
 
-    /// Adds forms that are new.
+    /// Adds new forms.
     fn with(&self, more: impl Iterator<Item = (Box<str>, u32)>) -> Self {
         match self {
-            Self::Few(places) => Self::of(places.iter().cloned().chain(more)),
-            Self::Many(places) => {
-                Self::of(places.iter().map(|(form, place)| (form.clone(), *place)).chain(more))
-            }
+            Self::Few(indexes) => Self::from_forms(indexes.iter().cloned().chain(more)),
+            Self::Many(indexes) => Self::from_forms(
+                indexes.iter().map(|(form, index)| (form.clone(), *index)).chain(more),
+            ),
         }
     }
 
     fn get(&self, value: &str) -> Option<u32> {
         match self {
-            Self::Few(places) => {
-                places.iter().find(|(form, _)| **form == *value).map(|(_, place)| *place)
+            Self::Few(indexes) => {
+                indexes.iter().find(|(form, _)| **form == *value).map(|(_, index)| *index)
             }
-            Self::Many(places) => places.get(value).copied(),
+            Self::Many(indexes) => indexes.get(value).copied(),
         }
     }
 }
 
 impl Wanted {
-    /// The wanted `values` of a name with these types, of which there is at least one. If the name is optional, the value
+    /// The wanted `values` of a name with these types, at least one. If the name is optional, the value
     /// [`ABSENT`] selects fields that lack it.
     pub(super) fn new(
         name: &str,
@@ -96,31 +96,32 @@ impl Wanted {
         let kind = kinds.first().copied().unwrap_or_default();
         let listed = || (0..).zip(values.iter().flatten());
         let absent = listed().find(|(_, value)| optional && *value == ABSENT);
-        let absent = absent.map(|(place, _)| place);
-        let present = listed().filter(|(place, _)| Some(*place) != absent);
-        let places = Places::new(kinds, present.map(|(place, value)| (place, value.as_str())));
-        Self { name: name.to_owned(), kind, values, places, absent }
+        let absent = absent.map(|(index, _)| index);
+        let present = listed().filter(|(index, _)| Some(*index) != absent);
+        let indexes =
+            ValueIndexes::new(kinds, present.map(|(index, value)| (index, value.as_str())));
+        Self { name: name.to_owned(), kind, values, indexes, absent }
     }
 
-    /// Whether a value of the list stands for fields without the name.
+    /// Whether a value of the list selects fields without the name.
     fn is_absent(&self, value: &str) -> bool {
         self.absent.is_some() && value == ABSENT
     }
 
-    /// The index of the value of a key among the wanted ones, or of its absence.
-    fn place_in(&self, key: &Key) -> Option<u32> {
-        key.get(&self.name).map_or(self.absent, |value| self.place(value))
+    /// The index of the key's value among the wanted ones, or the index of the name's absence.
+    fn index_in(&self, key: &Key) -> Option<u32> {
+        key.get(&self.name).map_or(self.absent, |value| self.index(value))
     }
 
     /// The index of a value among the wanted ones; 0 if all are wanted.
-    fn place(&self, value: &str) -> Option<u32> {
-        if self.values.is_none() { Some(0) } else { self.places.get(value) }
+    fn index(&self, value: &str) -> Option<u32> {
+        if self.values.is_none() { Some(0) } else { self.indexes.get(value) }
     }
 
     /// The rank of a value among the wanted ones: by the list, or by the order of the type.
     fn position(&self, value: &str) -> (u32, Option<Rank>) {
-        let rank = self.values.is_none().then(|| Rank::of(self.kind, value));
-        (self.place(value).unwrap_or(u32::MAX), rank)
+        let rank = self.values.is_none().then(|| Rank::new(self.kind, value));
+        (self.index(value).unwrap_or(u32::MAX), rank)
     }
 }
 
@@ -129,14 +130,14 @@ impl Wanted {
     fn with_ranges(&self) -> Self {
         let values = (0..).zip(self.values.iter().flatten());
         let ranges =
-            values.filter_map(|(place, value)| Some((self.kind.range_to(value)?.into(), place)));
-        Self { places: self.places.with(ranges), ..self.clone() }
+            values.filter_map(|(index, value)| Some((self.kind.range_to(value)?.into(), index)));
+        Self { indexes: self.indexes.with(ranges), ..self.clone() }
     }
 
     /// The range up to a value, if the range itself is not wanted.
     fn range_to(&self, value: &str) -> Option<String> {
         self.values.as_ref()?;
-        self.kind.range_to(value).filter(|range| self.places.get(range).is_none())
+        self.kind.range_to(value).filter(|range| self.indexes.get(range).is_none())
     }
 }
 
@@ -157,7 +158,7 @@ impl Selection {
         Self::new(schema, Vec::new())
     }
 
-    /// Whether fields of it may be missing: its request says `expect=any`.
+    /// Whether fields may be missing: the request says `expect=any`.
     #[must_use]
     pub fn expects_any(&self) -> bool {
         self.any
@@ -175,7 +176,7 @@ impl Selection {
         let mut found = 0;
         for (name, value) in key {
             if let Some(wanted) = self.wanted(name) {
-                if wanted.place(value).is_none() {
+                if wanted.index(value).is_none() {
                     return false;
                 }
                 found += 1;
@@ -184,13 +185,13 @@ impl Selection {
         found == self.wanted.len() || self.has_listed(key)
     }
 
-    /// The same selection, in which each step also stands for the range up to it: `0-24` if 24 is wanted.
+    /// The same selection, in which each step also selects the range up to it: `0-24` if 24 is wanted.
     pub(crate) fn with_ranges(&self) -> Self {
         let wanted = self.wanted.iter().map(Wanted::with_ranges).collect();
         Self { wanted, ..self.clone() }
     }
 
-    /// The key of the range of steps that the step of a key may stand for.
+    /// The key with the range of steps that the step of `key` may also mean.
     pub(crate) fn range_of(&self, key: &Key) -> Option<Key> {
         let mut ranged = self.wanted.iter().filter(|wanted| wanted.kind.has_ranges());
         let (name, range) = ranged
@@ -211,7 +212,7 @@ impl Selection {
     pub fn may_match(&self, part: &Key) -> bool {
         let mut pairs = part.iter();
         pairs.all(|(name, value)| {
-            self.wanted(name).is_none_or(|wanted| wanted.place(value).is_some())
+            self.wanted(name).is_none_or(|wanted| wanted.index(value).is_some())
         })
     }
 
@@ -225,31 +226,32 @@ impl Selection {
                 found.insert(key.get(&wanted.name).unwrap_or(ABSENT));
             }
         }
-        listed.iter().flat_map(|(wanted, found)| self.lacking(wanted, found)).collect()
+        listed.iter().flat_map(|(wanted, found)| self.missing_values(wanted, found)).collect()
     }
 
-    /// As [`Selection::unmatched`], for fields with these values, of which the empty one is the absence of a name.
+    /// The listed values that no field has, for fields with the values in `axes`. The empty value means that a field
+    /// lacks the name.
     pub(crate) fn unmatched_by(&self, axes: &Axes) -> Vec<Key> {
-        let lacking = |wanted: &Wanted| {
+        let missing = |wanted: &Wanted| {
             let values = axes.values(&wanted.name);
             let found = values.map(|value| if value.is_empty() { ABSENT } else { value }).collect();
-            self.lacking(wanted, &found)
+            self.missing_values(wanted, &found)
         };
-        self.wanted.iter().flat_map(lacking).collect()
+        self.wanted.iter().flat_map(missing).collect()
     }
 
-    /// The listed values of a name that are not found, each as a key of one pair.
-    fn lacking(&self, wanted: &Wanted, found: &HashSet<&str>) -> Vec<Key> {
+    /// The listed values of a name that are not in `found`, each as a key of one pair.
+    fn missing_values(&self, wanted: &Wanted, found: &HashSet<&str>) -> Vec<Key> {
         let values = wanted.values.iter().flatten();
-        let lacking = values.filter(|value| !self.is_among(wanted, value, found)).map(|value| {
+        let missing = values.filter(|value| !self.is_among(wanted, value, found)).map(|value| {
             let mut pair = Key::new();
             pair.push(&wanted.name, value);
             pair
         });
-        lacking.collect()
+        missing.collect()
     }
 
-    /// Whether a value of a name is found, in any form that it has in the schema.
+    /// Whether `found` has a value of a name, in any form that it has in the schema.
     fn is_among(&self, wanted: &Wanted, value: &str, found: &HashSet<&str>) -> bool {
         let mut forms = self.schema.kinds(&wanted.name).iter();
         let range = wanted.kind.range_to(value);
@@ -274,11 +276,11 @@ impl Selection {
         self.wanted(name).is_some_and(|wanted| wanted.absent.is_some())
     }
 
-    /// Which of [`Selection::keys`] a field is of: the number of its combination.
+    /// The index of a field's combination in [`Selection::keys`].
     pub(crate) fn number(&self, key: &Key) -> Option<usize> {
         self.wanted.iter().try_fold(0, |number, wanted| {
-            let place = wanted.place_in(key)?;
-            Some(number * wanted.values.as_ref()?.len() + place as usize)
+            let index = wanted.index_in(key)?;
+            Some(number * wanted.values.as_ref()?.len() + index as usize)
         })
     }
 
@@ -288,8 +290,8 @@ impl Selection {
         self.wanted(name)?.values.as_deref()
     }
 
-    /// Number of combinations of the listed values; none if all values of some name are wanted, or if the number exceeds
-    /// `u64`.
+    /// Number of combinations of the listed values; none if all values of some name are wanted, or if the number
+    /// exceeds `u64`.
     #[must_use]
     pub fn count(&self) -> Option<u64> {
         self.wanted.iter().try_fold(1u64, |count, wanted| {
@@ -321,7 +323,8 @@ impl Selection {
     }
 
     /// The rank of a field in the order of the request; none if it is not selected. Values rank by the list, or, if all
-    /// are wanted, by the order of their type. Names that the request does not have come last, in the order of their types.
+    /// are wanted, by the order of their type. Names that the request does not have come last, in the order of their
+    /// types.
     #[must_use]
     pub fn position(&self, key: &Key) -> Option<Position> {
         if !self.matches(key) {
@@ -331,10 +334,10 @@ impl Selection {
         let mut parts: Vec<_> = absent.collect();
         for (name, value) in key {
             match self.wanted.iter().position(|wanted| wanted.name == name) {
-                Some(place) => parts[place] = self.wanted[place].position(value),
+                Some(index) => parts[index] = self.wanted[index].position(value),
                 None => {
                     let kind = self.schema.type_of(name).unwrap_or_default();
-                    parts.push((0, Some(Rank::of(kind, value))));
+                    parts.push((0, Some(Rank::new(kind, value))));
                 }
             }
         }
@@ -374,9 +377,9 @@ impl Keys<'_> {
             let values = wanted.values.as_deref().unwrap_or_default();
             let Ok(len @ 1..) = u64::try_from(values.len()) else { continue };
             weight /= len;
-            let place = usize::try_from(number / weight % len).unwrap_or(0);
-            if !wanted.is_absent(&values[place]) {
-                key.push(&wanted.name, &values[place]);
+            let index = usize::try_from(number / weight % len).unwrap_or(0);
+            if !wanted.is_absent(&values[index]) {
+                key.push(&wanted.name, &values[index]);
             }
         }
         key

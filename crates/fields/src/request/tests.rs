@@ -71,7 +71,7 @@ fn faulty_requests_are_refused_with_their_line() {
         ("target=\"x", "request, line 1: the text that begins with \" lacks its end"),
         ("step=0//6", "request, line 1: a value is missing before '/'"),
         ("class=od\nclass=rd", "one request was expected, not 2"),
-        ("", "there is no request"),
+        ("", "the text has no request"),
     ] {
         let message = refusal(Request::parse(text));
         assert!(message.starts_with(said), "{text}: {message}");
@@ -131,7 +131,7 @@ fn months_and_years_have_ranges() {
 }
 
 #[test]
-fn what_cannot_be_expanded_is_named() {
+fn expansion_errors_name_the_invalid_value() {
     for (text, said) in [
         ("date=notadate", "date=notadate: not a Date: 20200131, 2020-01-31, 0, -1"),
         ("param=nosuchparam", "param=nosuchparam: not a Param: 167, 167.128, 2t"),
@@ -182,7 +182,7 @@ fn combinations_come_in_the_order_of_the_request() {
 }
 
 #[test]
-fn a_field_is_found_by_what_it_has() {
+fn selection_matches_keys_with_its_values() {
     let selection = selection("class=od,date=20200131/20200201,number=all,levelist=500/850");
     let takes = |text: &str| selection.matches(&Key::parse(text).expect("a key"));
     assert!(takes("class=od,date=20200131,levelist=500,param=130"));

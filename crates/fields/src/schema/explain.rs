@@ -14,7 +14,7 @@ pub(super) fn canonical<'a>(part: &Part, value: &'a str) -> Result<Cow<'a, str>>
         .map_err(|error| Error::new(error.kind(), format!("{}={}", part.name, error.message())))
 }
 
-/// A name that no rule has.
+/// The error for a name that no rule has.
 #[cold]
 pub(super) fn unknown_name(schema: &Schema, name: &str) -> Error {
     let hint = nearest(name, schema.names());
@@ -25,19 +25,24 @@ pub(super) fn unknown_name(schema: &Schema, name: &str) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// No rule matches the key: shows why the nearest one does not.
+/// The error for a key that no rule matches. It shows why the nearest rule does not.
 #[cold]
-pub(super) fn no_rule(schema: &Schema, key: &Key, values: &Slots<'_>, present: u128) -> Error {
-    let complaints =
-        schema.rules().iter().map(|rule| (rule, complaints(schema, rule, values, present)));
-    let nearest = complaints.min_by_key(|(_, complaints)| weight(complaints));
-    let Some((rule, complaints)) = nearest else {
+pub(super) fn no_rule_error(
+    schema: &Schema,
+    key: &Key,
+    values: &Slots<'_>,
+    present: u128,
+) -> Error {
+    let mismatches =
+        schema.rules().iter().map(|rule| (rule, mismatches(schema, rule, values, present)));
+    let nearest = mismatches.min_by_key(|(_, mismatches)| weight(mismatches));
+    let Some((rule, mismatches)) = nearest else {
         return Error::new(
             ErrorKind::Invalid,
             format!("the schema {} has no rule", schema.source()),
         );
     };
-    let said: Vec<_> = complaints.iter().map(|(_, text)| text.as_str()).collect();
+    let said: Vec<_> = mismatches.iter().map(|(_, text)| text.as_str()).collect();
     let (said, source, line) = (said.join("; "), schema.source(), rule.line());
     let message = format!(
         "no rule of the schema {source} matches {key}: {said}. Nearest rule, line {line}: {rule}"
@@ -45,8 +50,8 @@ pub(super) fn no_rule(schema: &Schema, key: &Key, values: &Slots<'_>, present: u
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// Why a rule archives nothing: no level keeps the whole value of some name.
-pub(super) fn lost(schema: &Schema, rule: &Rule, part: &Part) -> Error {
+/// The error for a rule under which no level keeps the complete value of some name.
+pub(super) fn lossy_rule_error(schema: &Schema, rule: &Rule, part: &Part) -> Error {
     let (source, line, name, kind) = (schema.source(), rule.line(), &part.name, part.kind);
     let text = format!(
         "{source}:{line}: {name}: {kind} keeps a part of {name} only, and no level of the rule keeps all of it: \
@@ -57,22 +62,22 @@ pub(super) fn lost(schema: &Schema, rule: &Rule, part: &Part) -> Error {
 }
 
 /// The error for a value that requests read as the absence of the name.
-pub(super) fn absent(name: &str) -> Error {
+pub(super) fn absent_value_error(name: &str) -> Error {
     let text = format!(
         "{name}={ABSENT} stands for fields without {name} in requests: leave {name} out of the key"
     );
     Error::new(ErrorKind::Invalid, text)
 }
 
-/// Why a key is not archived: a request would read the value as several.
-pub(super) fn many(name: &str, value: &str) -> Error {
+/// The error for archiving a key with a value that requests would read as several values.
+pub(super) fn several_values_error(name: &str, value: &str) -> Error {
     let text =
         format!("{name}={value}: a field has one value of a name, and / stands between several");
     Error::new(ErrorKind::Invalid, text)
 }
 
-/// Why a key is not archived: the schema turns its values into those of another field.
-pub(super) fn unsettled(schema: &Schema, key: &Key, whole: &Key) -> Error {
+/// The error for archiving a key whose values the schema turns into those of another field.
+pub(super) fn ambiguous_error(schema: &Schema, key: &Key, whole: &Key) -> Error {
     let text = format!(
         "{key}: the schema {} makes it {whole}, and of that another field",
         schema.source()
@@ -81,20 +86,20 @@ pub(super) fn unsettled(schema: &Schema, key: &Key, whole: &Key) -> Error {
     Error::new(ErrorKind::Invalid, format!("{text}; {remedy}"))
 }
 
-/// Why a key is not archived: a level has no name of it.
-pub(super) fn nothing_left(schema: &Schema, key: &Key, level: &str) -> Error {
+/// The error for archiving a key that has no name for a level.
+pub(super) fn no_name_left_error(schema: &Schema, key: &Key, level: &str) -> Error {
     let text =
-        format!("{key}: nothing of it is left to name {level} by the schema {}", schema.source());
+        format!("{key}: the schema {} leaves no name of it to name {level}", schema.source());
     Error::new(ErrorKind::Invalid, format!("{text}; give it a name of that level"))
 }
 
 /// How far a rule is from a key.
-fn weight(complaints: &[(usize, String)]) -> usize {
-    complaints.iter().map(|(weight, _)| weight).sum()
+fn weight(mismatches: &[(usize, String)]) -> usize {
+    mismatches.iter().map(|(weight, _)| weight).sum()
 }
 
-/// An invalid value counts more than a missing name.
-fn complaints(
+/// Reasons why a rule does not match, with weights: an invalid value counts more than a missing name.
+fn mismatches(
     schema: &Schema,
     rule: &Rule,
     values: &Slots<'_>,

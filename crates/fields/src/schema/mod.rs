@@ -1,4 +1,4 @@
-//! Schemas: which names a key has, of which types its values are, and how it splits.
+//! Schemas: the names of a key, the types of their values, and how a key splits.
 //!
 //! The language is FDB's: see `docs/fields.md`.
 mod explain;
@@ -50,7 +50,7 @@ pub struct Split {
     pub index: Key,
     /// The key of the field in its index.
     pub datum: Key,
-    /// All of it: [`Schema::whole`] of the three.
+    /// The complete key: [`Schema::whole`] of the three parts.
     pub whole: Key,
 }
 
@@ -71,7 +71,7 @@ impl Schema {
     }
 
     fn refuse_loss_by(&self, rule: &Rule) -> Result<()> {
-        rule.lost().map_or(Ok(()), |part| Err(explain::lost(self, rule, part)))
+        rule.lost().map_or(Ok(()), |part| Err(explain::lossy_rule_error(self, rule, part)))
     }
 
     /// Reads the schema of a store, which an earlier release may have made with rules that are rejected now.
@@ -145,8 +145,8 @@ impl Schema {
         self.slot(name).map_or(&[], |slot| &self.inner.kinds[slot])
     }
 
-    /// Splits a key by the first rule that matches: the key has exactly the names of the rule, with values that it allows.
-    /// An empty value counts as none.
+    /// Splits a key by the first rule that matches: the key has exactly the names of the rule, with values that it
+    /// allows. An empty value counts as none.
     ///
     /// # Errors
     /// If no rule matches; the message says what is missing, surplus or invalid, its type, and valid examples.
@@ -156,7 +156,7 @@ impl Schema {
         let mut fitting = rules.filter(|(_, rule)| rule.fits(present));
         let found = fitting.find(|(_, rule)| rule.parts().all(|part| values.admitted_by(part)));
         let Some((index, rule)) = found else {
-            return Err(explain::no_rule(self, key, &values, present));
+            return Err(explain::no_rule_error(self, key, &values, present));
         };
         let [database, index_key, datum] = &rule.levels;
         let database = values.level(database)?;
@@ -165,7 +165,7 @@ impl Schema {
         Ok(Split { rule: index, database, index: index_key, datum, whole })
     }
 
-    /// A whole key without the values that its rule gives to keys which lack the name.
+    /// A complete key without the default values of its rule.
     #[must_use]
     pub fn without_defaults(&self, key: &Key) -> Key {
         let Ok(split) = self.split(key) else { return key.clone() };
@@ -183,39 +183,39 @@ impl Schema {
     /// Splits a key for archiving: none of its values may be lost.
     ///
     /// # Errors
-    /// As [`Schema::split`]; if other keys would be split in the same way, if the whole key would be split in another way
-    /// than the key, or if a level would have no name.
+    /// The errors of [`Schema::split`]. An error if other keys would be split in the same way, if the complete key
+    /// would be split in another way than the key, or if a level would have no name.
     pub fn split_to_archive(&self, key: &Key) -> Result<Split> {
         let split = self.split(key)?;
         self.refuse_loss_by(&self.rules()[split.rule])?;
         if let Some((name, value)) = split.whole.iter().find(|(_, value)| value.contains('/')) {
-            return Err(explain::many(name, value));
+            return Err(explain::several_values_error(name, value));
         }
         let mut pairs = split.whole.iter();
         if let Some((name, _)) =
             pairs.find(|(name, value)| *value == ABSENT && self.is_optional(name))
         {
-            return Err(explain::absent(name));
+            return Err(explain::absent_value_error(name));
         }
         for (part, level) in [(&split.database, "its database"), (&split.datum, "it")] {
             if part.is_empty() {
-                return Err(explain::nothing_left(self, key, level));
+                return Err(explain::no_name_left_error(self, key, level));
             }
         }
         let rule = &self.rules()[split.rule];
         let mut whole = split.whole.clone();
-        // Values that are not stored are not in the whole key either.
+        // Values that are not stored are not in the complete key either.
         for part in rule.parts().filter(|part| !part.is_kept()) {
             let given = key.get(&part.name).filter(|_| part.presence == Presence::Required);
             given.map_or(Ok(()), |value| whole.set(&part.name, value))?;
         }
         let same = |again: Split| Split { rule: split.rule, ..again } == split;
         let settled = whole == *key || self.split(&whole).is_ok_and(same);
-        if settled { Ok(split) } else { Err(explain::unsettled(self, key, &split.whole)) }
+        if settled { Ok(split) } else { Err(explain::ambiguous_error(self, key, &split.whole)) }
     }
 
-    /// Joins the parts of a key. A name on several levels keeps the position of the outermost and takes the value of the
-    /// innermost; of a date and its month, the date is kept on whichever level it is.
+    /// Joins the parts of a key. A name on several levels keeps the position of the outermost and takes the value of
+    /// the innermost; of a date and its month, the date is kept on whichever level it is.
     ///
     /// # Errors
     /// If the result exceeds the limits of a key.
@@ -251,13 +251,14 @@ impl Schema {
         alike.map(|(_, slot)| *slot).find(|slot| names[*slot] == name)
     }
 
-    /// The error for a name that it does not have.
+    /// The error for a name that the schema does not have.
     pub(crate) fn unknown_name(&self, name: &str) -> Error {
         explain::unknown_name(self, name)
     }
 }
 
-/// The first eight bytes of a name, which tell most names apart, as a number: numbers are compared faster than texts.
+/// The first eight bytes of a name as a number. They distinguish most names, and numbers are compared faster than
+/// texts.
 fn beginning(name: &str) -> u64 {
     let bytes = name.bytes().chain(std::iter::repeat(0)).take(8);
     bytes.fold(0, |sum, byte| sum << 8 | u64::from(byte))
@@ -296,7 +297,7 @@ fn kinds_of(
 ) -> Vec<KeyType> {
     let parts = rules.iter().flat_map(Rule::parts).filter(|part| part.slot == slot);
     let mut kinds: Vec<KeyType> = parts.map(|part| part.kind).collect();
-    // Stable: among equally fine types, the first one of the schema stays first.
+    // The sort is stable: among equally fine types, the first one of the schema stays first.
     kinds.sort_by_key(|kind| (*kind != KeyType::Date, matches!(kind, KeyType::Ignore)));
     if let Some(kind) = declared.get(name) {
         kinds.insert(0, *kind);

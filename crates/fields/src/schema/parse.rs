@@ -1,4 +1,4 @@
-//! From the text of a schema to its rules.
+//! Parser of schemas.
 use super::rule::{Part, Presence, Rule, Values};
 use super::tokens::Tokens;
 use crate::key::is_name;

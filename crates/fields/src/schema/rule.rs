@@ -1,4 +1,4 @@
-//! Rules: which keys they match, and how they split them.
+//! Rules: they match keys and split them.
 use crate::kinds::KeyType;
 use std::fmt;
 
@@ -18,7 +18,7 @@ impl Level {
     pub const ALL: [Self; 3] = [Self::Database, Self::Index, Self::Datum];
 }
 
-/// What a rule does with a key that lacks the name of a [`Part`].
+/// Treatment of keys that lack the name of a [`Part`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// The rule does not match.
@@ -66,7 +66,7 @@ impl Part {
         self.kind
     }
 
-    /// What the rule does with a key without the name.
+    /// Treatment of keys without the name.
     #[must_use]
     pub fn presence(&self) -> &Presence {
         &self.presence
@@ -78,7 +78,7 @@ impl Part {
         &self.values
     }
 
-    /// Whether keys that are split have it.
+    /// Whether split keys have it.
     pub(super) fn is_kept(&self) -> bool {
         self.presence != Presence::Hidden && self.kind != KeyType::Ignore
     }
@@ -146,13 +146,13 @@ impl Rule {
         rule
     }
 
-    /// A part whose values no level keeps in full: values that agree in what is kept would be the same.
+    /// A part whose values no level keeps in full: different values would become equal.
     #[must_use]
     pub fn lost(&self) -> Option<&Part> {
         self.parts().nth(self.lost?)
     }
 
-    /// Whether information of a value is lost, if these are the parts of its name.
+    /// Whether information of the part's values is lost.
     fn loses(&self, part: &Part) -> bool {
         let of_name = || self.parts().filter(|one| one.is_kept() && one.slot == part.slot);
         let alone = of_name().all(|one| one.kind == part.kind);
@@ -183,7 +183,7 @@ impl Rule {
     }
 }
 
-/// As in a schema, the three levels on one line.
+/// Shows the three levels on one line, as in a schema.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (depth, level) in self.levels.iter().enumerate() {

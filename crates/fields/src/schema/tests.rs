@@ -63,7 +63,7 @@ fn the_default_schema_takes_what_centres_archive() {
     assert_eq!(schema.split(&split.whole).expect("it fits"), split);
 }
 
-/// What schemas of centres use, all in one.
+/// A schema with all constructs that schemas of centres use.
 const CONSTRUCTS: &str = "
 # Types for all rules.
 step:Step; date : Date ;
@@ -165,7 +165,7 @@ fn a_type_in_a_rule_holds_for_the_levels_inside() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn errors_name_missing_and_invalid_values() {
     let schema = schema("date: Date; [a, date [b=x/y [c, d?]]] [e [f=!g [h]]]");
     let said = |text: &str| refusal(schema.split(&key(text)));
     let date = said("a=1,date=notadate,b=x,c=1");
@@ -190,7 +190,7 @@ fn what_does_not_fit_is_named() {
 fn a_faulty_schema_is_refused_with_its_line() {
     for (text, said) in [
         ("", "test:1: a schema needs a rule"),
-        ("a: Nothing;", "test:1: there is no type Nothing"),
+        ("a: Nothing;", "test:1: a schema has no type Nothing"),
         ("a: Date\n[a [b [c]]]", "test:2: a declaration (name: Type;) needs ';' here, not '['"),
         ("a: Date; a: Date; [a [b [c]]]", "test:1: the type of a is declared twice"),
         ("[a [b]]", "test:1: the rule ends at level 2 of three"),
@@ -241,7 +241,7 @@ fn limits_hold() {
 }
 
 #[test]
-fn a_split_goes_no_further_than_a_key() {
+fn split_respects_the_limits_of_keys() {
     let schema = schema("[a [b [c, d, e]]]");
     let long = |len: usize| "v".repeat(len);
     let mut key = key("a=1,b=1");
@@ -251,9 +251,9 @@ fn a_split_goes_no_further_than_a_key() {
     assert_eq!(split(&schema, key.as_str()).whole, key);
 }
 
-/// FDB, too, takes months of any year and first letters for what they are.
+/// FDB, too, accepts types such as months of any year and first letters.
 #[test]
-fn types_that_lose_a_part_stand_beside_one_that_keeps_it_or_are_meant_so() {
+fn lossy_types_are_allowed_beside_a_complete_one_or_if_intended() {
     for text in [
         "[a, date: Year [b, date: Month [c, date: Date]]]",
         "[a, date: Date [b [c, date: Month]]]",
@@ -268,7 +268,7 @@ fn types_that_lose_a_part_stand_beside_one_that_keeps_it_or_are_meant_so() {
 }
 
 #[test]
-fn the_value_from_which_the_others_follow_is_shown() {
+fn complete_key_has_the_date_that_determines_the_others() {
     for text in [
         "[a, date: Year [b, date: Month [c, date: Date]]]",
         "[a, date: Date [b, date: Month [c, date: Year]]]",
@@ -280,7 +280,7 @@ fn the_value_from_which_the_others_follow_is_shown() {
 }
 
 #[test]
-fn a_key_is_archived_only_where_it_can_be_found_again() {
+fn keys_that_could_not_be_found_again_are_refused() {
     let refused = |text: &str, given: &str| refusal(schema(text).split_to_archive(&key(given)));
     let defaults = "[a, x?1 [b [c, x?2]]]";
     assert!(refused(defaults, "a=1,b=1,c=1").contains("makes it a=1,x=2,b=1,c=1"));

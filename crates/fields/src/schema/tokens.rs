@@ -65,7 +65,7 @@ impl<'a> Tokens<'a> {
         self.cursor.word(|c| MARKS.contains(c) || also_ends(c))
     }
 
-    /// What comes next, for messages.
+    /// The next character or the end of the text, for messages.
     pub(super) fn found(&mut self) -> String {
         self.peek().map_or("the end of the text".to_owned(), |next| format!("'{next}'"))
     }

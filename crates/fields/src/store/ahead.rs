@@ -1,6 +1,6 @@
 //! Read-ahead: reads the next fields while the caller uses one.
 //!
-//! What is handed from thread to thread is a run of fields, as handing over costs more than reading a small one.
+//! Threads pass runs of fields, because passing costs more than reading a small field.
 use super::retrieve::Field;
 use super::together::bytes_of;
 use crate::limits::{AHEAD_BYTES, AHEAD_RUN_BYTES, AHEAD_RUNS};
@@ -8,7 +8,8 @@ use esker_types::{Error, ErrorKind, Result, memory};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Calls `visit` with each field and its bytes, in order, while another thread reads the next ones: at most
-/// [`AHEAD_BYTES`], unless a single field is longer. Up to [`AHEAD_RUN_BYTES`] in all are read by the caller's thread.
+/// [`AHEAD_BYTES`], unless a single field is longer. The caller's thread reads up to [`AHEAD_RUN_BYTES`] in total
+/// itself.
 ///
 /// # Errors
 /// The first read error, in order; errors of `visit`.
@@ -27,14 +28,14 @@ pub fn read_ahead(
             || Reader { back, spare: Vec::new(), runs: 0, bytes: 0 }.read(fields, to_caller);
         let started = std::thread::Builder::new().spawn_scoped(scope, reader);
         started.map_err(|error| {
-            let text = format!("there is no memory for a thread that reads fields: {error}");
+            let text = format!("no memory for a thread that reads fields: {error}");
             Error::new(ErrorKind::NoMemory, text)
         })?;
         use_all(fields, read, used, &mut visit)
     })
 }
 
-/// The first of these fields that are read in one go: one, and those after it as long as they are small.
+/// The first of these fields that are read together: one, and the next ones while they are small.
 fn run(fields: &[Field]) -> &[Field] {
     let mut bytes = 0;
     let small = fields.iter().take_while(|field| {
@@ -45,7 +46,7 @@ fn run(fields: &[Field]) -> &[Field] {
     &fields[..count]
 }
 
-/// Uses the runs of these fields as they come, and gives their buffers back.
+/// Visits the runs of these fields as they arrive, and returns their buffers to the reader.
 fn use_all(
     mut fields: &[Field],
     read: Receiver<Run<'_>>,
@@ -55,7 +56,7 @@ fn use_all(
     while !fields.is_empty() {
         let run = read.recv().map_err(|_| lost())?;
         fields = &fields[run.fields.len()..];
-        // After the last run, nobody wants it.
+        // After the last run, the reader does not receive it any more.
         let _ = used.send(run.visit(visit)?);
     }
     Ok(())
@@ -68,13 +69,13 @@ fn lost() -> Error {
 /// Fields that were read together.
 struct Run<'a> {
     fields: &'a [Field],
-    /// One after the other, up to the first that cannot be read.
+    /// Bytes of the fields in their order, up to the first field that cannot be read.
     bytes: Vec<u8>,
     error: Option<Error>,
 }
 
 impl<'a> Run<'a> {
-    /// Reads into a buffer that was used before: fresh memory would cost as much as reading into it.
+    /// Reads into a used buffer, because fresh memory would cost as much as reading into it.
     fn read(fields: &'a [Field], mut bytes: Vec<u8>) -> Self {
         if let Err(error) = memory::resize(&mut bytes, bytes_of(fields) as usize) {
             return Self { fields, bytes: Vec::new(), error: Some(error) };
@@ -103,18 +104,18 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Reads runs before they are wanted.
+/// Reads runs ahead of their use.
 struct Reader {
-    /// Buffers that were used.
+    /// Used buffers.
     back: Receiver<Vec<u8>>,
     spare: Vec<Vec<u8>>,
-    /// Runs that were read and are not used yet, and their bytes.
+    /// Runs that were read and not used yet, and their bytes.
     runs: usize,
     bytes: u64,
 }
 
 impl Reader {
-    /// Ends early if nobody wants more.
+    /// Reads and sends all runs. Ends early if the receiver is gone.
     fn read<'a>(mut self, mut fields: &'a [Field], to: Sender<Run<'a>>) {
         while !fields.is_empty() {
             let (first, rest) = fields.split_at(run(fields).len());
@@ -126,7 +127,7 @@ impl Reader {
         }
     }
 
-    /// A buffer for a run of this length, once there is room for it.
+    /// A buffer for a run of this length, once it fits in the limits.
     fn buffer(&mut self, bytes: u64) -> Option<Vec<u8>> {
         while let Ok(used) = self.back.try_recv() {
             self.take_back(used);

@@ -1,4 +1,4 @@
-//! Checking a store: which of its fields cannot be read, for example because a node of the pool is gone.
+//! Check of a store: finds fields that cannot be read, for example because a node of the pool is gone.
 use super::list::{Listed, database_key, levels_of};
 use super::location::Holder;
 use super::retrieve::Field;
@@ -8,14 +8,14 @@ use crate::request::Selection;
 use esker::{Access, Wait};
 use esker_types::{Error, ErrorKind, Result};
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Fields that are there.
+    /// Readable fields.
     pub fields: u64,
-    /// Bytes of those.
+    /// Bytes of the readable fields.
     pub bytes: u64,
-    /// What cannot be read, sorted by key.
+    /// Fields and databases that cannot be read, sorted by key.
     pub lost: Vec<Lost>,
 }
 
@@ -24,9 +24,9 @@ pub struct Checked {
 pub struct Lost {
     /// Key of the field, or of the database.
     pub key: Key,
-    /// True if it is a database: the names of its fields are lost, too.
+    /// True for a database: the names of its fields are lost, too.
     pub is_database: bool,
-    /// Why.
+    /// The cause.
     pub why: String,
 }
 
@@ -37,15 +37,15 @@ impl Lost {
 }
 
 impl FieldStore {
-    /// Looks whether the fields of a selection can be read: whether each has all its bytes and, with `data`, whether they
-    /// are as they were archived. Masked fields are left out.
+    /// Checks whether each field of a selection has all its bytes and, with `data`, whether they are as they were
+    /// archived. Masked fields are left out.
     ///
     /// # Errors
-    /// Errors of the backend; damage is no error, but counts as lost. If the list of databases is lost, nothing can be
-    /// found, and that is an error.
+    /// Errors of the backend. Damaged fields count as lost, without an error. If the list of databases is lost, no
+    /// field can be found, and that is an error.
     pub fn check(&self, selection: &Selection, data: bool) -> Result<Checked> {
         let mut checked = Checked::default();
-        for name in self.databases().map_err(without_list)? {
+        for name in self.databases().map_err(list_lost_error)? {
             let key = database_key(&name)?;
             if !selection.may_match(&key) {
                 continue;
@@ -70,7 +70,7 @@ impl FieldStore {
         checked: &mut Checked,
     ) -> Result<()> {
         let Some(index) = self.index_of(name)? else { return Ok(()) };
-        // A listing of dkeys leaves out what a lost node had; this fails there.
+        // A listing of dkeys omits those of a lost node, but this listing fails.
         all_akeys(&index, layout::FLUSHES)?;
         for level in levels_of(&index, key, selection, false)? {
             level.visit_all(selection, &mut |listed| {
@@ -82,7 +82,8 @@ impl FieldStore {
 
     fn check_field(&self, listed: Listed, data: bool, checked: &mut Checked) -> Result<()> {
         let field = self.listed(listed);
-        let looked = field.look().and_then(|()| if data { field.read_through() } else { Ok(()) });
+        let looked =
+            field.check_presence().and_then(|()| if data { field.read_through() } else { Ok(()) });
         match looked {
             Ok(()) => {
                 checked.fields += 1;
@@ -98,10 +99,10 @@ impl FieldStore {
         Ok(())
     }
 
-    /// False if others have removed or replaced it since it was listed.
+    /// False if another process has removed or replaced the field since it was listed.
     fn is_current(&self, field: &Field) -> Result<bool> {
         match self.field(field.key()) {
-            Ok(now) => Ok(now.place() == field.place()),
+            Ok(now) => Ok(now.location() == field.location()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
@@ -109,9 +110,9 @@ impl FieldStore {
 }
 
 impl Field {
-    /// Looks whether its bytes are there. Of an array, all bytes of a chunk are, or none.
-    fn look(&self) -> Result<()> {
-        let Holder::Array(oid) = self.place().holder else {
+    /// Checks whether its bytes exist. A chunk of an array exists completely or not at all.
+    fn check_presence(&self) -> Result<()> {
+        let Holder::Array(oid) = self.location().holder else {
             let last = self.bytes().checked_sub(1);
             return last.map_or(Ok(()), |last| self.read_at(last, &mut [0]));
         };
@@ -125,29 +126,30 @@ impl Field {
         Ok(())
     }
 
-    /// Reads all its bytes, which compares them with their checksums.
+    /// Reads all its bytes, which verifies their checksums.
     fn read_through(&self) -> Result<()> {
         let mut buffer = vec![0; self.bytes().min(layout::CHUNK) as usize];
         self.chunks()
             .try_for_each(|(start, end)| self.read_at(start, &mut buffer[..(end - start) as usize]))
     }
 
-    /// Where its chunks begin and end.
+    /// Start and end of each chunk.
     fn chunks(&self) -> impl Iterator<Item = (u64, u64)> {
         let bytes = self.bytes();
         let starts = (0..bytes.div_ceil(layout::CHUNK)).map(|chunk| chunk * layout::CHUNK);
         starts.map(move |start| (start, bytes.min(start + layout::CHUNK)))
     }
 
-    /// True if this error of reading it says that its bytes are gone or damaged. Adopted files may change in any way.
+    /// True if an error of reading the field means that its bytes are lost or damaged. Adopted files may change in any
+    /// way.
     fn is_lost_by(&self, error: &Error) -> bool {
-        let in_file = matches!(self.place().holder, Holder::File { .. });
+        let in_file = matches!(self.location().holder, Holder::File { .. });
         in_file || is_damage(error) || error.kind() == ErrorKind::NotFound
     }
 }
 
 /// The error of reading the list of databases.
-fn without_list(error: Error) -> Error {
+fn list_lost_error(error: Error) -> Error {
     if !is_damage(&error) {
         return error;
     }
@@ -156,7 +158,7 @@ fn without_list(error: Error) -> Error {
     Error::new(error.kind(), message)
 }
 
-/// True for errors of data that is damaged or lost.
+/// True for errors that mean damaged or lost data.
 fn is_damage(error: &Error) -> bool {
     use ErrorKind::{Checksum, Corrupt, DataLoss, Incompatible, RecordSize};
     matches!(error.kind(), Checksum | Corrupt | DataLoss | Incompatible | RecordSize)

@@ -1,8 +1,8 @@
-//! Where things stand in a container of fields (docs/format.md, "The fields of a container").
+//! Layout of a container of fields (docs/format.md, "The fields of a container").
 use esker::{Array, ArrayAttributes, Container, Kv, Object};
 use esker_types::{ObjectClass, ObjectId, ObjectType, Result};
 
-/// Upper words of object ids, by what the object is.
+/// Upper words of object ids, by the use of the object.
 const CATALOGUE: u64 = 1;
 const INDEX: u64 = 2;
 const FIELD: u64 = 3;
@@ -27,19 +27,19 @@ pub(crate) const SCHEMA: &str = "prop:fields_schema";
 /// Version of the layout of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// The objects with the names of fields have the type of a Key-Value, with many akeys under a dkey. DAOS stores such
-    /// objects with one.
+    /// The objects with the names of fields have the type of a Key-Value, with many akeys under a dkey. DAOS expects
+    /// one akey in objects of that type.
     One,
-    /// They have hashed dkeys and akeys.
+    /// The objects with the names of fields have hashed dkeys and akeys.
     Two,
 }
 
 impl Version {
-    /// That of new stores.
+    /// The version of new stores.
     pub(crate) const NEW: Self = Self::Two;
 
     /// The version that a property names, if this release knows it.
-    pub(crate) fn of(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         [Self::One, Self::Two].into_iter().find(|version| version.text() == text)
     }
 
@@ -58,7 +58,7 @@ impl Version {
         }
     }
 
-    /// The object that knows all databases.
+    /// The object that lists all databases.
     pub(crate) fn catalogue(self, container: &Container) -> Result<Object> {
         on_one_target(container, self.otype(), CATALOGUE, 0)
     }
@@ -68,7 +68,8 @@ impl Version {
         Ok(on_one_target(container, self.otype(), INDEX, number)?.oid())
     }
 
-    /// The marker on which the writer of a batch of fields, named by the first, keeps a lease while it lives.
+    /// The marker of the batch of fields that begins with `first`. The writer of the batch keeps a lease on it while it
+    /// runs.
     pub(crate) fn marker(self, container: &Container, first: u64) -> Result<Object> {
         on_one_target(container, self.otype(), MARKER, first)
     }
@@ -81,10 +82,10 @@ const MASKED: u8 = b'm';
 /// Dkey of an index that says how many entries each of its logs of flushes has had.
 pub(crate) const FLUSHES: &[u8] = b"flushes";
 
-/// Logs of flushes of an index: writers share them, so that there never are more.
+/// Number of logs of flushes of an index. If it has more writers, they share logs.
 pub(crate) const LOGS: u32 = 64;
 
-/// Entries that a log keeps: each new one replaces the oldest.
+/// Entries of a log: each new one replaces the oldest.
 pub(crate) const LOG_ENTRIES: u64 = 256;
 
 /// Longest entry of a log in bytes.
@@ -95,18 +96,19 @@ pub(crate) fn log(number: u8) -> [u8; 4] {
     [b'l', b'o', b'g', number]
 }
 
-/// Numbers of fields that a writer takes at a time.
+/// Numbers of fields that a writer reserves at a time.
 pub(crate) const NUMBERS: u64 = 256;
 
-/// Bytes of a chunk of a field. A field up to this length lies on one target and is written by one commit.
+/// Bytes of a chunk of a field. A field up to this length is stored on one target and written by one commit.
 pub(crate) const CHUNK: u64 = 4 << 20;
 
-/// The Key-Value by which those who make an empty container a store agree on its schema. Other containers have none.
+/// The Key-Value by which processes that turn an empty container into a store agree on its schema. Containers that were
+/// made as a store do not have it.
 pub(crate) fn beginning(container: &Container) -> Result<Kv> {
     container.kv(on_one_target(container, ObjectType::KvHashed, BEGINNING, 0)?.oid())
 }
 
-/// One target, so that a flush to one database is one commit.
+/// An object on one target, so that a flush to one database is one commit.
 fn on_one_target(container: &Container, otype: ObjectType, hi: u64, lo: u64) -> Result<Object> {
     let oid = container.generate_oid(hi, lo, otype, Some(ObjectClass::S1), 0)?;
     Ok(container.object(oid))
@@ -139,17 +141,17 @@ fn prefixed(prefix: u8, index: &str) -> Vec<u8> {
     dkey
 }
 
-/// What a dkey of an index is.
+/// A parsed dkey of an index.
 pub(crate) enum Dkey<'a> {
     Current(&'a str),
     Masked(&'a str),
-    /// A log of flushes, or how far they are.
+    /// A log of flushes, or the sequence numbers of the logs.
     Log,
 }
 
 impl<'a> Dkey<'a> {
-    /// `None` for keys that no release with this layout writes.
-    pub(crate) fn of(dkey: &'a [u8]) -> Option<Self> {
+    /// Parses a dkey; `None` for keys that no release with this layout writes.
+    pub(crate) fn parse(dkey: &'a [u8]) -> Option<Self> {
         if dkey == FLUSHES || (dkey.len() == log(0).len() && dkey.starts_with(b"log")) {
             return Some(Self::Log);
         }

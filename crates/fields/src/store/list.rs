@@ -11,10 +11,10 @@ use esker_types::{Error, ErrorKind, Result};
 /// A field of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its whole key: database, index, datum.
+    /// Its complete key: database, index, datum.
     pub key: Key,
     /// The location of its bytes.
-    pub place: FieldLocation,
+    pub location: FieldLocation,
 }
 
 /// The current or the masked fields of one index.
@@ -29,14 +29,14 @@ pub(super) struct Level {
 }
 
 impl FieldStore {
-    /// Calls `visit` with every field that a selection matches, until it returns `false`: the latest of each key, or with
-    /// `masked` the older ones. Sorted by key within each index.
+    /// Calls `visit` with every field that a selection matches, until it returns `false`: the latest of each key, or
+    /// with `masked` the older ones. Sorted by key within each index.
     ///
-    /// Not a consistent view: fields that are flushed meanwhile may be among them. [`FieldStore::list`] gives a consistent
-    /// one.
+    /// Not a consistent view: fields that are flushed meanwhile may be among them. [`FieldStore::list`] gives a
+    /// consistent one.
     ///
     /// # Errors
-    /// Errors of the backend; what `visit` returns.
+    /// Errors of the backend and of `visit`.
     pub fn visit(
         &self,
         selection: &Selection,
@@ -66,11 +66,11 @@ impl FieldStore {
         Ok(axes)
     }
 
-    /// As [`FieldStore::axes`]; a name that the innermost level of a field's rule allows and the field lacks has the empty
-    /// value as well, as FDB shows it.
+    /// The values that the fields of a selection have, by name. If a field lacks a name that the innermost level of its
+    /// rule allows, the name also gets the empty value, as in FDB.
     ///
     /// # Errors
-    /// Errors of the backend; as [`Schema::split`].
+    /// Errors of the backend and of [`Schema::split`].
     pub fn axes_with_empty(&self, selection: &Selection) -> Result<Axes> {
         let mut axes = Axes::new(self.schema());
         for level in self.levels(selection, false)? {
@@ -118,7 +118,7 @@ pub(super) fn levels_of(
 ) -> Result<Vec<Level>> {
     let mut found = Vec::new();
     for dkey in all_dkeys(object)? {
-        let index = match Dkey::of(&dkey) {
+        let index = match Dkey::parse(&dkey) {
             Some(Dkey::Current(index)) if !masked => index,
             Some(Dkey::Masked(index)) if masked => index,
             Some(_) => continue,
@@ -134,7 +134,7 @@ pub(super) fn levels_of(
     Ok(found)
 }
 
-/// The whole key of a key and of pairs of the level inside.
+/// The complete key of a key and of pairs of the level inside.
 pub(super) fn joined(schema: &Schema, key: &Key, more: &str) -> Result<Key> {
     let comma = if key.is_empty() || more.is_empty() { "" } else { "," };
     match Key::spelt(format!("{key}{comma}{more}")) {
@@ -147,23 +147,24 @@ pub(super) fn joined(schema: &Schema, key: &Key, more: &str) -> Result<Key> {
 /// The key of a database, by its name in the catalogue.
 pub(super) fn database_key(name: &str) -> Result<Key> {
     Key::parse(name).map_err(|_| {
-        let text = format!("the catalogue of the field store names {name:?}, which is no key");
-        Error::new(ErrorKind::Corrupt, format!("{text}: {LEFT}"))
+        let text = format!("the catalogue of the field store names {name:?}, which is not a key");
+        Error::new(ErrorKind::Corrupt, format!("{text}: {REMEDY}"))
     })
 }
 
-/// What to do with entries that cannot be read.
-const LEFT: &str = "it was left as it is; run `esker pool check`, and `esker object` to look at it";
+/// Advice for entries that cannot be read.
+const REMEDY: &str =
+    "it was left as it is; run `esker pool check`, and `esker object` to look at it";
 
 /// The error for an entry of an index that cannot be read: it must not count as missing.
 fn unreadable(database: &Key, entry: &[u8]) -> Error {
     let entry = entry.escape_ascii();
     let text = format!("the index of {database} has an entry that cannot be read, \"{entry}\"");
-    Error::new(ErrorKind::Corrupt, format!("{text}: {LEFT}"))
+    Error::new(ErrorKind::Corrupt, format!("{text}: {REMEDY}"))
 }
 
 impl Level {
-    /// Calls `visit` with batches of whole keys that a selection matches, each with its akey.
+    /// Calls `visit` with batches of complete keys that a selection matches, each with its akey.
     pub(super) fn each(
         &self,
         selection: &Selection,
@@ -181,7 +182,7 @@ impl Level {
         })
     }
 
-    /// Calls `visit` with the index and batches of the data that are in it.
+    /// Calls `visit` with the index and batches of the data in it.
     pub(super) fn each_datum(
         &self,
         mut visit: impl FnMut(&str, &mut dyn Iterator<Item = &str>) -> Result<()>,
@@ -227,18 +228,18 @@ impl Level {
         }
     }
 
-    /// Fetches the locations under akeys and passes them on; returns false if `visit` stopped.
+    /// Fetches the locations under akeys and passes them to `visit`; returns false if `visit` stopped.
     pub(super) fn visit(
         &self,
         found: &[(Key, &[u8])],
         visit: &mut impl FnMut(Listed) -> Result<bool>,
     ) -> Result<bool> {
         let names: Vec<&[u8]> = found.iter().map(|(_, akey)| *akey).collect();
-        let places = fetch_many(&self.object, &self.dkey, &names, Access::Latest)?;
-        for ((key, _), place) in found.iter().zip(places) {
+        let locations = fetch_many(&self.object, &self.dkey, &names, Access::Latest)?;
+        for ((key, _), location) in found.iter().zip(locations) {
             // Removed since it was listed.
-            let Some(place) = place else { continue };
-            if !visit(Listed { key: key.clone(), place: FieldLocation::decode(&place)? })? {
+            let Some(location) = location else { continue };
+            if !visit(Listed { key: key.clone(), location: FieldLocation::decode(&location)? })? {
                 return Ok(false);
             }
         }

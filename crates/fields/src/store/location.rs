@@ -11,7 +11,7 @@ const IN_FILE: u8 = 1;
 const HEAD: usize = 18;
 
 /// Longest encoded location in bytes.
-pub(crate) const PLACE_BYTES_MAX: usize = HEAD + 8 + PATH_BYTES_MAX;
+pub(crate) const LOCATION_BYTES_MAX: usize = HEAD + 8 + PATH_BYTES_MAX;
 
 /// The location of a field's bytes, their number, and when they were archived.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,11 +20,11 @@ pub struct FieldLocation {
     pub bytes: u64,
     /// When it was archived.
     pub archived: SystemTime,
-    /// What holds the bytes.
+    /// The array or file that holds the bytes.
     pub holder: Holder,
 }
 
-/// What holds the bytes of a field.
+/// The array or file that holds the bytes of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// An array of the store.
@@ -105,7 +105,7 @@ impl FieldLocation {
 pub(super) fn check_path(path: &Path) -> Result<()> {
     let refused = |kind, text: String| Err(Error::new(kind, format!("{}: {text}", path.display())));
     match path.to_str() {
-        None => refused(ErrorKind::Invalid, "a path that is no UTF-8: rename the file".to_owned()),
+        None => refused(ErrorKind::Invalid, "a path that is not UTF-8: rename the file".to_owned()),
         Some(text) if text.len() > PATH_BYTES_MAX => {
             let text = format!("a path of over {PATH_BYTES_MAX} bytes (PATH_BYTES_MAX)");
             refused(ErrorKind::NameTooLong, text)
@@ -125,23 +125,23 @@ fn damaged() -> Error {
 mod tests {
     use super::*;
 
-    fn places() -> [FieldLocation; 2] {
+    fn locations() -> [FieldLocation; 2] {
         let file = Holder::File { path: "/data/forecast.grib".into(), offset: 77 };
         let array = Holder::Array(ObjectId::from_bytes([7; 16]));
         [FieldLocation::new(1 << 20, array), FieldLocation::new(12, file)]
     }
 
     #[test]
-    fn places_come_back() {
-        for place in places() {
-            assert_eq!(FieldLocation::decode(&place.encode()).unwrap(), place);
+    fn locations_survive_encoding() {
+        for location in locations() {
+            assert_eq!(FieldLocation::decode(&location.encode()).unwrap(), location);
         }
     }
 
     #[test]
     fn damage_is_an_error() {
-        for place in places() {
-            let bytes = place.encode();
+        for location in locations() {
+            let bytes = location.encode();
             for cut in 0..HEAD + 8 {
                 assert!(FieldLocation::decode(&bytes[..cut]).is_err(), "cut at {cut}");
             }

@@ -1,4 +1,4 @@
-//! Logs of flushes: which fields became visible, for watchers.
+//! Logs of flushes. They tell watchers which fields became visible.
 //!
 //! A log is a ring of entries with sequence numbers. A reader that knows the number of the last entry it read finds
 //! the later ones directly, and notices if some of them are overwritten.
@@ -25,14 +25,14 @@ pub(super) type Flushed = BTreeMap<String, BTreeSet<String>>;
 /// Sequence numbers of the last entries, by log.
 pub(super) type Marks = BTreeMap<u8, u64>;
 
-/// The log for a new writer. Concurrent writers get different ones, as far as there are enough.
+/// The log for a new writer. Concurrent writers get different logs while enough are free.
 pub(super) fn of_writer() -> u8 {
     static WRITERS: AtomicU32 = AtomicU32::new(0);
     let writer = std::process::id().wrapping_add(WRITERS.fetch_add(1, Ordering::Relaxed));
     (writer % LOGS) as u8
 }
 
-/// Logs what a flush makes visible in one database. Writers of the same log conflict: one restarts.
+/// Logs the fields that a flush makes visible in one database. Writers of the same log conflict: one restarts.
 pub(super) fn enter(
     index: &Object,
     log: u8,
@@ -44,7 +44,7 @@ pub(super) fn enter(
     let entries = texts(flushed);
     let first = last.map_or(Ok(0), |last| mark(&last))? + 1;
     let count = entries.len() as u64;
-    // If there are more than the log keeps, readers cannot find all of them there and list the index.
+    // If the flush has more entries than a log can hold, readers do not find all of them and list the index.
     let (entries, last) = match count {
         0..=LOG_ENTRIES => (entries, first + count - 1),
         _ => (Vec::new(), first + LOG_ENTRIES),
@@ -75,7 +75,7 @@ fn mark(value: &[u8]) -> Result<u64> {
     number_of(value).ok_or_else(damaged)
 }
 
-/// What became visible since `before`: by index, the data. `None` if some of it is no longer in the logs.
+/// The fields that became visible since `before`: by index, their data. `None` if the logs no longer have all entries.
 pub(super) fn since(index: &Object, before: &Marks, now: &Marks) -> Result<Option<Flushed>> {
     let mut found = Flushed::new();
     for (log, last) in now {
@@ -117,7 +117,7 @@ fn number_of(value: &[u8]) -> Option<u64> {
 
 /// The texts of the entries of a flush, each at most as long as an entry may be. Keys have no control characters, so a
 /// zero byte separates indexes and a newline precedes each datum. A datum is stored as the length of the prefix that it
-/// shares with the one before, and the rest.
+/// shares with the previous datum, and the rest.
 fn texts(flushed: Entered<'_>) -> Vec<String> {
     let mut texts = Vec::new();
     let mut text = String::new();
@@ -146,7 +146,7 @@ fn texts(flushed: Entered<'_>) -> Vec<String> {
 const COMMON_ZERO: u8 = b' ';
 const COMMON_MAX: u8 = b'~' - COMMON_ZERO;
 
-/// Length in bytes of the common prefix of two texts, in whole characters, up to the longest that can be stored.
+/// Length in bytes of the common prefix of two texts, up to the longest that can be stored. It ends between characters.
 fn common(a: &str, b: &str) -> u8 {
     let bytes =
         a.bytes().zip(b.bytes()).take(COMMON_MAX.into()).take_while(|(a, b)| a == b).count();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_entered_comes_back_in_entries_that_are_short_enough() {
+    fn entries_are_short_enough_and_decode_to_their_fields() {
         let long = "x".repeat(900);
         let data: Vec<String> = (0..500).map(|number| format!("{number},{long}")).collect();
         let data: Vec<&str> = data.iter().map(String::as_str).collect();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_datum_has_in_common_with_the_one_before_is_counted_only() {
+    fn prefix_shared_with_previous_datum_is_stored_as_length() {
         let data = vec!["step=0,name=\u{e9}a", "step=0,name=\u{e8}b", "step=0,name=\u{e8}b2", "x"];
         let texts = texts(&[("type=fc", data.clone())]);
         assert_eq!(texts, ["type=fc\n step=0,name=\u{e9}a\n,\u{e8}b\n/2\n x"]);
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn writers_of_a_process_have_logs_of_their_own() {
         let logs: BTreeSet<u8> = (0..LOGS).map(|_| of_writer()).collect();
-        // Other tests take some meanwhile.
+        // Other tests take some logs meanwhile.
         assert!(logs.len() > 32 && logs.iter().all(|log| u32::from(*log) < LOGS));
     }
 }

@@ -80,13 +80,13 @@ impl FieldStore {
         let new = NewContainer::named(label).with_metadata(&metadata);
         pool.create_container(&new).wait()?;
         let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
-        Self::of(container, version, schema.clone())
+        Self::from_container(container, version, schema.clone())
     }
 
     /// Opens a store.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if there is no such container, [`ErrorKind::Invalid`] if it is not a field
+    /// [`ErrorKind::NotFound`] if the container does not exist, [`ErrorKind::Invalid`] if it is not a field
     /// store, [`ErrorKind::Incompatible`] if a later release made it.
     pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
         let container = pool.open_container(label, mode).wait().map_err(remedy)?;
@@ -96,20 +96,20 @@ impl FieldStore {
             let text = value.and_then(|value| String::from_utf8(value).ok());
             text.ok_or_else(|| no_fields(label))
         };
-        let version = Version::of(&about(layout::VERSION)?).ok_or_else(|| {
+        let version = Version::parse(&about(layout::VERSION)?).ok_or_else(|| {
             let text = format!("container {label} holds fields of a later release: use that");
             Error::new(ErrorKind::Incompatible, text)
         })?;
         let text = about(layout::SCHEMA)?;
         let schema = Schema::of_store(&text, &format!("schema of container {label}"))?;
-        Self::of(container, version, schema)
+        Self::from_container(container, version, schema)
     }
 
-    /// Opens a store, or creates it with `schema`, also in a container that holds nothing yet. Safe to call concurrently: one
-    /// caller creates it.
+    /// Opens a store, or creates it with `schema`, also in an empty container. Safe to call concurrently: one caller
+    /// creates it.
     ///
     /// # Errors
-    /// As [`FieldStore::open`] and [`FieldStore::create`].
+    /// The errors of [`FieldStore::open`] and [`FieldStore::create`].
     pub fn open_or_create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
         match Self::open(pool, label, OpenMode::ReadWrite) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -126,14 +126,14 @@ impl FieldStore {
         }
     }
 
-    /// Makes a container that holds nothing a store; `None` if it holds something. Of several callers, the schema of one
-    /// counts: that of whoever is first to store it in the object that all ask.
+    /// Makes an empty container a store; `None` if it holds something. If several callers do so at the same time, the
+    /// store gets the schema of the caller that stores it first in [`layout::beginning`].
     fn begin_in(pool: &Pool, label: &str, schema: &Schema) -> Result<Option<Self>> {
         let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
         let beginning = layout::beginning(&container)?;
         let begun = || beginning.get(layout::BEGUN, Access::Latest).wait();
         if begun()?.is_none() {
-            // What it holds may be the choice of another, just made.
+            // The container may hold the schema that another caller has just stored.
             if !container.holds_nothing().wait()? && begun()?.is_none() {
                 return Ok(None);
             }
@@ -153,13 +153,13 @@ impl FieldStore {
         Self::open(pool, label, OpenMode::ReadWrite).map(Some)
     }
 
-    fn of(container: Container, version: Version, schema: Schema) -> Result<Self> {
+    fn from_container(container: Container, version: Version, schema: Schema) -> Result<Self> {
         let catalogue = version.catalogue(&container)?;
         let (known, names) = (Mutex::default(), Mutex::default());
         Ok(Self(Arc::new(Inner { container, schema, version, catalogue, known, names })))
     }
 
-    /// What its keys must look like.
+    /// The schema of its keys.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.0.schema
@@ -182,7 +182,7 @@ impl FieldStore {
 
     /// The index of a database, if it has one.
     fn index_of(&self, database: &str) -> Result<Option<Object>> {
-        let known = self.known().get(database).copied();
+        let known = self.lock_databases().get(database).copied();
         if let Some(oid) = known {
             return Ok(Some(self.0.container.object(oid)));
         }
@@ -208,11 +208,11 @@ impl FieldStore {
 
     fn remember(&self, database: &str, oid: &[u8]) -> Result<Object> {
         let oid = ObjectId::from_bytes(oid.try_into().map_err(|_| damaged())?);
-        self.known().insert(database.to_owned(), oid);
+        self.lock_databases().insert(database.to_owned(), oid);
         Ok(self.0.container.object(oid))
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, ObjectId>> {
+    fn lock_databases(&self) -> std::sync::MutexGuard<'_, HashMap<String, ObjectId>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -230,7 +230,7 @@ impl FieldStore {
         names.into_iter().map(|name| String::from_utf8(name).map_err(|_| damaged())).collect()
     }
 
-    /// All fields there are.
+    /// Selects all fields.
     fn everything(&self) -> Selection {
         Selection::everything(self.schema())
     }
@@ -250,7 +250,7 @@ fn no_fields(label: &str) -> Error {
     Error::new(ErrorKind::Invalid, text)
 }
 
-/// Checks that there can be a new store with this schema.
+/// Checks that a new store can have this schema.
 fn check_new(pool: &Pool, schema: &Schema) -> Result<()> {
     if !pool.capabilities().transactions {
         let text = "fields need a pool with transactions, and this one has none: use one made with `esker \
@@ -260,7 +260,7 @@ fn check_new(pool: &Pool, schema: &Schema) -> Result<()> {
     schema.refuse_loss()
 }
 
-/// Adds how to create a store, if its container does not exist.
+/// Adds a hint on creating a store to the error for a missing container.
 fn remedy(error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound => {
@@ -294,7 +294,7 @@ fn fetch_long(
     akey: &[u8],
     access: Access<'_>,
 ) -> Result<Option<Vec<u8>>> {
-    fetch_up_to(location::PLACE_BYTES_MAX, object, dkey, akey, access)
+    fetch_up_to(location::LOCATION_BYTES_MAX, object, dkey, akey, access)
 }
 
 fn fetch_up_to(
@@ -361,7 +361,7 @@ fn fetch_many(
         .map(|(akey, sink)| Fetch::single(akey, Sink::One(sink)))
         .collect();
     match object.fetch(dkey, Cond::NONE, &mut fetches, access).wait() {
-        // Locations in files are longer, but rare.
+        // Locations in files are longer than the expected length, but rare.
         Err(error) if error.kind() == ErrorKind::RecordTooBig => {
             drop(fetches);
             return akeys.iter().map(|akey| fetch_long(object, dkey, akey, access)).collect();
@@ -373,7 +373,7 @@ fn fetch_many(
     Ok(values.map(|(value, size)| (size > 0).then(|| value[..size].to_vec())).collect())
 }
 
-/// All akeys of a dkey with few.
+/// All akeys of a dkey that has few.
 fn all_akeys(object: &Object, dkey: &[u8]) -> Result<Vec<Vec<u8>>> {
     all_akeys_at(object, dkey, Access::Latest)
 }

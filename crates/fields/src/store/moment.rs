@@ -1,4 +1,5 @@
-//! Consistent reads over several indexes: the logs tell what was flushed meanwhile, and that is read again.
+//! Consistent reads over several indexes. The logs name the fields that were flushed during a read; these are read
+//! again.
 use super::list::{Listed, database_key, joined, levels_of};
 use super::location::FieldLocation;
 use super::log::{self, Flushed, Marks};
@@ -28,9 +29,9 @@ impl FieldStore {
         })
     }
 
-    /// Calls `again` with each database that had flushes since `logs`, and with what was flushed if the logs still tell,
-    /// until there are none: then all that was read is of one moment.
-    pub(super) fn settle(
+    /// Calls `again` with each database that had flushes since `logs`, and with the flushed fields if the logs still
+    /// have them. Repeats until no flush happens meanwhile: then all reads show the state at one moment.
+    pub(super) fn reread_until_consistent(
         &self,
         mut logs: Logs,
         wanted: impl Fn(&str) -> bool,
@@ -56,11 +57,11 @@ impl FieldStore {
         Err(Error::new(ErrorKind::Again, text))
     }
 
-    /// All fields that a selection matches, by key, as of one moment: of each flush either all or none. Fields that are
-    /// being wiped or purged vanish one by one.
+    /// All fields that a selection matches, by key, at one moment: each flush is visible completely or not at all.
+    /// Fields that are being wiped or purged vanish one by one.
     ///
     /// # Errors
-    /// Errors of the backend; [`ErrorKind::Again`] if flushes come faster than they can be followed.
+    /// Errors of the backend; [`ErrorKind::Again`] if flushes come faster than they can be read.
     pub fn list(&self, selection: &Selection) -> Result<Vec<Listed>> {
         let wanted = |name: &str| Key::parse(name).is_ok_and(|key| selection.may_match(&key));
         let logs = self.logs(wanted)?;
@@ -70,7 +71,7 @@ impl FieldStore {
             Ok(true)
         })?;
         let mut later = HashMap::new();
-        self.settle(logs, wanted, |name, index, flushed| {
+        self.reread_until_consistent(logs, wanted, |name, index, flushed| {
             let found = read(index, &database_key(name)?, selection, flushed)?;
             later.extend(found.into_iter().map(|listed| (listed.key.clone(), listed)));
             Ok(())
@@ -84,7 +85,7 @@ impl FieldStore {
     }
 }
 
-/// The fields of a database that a selection matches: those that its logs name, or all if the logs do not tell.
+/// The fields of a database that a selection matches: those in `flushed`, or all if that is `None`.
 pub(super) fn read(
     object: &Object,
     database: &Key,
@@ -109,11 +110,12 @@ pub(super) fn read(
         keys.retain(|(key, _)| selection.matches(key));
         for part in keys.chunks(BATCH) {
             let akeys: Vec<&[u8]> = part.iter().map(|(_, akey)| *akey).collect();
-            let places = fetch_many(object, &dkey, &akeys, Access::Latest)?;
-            for ((key, _), place) in part.iter().zip(places) {
+            let locations = fetch_many(object, &dkey, &akeys, Access::Latest)?;
+            for ((key, _), location) in part.iter().zip(locations) {
                 // Removed meanwhile.
-                let Some(place) = place else { continue };
-                found.push(Listed { key: key.clone(), place: FieldLocation::decode(&place)? });
+                let Some(location) = location else { continue };
+                found
+                    .push(Listed { key: key.clone(), location: FieldLocation::decode(&location)? });
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Moving fields from one store to another, whatever their media.
+//! Moving fields from one store to another, on the same or different media.
 use super::list::{Level, Listed};
 use super::{Field, FieldStore};
 use crate::Key;
@@ -7,44 +7,44 @@ use esker_types::{Checksum, Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Fields that are moved by one flush.
+/// Fields that one flush moves.
 const PART: usize = 1024;
 
 /// Most workers of one move.
 const WORKERS_MAX: usize = 64;
 
-/// How fields are moved.
+/// Options of a move.
 #[derive(Clone, Copy, Debug)]
 pub struct Moving {
     /// Threads that copy, each with one field at a time; 1 to 64.
     pub workers: usize,
-    /// Leave them here as well.
+    /// Keep the fields in this store as well.
     pub keep: bool,
 }
 
-/// What was moved.
+/// Result of a move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Fields that are in the other store now.
     pub fields: u64,
-    /// Their bytes.
+    /// Bytes of these fields.
     pub bytes: u64,
-    /// Of those, fields that were there before, with the same bytes.
+    /// Fields among them that the other store already had, with the same bytes.
     pub there: u64,
     /// Fields that stay here because they were archived again meanwhile.
     pub left: u64,
 }
 
 impl FieldStore {
-    /// Moves the fields of a selection to another store, part by part: they are archived and flushed there, read back and
-    /// compared, then removed here with those that they mask. Fields that are archived here meanwhile stay. If it is
-    /// interrupted, even by a crash, nothing is lost; calling it again continues. Calls `visit` with each field once it is
-    /// safe in the other store.
+    /// Moves the fields of a selection to another store, in batches. A batch is archived and flushed there, read back
+    /// and compared, then removed here with the fields that it masks. Fields that are archived here meanwhile stay. If
+    /// the move is interrupted, even by a crash, no field is lost, and another call continues. Calls `visit` with each
+    /// field once it is stored in the other store.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the selection leaves too much open ([`FieldStore::check_move`]), or both are the
-    /// same store; [`ErrorKind::Checksum`] if something else was read back than was archived; what the
-    /// backends meet; what `visit` returns.
+    /// [`ErrorKind::Invalid`] if the selection is too broad ([`FieldStore::check_move`]), or both are the same store;
+    /// [`ErrorKind::Checksum`] if the bytes read back differ from the archived ones; errors of the backends and of
+    /// `visit`.
     pub fn move_to(
         &self,
         selection: &Selection,
@@ -72,14 +72,14 @@ impl FieldStore {
         Ok(moved)
     }
 
-    /// Refuses a selection that leaves open which databases fields are moved from: a move removes them here, so it must
-    /// not take more than is meant.
+    /// Refuses a selection that does not name its databases completely: a move removes fields here, so it must not
+    /// match more than the user means.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] as [`FieldStore::wipe`]; errors of the backend.
+    /// [`ErrorKind::Invalid`] like [`FieldStore::wipe`]; errors of the backend.
     pub fn check_move(&self, selection: &Selection) -> Result<()> {
         let levels = self.levels(selection, false)?;
-        levels.iter().try_for_each(|level| match self.left_open(&level.database, selection) {
+        levels.iter().try_for_each(|level| match self.missing_database_names(&level.database, selection) {
             None => Ok(()),
             Some(open) => {
                 let text = format!(
@@ -118,19 +118,20 @@ impl FieldStore {
         moved.there += self.copy_part(&listed, to, how.workers)?;
         for field in &listed {
             visit(field)?;
-            (moved.fields, moved.bytes) = (moved.fields + 1, moved.bytes + field.place.bytes);
+            (moved.fields, moved.bytes) = (moved.fields + 1, moved.bytes + field.location.bytes);
         }
         if how.keep {
             return Ok(());
         }
         let copied: HashMap<_, _> =
-            listed.iter().map(|field| (&field.key, field.place.encode())).collect();
-        let same = |key: &Key, place: &[u8]| copied.get(key).is_some_and(|copied| copied == place);
+            listed.iter().map(|field| (&field.key, field.location.encode())).collect();
+        let same =
+            |key: &Key, location: &[u8]| copied.get(key).is_some_and(|copied| copied == location);
         moved.left += self.remove_if(level, part, same)?;
         Ok(())
     }
 
-    /// Copies fields with several threads; returns how many were there before.
+    /// Copies fields with several threads; returns how many the other store already had.
     fn copy_part(&self, listed: &[Listed], to: &Self, workers: usize) -> Result<u64> {
         let (next, there) = (AtomicUsize::new(0), AtomicU64::new(0));
         let work = || {
@@ -176,7 +177,7 @@ impl FieldStore {
         }
     }
 
-    /// Compares what readers get with what was archived.
+    /// Compares the stored bytes with the checksum of the archived ones.
     fn compare(&self, field: &Field, sum: u64) -> Result<()> {
         let bytes = self.field(field.key())?.read()?;
         match Checksum::Crc64.sum(&bytes) == sum {

@@ -1,4 +1,4 @@
-//! Which names the fields of an index have: this decides whether look-ups by key find all that a request selects.
+//! Names that the fields of an index have. They decide whether look-ups by key find all fields that a request selects.
 use super::list::{database_key, joined, levels_of};
 use super::log::{self, Flushed, Marks};
 use super::{FieldStore, retrieve::ByIndex};
@@ -39,7 +39,7 @@ impl Names {
 }
 
 impl FieldStore {
-    /// Whether a selection may match fields besides those of the keys that it lists, with a name that it leaves out. Names
+    /// Whether a selection may match fields besides those of the keys that it lists, with a name that it omits. Names
     /// whose last field was removed still count.
     pub(super) fn has_more(&self, selection: &Selection, wanted: &ByIndex) -> Result<bool> {
         for name in self.databases()? {
@@ -61,7 +61,7 @@ impl FieldStore {
         Ok(false)
     }
 
-    /// The names of a database: listed once, then updated from its logs.
+    /// The names of a database. They are listed once, then updated from its logs.
     fn names_of(&self, name: &str, database: &Key, object: &Object) -> Result<Names> {
         // Read before the fields, so that a flush in between is noticed.
         let marks = log::marks(object, Access::Latest)?;
@@ -88,7 +88,7 @@ impl FieldStore {
     }
 }
 
-/// Whether fields of an index whose data have some of these names may be selected.
+/// Whether a selection may match fields of an index whose data have some of these names.
 fn may_match(
     selection: &Selection,
     database: &Key,

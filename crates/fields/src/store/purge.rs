@@ -1,4 +1,4 @@
-//! Purging: frees what no reader can see.
+//! Purge: frees fields that no reader can see.
 use super::list::Listed;
 use super::{FieldLocation, FieldStore, all_akeys, damaged, layout};
 use crate::request::Selection;
@@ -9,16 +9,16 @@ use esker_types::ops::Cond;
 use esker_types::{ObjectId, Result};
 use std::collections::HashSet;
 
-/// What a purge removed, or would.
+/// Fields that a purge removed, or would remove.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
     /// Masked fields: a later field has the same key.
     pub masked: u64,
     /// Fields that dead writers archived and never flushed.
     pub unflushed: u64,
-    /// Fields that an interrupted removal left without a name.
+    /// Fields without a name, left by an interrupted removal.
     pub removed: u64,
-    /// Bytes of all of them in the store.
+    /// Bytes of all these fields in the store.
     pub bytes: u64,
 }
 
@@ -30,8 +30,8 @@ struct Batch {
 }
 
 impl Batch {
-    /// `None` if it is not an entry of a writer.
-    fn of(akey: Vec<u8>, count: &[u8]) -> Option<Self> {
+    /// Parses an entry of the catalogue; `None` if it is not an entry of a writer.
+    fn parse(akey: Vec<u8>, count: &[u8]) -> Option<Self> {
         let first = u64::from_be_bytes(akey.as_slice().try_into().ok()?);
         let count = u64::from_le_bytes(count.try_into().ok()?);
         let fits = count <= layout::NUMBERS && first.checked_add(count).is_some();
@@ -44,8 +44,8 @@ impl FieldStore {
     /// `doit` it only reports what it would remove. Calls `visit` with each masked field first.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if an entry of an index cannot be read: its field might be taken for
-    /// garbage, so nothing is removed. Errors of the backend; what `visit` returns.
+    /// [`ErrorKind::Corrupt`] if an entry of an index cannot be read: its field would look unused, so nothing is
+    /// removed. Errors of the backend and of `visit`.
     pub fn purge(
         &self,
         selection: &Selection,
@@ -69,9 +69,9 @@ impl FieldStore {
         Ok(purged)
     }
 
-    /// Finds the arrays of dead writers that no index names, except those already counted.
+    /// Finds the arrays of dead writers that no index names, except those in `counted`.
     fn sweep(&self, doit: bool, counted: HashSet<ObjectId>, purged: &mut Purged) -> Result<()> {
-        // Looked for before the index is read: a writer whose lease was valid then may have flushed since.
+        // Dead writers are found before the indexes are read: a writer with a valid lease may flush in between.
         let dead = self.dead_batches()?;
         if dead.is_empty() {
             return Ok(());
@@ -103,10 +103,10 @@ impl FieldStore {
     fn dead_batches(&self) -> Result<Vec<Batch>> {
         let mut dead = Vec::new();
         for akey in all_akeys(self.catalogue(), layout::WRITERS)? {
-            // If it is gone since it was listed, another purge removed it.
+            // If the entry is gone since it was listed, another purge removed it.
             let count = super::fetch(self.catalogue(), layout::WRITERS, &akey)?;
             let Some(count) = count else { continue };
-            let batch = Batch::of(akey, &count).ok_or_else(damaged)?;
+            let batch = Batch::parse(akey, &count).ok_or_else(damaged)?;
             if !is_held(&self.marker(batch.first)?)? {
                 dead.push(batch);
             }
@@ -124,7 +124,7 @@ impl FieldStore {
         let mut named = HashSet::new();
         for masked in [false, true] {
             self.visit(&self.everything(), masked, |listed| {
-                named.extend(FieldLocation::array(&listed.place));
+                named.extend(FieldLocation::array(&listed.location));
                 Ok(true)
             })?;
         }
@@ -132,7 +132,8 @@ impl FieldStore {
     }
 }
 
-/// A marker is no object: marking it to be unlinked on last close only tells whether somebody has a lease on it.
+/// True if a process has a lease on a marker. A marker stores nothing: marking it to be unlinked on last close only
+/// reveals leases.
 fn is_held(marker: &Object) -> Result<bool> {
     marker.unlink_on_last_close().wait()
 }
@@ -180,20 +181,20 @@ pub(super) mod tests {
 
     /// A purge fails at an entry that cannot be read, and removes nothing.
     #[test]
-    fn what_cannot_be_read_stops_a_purge() {
+    fn unreadable_index_entry_stops_purge() {
         let store = store("purge-damaged");
         fill(&store);
         let current = layout::current("b=1");
-        let place = super::super::fetch(&index(&store), &current, b"c=0").unwrap().unwrap();
+        let location = super::super::fetch(&index(&store), &current, b"c=0").unwrap().unwrap();
         let damage: [(&[u8], &[u8], &[u8]); 8] = [
-            (&current, b"c=\xff", &place),
-            (&current, b"c", &place),
-            (&current, b"c=0,c=1,d", &place),
-            (&current, b"c=2", b"\x01no place"),
-            (b"mb=1", b"short", &place),
-            (b"i\xff", b"c=2", &place),
-            (b"ib", b"c=2", &place),
-            (b"new", b"c=2", &place),
+            (&current, b"c=\xff", &location),
+            (&current, b"c", &location),
+            (&current, b"c=0,c=1,d", &location),
+            (&current, b"c=2", b"\x01no location"),
+            (b"mb=1", b"short", &location),
+            (b"i\xff", b"c=2", &location),
+            (b"ib", b"c=2", &location),
+            (b"new", b"c=2", &location),
         ];
         for (dkey, akey, value) in damage {
             let object = index(&store);
@@ -208,7 +209,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_catalogue_that_cannot_be_read_stops_a_purge() {
+    fn unreadable_catalogue_stops_purge() {
         let store = store("purge-catalogue");
         fill(&store);
         let catalogue = store.catalogue();

@@ -1,5 +1,5 @@
-//! Removing fields: first their names, then their bytes, which nobody can find any more. In between, the catalogue
-//! lists them, so that a purge finishes the removals of dead processes.
+//! Removal of fields: first their names, then their bytes, which no reader can find any more. In between, the catalogue
+//! lists the fields, so that a purge finishes the removals of dead processes.
 use super::list::Level;
 use super::location::FieldLocation;
 use super::purge::Purged;
@@ -11,7 +11,7 @@ use esker_types::ops::Cond;
 use esker_types::{ObjectId, Result};
 use std::collections::HashSet;
 
-/// Arrays that are removed at a time, where that is faster.
+/// Arrays that are removed at a time, on backends where that is faster.
 const REMOVED_MAX: usize = 64;
 
 /// Numbers of the arrays that lost their names together. The first is unique to this removal and identifies it.
@@ -40,7 +40,7 @@ impl FieldStore {
         self.remove_if(level, found, |_, _| true).map(drop)
     }
 
-    /// Removes those whose location passes `may_go` at the moment of removal; returns how many stay.
+    /// Removes fields whose location passes `may_go` at the moment of removal; returns how many stay.
     pub(super) fn remove_if(
         &self,
         level: &Level,
@@ -65,13 +65,15 @@ impl FieldStore {
         let akeys: Vec<&[u8]> = found.iter().map(|(_, akey)| *akey).collect();
         self.atomically(|transaction| {
             let access = Access::Tx(transaction);
-            let places = fetch_many(&level.object, &level.dkey, &akeys, access)?;
-            let there = found.iter().zip(places);
-            let there = there.filter_map(|((key, akey), place)| Some((key, *akey, place?)));
+            let locations = fetch_many(&level.object, &level.dkey, &akeys, access)?;
+            let there = found.iter().zip(locations);
+            let there = there.filter_map(|((key, akey), location)| Some((key, *akey, location?)));
             let (gone, stay): (Vec<_>, Vec<_>) =
-                there.partition(|(key, _, place)| may_go(key, place));
-            // Before their names are removed: the bytes of one that cannot be read could not be found any more.
-            let arrays = gone.iter().map(|(_, _, place)| Ok(FieldLocation::decode(place)?.array()));
+                there.partition(|(key, _, location)| may_go(key, location));
+            // Decodes the locations before the names are removed: the bytes of an undecodable one could not be found
+            // any more.
+            let arrays =
+                gone.iter().map(|(_, _, location)| Ok(FieldLocation::decode(location)?.array()));
             let arrays = arrays.collect::<Result<Vec<_>>>()?;
             let removal = Removal(arrays.into_iter().flatten().map(|oid| oid.lo).collect());
             let akeys: Vec<&[u8]> = gone.iter().map(|(_, akey, _)| *akey).collect();
@@ -104,7 +106,7 @@ impl FieldStore {
         catalogue.punch_akeys(layout::REMOVALS, &[&akey], Cond::NONE, Access::Latest).wait()
     }
 
-    /// Finishes interrupted removals, or only reports what is left of them; returns the arrays of all.
+    /// Finishes interrupted removals, or only reports them; returns the arrays of all.
     pub(super) fn finish_removals(
         &self,
         doit: bool,
@@ -133,7 +135,7 @@ impl FieldStore {
     }
 }
 
-/// `None` if another process has finished it since it was listed.
+/// The removal under an akey; `None` if another process has finished it since it was listed.
 fn fetch_removal(catalogue: &Object, akey: &[u8]) -> Result<Option<Removal>> {
     let longest = AKEYS_PER_OP_MAX * size_of::<u64>();
     let value = fetch_up_to(longest, catalogue, layout::REMOVALS, akey, Access::Latest)?;
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_purge_finishes_a_removal_that_was_cut_short() {
+    fn purge_finishes_an_interrupted_removal() {
         let store = store("removal-short");
         let removal = end_between(&store);
         assert_eq!(removal.0.len(), 3);
@@ -179,12 +181,12 @@ mod tests {
         assert_eq!(store.purge(&store.everything(), false, |_| Ok(())).unwrap(), left);
         assert_eq!(purge(&store).unwrap(), left);
         assert_eq!(purge(&store).unwrap(), Purged::default());
-        // A process that was slow rather than dead repeats the rest.
+        // A process that was slow, not dead, repeats the rest.
         store.finish(&removal).unwrap();
     }
 
     #[test]
-    fn a_removal_that_cannot_be_read_stops_a_purge() {
+    fn unreadable_removal_entry_stops_purge() {
         let store = store("removal-damaged");
         let catalogue = store.catalogue();
         for value in [&b"short"[..], &[0; 8]] {

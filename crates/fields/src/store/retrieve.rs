@@ -1,4 +1,4 @@
-//! Retrieval: the fields of a request, in its order.
+//! Retrieval of the fields of a request, in its order.
 use super::list::Listed;
 use super::location::{FieldLocation, Holder};
 use super::log::Flushed;
@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 pub struct Field {
     store: FieldStore,
     key: Key,
-    place: FieldLocation,
+    location: FieldLocation,
 }
 
 /// The result of a request.
@@ -32,7 +32,7 @@ pub struct Found {
     pub missing_count: u64,
 }
 
-/// Combinations that one consistent read looks up.
+/// Most combinations that one consistent read looks up.
 const AT_ONCE: usize = BATCH / 2;
 
 /// The location of a combination of a request, if it exists.
@@ -51,13 +51,14 @@ pub(super) struct Wanted {
 pub(super) type ByIndex = HashMap<(String, String), Vec<Wanted>>;
 
 impl FieldStore {
-    /// Looks for every field of a selection. If it has all names that a rule requires, each combination of its values is a
-    /// field, found or missing: the field of that very key or, if there is none, those that have further names as well.
-    /// Otherwise names that it does not have may take any value, and each value that it lists is found in some field, or
-    /// missing. A step also stands for the range up to it: 24 for `0-24`, which comes after 24 if both exist.
+    /// Searches for every field of a selection. If the selection has all names that a rule requires, each combination
+    /// of its values is a field, found or missing. It is the field with exactly that key or, if that does not exist,
+    /// the fields that have further names. Otherwise omitted names may have any value, and each listed value is found
+    /// in some field, or missing. A step also selects the range up to it: 24 selects `0-24`, which comes after 24 if
+    /// both exist.
     ///
     /// # Errors
-    /// Errors of the backend; those of [`Selection::keys`].
+    /// Errors of the backend and of [`Selection::keys`].
     pub fn find(&self, selection: &Selection) -> Result<Found> {
         match self.find_by_key(selection)? {
             Some(found) => Ok(found),
@@ -65,7 +66,8 @@ impl FieldStore {
         }
     }
 
-    /// As [`FieldStore::find`], but no field may be missing unless the request says `expect=any`.
+    /// Finds the fields of a selection like [`FieldStore::find`]. It fails if a field is missing, unless the request
+    /// says `expect=any`.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]: the message names missing fields, or the value that matches nothing.
@@ -75,15 +77,17 @@ impl FieldStore {
         let found = by_key.map_or_else(|| self.find_by_values(selection), Ok)?;
         match found.missing_count {
             _ if selection.expects_any() => Ok(found.fields),
-            count @ 1.. if is_by_key => Err(missing(&found.missing, count, found.fields.len())),
-            _ if found.fields.is_empty() => Err(self.nothing(selection)?),
+            count @ 1.. if is_by_key => {
+                Err(missing_error(&found.missing, count, found.fields.len()))
+            }
+            _ if found.fields.is_empty() => Err(self.no_match_error(selection)?),
             0 => Ok(found.fields),
-            count => Err(unmatched(&found.missing, count)),
+            count => Err(unmatched_error(&found.missing, count)),
         }
     }
 
-    /// Refuses a request that lists a value that no field has, unless it says `expect=any`. Combinations may be missing,
-    /// as in an array of fields.
+    /// Refuses a request that lists a value that no field has, unless it says `expect=any`. Combinations of values may
+    /// be missing.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]: the message names the values. Errors of the backend.
@@ -91,10 +95,10 @@ impl FieldStore {
         if selection.expects_any() {
             return Ok(());
         }
-        let lacking = selection.unmatched_by(&self.axes_with_empty(&selection.with_ranges())?);
-        match lacking.len() as u64 {
+        let unmatched = selection.unmatched_by(&self.axes_with_empty(&selection.with_ranges())?);
+        match unmatched.len() as u64 {
             0 => Ok(()),
-            count => Err(unmatched(&lacking[..lacking.len().min(MISSING_NAMED)], count)),
+            count => Err(unmatched_error(&unmatched[..unmatched.len().min(MISSING_NAMED)], count)),
         }
     }
 
@@ -105,22 +109,27 @@ impl FieldStore {
     pub fn field(&self, key: &Key) -> Result<Field> {
         let split = self.schema().split(key)?;
         let (index, datum) = (layout::current(split.index.as_str()), split.datum.as_str());
-        let place = match self.index_of(split.database.as_str())? {
+        let location = match self.index_of(split.database.as_str())? {
             Some(object) => fetch_many(&object, &index, &[datum.as_bytes()], Access::Latest)?.pop(),
             None => None,
         };
-        let place = place.flatten().ok_or_else(|| missing(std::slice::from_ref(key), 1, 0))?;
-        Ok(Field { store: self.clone(), key: split.whole, place: FieldLocation::decode(&place)? })
+        let location =
+            location.flatten().ok_or_else(|| missing_error(std::slice::from_ref(key), 1, 0))?;
+        Ok(Field {
+            store: self.clone(),
+            key: split.whole,
+            location: FieldLocation::decode(&location)?,
+        })
     }
 
     /// A field that a listing found, for reading.
     #[must_use]
     pub fn listed(&self, listed: Listed) -> Field {
-        self.found(listed.key, listed.place)
+        self.found(listed.key, listed.location)
     }
 
-    /// Looks up every combination, index by index; `None` if the selection leaves out names that every field has. It may
-    /// leave out optional names: if fields have them, those are listed.
+    /// Looks up every combination, index by index; `None` if the selection omits names that every field has. If it
+    /// omits optional names, fields with these names are listed.
     fn find_by_key(&self, selection: &Selection) -> Result<Option<Found>> {
         let Some(count) = selection.count() else { return Ok(None) };
         let mut wanted = ByIndex::new();
@@ -131,23 +140,23 @@ impl FieldStore {
             let (key, datum) = (split.whole, split.datum.to_string());
             wanted.entry(level).or_default().push(Wanted { position, key, datum, range });
         }
-        // For each combination, the field itself and that of the range up to its step.
+        // For each combination: the field itself, and the field of the range up to its step.
         let mut slots: Vec<[Slot; 2]> = vec![[None, None]; count as usize];
         self.look_all_up(selection, &wanted, &mut slots)?;
         let there: Vec<bool> =
             slots.iter().map(|slots| slots.iter().any(Option::is_some)).collect();
-        // Checked afterwards, so that fields flushed meanwhile are listed.
+        // Checks this after the look-ups, so that fields flushed meanwhile are listed.
         if there.contains(&false) && self.has_more(selection, &wanted)? {
             return self.find_with_more(selection, &slots, there).map(Some);
         }
-        let (missing, missing_count) = self.without(selection, &there)?;
+        let (missing, missing_count) = self.missing_keys(selection, &there)?;
         let fields = slots.into_iter().flatten().flatten();
-        let fields = fields.map(|(key, place)| self.found(key, place)).collect();
+        let fields = fields.map(|(key, location)| self.found(key, location)).collect();
         Ok(Some(Found { fields, missing, missing_count }))
     }
 
-    /// The fields of combinations, of which some exist only with further names. A field of the very key that the request
-    /// gives excludes those with further names.
+    /// The fields of combinations of which some exist only with further names. If a field has exactly the requested
+    /// key, fields with further names are left out.
     fn find_with_more(
         &self,
         selection: &Selection,
@@ -163,7 +172,7 @@ impl FieldStore {
             there[number] = true;
             !by_key[number] || keys.contains(field.key.as_str())
         });
-        (found.missing, found.missing_count) = self.without(selection, &there)?;
+        (found.missing, found.missing_count) = self.missing_keys(selection, &there)?;
         Ok(found)
     }
 
@@ -187,7 +196,7 @@ impl FieldStore {
         let concerned = |name: &str| databases.contains(name);
         let logs = self.logs(concerned)?;
         wanted.iter().try_for_each(|(level, data)| look(level, data))?;
-        self.settle(logs, concerned, |name, _, flushed| {
+        self.reread_until_consistent(logs, concerned, |name, _, flushed| {
             let mut here = wanted.iter().filter(|((database, index), data)| {
                 let of = |flushed: &Flushed| any_of(data, flushed.get(index));
                 database == name && flushed.as_ref().is_none_or(of)
@@ -208,24 +217,24 @@ impl FieldStore {
         for part in data.chunks(AT_ONCE) {
             let data = part.iter().flat_map(|wanted| [Some(&wanted.datum), wanted.range.as_ref()]);
             let akeys: Vec<&[u8]> = data.flatten().map(String::as_bytes).collect();
-            let mut places = fetch_many(&object, &dkey, &akeys, Access::Latest)?.into_iter();
+            let mut locations = fetch_many(&object, &dkey, &akeys, Access::Latest)?.into_iter();
             for Wanted { position, key, range, .. } in part {
-                if let Some(place) = places.next().flatten() {
-                    slots[*position][0] = Some((key.clone(), FieldLocation::decode(&place)?));
+                if let Some(location) = locations.next().flatten() {
+                    slots[*position][0] = Some((key.clone(), FieldLocation::decode(&location)?));
                 }
                 if range.is_some()
-                    && let Some(place) = places.next().flatten()
+                    && let Some(location) = locations.next().flatten()
                 {
                     let key = selection.range_of(key);
-                    slots[*position][1] = key.zip(Some(FieldLocation::decode(&place)?));
+                    slots[*position][1] = key.zip(Some(FieldLocation::decode(&location)?));
                 }
             }
         }
         Ok(())
     }
 
-    /// The first combinations that have no field, and how many there are in all.
-    fn without(&self, selection: &Selection, there: &[bool]) -> Result<(Vec<Key>, u64)> {
+    /// The first combinations that have no field, and the number of all such combinations.
+    fn missing_keys(&self, selection: &Selection, there: &[bool]) -> Result<(Vec<Key>, u64)> {
         let count = there.iter().filter(|there| !**there).count() as u64;
         if count == 0 {
             return Ok((Vec::new(), 0));
@@ -257,12 +266,12 @@ impl FieldStore {
         Ok(Found { fields, missing: Vec::new(), missing_count: 0 })
     }
 
-    pub(super) fn found(&self, key: Key, place: FieldLocation) -> Field {
-        Field { store: self.clone(), key, place }
+    pub(super) fn found(&self, key: Key, location: FieldLocation) -> Field {
+        Field { store: self.clone(), key, location }
     }
 
-    /// Why nothing was found: the first name of the selection with no existing value.
-    fn nothing(&self, selection: &Selection) -> Result<Error> {
+    /// The error for a selection without fields: it names the first name whose values do not exist.
+    fn no_match_error(&self, selection: &Selection) -> Result<Error> {
         let axes = self.axes(&self.everything())?;
         for name in selection.names() {
             let Some(values) = selection.values(name) else { continue };
@@ -291,7 +300,7 @@ fn any_of(wanted: &[Wanted], flushed: Option<&BTreeSet<String>>) -> bool {
     })
 }
 
-fn missing(keys: &[Key], count: u64, there: usize) -> Error {
+fn missing_error(keys: &[Key], count: u64, there: usize) -> Error {
     let first: Vec<String> = keys.iter().take(3).map(Key::to_string).collect();
     let text = format!(
         "{count} of {} fields are missing: {}{}",
@@ -303,7 +312,7 @@ fn missing(keys: &[Key], count: u64, there: usize) -> Error {
 }
 
 /// The error for listed values that no field has, although other fields match.
-fn unmatched(values: &[Key], count: u64) -> Error {
+fn unmatched_error(values: &[Key], count: u64) -> Error {
     let first: Vec<&str> = values.iter().map(Key::as_str).collect();
     let more = if count > first.len() as u64 { ", ..." } else { "" };
     let first = first.join(", ");
@@ -314,7 +323,7 @@ fn unmatched(values: &[Key], count: u64) -> Error {
 }
 
 impl Field {
-    /// Its whole key.
+    /// Its complete key.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
@@ -322,8 +331,8 @@ impl Field {
 
     /// The location of its bytes.
     #[must_use]
-    pub fn place(&self) -> &FieldLocation {
-        &self.place
+    pub fn location(&self) -> &FieldLocation {
+        &self.location
     }
 
     pub(super) fn store(&self) -> &FieldStore {
@@ -333,34 +342,34 @@ impl Field {
     /// Its length in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.place.bytes
+        self.location.bytes
     }
 
-    /// All its bytes, compared with their checksums (those of an adopted file have none).
+    /// All its bytes, verified by their checksums (adopted files have none).
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if it was wiped or purged since it was found; [`ErrorKind::Checksum`].
     pub fn read(&self) -> Result<Vec<u8>> {
-        let mut bytes = esker_types::memory::zeros(self.place.bytes as usize)?;
+        let mut bytes = esker_types::memory::zeros(self.location.bytes as usize)?;
         self.read_at(0, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Fills `buffer` with its bytes from `offset` on.
+    /// Fills `buffer` with its bytes, starting at `offset`.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] past its end; as [`Field::read`].
+    /// [`ErrorKind::Invalid`] past its end; the errors of [`Field::read`].
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let end = offset.checked_add(buffer.len() as u64);
-        if end.is_none_or(|end| end > self.place.bytes) {
-            let (key, bytes, len) = (&self.key, self.place.bytes, buffer.len());
+        if end.is_none_or(|end| end > self.location.bytes) {
+            let (key, bytes, len) = (&self.key, self.location.bytes, buffer.len());
             let text = format!("{key}: {len} bytes from {offset} on of a field of {bytes} bytes");
             return Err(Error::new(ErrorKind::Invalid, text));
         }
         if buffer.is_empty() {
             return Ok(());
         }
-        match &self.place.holder {
+        match &self.location.holder {
             Holder::Array(oid) => self.read_array(*oid, offset, buffer),
             Holder::File { path, offset: begin } => File::open(path)
                 .and_then(|file| file.read_exact_at(buffer, begin + offset))
@@ -368,14 +377,15 @@ impl Field {
         }
     }
 
-    /// All its bytes in place, or, if `may_copy`, a copy: see [`esker::Array::view`]. Those of an adopted file are copied.
+    /// All its bytes in place, or, if `may_copy`, a copy: see [`esker::Array::view`]. Bytes of an adopted file are
+    /// copied.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] if a copy is necessary but `may_copy` is not set; as [`Field::read`].
+    /// [`ErrorKind::NotSupported`] if a copy is necessary but `may_copy` is not set; the errors of [`Field::read`].
     pub fn view(&self, may_copy: bool) -> Result<View> {
-        let in_place = match &self.place.holder {
+        let in_place = match &self.location.holder {
             Holder::Array(oid) => {
-                let whole = Extent::new(0, self.place.bytes);
+                let whole = Extent::new(0, self.location.bytes);
                 layout::field(self.store.container(), *oid)?
                     .view(whole, false, Access::Latest)
                     .wait()

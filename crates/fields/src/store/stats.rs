@@ -1,4 +1,4 @@
-//! Counts of what a store holds.
+//! Counts of the fields of a store.
 use super::FieldStore;
 use crate::Key;
 use crate::request::Selection;
@@ -13,15 +13,15 @@ pub struct Stats {
     pub indexes: u64,
     /// Fields that readers see.
     pub fields: u64,
-    /// Bytes of those in the store.
+    /// Bytes of these fields in the store.
     pub bytes: u64,
     /// Fields in adopted files.
     pub adopted: u64,
-    /// Bytes of those.
+    /// Bytes of these fields.
     pub adopted_bytes: u64,
     /// Masked fields: a later field has the same key.
     pub masked: u64,
-    /// Bytes of those in the store.
+    /// Bytes of these fields in the store.
     pub masked_bytes: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct Counted {
     pub index: Key,
     /// Fields in it.
     pub fields: u64,
-    /// Bytes of those.
+    /// Bytes of these fields.
     pub bytes: u64,
 }
 
@@ -63,7 +63,7 @@ impl FieldStore {
         for level in self.levels(selection, false)? {
             let (mut fields, mut bytes) = (0, 0);
             level.visit_all(selection, &mut |listed| {
-                (fields, bytes) = (fields + 1, bytes + listed.place.bytes);
+                (fields, bytes) = (fields + 1, bytes + listed.location.bytes);
                 Ok(true)
             })?;
             if fields > 0 {
@@ -86,9 +86,9 @@ impl FieldStore {
             level.visit_all(selection, &mut |listed| {
                 stats.fields += 1;
                 stats.bytes += listed.stored_bytes();
-                if listed.place.array().is_none() {
+                if listed.location.array().is_none() {
                     stats.adopted += 1;
-                    stats.adopted_bytes += listed.place.bytes;
+                    stats.adopted_bytes += listed.location.bytes;
                 }
                 Ok(true)
             })?;

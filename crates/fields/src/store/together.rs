@@ -4,7 +4,7 @@ use esker_types::{Error, ErrorKind, Result};
 use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 
-/// Threads that read at once, the caller's included: one alone does not use the whole memory bandwidth, a few do.
+/// Most threads that read at once, the caller's included. A few threads use the full memory bandwidth; one does not.
 const THREADS_MAX: usize = 4;
 
 /// Bytes that justify starting a thread.
@@ -16,11 +16,11 @@ pub fn bytes_of(fields: &[Field]) -> u64 {
     fields.iter().map(Field::bytes).sum()
 }
 
-/// Fills `buffer` with all fields, one after the other; several threads read if there is much to read.
+/// Fills `buffer` with the concatenated bytes of all fields. Several threads read large amounts.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] if `buffer` has another length than [`bytes_of`] says; the first of
-/// [`Field::read_at`], in order of those that were read.
+/// [`ErrorKind::Invalid`] if the length of `buffer` is not that of [`bytes_of`]; the first error of [`Field::read_at`],
+/// in the order of the fields that were read.
 pub fn read_together(fields: &[Field], buffer: &mut [u8]) -> Result<()> {
     if bytes_of(fields) != buffer.len() as u64 {
         let (bytes, len) = (bytes_of(fields), buffer.len());
@@ -32,7 +32,7 @@ pub fn read_together(fields: &[Field], buffer: &mut [u8]) -> Result<()> {
     let work = Work::new(fields, buffer);
     std::thread::scope(|scope| {
         for _ in 0..others {
-            // Without memory for another thread, this one does it all.
+            // If memory for another thread is missing, this thread does all the work.
             let _ = std::thread::Builder::new().spawn_scoped(scope, || work.take_part());
         }
         work.take_part();
@@ -68,8 +68,8 @@ impl<'a> Work<'a> {
     }
 
     fn take_part(&self) {
-        while let Some((number, field, place)) = self.next() {
-            if let Err(error) = field.read_at(0, place) {
+        while let Some((number, field, location)) = self.next() {
+            if let Err(error) = field.read_at(0, location) {
                 self.fail(number, error);
             }
         }

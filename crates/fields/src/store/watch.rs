@@ -1,4 +1,4 @@
-//! Watching: fields as they are flushed.
+//! Watches: they yield fields as they are flushed.
 use super::list::{Listed, database_key};
 use super::location::FieldLocation;
 use super::log::{self, Flushed, Marks};
@@ -11,7 +11,7 @@ use esker_types::Result;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Interval between two polls: short at first, longer while nothing comes.
+/// Interval between two polls: short at first, longer while no field arrives.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
@@ -33,9 +33,9 @@ pub struct Watch {
 /// A known database.
 struct Database {
     key: Key,
-    /// Whether fields of it may be selected.
+    /// Whether the selection may match its fields.
     wanted: bool,
-    /// How far its logs are read.
+    /// Sequence numbers up to which its logs are read.
     marks: Marks,
 }
 
@@ -63,21 +63,21 @@ impl FieldStore {
 }
 
 impl Watch {
-    /// The next field, as soon as there is one; `None` if none comes within `patience`.
+    /// Waits for the next field; `None` if none arrives within `timeout`.
     ///
     /// # Errors
     /// Errors of the backend.
-    pub fn next(&mut self, patience: Duration) -> Result<Option<Field>> {
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Field>> {
         let (begin, mut pause) = (Instant::now(), PAUSE_MIN);
         loop {
             if let Some(listed) = self.ready.pop_front() {
                 return Ok(Some(self.store.listed(listed)));
             }
-            self.look()?;
+            self.poll()?;
             if !self.ready.is_empty() {
                 continue;
             }
-            let left = patience.saturating_sub(begin.elapsed());
+            let left = timeout.saturating_sub(begin.elapsed());
             if left.is_zero() {
                 return Ok(None);
             }
@@ -89,7 +89,7 @@ impl Watch {
     /// Records the state of the logs, then the current fields.
     fn begin(&mut self) -> Result<()> {
         for name in self.store.databases()? {
-            let mut database = self.meet(&name)?;
+            let mut database = self.new_database(&name)?;
             if let Some(index) = self.index_of(&name, &database)? {
                 database.marks = log::marks(&index, Access::Latest)?;
                 self.read(&index, &database.key, None)?;
@@ -100,7 +100,7 @@ impl Watch {
         Ok(())
     }
 
-    fn meet(&self, name: &str) -> Result<Database> {
+    fn new_database(&self, name: &str) -> Result<Database> {
         let key = database_key(name)?;
         let wanted = self.selection.may_match(&key);
         Ok(Database { key, wanted, marks: Marks::new() })
@@ -110,14 +110,14 @@ impl Watch {
         if database.wanted { self.store.index_of(name) } else { Ok(None) }
     }
 
-    /// Looks for fields flushed since the last poll.
-    fn look(&mut self) -> Result<()> {
+    /// Reads fields flushed since the last poll.
+    fn poll(&mut self) -> Result<()> {
         for name in self.store.databases()? {
             let mut database = match self.databases.remove(&name) {
                 Some(database) => database,
-                None => self.meet(&name)?,
+                None => self.new_database(&name)?,
             };
-            let result = self.look_at(&name, &mut database);
+            let result = self.poll_database(&name, &mut database);
             self.databases.insert(name, database);
             result?;
         }
@@ -126,10 +126,10 @@ impl Watch {
     }
 
     fn sort(&mut self) {
-        self.ready.make_contiguous().sort_by_key(|listed| listed.place.archived);
+        self.ready.make_contiguous().sort_by_key(|listed| listed.location.archived);
     }
 
-    fn look_at(&mut self, name: &str, database: &mut Database) -> Result<()> {
+    fn poll_database(&mut self, name: &str, database: &mut Database) -> Result<()> {
         let Some(index) = self.index_of(name, database)? else { return Ok(()) };
         // Read before the fields, so that a flush in between is noticed.
         let marks = log::marks(&index, Access::Latest)?;
@@ -142,20 +142,20 @@ impl Watch {
         Ok(())
     }
 
-    /// Reads the fields that the logs name, or all if the logs do not tell.
+    /// Reads the fields in `flushed`, or all if that is `None`.
     fn read(&mut self, index: &Object, database: &Key, flushed: Option<Flushed>) -> Result<()> {
         #[cfg(test)]
         {
             self.listings += u32::from(flushed.is_none());
         }
         let found = moment::read(index, database, &self.selection, flushed)?;
-        found.into_iter().for_each(|listed| self.see(listed));
+        found.into_iter().for_each(|listed| self.enqueue(listed));
         Ok(())
     }
 
-    fn see(&mut self, listed: Listed) {
-        let known = self.seen.insert(listed.key.clone(), listed.place.clone());
-        if known.as_ref() != Some(&listed.place) {
+    fn enqueue(&mut self, listed: Listed) {
+        let known = self.seen.insert(listed.key.clone(), listed.location.clone());
+        if known.as_ref() != Some(&listed.location) {
             self.ready.push_back(listed);
         }
     }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_flushed_is_found_without_a_listing() {
+    fn watch_finds_flushed_fields_without_listing() {
         let store = store("memory:watch-new");
         flush(&store, (0..100).map(|step| key("oper", step, 167)));
         let mut watch = store.watch(&Selection::everything(store.schema()), false).unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_comes_too_late_for_the_log_lists() {
+    fn watch_lists_database_if_log_was_overwritten() {
         let store = store("memory:watch-late");
         let mut watch = store.watch(&Selection::everything(store.schema()), false).unwrap();
         let mut writer = store.writer();

@@ -1,4 +1,4 @@
-//! Wiping: removing fields and their bytes.
+//! Wipe: removes fields and their bytes.
 use super::FieldStore;
 use super::list::{Level as Found, Listed};
 use crate::Key;
@@ -6,7 +6,7 @@ use crate::request::Selection;
 use crate::schema::{Level, Presence};
 use esker_types::{Error, ErrorKind, Result};
 
-/// What a wipe removed, or would.
+/// Fields that a wipe removed, or would remove.
 #[derive(Clone, Debug, Default)]
 pub struct Wiped {
     /// Fields that readers saw.
@@ -15,7 +15,7 @@ pub struct Wiped {
     pub masked: u64,
     /// Bytes of both in the store; adopted files are not touched.
     pub bytes: u64,
-    /// Their databases.
+    /// Databases of these fields.
     pub databases: Vec<Key>,
 }
 
@@ -24,8 +24,8 @@ impl FieldStore {
     /// remove. Calls `visit` with each field first.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the selection does not give a value for each name of a database that it matches: it would
-    /// remove too much. Errors of the backend; what `visit` returns.
+    /// [`ErrorKind::Invalid`] if the selection does not give a value for each name of a database that it matches: it
+    /// would remove too much. Errors of the backend and of `visit`.
     pub fn wipe(
         &self,
         selection: &Selection,
@@ -59,21 +59,27 @@ impl FieldStore {
     }
 
     fn check_wipe(&self, selection: &Selection, levels: &[Found]) -> Result<()> {
-        levels.iter().try_for_each(|level| match self.left_open(&level.database, selection) {
-            None => Ok(()),
-            Some(open) => {
-                let text = format!(
-                    "to wipe fields of {}, name the whole database in the request: add {open}",
-                    level.database
-                );
-                Err(Error::new(ErrorKind::Invalid, text))
+        levels.iter().try_for_each(|level| {
+            match self.missing_database_names(&level.database, selection) {
+                None => Ok(()),
+                Some(open) => {
+                    let text = format!(
+                        "to wipe fields of {}, name the whole database in the request: add {open}",
+                        level.database
+                    );
+                    Err(Error::new(ErrorKind::Invalid, text))
+                }
             }
         })
     }
 
-    /// What a request that removes fields must give as well, as `name=value,...`: all names of the key of a database that
-    /// the schema requires. `None` if it gives them.
-    pub(super) fn left_open(&self, database: &Key, selection: &Selection) -> Option<String> {
+    /// Names that a request that removes fields must also give, as `name=value,...`. It must give all names of a
+    /// database's key that the schema requires. `None` if it gives them.
+    pub(super) fn missing_database_names(
+        &self,
+        database: &Key,
+        selection: &Selection,
+    ) -> Option<String> {
         let parts = || self.schema().rules().iter().flat_map(|rule| rule.level(Level::Database));
         let demanded = |name: &str| {
             parts()
@@ -92,6 +98,6 @@ impl FieldStore {
 impl Listed {
     /// Its bytes in the store; zero for an adopted field.
     pub(super) fn stored_bytes(&self) -> u64 {
-        self.place.array().map_or(0, |_| self.place.bytes)
+        self.location.array().map_or(0, |_| self.location.bytes)
     }
 }

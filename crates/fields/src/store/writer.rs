@@ -1,4 +1,4 @@
-//! Archiving: the bytes are stored at once, the index names them at the flush.
+//! Archiving: the bytes of a field are stored at once, and added to the index at the flush.
 use super::layout::NUMBERS;
 use super::location::{FieldLocation, Holder, check_path};
 use super::{FieldStore, fetch_many, layout, log, put};
@@ -28,11 +28,11 @@ pub struct FieldWriter {
 /// Fields that wait for the flush, by database.
 type Pending = BTreeMap<String, BTreeMap<String, Data>>;
 
-/// Fields that wait for the flush in one index: the locations of each datum. Of two under one key the later one masks
-/// the earlier one.
+/// Fields that wait for the flush in one index: the locations of each datum. Of two fields with one key, the later one
+/// masks the earlier one.
 type Data = BTreeMap<String, Vec<FieldLocation>>;
 
-/// Field numbers that are reserved for this writer. While it has a lease on them, no purge removes their arrays.
+/// Field numbers that this writer has reserved. While it has a lease on them, no purge removes their arrays.
 struct Numbers {
     next: u64,
     end: u64,
@@ -41,7 +41,7 @@ struct Numbers {
 }
 
 impl FieldStore {
-    /// A writer with nothing archived yet.
+    /// Makes a writer.
     #[must_use]
     pub fn writer(&self) -> FieldWriter {
         let (pending, numbers) = (Pending::new(), None);
@@ -66,7 +66,7 @@ impl FieldWriter {
     /// Archives `data` under `key`. The bytes are stored when it returns; they become visible at the flush.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the key does not fit the schema or there are no bytes,
+    /// [`ErrorKind::Invalid`] if the key does not fit the schema or `data` is empty,
     /// [`ErrorKind::RecordTooBig`] over [`FIELD_BYTES_MAX`], [`ErrorKind::NoSpace`],
     /// [`ErrorKind::Overflow`] if [`PENDING_MAX`] fields wait for a flush.
     pub fn archive(&mut self, key: &Key, data: &[u8]) -> Result<()> {
@@ -85,8 +85,8 @@ impl FieldWriter {
     /// Adopts bytes in a file that does not belong to the store: path, offset and length.
     ///
     /// # Errors
-    /// As [`FieldWriter::archive`]; [`ErrorKind::NameTooLong`] for a path beyond its limit or one that is
-    /// no UTF-8.
+    /// The errors of [`FieldWriter::archive`]; [`ErrorKind::NameTooLong`] for a path beyond its limit;
+    /// [`ErrorKind::Invalid`] for a path that is not UTF-8.
     pub fn adopt(&mut self, key: &Key, path: &Path, offset: u64, bytes: u64) -> Result<()> {
         let split = self.store.schema().split_to_archive(key)?;
         check(key, bytes)?;
@@ -108,12 +108,12 @@ impl FieldWriter {
         Err(Error::new(ErrorKind::Overflow, text))
     }
 
-    fn enter(&mut self, split: Split, place: FieldLocation) {
+    fn enter(&mut self, split: Split, location: FieldLocation) {
         self.fields += 1;
-        self.bytes += place.bytes;
+        self.bytes += location.bytes;
         let indexes = self.pending.entry(split.database.to_string()).or_default();
         let data = indexes.entry(split.index.to_string()).or_default();
-        data.entry(split.datum.to_string()).or_default().push(place);
+        data.entry(split.datum.to_string()).or_default().push(location);
     }
 
     /// The next number for a field's array.
@@ -130,7 +130,7 @@ impl FieldWriter {
         Ok(number)
     }
 
-    /// Reserves a batch of numbers and enters it in the catalogue, so that its leftovers can be found.
+    /// Reserves a batch of numbers and adds it to the catalogue, so that a purge finds unflushed fields.
     fn take_numbers(&self, older: Option<Numbers>) -> Result<Numbers> {
         let first = self.store.container().allocate_oids(NUMBERS).wait()?;
         let mut held = older.map_or_else(Vec::new, |numbers| numbers.held);
@@ -144,7 +144,7 @@ impl FieldWriter {
     }
 
     /// Makes all archived fields visible at one moment. They mask existing fields with the same keys, which stay in the
-    /// store until it is purged.
+    /// store until a purge removes them.
     ///
     /// # Errors
     /// [`ErrorKind::NoSpace`] and other errors of the backend: then nothing is visible, and the flush can be repeated.
@@ -188,7 +188,7 @@ fn names(data: &Data) -> Vec<&str> {
     data.keys().map(String::as_str).collect()
 }
 
-/// Writes fields to one index, with those they mask.
+/// Writes fields to one index, and moves fields that they mask.
 fn stage_part(
     object: &Object,
     index: &str,
@@ -198,17 +198,17 @@ fn stage_part(
     let dkey = layout::current(index);
     let akeys: Vec<&[u8]> = part.iter().map(|(datum, _)| datum.as_bytes()).collect();
     let before = fetch_many(object, &dkey, &akeys, Access::Tx(transaction))?;
-    let places: Vec<Vec<u8>> =
+    let locations: Vec<Vec<u8>> =
         part.iter().filter_map(|(_, all)| Some(all.last()?.encode())).collect();
     let current: Vec<Update<'_>> =
-        akeys.iter().zip(&places).map(|(akey, place)| put(akey, place)).collect();
+        akeys.iter().zip(&locations).map(|(akey, location)| put(akey, location)).collect();
     object.update(&dkey, Cond::NONE, &current, Access::Tx(transaction)).wait()?;
     let mut masked = Vec::new();
-    for (((datum, all), before), place) in part.iter().zip(before).zip(&places) {
+    for (((datum, all), before), location) in part.iter().zip(before).zip(&locations) {
         let earlier = all.iter().rev().skip(1).map(FieldLocation::encode);
-        // A flush that is repeated after it took effect finds its own fields.
-        let masks = before.into_iter().filter(|before| before != place).chain(earlier);
-        masked.extend(masks.map(|place| (masked_akey(datum, &place), place)));
+        // A flush that is repeated after it was committed finds its own fields.
+        let masks = before.into_iter().filter(|before| before != location).chain(earlier);
+        masked.extend(masks.map(|location| (masked_akey(datum, &location), location)));
     }
     stage_masked(object, index, &masked, transaction)
 }
@@ -221,15 +221,16 @@ fn stage_masked(
 ) -> Result<()> {
     let dkey = layout::masked(index);
     masked.chunks(AKEYS_PER_OP_MAX).try_for_each(|part| {
-        let part: Vec<Update<'_>> = part.iter().map(|(akey, place)| put(akey, place)).collect();
+        let part: Vec<Update<'_>> =
+            part.iter().map(|(akey, location)| put(akey, location)).collect();
         object.update(&dkey, Cond::NONE, &part, Access::Tx(transaction)).wait()
     })
 }
 
 /// A key that no other masked field of the datum has: locations differ in their array or in the time of archiving. It
 /// is part of the format, so that a repeated flush finds its own fields.
-fn masked_akey(datum: &str, place: &[u8]) -> Vec<u8> {
-    layout::masked_akey(datum, Checksum::Crc64.sum(place))
+fn masked_akey(datum: &str, location: &[u8]) -> Vec<u8> {
+    layout::masked_akey(datum, Checksum::Crc64.sum(location))
 }
 
 fn check(key: &Key, bytes: u64) -> Result<()> {
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_is_repeated_masks_nothing_of_its_own() {
+    fn repeated_flush_does_not_mask_its_own_fields() {
         let store = store("memory:fields-repeated");
         let mut writer = store.writer();
         writer.archive(&key(), b"field").unwrap();
@@ -277,11 +278,11 @@ mod tests {
         assert_eq!(store.field(&key()).unwrap().read().unwrap(), b"field");
     }
 
-    /// The key of a masked field, byte by byte; those of earlier releases are read and purged as well.
+    /// The key of a masked field, byte by byte. Keys of earlier releases are read and purged as well.
     #[test]
     fn keys_of_masked_fields_are_fixed() {
-        let place = [&[1, 0][..], &[5; 32]].concat();
-        let akey = masked_akey("step=0", &place);
+        let location = [&[1, 0][..], &[5; 32]].concat();
+        let akey = masked_akey("step=0", &location);
         assert_eq!(akey, b"step=0\0\x03\xca\xbb\xdf\x09\x73\x6d\xbb");
         let store = store("memory:fields-earlier");
         let mut writer = store.writer();
@@ -292,10 +293,13 @@ mod tests {
         let object = object.unwrap().unwrap();
         let dkey = layout::masked("type=fc,levtype=sfc");
         let [akey] = &super::super::all_akeys(&object, &dkey).unwrap()[..] else { panic!("one") };
-        let place = super::super::fetch(&object, &dkey, akey).unwrap().unwrap();
+        let location = super::super::fetch(&object, &dkey, akey).unwrap().unwrap();
         object.punch_akeys(&dkey, &[akey], Cond::NONE, Access::Latest).wait().unwrap();
         let earlier = layout::masked_akey("step=0,param=167", 0x0123_4567_89ab_cdef);
-        object.update(&dkey, Cond::NONE, &[put(&earlier, &place)], Access::Latest).wait().unwrap();
+        object
+            .update(&dkey, Cond::NONE, &[put(&earlier, &location)], Access::Latest)
+            .wait()
+            .unwrap();
         assert_eq!(masked(&store), 1);
         let all = Selection::everything(store.schema());
         assert_eq!(store.purge(&all, true, |_| Ok(())).unwrap().masked, 1);
@@ -343,7 +347,7 @@ mod tests {
 
     /// Stores that earlier releases made with such schemas can be read but not extended.
     #[test]
-    fn a_schema_by_which_fields_are_lost_is_read_and_takes_no_more() {
+    fn store_with_lossy_schema_is_read_only() {
         let text = "[run [type [date: Month, step]]]";
         let pool = Pool::connect("memory:fields-lossy", OpenMode::ReadWrite).unwrap();
         let lossy = Schema::of_store(text, "test").unwrap();
@@ -360,8 +364,8 @@ mod tests {
         let mut writer = store.writer();
         let refused = writer.archive(&key, b"field").unwrap_err();
         assert!(refused.to_string().contains("date: Month"), "{refused}");
-        let place = FieldLocation::new(5, Holder::File { path: "/nowhere".into(), offset: 0 });
-        writer.enter(store.schema().split(&key).unwrap(), place);
+        let location = FieldLocation::new(5, Holder::File { path: "/nowhere".into(), offset: 0 });
+        writer.enter(store.schema().split(&key).unwrap(), location);
         writer.flush().unwrap();
         assert_eq!(store.field(&key).unwrap().key().get("date"), Some("6"));
     }

@@ -1,7 +1,7 @@
-//! What the tests of properties share.
+//! Support for tests of properties.
 use esker_testing::{Random, SEED_VARIABLE, seed};
 
-/// Runs a property on random input, with the seed in what a failure prints.
+/// Runs a property on random input. A failure prints the seed.
 pub(crate) fn for_random(rounds: u64, property: impl Fn(&mut Random)) {
     let seed = seed();
     println!("{SEED_VARIABLE}={seed}");

@@ -1,4 +1,4 @@
-//! A file with one dataset, before it is known where its parts are.
+//! A file with one dataset, before the addresses of its parts are known.
 use super::groups::groups;
 use super::heap::Heap;
 use super::pack::{ALIGNMENT, ObjectHeader, SUPERBLOCK_BYTES, dataspace, message, superblock};
@@ -8,7 +8,7 @@ use crate::messages::Attribute;
 use esker_types::Result;
 use std::collections::BTreeMap;
 
-/// When the library allocates the data of a dataset that is written, which nobody does here: at once.
+/// Body of the fill value message: version 3, and early allocation of the data.
 const FILL_VALUE: [u8; 2] = [3, 9];
 
 /// The dataset of a file, and the heap that its attributes and its layout refer to.
@@ -24,7 +24,7 @@ impl Draft {
     /// A dataset at `path`.
     ///
     /// # Errors
-    /// [`esker_types::ErrorKind::NotSupported`] if HDF5 has nothing for its type or an attribute.
+    /// [`esker_types::ErrorKind::NotSupported`] if HDF5 cannot represent its type or an attribute.
     pub(super) fn new(
         path: Vec<String>,
         of: &DataType,
@@ -51,8 +51,8 @@ impl Draft {
         Ok(header.bytes())
     }
 
-    /// The bytes of the file before its data, of which there are `bytes`. `layout` makes the message of the layout, of the
-    /// same length for each address of the data.
+    /// The bytes of the file before its data, which have `bytes` bytes. `layout` makes the layout message for an
+    /// address of the data; its length must not depend on the address.
     pub(super) fn finish(mut self, bytes: u64, layout: impl Fn(u64) -> Vec<u8>) -> Result<Vec<u8>> {
         let heap = std::mem::replace(&mut self.heap, Heap::new(0)).bytes();
         let dataset = SUPERBLOCK_BYTES + heap.len() as u64;

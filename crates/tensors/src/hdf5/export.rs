@@ -1,4 +1,4 @@
-//! Writing tensors to files of HDF5.
+//! Export of tensors to HDF5 files.
 use super::{Image, Parts};
 use crate::store::Tensor;
 use esker_os::whole::{self, WholeFile};
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 /// Bytes that are copied at a time.
 const PIECE_BYTES: u64 = 32 << 20;
 
-/// Is told the bytes that are written, and those of all.
+/// Callback with the number of written bytes and the total.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// Writes the file of a tensor, some of its elements at a time, to `to`, which `name` names in errors.
+/// Writes the file of a tensor to `to`, in pieces. Errors call the file `name`.
 ///
 /// # Errors
-/// As [`Image::new`]; [`ErrorKind::Io`].
+/// The errors of [`Image::new`]; [`ErrorKind::Io`].
 pub fn write_to(
     tensor: &Tensor,
     to: &mut dyn Write,
@@ -29,7 +29,7 @@ pub fn write_to(
 /// Writes a tensor to a file.
 ///
 /// # Errors
-/// As [`write_to`]. A file that was there is left as it was if HDF5 has nothing for the tensor.
+/// The errors of [`write_to`]. If HDF5 cannot represent the tensor, an existing file is not changed.
 pub fn write(tensor: &Tensor, path: &Path, progress: Progress<'_>) -> Result<()> {
     let (image, name) = (Image::new(tensor)?, path.display().to_string());
     let mut file = WholeFile::create(path)?;
@@ -55,11 +55,11 @@ fn write_image(
     to.flush().map_err(failed)
 }
 
-/// Writes a file for each chunk to the directory PATH.chunks, then the one with the virtual dataset over them to `path`.
-/// Returns the number of chunks.
+/// Writes a file for each chunk to the directory PATH.chunks, then the file with the virtual dataset over them to
+/// `path`. Returns the number of chunks.
 ///
 /// # Errors
-/// As [`Parts::new`] and [`write`]; [`ErrorKind::Invalid`] if the path has no name in UTF-8.
+/// The errors of [`Parts::new`] and [`write`]; [`ErrorKind::Invalid`] if the file name is not UTF-8.
 pub fn write_virtual(tensor: &Tensor, path: &Path, progress: Progress<'_>) -> Result<u64> {
     let parts = Parts::new(tensor)?;
     let directory = chunk_directory(path)?;
@@ -75,7 +75,7 @@ pub fn write_virtual(tensor: &Tensor, path: &Path, progress: Progress<'_>) -> Re
     Ok(parts.count())
 }
 
-/// PATH.chunks; a file of HDF5 refers to it by its name in UTF-8.
+/// PATH.chunks. An HDF5 file refers to it by its name in UTF-8.
 fn chunk_directory(path: &Path) -> Result<PathBuf> {
     match path.file_name().and_then(|name| name.to_str()) {
         Some(name) => Ok(path.with_file_name(format!("{name}.chunks"))),

@@ -5,7 +5,8 @@ use esker_types::Result;
 /// Longest path of a dataset: each of its names is a group.
 const GROUPS_MAX: usize = 100;
 
-/// The path of the dataset of a tensor: its name, with a group for each `/`, or `data` if it has none that can be one.
+/// The path of the dataset of a tensor: its name, with a group for each `/`; `data` if it has no name, or none that
+/// HDF5 allows.
 pub(super) fn path(name: Option<&str>) -> Vec<String> {
     let names: Vec<&str> = name.unwrap_or_default().split('/').collect();
     let is_path =
@@ -14,8 +15,8 @@ pub(super) fn path(name: Option<&str>) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// The headers of the groups on the way to the object at `address`, for a place in the file at `start`, and the address of
-/// the root group.
+/// The headers of the groups on the path to the object at `address`, to be stored at `start`, and the address of the
+/// root group.
 pub(super) fn groups(path: &[String], mut address: u64, start: u64) -> Result<(Vec<u8>, u64)> {
     let mut bytes = Vec::new();
     for name in path.iter().rev() {

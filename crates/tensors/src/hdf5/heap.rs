@@ -7,7 +7,7 @@ const COLLECTION_BYTES_MIN: usize = 4096;
 /// Bytes before the objects of a collection, and before the bytes of an object.
 const HEAD_BYTES: usize = 16;
 
-/// Objects of a collection; their numbers have two bytes, from 1 on.
+/// Most objects of a collection. Their numbers have two bytes and start at 1.
 const OBJECTS_MAX: u16 = u16::MAX;
 
 /// Collections of objects, one after the other in the file.
@@ -19,9 +19,9 @@ pub(super) struct Heap {
     count: u16,
 }
 
-/// An object: the address of its collection, and its number there.
+/// Reference to an object: the address of its collection, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ObjectReference {
     pub(super) collection: u64,
     pub(super) number: u32,
 }
@@ -32,23 +32,23 @@ impl Heap {
         Self { start, finished: Vec::new(), current: Vec::new(), count: 0 }
     }
 
-    /// Keeps an object.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Place {
+    /// Adds an object.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> ObjectReference {
         if self.count == OBJECTS_MAX {
             self.close();
         }
         self.count += 1;
         self.current.extend(self.count.to_le_bytes());
-        // Referred to once.
+        // The object has one reference.
         self.current.extend([1, 0, 0, 0, 0, 0]);
         self.current.extend((bytes.len() as u64).to_le_bytes());
         self.current.extend(bytes);
         self.current.resize(self.current.len().next_multiple_of(8), 0);
         let collection = self.start + self.finished.len() as u64;
-        Place { collection, number: self.count.into() }
+        ObjectReference { collection, number: self.count.into() }
     }
 
-    /// Finishes a collection: what is free at its end is object 0.
+    /// Finishes a collection. Its free space is object 0.
     fn close(&mut self) {
         let objects = mem::take(&mut self.current);
         if mem::take(&mut self.count) == 0 {
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn objects_are_numbered_and_collections_follow_each_other() {
         let mut heap = Heap::new(48);
-        assert_eq!(heap.push(b"abc"), Place { collection: 48, number: 1 });
+        assert_eq!(heap.push(b"abc"), ObjectReference { collection: 48, number: 1 });
         for _ in 1..OBJECTS_MAX {
             heap.push(b"");
         }

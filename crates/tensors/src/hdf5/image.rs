@@ -1,4 +1,4 @@
-//! The file of a tensor, whose data are its Array.
+//! The HDF5 file of a tensor. Its data are the tensor's Array.
 use super::draft::Draft;
 use super::groups::path;
 use super::pack::NOWHERE;
@@ -6,10 +6,10 @@ use crate::grid::Grid;
 use crate::store::Tensor;
 use esker_types::{Error, ErrorKind, Result};
 
-/// The file of HDF5 that shows a tensor: one dataset with the name and the attributes of the tensor.
+/// The HDF5 file that represents a tensor: one dataset with the name and the attributes of the tensor.
 ///
-/// Only its metadata are in memory. The rest are the bytes of the tensor's Array, in their order: nothing is converted, and
-/// any part of the file can be read without the others.
+/// Only its metadata are in memory. The rest are the bytes of the tensor's Array, in their order. Nothing is converted,
+/// and any part of the file can be read without the others.
 #[derive(Clone, Debug)]
 pub struct Image {
     tensor: Tensor,
@@ -21,7 +21,7 @@ impl Image {
     /// The file of a tensor.
     ///
     /// # Errors
-    /// [`ErrorKind::NotSupported`] if HDF5 has nothing for its type or an attribute, which the message names.
+    /// [`ErrorKind::NotSupported`] if HDF5 cannot represent its type or an attribute, which the message names.
     pub fn new(tensor: &Tensor) -> Result<Self> {
         let grid = tensor.grid();
         let path = path(tensor.name());
@@ -32,7 +32,7 @@ impl Image {
         Ok(Self { tensor: tensor.clone(), head, bytes })
     }
 
-    /// The tensor it shows.
+    /// The tensor that it represents.
     #[must_use]
     pub fn tensor(&self) -> &Tensor {
         &self.tensor
@@ -44,10 +44,10 @@ impl Image {
         self.head.len() as u64 + self.bytes
     }
 
-    /// Fills `buffer` with the bytes of the file from `at` on.
+    /// Fills `buffer` with the bytes of the file, starting at `at`.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if they are not all in the file; as [`Tensor::read`].
+    /// [`ErrorKind::Invalid`] beyond the end of the file; the errors of [`Tensor::read`].
     pub fn read(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
         if at.checked_add(buffer.len() as u64).is_none_or(|end| end > self.bytes()) {
             let text =
@@ -66,14 +66,14 @@ impl Image {
     }
 }
 
-/// The message of the layout: contiguous, or chunks that follow each other, both from the address `data` on.
+/// The layout message: contiguous, or chunks that follow each other, both starting at the address `data`.
 fn layout(grid: &Grid, data: u64) -> Vec<u8> {
     if grid.is_flat() {
         let data = if grid.bytes() == 0 { NOWHERE } else { data };
         return [&[3, 1][..], &data.to_le_bytes(), &grid.bytes().to_le_bytes()].concat();
     }
     let lengths: Vec<u64> = grid.chunks().iter().copied().chain([grid.item()]).collect();
-    // As many bytes as the longest needs, since the library refuses another number.
+    // Lengths have as many bytes as the longest one needs. The library refuses another number.
     let longest = lengths.iter().max().map_or(1, |longest| longest.ilog2() / 8 + 1);
     // Version 4, no flags; the last length is the size of an element.
     let mut bytes = vec![4, 2, 0, lengths.len() as u8, longest as u8];

@@ -1,10 +1,11 @@
-//! Files of HDF5: a tensor as one, without a copy or written out, and tensors made of their datasets.
+//! HDF5 files: tensors as files, in place or exported, and import of datasets as tensors.
 //!
-//! [`Image`] is the file of a tensor: metadata, which are made on the spot, and behind them the bytes of the tensor's Array
-//! as they are. Chunks of whole rows are a contiguous dataset of HDF5, others a chunked one whose chunks follow each other
-//! (the "implicit" index of layout version 4): both have the same order and distances as the Array. [`Parts`] are files of
-//! one chunk each under a virtual dataset, [`write`] and [`write_virtual`] write both, and [`Source`] reads datasets of any file. What is written is described in the
-//! HDF5 File Format Specification, version 3.0; [`hdf5_reader`] reads.
+//! [`Image`] is the file of a tensor: metadata, which are made when needed, followed by the bytes of the tensor's
+//! Array. Chunks of complete rows are a contiguous dataset of HDF5. Other chunks are a chunked dataset whose chunks
+//! follow each other (the "implicit" index of layout version 4). Both have the same order and distances as the Array.
+//! [`Parts`] are files of one chunk each under a virtual dataset; [`write`] and [`write_virtual`] write both kinds.
+//! [`Source`] reads datasets of any file, by [`hdf5_reader`]. The written files follow the HDF5 File Format
+//! Specification, version 3.0.
 mod draft;
 mod export;
 mod groups;
@@ -29,7 +30,7 @@ pub use source_values::Remark;
 
 use esker_types::{Error, ErrorKind};
 
-/// An error about something that HDF5 cannot say.
+/// An error about something that HDF5 cannot represent.
 #[cold]
 fn unsupported(text: String) -> Error {
     Error::new(ErrorKind::NotSupported, text)

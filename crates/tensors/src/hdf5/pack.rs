@@ -3,13 +3,13 @@ use super::unsupported;
 use esker_types::Result;
 use hdf5_core::jenkins_lookup3;
 
-/// An address that leads nowhere.
+/// The undefined address.
 pub(super) const NOWHERE: u64 = u64::MAX;
 
 /// Bytes of the superblock.
 pub(super) const SUPERBLOCK_BYTES: u64 = 48;
 
-/// Bytes of a file before its data are a multiple of this: a page.
+/// The data of a file start at a multiple of this: a page.
 pub(super) const ALIGNMENT: u64 = 4096;
 
 /// Types of messages in object headers.
@@ -59,7 +59,7 @@ impl ObjectHeader {
     }
 }
 
-/// Bytes, and behind them their checksum.
+/// Appends a checksum to bytes.
 pub(super) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend(jenkins_lookup3(&bytes).to_le_bytes());
     bytes
@@ -90,7 +90,7 @@ mod tests {
         let bytes = superblock(0x1234, 48);
         assert_eq!(bytes.len() as u64, SUPERBLOCK_BYTES);
         assert_eq!(bytes[44..], jenkins_lookup3(&bytes[..44]).to_le_bytes());
-        // Of Bob Jenkins' own tests.
+        // An example from Bob Jenkins' tests.
         assert_eq!(jenkins_lookup3(b"Four score and seven years ago"), 0x1777_0551);
     }
 

@@ -1,4 +1,4 @@
-//! A tensor as many files: one of HDF5 for each chunk, and one with a virtual dataset over them.
+//! A tensor as many HDF5 files: one for each chunk, and one with a virtual dataset over them.
 use super::draft::Draft;
 use super::groups::path;
 use super::pack::sealed;
@@ -46,10 +46,10 @@ impl Parts {
         format!("{chunk}.h5")
     }
 
-    /// The bytes of the file of a chunk: its elements, without what is outside the tensor.
+    /// The bytes of the file of a chunk: those of its elements that are inside the tensor.
     ///
     /// # Errors
-    /// As [`Tensor::read`].
+    /// The errors of [`Tensor::read`].
     pub fn chunk(&self, chunk: u64) -> Result<Vec<u8>> {
         let (tensor, slabs) = (&self.tensor, self.tensor.grid().chunk_slabs(chunk));
         let shape: Vec<u64> = slabs.iter().map(|slab| slab.count).collect();
@@ -64,29 +64,31 @@ impl Parts {
         Ok(file)
     }
 
-    /// The bytes of the file with the virtual dataset. Those of the chunks are in `directory`, seen from this file.
+    /// The bytes of the file with the virtual dataset. The files of the chunks are in `directory`, relative to this
+    /// file.
     ///
     /// # Errors
-    /// As [`super::Image::new`].
+    /// The errors of [`super::Image::new`].
     pub fn index(&self, directory: &str) -> Result<Vec<u8>> {
         let (tensor, grid) = (&self.tensor, self.tensor.grid());
         let path = path(tensor.name());
         let mut draft = Draft::new(path, tensor.data_type(), grid.shape(), tensor.attributes())?;
-        let place = draft.heap.push(&self.mapping(grid, directory));
+        let reference = draft.heap.push(&self.mapping(grid, directory));
         let layout =
-            [&[4, 3][..], &place.collection.to_le_bytes(), &place.number.to_le_bytes()].concat();
+            [&[4, 3][..], &reference.collection.to_le_bytes(), &reference.number.to_le_bytes()]
+                .concat();
         draft.finish(0, |_| layout.clone())
     }
 
-    /// Which chunk is where.
+    /// The mapping of the virtual dataset to the files of the chunks.
     fn mapping(&self, grid: &Grid, directory: &str) -> Vec<u8> {
         let mut bytes = vec![0];
         bytes.extend(self.count().to_le_bytes());
-        // The library would take % as the start of a number.
+        // The library would read % as the start of a number.
         let directory = directory.replace('%', "%%");
         for chunk in 0..self.count() {
             bytes.extend(format!("{directory}/{}\0{CHUNK}\0", Self::name(chunk)).bytes());
-            // All of the source: type, version, and nothing more.
+            // Selects all of the source: type and version only.
             bytes.extend([3u32, 1, 0, 0].iter().flat_map(|word| word.to_le_bytes()));
             bytes.extend(hyperslab(&grid.chunk_slabs(chunk)));
         }

@@ -1,4 +1,4 @@
-//! Datasets of files of HDF5, to store as tensors.
+//! Datasets of HDF5 files, to store as tensors.
 use super::source_values::Remark;
 use super::{source_bits, source_find, source_types, source_values, unsupported};
 use crate::dtype::DataType;
@@ -17,7 +17,7 @@ use std::path::Path;
 /// Bytes that are read at a time, approximately.
 const PIECE_BYTES: u64 = 32 << 20;
 
-/// Chunks of fewer bytes are not kept, unless there are few of them.
+/// If chunks of the file are smaller, the tensor gets other chunks, unless the dataset has few.
 const SMALL_CHUNK_BYTES: u64 = 64 << 10;
 const FEW_CHUNKS: u64 = 1024;
 
@@ -35,17 +35,17 @@ impl Source {
     /// Opens a dataset by its path in the file; without one, the only dataset of the file.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the file is none of HDF5 or damaged, [`ErrorKind::NotFound`] if it has no such dataset,
-    /// [`ErrorKind::NotSupported`] if there are no elements, if they have no fixed size, are not those of numpy, or are in
-    /// other files; [`ErrorKind::Io`].
+    /// [`ErrorKind::Invalid`] if the file is damaged or not HDF5, [`ErrorKind::NotFound`] if it does not have the
+    /// dataset, [`ErrorKind::NotSupported`] if the dataset has no elements, or elements without a fixed size, of a type
+    /// that numpy lacks, or in other files; [`ErrorKind::Io`].
     pub fn open(path: &Path, dataset: Option<&str>) -> Result<Self> {
         let name = path.display().to_string();
         let options = OpenOptions::default().with_chunk_cache_bytes(0);
         let file = Hdf5File::open_with_options(path, options);
-        Self::of(file.map_err(|error| wrong(&name, error))?, &name, dataset)
+        Self::from_file(file.map_err(|error| wrong(&name, error))?, &name, dataset)
     }
 
-    fn of(file: Hdf5File, name: &str, dataset: Option<&str>) -> Result<Self> {
+    fn from_file(file: Hdf5File, name: &str, dataset: Option<&str>) -> Result<Self> {
         let dataset = match dataset {
             Some(dataset) => file.dataset(dataset).map_err(|error| wrong(name, error))?,
             None => source_find::only(&file, name)?,
@@ -66,14 +66,15 @@ impl Source {
         &self.new
     }
 
-    /// Attributes that are not kept, or not as they were: complex numbers become lists of two, compounds texts in JSON, long
-    /// doubles are rounded. References, lists of variable length and what netCDF notes for itself are left out.
+    /// Remarks about attributes that are changed or left out. Complex numbers become lists of two, compounds become
+    /// texts in JSON, and long doubles are rounded. References, lists of variable length and internal attributes of
+    /// netCDF are left out.
     #[must_use]
     pub fn remarks(&self) -> &[Remark] {
         &self.remarks
     }
 
-    /// Names of the attributes that are not kept.
+    /// Names of the attributes that are left out.
     #[must_use]
     pub fn left_out(&self) -> Vec<&str> {
         let left_out = self.remarks.iter().filter(|remark| !remark.is_kept);
@@ -81,10 +82,10 @@ impl Source {
     }
 
     /// Stores the elements as `new`, which has the type and the shape of [`Source::describe`], under `name` or by UUID
-    /// only. `progress` is told the bytes that are stored.
+    /// only. Calls `progress` with the numbers of stored bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the file is damaged; as [`TensorStore::put`].
+    /// [`ErrorKind::Invalid`] if the file is damaged; the errors of [`TensorStore::put`].
     pub fn store(
         &self,
         store: &TensorStore,
@@ -96,7 +97,7 @@ impl Source {
         let put = store.begin(new)?;
         let stored = self.copy(&put, progress).and_then(|()| put.publish(name));
         stored.inspect_err(|_| {
-            // What is left then is collected later.
+            // If this fails too, a later collection frees the PUT.
             let _ = put.abort();
         })
     }
@@ -156,7 +157,7 @@ impl Source {
         if done < put.grid().bytes() { self.fill_chunks(put, &dims, &seen) } else { Ok(()) }
     }
 
-    /// The fill value, unless it is zero, as which elements that were never written are read.
+    /// The fill value, unless it is zero. Elements that were never written read as zero anyway.
     fn fill_value(&self) -> Option<&[u8]> {
         let value = self.dataset.fill_value()?.value.as_deref()?;
         let size = self.new.data_type.size().ok()?;
@@ -166,7 +167,7 @@ impl Source {
     /// Writes the fill value to the chunks that the file does not have.
     fn fill_chunks(&self, put: &Put, dims: &[u64], seen: &HashSet<Vec<u64>>) -> Result<()> {
         let Some(value) = self.fill_value() else { return Ok(()) };
-        let grid = Grid::of_any_chunks(&self.new.shape, dims, put.grid().item())?;
+        let grid = Grid::with_any_chunks(&self.new.shape, dims, put.grid().item())?;
         for slabs in (0..grid.chunk_count()).map(|chunk| grid.chunk_slabs(chunk)) {
             let start: Vec<u64> = slabs.iter().map(|slab| slab.start).collect();
             if !seen.contains(&start) {
@@ -202,7 +203,7 @@ impl Source {
     }
 }
 
-/// Where the elements are.
+/// The layout of the elements in the file.
 fn layout(file: &Hdf5File, dataset: &Dataset) -> Result<DataLayout> {
     let name = dataset.name();
     let header = file.get_or_parse_header(dataset.address()).map_err(|error| wrong(name, error))?;
@@ -233,13 +234,13 @@ fn data_type(dataset: &Dataset) -> Result<DataType> {
         return Ok(data_type);
     }
     Err(unsupported(format!(
-        "{name}: its numbers have their bits in places that numpy does not know, as those of bfloat16: convert the dataset \
+        "{name}: its numbers have a bit layout that numpy does not know, like bfloat16: convert the dataset \
          first"
     )))
 }
 
-/// Calls `each` for parts that follow each other in C order: with the byte at which each starts, its first index and its
-/// shape. They have about [`PIECE_BYTES`], and whole chunks if that is possible.
+/// Calls `each` for parts that follow each other in C order: with the start of each in bytes, its first index and its
+/// shape. Parts have about [`PIECE_BYTES`] bytes, and complete chunks if possible.
 fn bands(grid: &Grid, mut each: impl FnMut(u64, &[u64], &[u64]) -> Result<()>) -> Result<()> {
     let (shape, item) = (grid.shape(), grid.item());
     let rest = |dimension: usize| shape[dimension + 1..].iter().product::<u64>() * item;
@@ -301,7 +302,7 @@ pub(super) fn wrong(what: &str, error: hdf5_reader::error::Error) -> Error {
             unsupported(format!("{what}: {error}: rewrite it with h5repack -l CONTI -f NONE"))
         }
         Of::InvalidMagic => invalid(format!(
-            "{what} is no file of HDF5: nccopy -k nc4 makes one of a file of netCDF 3"
+            "{what} is not an HDF5 file: nccopy -k nc4 makes one of a netCDF 3 file"
         )),
         _ => invalid(format!("{what} cannot be read, so the file is damaged or too new: {error}")),
     }
@@ -343,7 +344,7 @@ mod tests {
         let store = TensorStore::create(&pool, "tensors").unwrap();
         esker_testing::fuzz("hdf5", &[], |bytes| {
             let file = Hdf5File::from_vec(bytes.to_vec());
-            let Ok(source) = file.map(|file| Source::of(file, "file", None)) else { return };
+            let Ok(source) = file.map(|file| Source::from_file(file, "file", None)) else { return };
             let Ok(source) = source else { return };
             let is_small = |grid: Grid| grid.bytes() < 1 << 16 && grid.chunk_count() < 1 << 10;
             if source.describe().check(None).is_ok_and(is_small) {

@@ -1,4 +1,4 @@
-//! Where numbers have their bits: files may place them as numpy does not, as those of bfloat16.
+//! Bit layout of numbers. Files may have layouts that numpy does not know, such as bfloat16.
 use super::types::{self, ARRAY, COMPOUND, ENUMERATION, FLOAT, INTEGER, OPAQUE};
 use hdf5_reader::error::Result;
 use hdf5_reader::io::Cursor;
@@ -7,7 +7,7 @@ use hdf5_reader::io::Cursor;
 const TIME: u8 = 2;
 const BITFIELD: u8 = 4;
 
-/// Bits of a floating-point type that say how its numbers are read: byte order, first bit of the mantissa, sign.
+/// Mask of the bits of a floating-point type that determine its numbers: byte order, first bit of the mantissa, sign.
 const MEANING: u32 = 0xff71;
 
 /// True if all numbers of a type are those of numpy, according to its description in a file.
@@ -15,7 +15,8 @@ pub(super) fn are_usual(description: &[u8]) -> bool {
     all_usual(&mut Cursor::new(description)).unwrap_or(false)
 }
 
-/// Reads one description, also behind numbers that are not usual. Its depth is limited: the reader has parsed it.
+/// Reads one description to its end, also after unusual numbers. Its depth is limited, because the reader has parsed
+/// it.
 fn all_usual(cursor: &mut Cursor<'_>) -> Result<bool> {
     let (head, size) = (cursor.read_u32_le()?, cursor.read_u32_le()?);
     let (class, version, bits) = (head as u8 & 15, head as u8 >> 4, head >> 8);
@@ -44,7 +45,7 @@ fn members(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> Resul
     for _ in 0..count {
         name(cursor, version)?;
         cursor.skip(if version < 3 { 4 } else { types::offset_width(size) })?;
-        // The first version has arrays here, which the reader takes for single elements.
+        // The first version has arrays here, which the reader interprets as single elements.
         if version == 1 {
             usual &= cursor.read_u8()? == 0;
             cursor.skip(27)?;
@@ -67,7 +68,7 @@ fn array(cursor: &mut Cursor<'_>, version: u8) -> Result<bool> {
     all_usual(cursor)
 }
 
-/// Names were padded before the third version.
+/// Skips a name. Before the third version, names are padded.
 fn name(cursor: &mut Cursor<'_>, version: u8) -> Result<()> {
     let start = cursor.position();
     cursor.read_null_terminated_string()?;
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not() {
+    fn other_bit_layouts_are_unusual() {
         let changed = |code: &str, at: usize, to: u8| {
             let mut bytes = encoded(code);
             assert_ne!(std::mem::replace(&mut bytes[at], to), to);

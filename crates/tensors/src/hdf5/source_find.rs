@@ -5,7 +5,7 @@ use hdf5_reader::group::Group;
 use hdf5_reader::{Dataset, Hdf5File};
 use std::collections::HashSet;
 
-/// Levels of groups in which a dataset is looked for, and datasets that a message names.
+/// Levels of groups in which a dataset is searched, and datasets that a message names.
 const LEVELS_MAX: usize = 32;
 const NAMED_MAX: usize = 10;
 
@@ -26,7 +26,7 @@ pub(super) fn only(file: &Hdf5File, path: &str) -> Result<Dataset> {
     }
 }
 
-/// What was found in a file. Objects may have several names, and groups may contain themselves.
+/// Datasets found so far in a file. Objects may have several names, and groups may contain themselves.
 #[derive(Default)]
 struct Found {
     /// Paths of datasets, by the first name of each.
@@ -36,7 +36,7 @@ struct Found {
 }
 
 impl Found {
-    /// Collects datasets, until there are enough for a message.
+    /// Collects datasets, until enough for a message are found.
     fn collect(
         &mut self,
         group: &Group,
@@ -48,7 +48,7 @@ impl Found {
         }
         let (groups, datasets) = group.member_names()?;
         for name in datasets.iter().take(NAMED_MAX + 1) {
-            // One that cannot be read counts too.
+            // A dataset that cannot be read counts too.
             let is_known = group.dataset(name).is_ok_and(|one| !self.seen.insert(one.address()));
             if !is_known {
                 self.datasets.push(format!("{path}/{name}"));

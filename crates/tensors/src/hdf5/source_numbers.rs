@@ -2,11 +2,11 @@
 use crate::messages::Value;
 use hdf5_reader::ByteOrder;
 
-/// A floating-point number as one of 8 bytes.
+/// A floating-point number, converted to 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Real {
     Exact(f64),
-    /// It had more digits, or was too large or too small.
+    /// The number had more digits, or was too large or too small.
     Rounded(f64),
 }
 
@@ -18,7 +18,7 @@ impl Real {
     }
 }
 
-/// The bytes, those with the lowest bits first.
+/// The bytes in little-endian order.
 fn little(bytes: &[u8], order: ByteOrder) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if order == ByteOrder::BigEndian {
@@ -27,7 +27,7 @@ fn little(bytes: &[u8], order: ByteOrder) -> Vec<u8> {
     bytes
 }
 
-/// An integer of up to 8 bytes. One that an attribute cannot have becomes a floating-point number.
+/// An integer of up to 8 bytes. If an attribute cannot have it, it becomes a floating-point number.
 pub(super) fn integer(bytes: &[u8], order: ByteOrder, is_signed: bool) -> Option<Value> {
     if bytes.len() > 8 {
         return None;
@@ -68,7 +68,7 @@ fn half(bits: u16) -> f64 {
     if bits & 0x8000 == 0 { size } else { -size }
 }
 
-/// A long double: 64 bits of mantissa with the one before the point, 15 of exponent and the sign in `head`.
+/// A long double: 64 bits of mantissa, including the bit before the point; exponent (15 bits) and sign in `head`.
 fn long(mantissa: u64, head: u16) -> Real {
     let sign = if head & 0x8000 == 0 { 1.0 } else { -1.0 };
     let exponent = i32::from(head & 0x7fff);
@@ -87,7 +87,7 @@ fn long(mantissa: u64, head: u16) -> Real {
     if is_exact { Real::Exact(number) } else { Real::Rounded(number) }
 }
 
-/// `number` times a power of two, in steps that are powers themselves.
+/// `number` times a power of two. Multiplies in steps, because the power itself may overflow.
 fn scaled(number: f64, power: i32) -> f64 {
     const STEP: i32 = 1000;
     let (mut number, mut left) = (number, power);

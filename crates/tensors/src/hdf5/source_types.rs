@@ -1,11 +1,11 @@
-//! Types of HDF5 as those of numpy.
+//! Conversion of HDF5 types to numpy types.
 use super::unsupported;
 use crate::dtype::{DataType, Field};
 use esker_types::Result;
 use hdf5_reader::{ByteOrder, CompoundField, Datatype, EnumMember, StringSize, VarLenKind};
 
-/// The type of the elements of a dataset. Names of members and byte orders are kept; enumerations other than that of
-/// booleans become their numbers.
+/// The type of the elements of a dataset. Names of members and byte orders are kept. Enumerations become their numbers,
+/// except the enumeration of booleans.
 ///
 /// # Errors
 /// [`esker_types::ErrorKind::NotSupported`] if they have no fixed size, or numpy has no such type.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn types_come_back() {
+    fn types_survive_encoding_and_decoding() {
         let codes = [
             "|b1", "|i1", ">i2", "<u8", "<f2", ">f4", "<f16", "<c8", ">c16", "|S7", "<U3", "|V5",
             "<M8[ns]", ">m8[25s]",

@@ -1,4 +1,4 @@
-//! Attributes of datasets of HDF5.
+//! Attributes of HDF5 datasets.
 use super::source_bits;
 use super::source_numbers::{Real, integer, real};
 use super::source_types::{is_boolean, is_complex};
@@ -9,7 +9,7 @@ use hdf5_reader::{Attribute as Of, CompoundField, Dataset, Datatype, RawAttribut
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// What netCDF and dimension scales keep for themselves.
+/// Internal attributes of netCDF and dimension scales.
 const OWN: [&str; 9] = [
     "CLASS",
     "NAME",
@@ -22,14 +22,14 @@ const OWN: [&str; 9] = [
     "_NCCOPY",
 ];
 
-/// Says of an attribute that it is not kept, or not as it was in the file.
+/// Remark that an attribute of the file is changed or left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// The name of the attribute.
     pub attribute: String,
     /// False if it was left out.
     pub is_kept: bool,
-    /// What has become of it, or why it was left out.
+    /// The new form of the attribute, or the reason why it is left out.
     pub what: String,
 }
 
@@ -40,14 +40,14 @@ impl fmt::Display for Remark {
     }
 }
 
-/// What is kept of the values of one attribute, as far as it differs from the file.
+/// The new form of the values of one attribute, if it differs from the file.
 #[derive(Default)]
 struct Changes(Option<&'static str>);
 
 /// Why an attribute cannot be kept.
 type Refusal = &'static str;
 
-/// The attributes of a dataset, and what is to be said about them.
+/// The attributes of a dataset, and remarks about them.
 pub(super) fn attributes(dataset: &Dataset) -> (BTreeMap<String, Attribute>, Vec<Remark>) {
     let raw = dataset.raw_attributes().unwrap_or_default();
     let raw: HashMap<&str, &RawAttribute> = raw.iter().map(|raw| (raw.name(), raw)).collect();
@@ -71,14 +71,14 @@ pub(super) fn attributes(dataset: &Dataset) -> (BTreeMap<String, Attribute>, Vec
 
 fn value(of: &Of, raw: Option<&RawAttribute>, changes: &mut Changes) -> Result<Attribute, Refusal> {
     if OWN.contains(&of.name.as_str()) {
-        return Err("netCDF notes it for itself");
+        return Err("netCDF uses it internally");
     }
     let raw = raw.ok_or("it cannot be read")?;
     if raw.message().dataspace.dataspace_type == DataspaceType::Null {
         return Err("it has no value");
     }
     if !source_bits::are_usual(raw.raw_datatype()) {
-        return Err("its numbers have their bits in places that numpy does not know");
+        return Err("its numbers have a bit layout that numpy does not know");
     }
     let count = of.num_elements().ok().and_then(|count| usize::try_from(count).ok());
     let count = count.ok_or("it has too many values")?;
@@ -93,7 +93,7 @@ fn nested(values: &mut impl Iterator<Item = Attribute>, shape: &[u64]) -> Option
     let Some((length, rest)) = shape.split_first() else {
         return values.next();
     };
-    // As many as a file says, of nothing, would take forever.
+    // A file may state a huge number of empty items, which would take forever.
     let length = if rest.contains(&0) { 0 } else { *length };
     let items = (0..length).map(|_| nested(values, rest)).collect::<Option<_>>()?;
     Some(Value::List(AttributeList { items }).into())
@@ -124,10 +124,10 @@ fn texts(of: &Of, count: usize) -> Result<Vec<Attribute>, Refusal> {
     }
 }
 
-/// Why a value of this type cannot be kept.
+/// The reason why a value of this type cannot be kept.
 fn unknown(of: &Datatype) -> Refusal {
     match of {
-        Datatype::Reference { .. } => "it refers to a place in the file",
+        Datatype::Reference { .. } => "it refers to an object in the file",
         Datatype::VarLen { .. } => "it has lists of variable length",
         _ => "attributes of a tensor have no values of its type",
     }

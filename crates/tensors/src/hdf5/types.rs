@@ -1,4 +1,4 @@
-//! Types of elements as HDF5 has them, as h5py maps those of numpy.
+//! Encoding of element types in HDF5, with the mapping of h5py.
 use super::unsupported;
 use crate::dtype::{DataType, Field};
 use esker_types::{Error, ErrorKind, Result};
@@ -19,13 +19,13 @@ pub(super) const ARRAY: u8 = 10;
 /// Longest tag of an opaque type.
 const TAG_BYTES_MAX: usize = 248;
 
-/// Where the parts of a floating-point number are, in bits, and what is added to its exponent.
+/// Layout of a floating-point number in bits, and the bias of its exponent.
 struct Bits {
     precision: u16,
     exponent: (u8, u8),
     mantissa: u8,
     bias: u32,
-    /// The first bit of the mantissa is not stored.
+    /// True if the first bit of the mantissa is not stored.
     is_implied: bool,
 }
 
@@ -35,7 +35,8 @@ struct Bits {
 /// `TRUE`; dates, durations and texts of UTF-32 are opaque, with numpy's code in the tag.
 ///
 /// # Errors
-/// [`ErrorKind::NotSupported`] if HDF5 has no such type: no bytes, members that overlap or are out of order.
+/// [`ErrorKind::NotSupported`] for types that HDF5 lacks: without bytes, or with members that overlap or are out of
+/// order.
 pub(super) fn encode(of: &DataType) -> Result<Vec<u8>> {
     let size = size(of)?;
     if !of.fields.is_empty() {
@@ -55,7 +56,7 @@ pub(super) fn encode(of: &DataType) -> Result<Vec<u8>> {
     })
 }
 
-/// The size of an element, which HDF5 keeps in four bytes.
+/// The size of an element, which HDF5 stores in four bytes.
 fn size(of: &DataType) -> Result<u32> {
     match u32::try_from(of.size()?) {
         Ok(size) if size > 0 => Ok(size),
@@ -68,11 +69,11 @@ fn size(of: &DataType) -> Result<u32> {
 }
 
 fn kind(of: &DataType) -> Result<char> {
-    let unknown = || Error::new(ErrorKind::Invalid, format!("{:?} is no type", of.code));
+    let unknown = || Error::new(ErrorKind::Invalid, format!("{:?} is not a type", of.code));
     of.code.chars().nth(1).ok_or_else(unknown)
 }
 
-/// What each type starts with: class, 24 bits that depend on it, size.
+/// First bytes of each type: class, 24 bits that depend on the class, size.
 fn head(class: u8, bits: u32, size: u32) -> Vec<u8> {
     let mut bytes = vec![class | VERSION << 4];
     bytes.extend(&bits.to_le_bytes()[..3]);
@@ -111,14 +112,14 @@ fn bits(size: u32) -> Bits {
         4 => ieee(32, 8),
         8 => ieee(64, 11),
         16 if !cfg!(any(target_arch = "x86_64", target_arch = "x86")) => ieee(128, 15),
-        // The extended numbers of the x87, which long double is there.
+        // The extended numbers of the x87, which are long double on x86.
         _ => {
             Bits { precision: 80, exponent: (64, 15), mantissa: 64, bias: 16383, is_implied: false }
         }
     }
 }
 
-/// An enumeration of bytes, as h5py keeps booleans.
+/// An enumeration of bytes, which h5py uses for booleans.
 pub(super) fn boolean() -> Vec<u8> {
     let mut bytes = head(ENUMERATION, 2, 1);
     bytes.extend(integer(1, false, true));
@@ -145,7 +146,7 @@ pub(super) fn opaque(size: u32, tag: &str) -> Vec<u8> {
     bytes
 }
 
-/// A text of any length in UTF-8, which is kept in a heap.
+/// A text of any length in UTF-8, which is stored in a heap.
 pub(super) fn text() -> Vec<u8> {
     // A text, in UTF-8.
     let mut bytes = head(VARIABLE, 1 | 1 << 8, 16);
@@ -153,14 +154,14 @@ pub(super) fn text() -> Vec<u8> {
     bytes
 }
 
-/// Name and place of a member; its type follows.
+/// Name and offset of a member; its type follows.
 fn member(bytes: &mut Vec<u8>, name: &str, offset: u32, size: u32) {
     bytes.extend(name.as_bytes());
     bytes.push(0);
     bytes.extend(&offset.to_le_bytes()[..offset_width(size)]);
 }
 
-/// Bytes of the place of a member in a compound of `size` bytes.
+/// Bytes of a member's offset in a compound of `size` bytes.
 pub(super) fn offset_width(size: u32) -> usize {
     4 - size.leading_zeros() as usize / 8
 }
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_type_is_refused() {
+    fn types_that_hdf5_lacks_are_refused() {
         for code in ["|S0", "|V0", "<U0"] {
             let error = encode(&DataType::parse(code).unwrap()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotSupported, "{code}");

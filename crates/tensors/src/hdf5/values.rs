@@ -5,7 +5,7 @@ use super::{types, unsupported};
 use crate::messages::{Attribute, Value};
 use esker_types::Result;
 
-/// What kind of value an attribute has.
+/// Kind of an attribute's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Flag,
@@ -16,10 +16,10 @@ enum Kind {
     Octets(usize),
 }
 
-/// The message of an attribute; its texts are kept in `heap`.
+/// The message of an attribute. Its texts are stored in `heap`.
 ///
-/// Lists of values of one kind are arrays. Other lists are texts in JSON: HDF5 has nothing like lists of several kinds, and
-/// netCDF refuses a file in which an attribute has two dimensions.
+/// Lists of values of one kind are arrays. Other lists are texts in JSON, because HDF5 has no lists of several kinds,
+/// and netCDF refuses a file in which an attribute has two dimensions.
 ///
 /// # Errors
 /// [`esker_types::ErrorKind::NotSupported`] if its name cannot be one of HDF5.
@@ -86,9 +86,10 @@ fn bytes(attribute: &Attribute, heap: &mut Heap) -> Vec<u8> {
         Some(Value::Real(number)) => number.to_le_bytes().to_vec(),
         Some(Value::Octets(octets)) => octets.clone(),
         Some(Value::Text(text)) => {
-            // A text of no bytes has no object.
-            let place = (!text.is_empty()).then(|| heap.push(text.as_bytes()));
-            let (address, number) = place.map_or((0, 0), |place| (place.collection, place.number));
+            // An empty text has no object.
+            let reference = (!text.is_empty()).then(|| heap.push(text.as_bytes()));
+            let (address, number) =
+                reference.map_or((0, 0), |reference| (reference.collection, reference.number));
             let length = (text.len() as u32).to_le_bytes();
             [&length[..], &address.to_le_bytes(), &number.to_le_bytes()].concat()
         }

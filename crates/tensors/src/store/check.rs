@@ -1,4 +1,4 @@
-//! Checking a store: whether names lead to tensors, and tensors have all their chunks.
+//! Check of a store: names must refer to tensors, and tensors must have all their chunks.
 use super::names::all_keys;
 use super::{Tensor, TensorStore, layout};
 use crate::messages::{State, TensorRecord};
@@ -7,10 +7,10 @@ use esker::Wait;
 use esker_types::ops::{Anchor, ListLimit};
 use esker_types::{ErrorKind, Result, Uuid};
 
-/// Keys asked for at a time.
+/// Keys that are listed at a time.
 const BATCH: usize = 4096;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Visible tensors.
@@ -19,7 +19,7 @@ pub struct Checked {
     pub bytes: u64,
     /// PUTs and removed tensors, which a collection may free.
     pub hidden: u64,
-    /// What is wrong, each in a sentence.
+    /// Problems, each in a sentence.
     pub problems: Vec<String>,
 }
 
@@ -27,14 +27,16 @@ impl TensorStore {
     /// Checks all records, names and chunks. With `data`, all elements are read, so that their checksums are verified.
     ///
     /// # Errors
-    /// Errors of the backend. Damage is no error, but a problem in the report.
+    /// Errors of the backend. Damage is reported as a problem, without an error.
     pub fn check(&self, data: bool) -> Result<Checked> {
         let mut checked = Checked::default();
         for name in all_keys(&self.names, self.access())? {
             if let Err(error) = self.find(&name) {
-                // Removed meanwhile.
+                // Unless the name was removed meanwhile.
                 if self.names.size(name.as_bytes(), self.access()).wait()?.is_some() {
-                    checked.problems.push(format!("the name {name:?} leads to no tensor: {error}"));
+                    checked
+                        .problems
+                        .push(format!("the name {name:?} does not refer to a tensor: {error}"));
                 }
             }
         }
@@ -48,7 +50,7 @@ impl TensorStore {
 
     fn check_one(&self, key: &str, data: bool, checked: &mut Checked) -> Result<()> {
         let Some(uuid) = Uuid::parse(key) else {
-            checked.problems.push(format!("{key:?} is no UUID of a tensor"));
+            checked.problems.push(format!("{key:?} is not the UUID of a tensor"));
             return Ok(());
         };
         let Some(record) = self.record(uuid, self.access())? else { return Ok(()) };
@@ -61,14 +63,14 @@ impl TensorStore {
         checked.tensors += 1;
         checked.bytes += grid.bytes();
         let chunks = self.chunks(uuid, &record)?;
-        if chunks != grid.chunk_count() && self.is_there(uuid)? {
+        if chunks != grid.chunk_count() && self.has_record(uuid)? {
             let expected = grid.chunk_count();
             checked.problems.push(format!("tensor {uuid} has {chunks} of {expected} chunks"));
         }
         if data { self.read_all(uuid, record) } else { Ok(()) }
     }
 
-    /// How many chunks a tensor has.
+    /// Number of stored chunks of a tensor.
     fn chunks(&self, uuid: Uuid, record: &TensorRecord) -> Result<u64> {
         let object = self.container.object(layout::data_oid(uuid, record.object_class));
         let (mut anchor, mut count) = (Anchor::Start, 0);
@@ -79,7 +81,7 @@ impl TensorStore {
         Ok(count)
     }
 
-    /// Reads a tensor, one chunk of the first dimension after the other.
+    /// Reads a tensor, one chunk of the first dimension after another.
     fn read_all(&self, uuid: Uuid, record: TensorRecord) -> Result<()> {
         let Some(tensor) = Tensor::open(self, uuid, record)? else { return Ok(()) };
         let grid = tensor.grid();

@@ -1,4 +1,4 @@
-//! Collecting what nobody needs any more: PUTs that were never committed, and tensors that were removed or replaced.
+//! Garbage collection of PUTs that were never committed, and of tensors that were removed or replaced.
 use super::names::all_keys;
 use super::records::now_ms;
 use super::{TensorStore, layout};
@@ -12,23 +12,23 @@ use std::time::Duration;
 /// Objects listed at a time.
 const BATCH: usize = 4096;
 
-/// What a collection freed, or would free.
+/// Tensors and objects that a collection freed, or would free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     /// PUTs that were never committed.
     pub puts: u64,
     /// Tensors that were removed or replaced.
     pub removed: u64,
-    /// Objects that belong to no tensor: writers wrote to them after their PUT was collected, or whoever freed a tensor
-    /// was killed.
+    /// Objects that belong to no tensor: writers wrote to them after their PUT was collected, or a process was killed
+    /// while it freed a tensor.
     pub objects: u64,
-    /// PUTs and removed tensors that are too young, and removed tensors that somebody still reads.
+    /// PUTs and removed tensors that are too young, and removed tensors that a process still reads.
     pub kept: u64,
 }
 
-/// What is to be done with a tensor.
+/// Decision of a collection about a tensor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Decision {
     Visible,
     Kept,
     Put,
@@ -36,16 +36,16 @@ enum Fate {
 }
 
 impl TensorStore {
-    /// Frees PUTs that began at least `age` ago and were never committed, tensors that were removed or replaced and that
-    /// nobody reads, and objects that belong to no tensor. Where leases of other processes are not seen, a tensor
-    /// counts as unread when it was removed at least `age` ago. Unless `doit`, it only counts.
+    /// Frees PUTs that began at least `age` ago and were never committed, removed or replaced tensors that no process
+    /// reads, and objects that belong to no tensor. If the pool does not show leases of other processes, a tensor
+    /// counts as unread when it was removed at least `age` ago. Without `doit`, it only counts them.
     ///
     /// # Errors
     /// Errors of the backend.
     pub fn collect(&self, age: Duration, doit: bool) -> Result<Collected> {
         self.check_writable()?;
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        // Listed before the records: whatever is there now and belongs to a tensor has a record by then.
+        // Lists objects before records: each listed object of a tensor has a record when the records are listed.
         let mut objects = self.objects()?;
         let mut collected = Collected::default();
         for key in all_keys(&self.tensors, Access::Latest)? {
@@ -54,10 +54,10 @@ impl TensorStore {
             objects.remove(&layout::data_oid(uuid, record.object_class));
             objects.remove(&layout::parts_oid(uuid, record.object_class));
             match self.decide(uuid, &record, age_ms, doit)? {
-                Fate::Visible => {}
-                Fate::Kept => collected.kept += 1,
-                Fate::Put => collected.puts += 1,
-                Fate::Removed => collected.removed += 1,
+                Decision::Visible => {}
+                Decision::Kept => collected.kept += 1,
+                Decision::Put => collected.puts += 1,
+                Decision::Removed => collected.removed += 1,
             }
         }
         for oid in &objects {
@@ -69,18 +69,27 @@ impl TensorStore {
         Ok(collected)
     }
 
-    fn decide(&self, uuid: Uuid, record: &TensorRecord, age_ms: u64, doit: bool) -> Result<Fate> {
+    fn decide(
+        &self,
+        uuid: Uuid,
+        record: &TensorRecord,
+        age_ms: u64,
+        doit: bool,
+    ) -> Result<Decision> {
         let is_old = |since: u64| now_ms().saturating_sub(since) >= age_ms;
         match record.state() {
             State::Pending if is_old(record.begun_ms) => match !doit || self.free(uuid, record)? {
-                true => Ok(Fate::Put),
+                true => Ok(Decision::Put),
                 // It was committed just now.
-                false => Ok(Fate::Kept),
+                false => Ok(Decision::Kept),
             },
-            State::Pending => Ok(Fate::Kept),
-            State::Committed if self.is_visible(uuid, record, Access::Latest)? => Ok(Fate::Visible),
-            State::Committed if !is_old(record.committed_ms) => Ok(Fate::Kept),
-            // A commit without transactions ended before the name led to it, or another replaced it at the same time.
+            State::Pending => Ok(Decision::Kept),
+            State::Committed if self.is_visible(uuid, record, Access::Latest)? => {
+                Ok(Decision::Visible)
+            }
+            State::Committed if !is_old(record.committed_ms) => Ok(Decision::Kept),
+            // A commit without transactions ended before the name referred to the tensor, or another commit replaced it
+            // at the same time.
             State::Committed => {
                 if doit {
                     self.atomically(|access| self.mark_removed(uuid, access))?;
@@ -99,13 +108,13 @@ impl TensorStore {
         record: &TensorRecord,
         is_old: bool,
         doit: bool,
-    ) -> Result<Fate> {
+    ) -> Result<Decision> {
         let is_sure = self.container.capabilities().shared_leases;
         match (is_sure || is_old, doit) {
-            (false, _) => Ok(Fate::Kept),
-            (true, false) => Ok(Fate::Removed),
-            (true, true) if self.free_if_unread(uuid, record)? => Ok(Fate::Removed),
-            (true, true) => Ok(Fate::Kept),
+            (false, _) => Ok(Decision::Kept),
+            (true, false) => Ok(Decision::Removed),
+            (true, true) if self.free_if_unread(uuid, record)? => Ok(Decision::Removed),
+            (true, true) => Ok(Decision::Kept),
         }
     }
 

@@ -1,10 +1,10 @@
-//! Where things stand in a container of tensors (docs/format.md, "The tensors of a container").
+//! Layout of a container of tensors (docs/format.md, "The tensors of a container").
 use crate::grid::Grid;
 use esker::{Array, ArrayAttributes, Container, Kv};
 use esker_types::{ObjectClass, ObjectId, ObjectType, Result, Uuid};
 use sha2::{Digest, Sha256};
 
-/// First byte of the user bits of object ids, by what the object is.
+/// First byte of the user bits of object ids, by the use of the object.
 const TENSORS: u64 = 1;
 const NAMES: u64 = 2;
 const PARTS: u64 = 3;
@@ -27,7 +27,7 @@ pub(super) fn names(container: &Container) -> Result<Kv> {
     fixed(container, NAMES)
 }
 
-/// One target each, so that a commit has one or two.
+/// A Key-Value on one target, so that a commit involves one or two targets.
 fn fixed(container: &Container, kind: u64) -> Result<Kv> {
     let class = Some(ObjectClass::S1);
     container.kv(container.generate_oid(kind << 24, 0, ObjectType::KvHashed, class, 0)?)

@@ -31,7 +31,7 @@ pub struct TensorStore {
     container: Container,
     tensors: Kv,
     names: Kv,
-    /// The snapshot that is read, if not the latest state.
+    /// The snapshot to read; `None` for the latest state.
     snapshot: Option<Epoch>,
 }
 
@@ -45,18 +45,20 @@ impl TensorStore {
             [(layout::FULL_VERSION, layout::LAYOUT_VERSION.as_bytes())];
         let new = NewContainer::named(label).with_metadata(&metadata);
         pool.create_container(&new).wait()?;
-        Self::of(pool.open_container(label, OpenMode::ReadWrite).wait()?)
+        Self::from_container(pool.open_container(label, OpenMode::ReadWrite).wait()?)
     }
 
     /// Opens a store.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if there is no such container, [`ErrorKind::Invalid`] if it holds no tensors,
+    /// [`ErrorKind::NotFound`] if the container does not exist, [`ErrorKind::Invalid`] if it holds no tensors,
     /// [`ErrorKind::Incompatible`] if a later release made it.
     pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
         let container = pool.open_container(label, mode).wait().map_err(remedy)?;
         match container.properties().get(layout::VERSION).wait()? {
-            Some(version) if version == layout::LAYOUT_VERSION.as_bytes() => Self::of(container),
+            Some(version) if version == layout::LAYOUT_VERSION.as_bytes() => {
+                Self::from_container(container)
+            }
             Some(_) => {
                 let text = format!("container {label} holds tensors of a later release: use that");
                 Err(Error::new(ErrorKind::Incompatible, text))
@@ -78,11 +80,10 @@ impl TensorStore {
         Ok(container.properties().get(layout::VERSION).wait()?.is_some())
     }
 
-    /// Opens a store, or creates it, also in a container that holds nothing yet. Safe to call concurrently: one caller
-    /// creates it.
+    /// Opens a store, or creates it, also in an empty container. Safe to call concurrently: one caller creates it.
     ///
     /// # Errors
-    /// As [`TensorStore::open`] and [`TensorStore::create`].
+    /// The errors of [`TensorStore::open`] and [`TensorStore::create`].
     pub fn open_or_create(pool: &Pool, label: &str) -> Result<Self> {
         match Self::open(pool, label, OpenMode::ReadWrite) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -101,22 +102,22 @@ impl TensorStore {
         }
     }
 
-    /// Makes a container that holds nothing a store. Whoever does so at the same time does the same.
+    /// Makes an empty container a store. Concurrent callers write the same.
     fn begin_in(container: Container) -> Result<Self> {
         let version = layout::LAYOUT_VERSION.as_bytes();
         container.properties().set(layout::VERSION, version).wait()?;
-        Self::of(container)
+        Self::from_container(container)
     }
 
-    fn of(container: Container) -> Result<Self> {
+    fn from_container(container: Container) -> Result<Self> {
         let (tensors, names) = (layout::tensors(&container)?, layout::names(&container)?);
         Ok(Self { container, tensors, names, snapshot: None })
     }
 
-    /// The store as it was when a snapshot of its container was taken, for reading.
+    /// The store in the state of a snapshot of its container, for reading.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if there is no snapshot at `epoch`.
+    /// [`ErrorKind::NotFound`] if the container has no snapshot at `epoch`.
     pub fn at(&self, epoch: Epoch) -> Result<Self> {
         self.container.at(epoch).wait()?;
         Ok(Self { snapshot: Some(epoch), ..self.clone() })
@@ -132,8 +133,8 @@ impl TensorStore {
         self.snapshot.map_or(Access::Latest, Access::Snapshot)
     }
 
-    /// Runs `work` so that its changes are made at once or not at all; starts again on conflicts. Without
-    /// transactions the changes are made one by one: `work` makes the one that counts in the middle.
+    /// Runs `work` and applies its changes atomically; restarts on conflicts. Without transactions the changes are
+    /// applied one by one: `work` then makes the decisive change in the middle.
     fn atomically<T>(&self, work: impl Fn(Access<'_>) -> Result<T>) -> Result<T> {
         if !self.container.capabilities().transactions {
             return work(Access::Latest);
@@ -152,7 +153,7 @@ impl TensorStore {
     }
 }
 
-/// Adds how to create a store, if its container does not exist.
+/// Adds a hint on creating a store to the error for a missing container.
 fn remedy(error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Finding, listing, renaming and removing tensors.
+//! Look-up, listing, renaming and removal of tensors.
 use super::{Tensor, TensorStore, layout, records::now_ms};
 use crate::dtype::DataType;
 use crate::limits::NAME_BYTES_MAX;
@@ -9,13 +9,13 @@ use esker_types::{Error, ErrorKind, ObjectId, Result, Uuid};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Keys asked for at a time.
+/// Keys that are listed at a time.
 const BATCH: usize = 4096;
 
-/// Times that a reader looks again because a tensor was replaced meanwhile.
-const LOOKS_MAX: u32 = 100;
+/// Most retries of a reader because a tensor was replaced meanwhile.
+const RETRIES_MAX: u32 = 100;
 
-/// A visible tensor, as a listing tells it.
+/// A visible tensor in a listing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
     /// Its UUID.
@@ -32,7 +32,7 @@ pub struct Listed {
     pub committed: SystemTime,
 }
 
-/// Where a visible tensor is.
+/// Location of a visible tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
     /// Its UUID.
@@ -72,70 +72,70 @@ impl TensorStore {
     /// The UUID and the record of a visible tensor.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if there is none.
+    /// [`ErrorKind::NotFound`] if the tensor does not exist.
     pub(super) fn find(&self, name: &str) -> Result<(Uuid, TensorRecord)> {
         let access = self.access();
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..RETRIES_MAX {
             let by_uuid = Uuid::parse(name);
             let Some(uuid) =
                 by_uuid.map_or_else(|| self.named(name, access), |uuid| Ok(Some(uuid)))?
             else {
-                return Err(self.missing(name));
+                return Err(self.missing_error(name));
             };
             let record = self.record(uuid, access)?;
             match record {
                 Some(record) if self.is_visible(uuid, &record, access)? => {
                     return Ok((uuid, record));
                 }
-                // A name leads to another tensor by now.
+                // The name refers to another tensor by now.
                 _ if by_uuid.is_none() && self.named(name, access)? != Some(uuid) => {}
-                _ => return Err(self.missing(name)),
+                _ => return Err(self.missing_error(name)),
             }
         }
         let text = format!(
-            "tensor {name:?} was replaced {LOOKS_MAX} times while it was looked up: try again"
+            "tensor {name:?} was replaced {RETRIES_MAX} times while it was looked up: try again"
         );
         Err(Error::new(ErrorKind::Again, text))
     }
 
     #[cold]
-    fn missing(&self, name: &str) -> Error {
+    fn missing_error(&self, name: &str) -> Error {
         let label = &self.container.info().label;
-        let text = format!("there is no tensor {name:?} in {label}: `esker tensor list` lists all");
+        let text = format!("{label} has no tensor {name:?}: `esker tensor list` lists all");
         Error::new(ErrorKind::NotFound, text)
     }
 
-    /// Opens a tensor by its name or UUID. While it is open it stays as it is, whatever becomes of its name.
+    /// Opens a tensor by its name or UUID. An open tensor does not change, even if its name is replaced or removed.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if there is none that is visible; errors of the backend.
+    /// [`ErrorKind::NotFound`] if no visible tensor has it; errors of the backend.
     pub fn open_tensor(&self, name: &str) -> Result<Tensor> {
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..RETRIES_MAX {
             let (uuid, record) = self.find(name)?;
             if let Some(tensor) = Tensor::open(self, uuid, record)? {
                 return Ok(tensor);
             }
         }
         let text = format!(
-            "tensor {name:?} was replaced {LOOKS_MAX} times while it was opened: try again"
+            "tensor {name:?} was replaced {RETRIES_MAX} times while it was opened: try again"
         );
         Err(Error::new(ErrorKind::Again, text))
     }
 
-    /// Opens the tensor with a UUID, also if it was removed or replaced while somebody still reads it: so a process goes on
-    /// with what it has inherited open.
+    /// Opens the tensor with a UUID, also if it was removed or replaced while a process still reads it. So a process
+    /// can continue with an open tensor that it inherited.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if there is none, or it was never committed; errors of the backend.
+    /// [`ErrorKind::NotFound`] if the tensor does not exist or was never committed; errors of the backend.
     pub fn open_uuid(&self, uuid: Uuid) -> Result<Tensor> {
         let record = self.record(uuid, self.access())?;
         let record = record.filter(|record| record.state() != State::Pending);
         let tensor = record.map(|record| Tensor::open_held(self, uuid, record)).transpose()?;
-        tensor.flatten().ok_or_else(|| self.missing(&uuid.to_string()))
+        tensor.flatten().ok_or_else(|| self.missing_error(&uuid.to_string()))
     }
 
     /// The UUID of the tensor whose elements are in an Array, visible or not. Takes time in proportion to the number of
-    /// tensors, since the id of the Array does not tell it.
+    /// tensors, because the id of the Array does not contain the UUID.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -154,17 +154,17 @@ impl TensorStore {
         Ok(None)
     }
 
-    /// Where a tensor is, by its name or UUID, without opening it.
+    /// The location of a tensor by its name or UUID, without opening it.
     ///
     /// # Errors
-    /// As [`TensorStore::open_tensor`].
+    /// The errors of [`TensorStore::open_tensor`].
     pub fn locate(&self, name: &str) -> Result<Located> {
         let (uuid, record) = self.find(name)?;
         let committed = UNIX_EPOCH + Duration::from_millis(record.committed_ms);
         Ok(Located { uuid, oid: layout::data_oid(uuid, record.object_class), committed })
     }
 
-    /// The first name that follows `after` in the order of their bytes, to list many of them some at a time.
+    /// The first name after `after` in byte order, to list names in batches.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -198,7 +198,7 @@ impl TensorStore {
             let name = names.remove(&uuid).filter(|name| record.names.contains(name));
             let is_visible = name.is_some() || record.names.is_empty();
             if record.state() == State::Committed && is_visible {
-                listed.push(Listed::of(uuid, name, &record)?);
+                listed.push(Listed::new(uuid, name, &record)?);
             }
         }
         listed.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -208,7 +208,7 @@ impl TensorStore {
     /// Gives a tensor another name, or its first. A tensor that has the name is replaced, as by a commit.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if there is no tensor `from`, [`ErrorKind::Invalid`] if `to` cannot be a name.
+    /// [`ErrorKind::NotFound`] if the tensor `from` does not exist, [`ErrorKind::Invalid`] if `to` cannot be a name.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.check_writable()?;
         check_name(to)?;
@@ -216,7 +216,8 @@ impl TensorStore {
         replaced.map_or(Ok(()), |uuid| self.retire(uuid).map(drop))
     }
 
-    /// Between its changes, the tensor has both names. Returns the tensor that is replaced.
+    /// Changes the name of a tensor. Between the changes, the tensor has both names. Returns the tensor that it
+    /// replaces.
     fn rename_in(&self, from: &str, to: &str, access: Access<'_>) -> Result<Option<Uuid>> {
         let (uuid, mut record) = self.find_in(from, access)?;
         let before = std::mem::replace(&mut record.names, vec![to.to_owned()]);
@@ -245,23 +246,23 @@ impl TensorStore {
         Ok(replaced)
     }
 
-    /// As [`TensorStore::find`], within a change.
+    /// Finds a visible tensor by its name or UUID, within a change.
     fn find_in(&self, name: &str, access: Access<'_>) -> Result<(Uuid, TensorRecord)> {
         let uuid = match Uuid::parse(name) {
             Some(uuid) => Some(uuid),
             None => self.named(name, access)?,
         };
-        let Some(uuid) = uuid else { return Err(self.missing(name)) };
+        let Some(uuid) = uuid else { return Err(self.missing_error(name)) };
         match self.record(uuid, access)? {
             Some(record) if self.is_visible(uuid, &record, access)? => Ok((uuid, record)),
-            _ => Err(self.missing(name)),
+            _ => Err(self.missing_error(name)),
         }
     }
 
-    /// Removes a tensor by its name or UUID. Those who have it open read on.
+    /// Removes a tensor by its name or UUID. Processes that have it open can still read it.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if there is none that is visible.
+    /// [`ErrorKind::NotFound`] if no visible tensor has it.
     pub fn remove(&self, name: &str) -> Result<Uuid> {
         self.check_writable()?;
         let uuid = self.atomically(|access| {
@@ -278,7 +279,7 @@ impl TensorStore {
         Ok(uuid)
     }
 
-    /// Makes a tensor visible, under a name if it gets one. Returns the tensor that it replaces.
+    /// Makes a tensor visible, under `name` if that is given. Returns the tensor that it replaces.
     pub(super) fn publish(
         &self,
         uuid: Uuid,
@@ -299,7 +300,7 @@ impl TensorStore {
     }
 }
 
-/// Checks that a PUT has begun and not ended.
+/// Checks that a PUT is neither committed nor removed.
 pub(super) fn check_pending(uuid: Uuid, record: &TensorRecord) -> Result<()> {
     match record.state() {
         State::Pending => Ok(()),
@@ -315,14 +316,14 @@ pub(super) fn check_pending(uuid: Uuid, record: &TensorRecord) -> Result<()> {
 #[cold]
 pub(super) fn collected(uuid: Uuid) -> Error {
     let text = format!(
-        "the PUT of tensor {uuid} was given up, or collected by `esker tensor gc` because it was older than its \
+        "the PUT of tensor {uuid} was aborted, or collected by `esker tensor gc` because it was older than its \
          --age: begin another"
     );
     Error::new(ErrorKind::NotFound, text)
 }
 
 impl Listed {
-    fn of(uuid: Uuid, name: Option<String>, record: &TensorRecord) -> Result<Self> {
+    fn new(uuid: Uuid, name: Option<String>, record: &TensorRecord) -> Result<Self> {
         let committed = UNIX_EPOCH + Duration::from_millis(record.committed_ms);
         let (bytes, shape) = (record.grid()?.bytes(), record.shape.clone());
         Ok(Self { uuid, name, data_type: record.data_type()?.clone(), shape, bytes, committed })

@@ -1,16 +1,17 @@
-//! How a selection of a tensor is divided: into bands that follow each other in the caller's memory, and those into the
+//! Division of a selection of a tensor into bands that follow each other in the caller's memory, and of bands into
 //! pieces of chunks.
 use crate::grid::{Cut, Grid};
 use crate::slab::Slab;
 use crate::strided::{Sides, row_major};
 
-/// A selection of a tensor, and where its elements are in the caller's memory.
+/// A selection of a tensor, and the layout of its elements in the caller's memory.
 pub(super) struct Selection<'a> {
     pub(super) grid: &'a Grid,
     cuts: Vec<Vec<Cut>>,
     shape: Vec<u64>,
-    /// Strides of the caller's memory in bytes, and the place of the first element there.
+    /// Strides of the caller's memory in bytes.
     strides: Vec<i64>,
+    /// Offset of the first element in the caller's memory.
     first: i64,
     steps: Vec<i64>,
     /// Dimensions that bands divide.
@@ -25,14 +26,14 @@ pub(super) struct Band {
     pub(super) bytes: u64,
 }
 
-/// The elements of a selection in one chunk. The first side is the chunk's place in the tensor's Array, the second the
-/// caller's memory.
+/// The elements of a selection in one chunk. The first side is the chunk in the tensor's Array, the second the caller's
+/// memory.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    /// Byte of the Array at which the chunk starts.
+    /// Offset of the chunk in the Array.
     pub(super) start: u64,
     pub(super) sides: Sides,
-    /// True if these are all elements that the chunk has.
+    /// True if the piece has all elements of the chunk.
     pub(super) whole: bool,
 }
 
@@ -46,7 +47,8 @@ impl<'a> Selection<'a> {
 
     pub(super) fn strided(grid: &'a Grid, slabs: &[Slab], strides: Vec<i64>, first: i64) -> Self {
         let cuts = grid.cuts(slabs);
-        // As long as chunks have one index, what follows is contiguous.
+        // Bands divide the dimensions in which chunks have one index, and the next one: the rest of a chunk is
+        // contiguous.
         let long = grid.chunks().iter().position(|chunk| *chunk > 1);
         let split = long.map_or(slabs.len(), |dimension| dimension + 1);
         let shape = slabs.iter().map(|slab| slab.count).collect();
@@ -69,7 +71,7 @@ impl<'a> Selection<'a> {
         combinations(&counts).map(band).collect()
     }
 
-    /// The pieces of a band. With `relative`, places in memory count from the first element of the band.
+    /// The pieces of a band. With `relative`, offsets in memory are relative to the first element of the band.
     pub(super) fn pieces(&self, band: &Band, relative: bool) -> impl Iterator<Item = Piece> {
         let counts: Vec<usize> = self.cuts[self.split..].iter().map(Vec::len).collect();
         let band = band.clone();
@@ -80,7 +82,7 @@ impl<'a> Selection<'a> {
         })
     }
 
-    /// The piece of a chunk; the first `skipped` dimensions do not count for its place in memory.
+    /// The piece of a chunk. The first `skipped` dimensions do not add to its offset in memory.
     fn piece(&self, cuts: &[Cut], skipped: usize) -> Piece {
         let (grid, item) = (self.grid, self.grid.item());
         let own = row_major(grid.chunks(), item);
@@ -90,12 +92,12 @@ impl<'a> Selection<'a> {
         let start = number.sum::<u64>() * grid.chunk_bytes();
         let local = cuts.iter().zip(&own).map(|(cut, stride)| cut.local.cast_signed() * stride);
         let placed = cuts.iter().zip(&self.strides).skip(skipped);
-        let place = placed.map(|(cut, stride)| cut.before.cast_signed() * stride).sum::<i64>();
+        let offset = placed.map(|(cut, stride)| cut.before.cast_signed() * stride).sum::<i64>();
         let stepped =
             own.iter().zip(&self.steps).map(|(own, step)| own.wrapping_mul(*step)).collect();
         let sides = Sides {
             counts: cuts.iter().map(|cut| cut.count).collect(),
-            first: [local.sum(), self.first + place],
+            first: [local.sum(), self.first + offset],
             strides: [stepped, self.strides.clone()],
             run: item,
         };

@@ -17,34 +17,34 @@ use prost::Message;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Parts that are read side by side.
+/// Parts that are read concurrently.
 const AT_A_TIME: usize = 64;
 
-/// A tensor to be: its type and shape, and what else is known about it.
+/// Description of a new tensor: type, shape, chunks and attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTensor {
     /// The type of its elements.
     pub data_type: DataType,
     /// Its shape; without dimensions it has one element.
     pub shape: Vec<u64>,
-    /// The shape of its chunks. Usually whole rows of up to 4 MiB.
+    /// The shape of its chunks; `None` for complete rows of up to 4 MiB.
     pub chunks: Option<Vec<u64>>,
     /// Its attributes, by name.
     pub attributes: BTreeMap<String, Attribute>,
 }
 
 impl NewTensor {
-    /// A tensor with the usual chunks and no attributes.
+    /// A tensor with default chunks and no attributes.
     #[must_use]
     pub fn new(data_type: DataType, shape: &[u64]) -> Self {
         let (shape, attributes) = (shape.to_vec(), BTreeMap::new());
         Self { data_type, shape, chunks: None, attributes }
     }
 
-    /// Checks type, shape, chunks and a name that it is to have. Returns its shape and chunks.
+    /// Checks type, shape, chunks and the future name. Returns its shape and chunks.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] with what makes no sense.
+    /// [`ErrorKind::Invalid`]; the message names the invalid value.
     pub fn check(&self, name: Option<&str>) -> Result<Grid> {
         name.map_or(Ok(()), check_name)?;
         self.data_type.check()?;
@@ -52,10 +52,10 @@ impl NewTensor {
     }
 }
 
-/// A tensor that is being written. Nobody sees it before [`Put::commit`].
+/// A tensor that is being written. No reader sees it before [`Put::commit`].
 ///
-/// Any process writes parts of it: by this handle, by one that a fork inherited, or by one that
-/// [`TensorStore::resume`] makes of the token. All writers must be done before the commit.
+/// Any process may write parts of it: with this handle, with an inherited one after a fork, or with one that
+/// [`TensorStore::resume`] makes from the token. All writers must finish before the commit.
 #[derive(Clone)]
 pub struct Put {
     store: TensorStore,
@@ -68,7 +68,7 @@ impl TensorStore {
     /// Begins a tensor.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if type, shape or chunks make no sense, [`ErrorKind::RecordTooBig`] if there are too many
+    /// [`ErrorKind::Invalid`] if type, shape or chunks are invalid, [`ErrorKind::RecordTooBig`] for too many
     /// attributes; errors of the backend.
     pub fn begin(&self, new: &NewTensor) -> Result<Put> {
         self.check_writable()?;
@@ -87,14 +87,14 @@ impl TensorStore {
         Ok(Put { store: self.clone(), uuid, record, grid })
     }
 
-    /// The PUT with a token that [`Put::token`] gave, in this or another process.
+    /// The PUT with a token that [`Put::token`] returned, in this or another process.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if it is no token, [`ErrorKind::NotFound`] if the PUT was given up or collected,
+    /// [`ErrorKind::Invalid`] for an invalid token, [`ErrorKind::NotFound`] if the PUT was aborted or collected,
     /// [`ErrorKind::Already`] if it was committed.
     pub fn resume(&self, token: &str) -> Result<Put> {
         let uuid = Uuid::parse(token).ok_or_else(|| {
-            let text = format!("{token:?} is no token of a PUT: pass what Put::token gave");
+            let text = format!("{token:?} is not a token of a PUT: pass the result of Put::token");
             Error::new(ErrorKind::Invalid, text)
         })?;
         let record = self.record(uuid, Access::Latest)?.ok_or_else(|| collected(uuid))?;
@@ -103,17 +103,18 @@ impl TensorStore {
         Ok(Put { store: self.clone(), uuid, record, grid })
     }
 
-    /// Stores a whole tensor, and makes it visible under `name`, or by its UUID only. A tensor that has the name is
-    /// replaced: readers see the old one or the new one.
+    /// Stores a complete tensor, and makes it visible under `name`, or by its UUID only. It replaces a tensor with that
+    /// name: readers see the old one or the new one.
     ///
     /// # Errors
-    /// As [`TensorStore::begin`]; [`ErrorKind::Invalid`] if `data` has another shape or `name` cannot be one.
+    /// The errors of [`TensorStore::begin`]; [`ErrorKind::Invalid`] if `data` has another shape or `name` is not
+    /// allowed.
     pub fn put(&self, new: &NewTensor, data: &Strided<'_>, name: Option<&str>) -> Result<Uuid> {
         new.check(name)?;
         let put = self.begin(new)?;
         let stored = put.write_whole(data).and_then(|()| put.publish(name));
         if stored.is_err() {
-            // What was written is collected later, if this fails too.
+            // If this fails too, a later collection frees the PUT.
             let _ = put.abort();
         }
         stored
@@ -127,7 +128,7 @@ impl Put {
         self.uuid
     }
 
-    /// What other processes pass to [`TensorStore::resume`].
+    /// The token that other processes pass to [`TensorStore::resume`].
     #[must_use]
     pub fn token(&self) -> String {
         self.uuid.to_string()
@@ -153,19 +154,19 @@ impl Put {
         &self.store
     }
 
-    /// Writes a part: `data`, from the index `offset` on. Parts need not follow chunks, but whole chunks are written
-    /// faster. Once it returns, the part is stored.
+    /// Writes a part: `data`, with the first index `offset`. Parts need not match chunks, but complete chunks are
+    /// written faster. When it returns, the part is stored.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the part does not fit, [`ErrorKind::Already`] if the tensor was committed,
-    /// [`ErrorKind::NotFound`] if the PUT was given up or collected; errors of the backend.
+    /// [`ErrorKind::NotFound`] if the PUT was aborted or collected; errors of the backend.
     pub fn write(&self, offset: &[u64], data: &Strided<'_>) -> Result<()> {
         let record = self.store.record(self.uuid, Access::Latest)?;
         check_pending(self.uuid, &record.ok_or_else(|| collected(self.uuid))?)?;
         self.write_data(offset, data)?;
         let part = Part { offset: offset.to_vec(), shape: data.shape.clone() }.encode_to_vec();
         let parts = self.store.parts(self.uuid, &self.record)?;
-        // Its own key, also in a child made by fork.
+        // Each part has its own key, also in a child made by fork.
         let key = esker_os::random_uuid()?.to_string();
         parts.put(key.as_bytes(), &part, Cond::NONE, Access::Latest).wait()
     }
@@ -179,7 +180,7 @@ impl Put {
         self.write_data(&vec![0; data.shape.len()], data)
     }
 
-    /// Writes elements without noting the part, for whoever knows that all are written.
+    /// Writes elements without recording the part, for callers that write all parts themselves.
     pub(crate) fn write_data(&self, offset: &[u64], data: &Strided<'_>) -> Result<()> {
         let starts = offset.iter().zip(&data.shape);
         let slabs: Vec<Slab> = starts.map(|(start, count)| Slab::new(*start, *count)).collect();
@@ -199,7 +200,7 @@ impl Put {
         write::write(&array, &selection, data.bytes)
     }
 
-    /// The parts written so far: the first index and the shape of each, in no order.
+    /// The parts written so far: the first index and the shape of each, in arbitrary order.
     ///
     /// # Errors
     /// [`ErrorKind::Overflow`] if there are more than [`PARTS_MAX`]; errors of the backend.
@@ -216,19 +217,19 @@ impl Put {
         };
         let found = side_by_side(keys.iter().map(get).collect(), AT_A_TIME).wait();
         let part = |found: Result<Option<Vec<u8>>>| match found? {
-            Some(bytes) => Part::of(&bytes).map(Some),
+            Some(bytes) => Part::parse(&bytes).map(Some),
             None => Ok(None),
         };
         found.into_iter().filter_map(|found| part(found).transpose()).collect()
     }
 
-    /// Makes the tensor visible under `name`, or by its UUID only, at once or not at all. A tensor that has the name is
-    /// replaced; of two commits to one name, the last counts. Returns the UUID.
+    /// Atomically makes the tensor visible under `name`, or by its UUID only. It replaces a tensor with that name; of
+    /// two commits to one name, the last counts. Returns the UUID.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if parts overlap, are missing or do not fit, each of which is named, or if `name` cannot be
-    /// a name; [`ErrorKind::Already`] if it was committed; [`ErrorKind::NotFound`] if it was given up or collected.
-    /// The PUT remains, so that what is missing can be written.
+    /// [`ErrorKind::Invalid`] if parts overlap, are missing or do not fit, each of which is named, or if `name` is not
+    /// allowed; [`ErrorKind::Already`] if it was committed; [`ErrorKind::NotFound`] if it was aborted or collected.
+    /// The PUT remains, so that missing parts can be written.
     pub fn commit(&self, name: Option<&str>) -> Result<Uuid> {
         name.map_or(Ok(()), check_name)?;
         let record = self.store.record(self.uuid, Access::Latest)?;
@@ -242,11 +243,11 @@ impl Put {
         }
     }
 
-    /// Makes the tensor visible without looking at its parts.
+    /// Makes the tensor visible without checking its parts.
     pub(crate) fn publish(&self, name: Option<&str>) -> Result<Uuid> {
         let store = &self.store;
         let replaced = store.atomically(|access| store.publish(self.uuid, name, access))?;
-        // From here on it is visible: what fails now is left to a collection.
+        // The tensor is visible from here on. If freeing the parts fails, a collection frees them.
         let parts = store.parts(self.uuid, &self.record)?;
         let _ = parts.destroy(Access::Latest).wait();
         if let Some(replaced) = replaced {
@@ -255,7 +256,7 @@ impl Put {
         Ok(self.uuid)
     }
 
-    /// Gives it up, and frees what was written. All writers must be done.
+    /// Aborts the PUT, and frees the written elements. All writers must be finished.
     ///
     /// # Errors
     /// [`ErrorKind::Already`] if it was committed; errors of the backend.

@@ -1,4 +1,4 @@
-//! Reading a selection of a tensor: into the caller's memory where runs are long, through a buffer where they are not.
+//! Reads of a selection of a tensor. Long runs are read directly into the caller's memory, short runs through a buffer.
 use super::pieces::{Band, Piece, Selection};
 use super::threads::share;
 use crate::strided::Sides;
@@ -7,14 +7,15 @@ use esker_types::ops::Sink;
 use esker_types::{Extent, Result, memory};
 use std::ops::Range;
 
-/// Bytes of a run from which it is read to its place directly.
+/// Shortest run, in bytes, that is read directly into the caller's memory.
 pub(super) const LONG_RUN: u64 = 2048;
 
-/// Runs of a chunk up to which they are read to their places directly, however short they are.
+/// Most runs of a chunk that are read directly, however short they are.
 const FEW_RUNS: u64 = 64;
 
-/// Chunks that one thread reads or writes side by side, and bytes of buffers from which it takes no more.
+/// Chunks that one thread reads or writes concurrently.
 pub(super) const SIDE_BY_SIDE: usize = 16;
+/// Bytes of buffers from which a thread takes no more chunks.
 pub(super) const BUFFERS: u64 = 16 << 20;
 
 /// Fills `buffer` with a selection, in C order.
@@ -31,17 +32,17 @@ pub(super) fn read(
         jobs.push((band, own));
         rest = others;
     }
-    share(jobs, bytes, |(band, place)| read_band(array, selection, &band, place, access))
+    share(jobs, bytes, |(band, target)| read_band(array, selection, &band, target, access))
 }
 
 fn read_band(
     array: &Array,
     selection: &Selection<'_>,
     band: &Band,
-    place: &mut [u8],
+    target: &mut [u8],
     access: Access<'static>,
 ) -> Result<()> {
-    let mut pieces = selection.pieces(band, true).map(Load::of).peekable();
+    let mut pieces = selection.pieces(band, true).map(Load::new).peekable();
     while pieces.peek().is_some() {
         let (mut group, mut buffers) = (Vec::new(), 0);
         while group.len() < SIDE_BY_SIDE && buffers < BUFFERS {
@@ -49,47 +50,47 @@ fn read_band(
             buffers += load.buffer.len() as u64;
             group.push(load);
         }
-        read_group(array, &mut group, place, access)?;
-        for load in group.iter().filter(|load| load.places.is_empty()) {
-            load.sides.scatter(&load.buffer, place);
+        read_group(array, &mut group, target, access)?;
+        for load in group.iter().filter(|load| load.ranges.is_empty()) {
+            load.sides.scatter(&load.buffer, target);
         }
     }
     Ok(())
 }
 
-/// How the elements of one chunk are read.
+/// Read of the elements of one chunk.
 struct Load {
     extents: Vec<Extent>,
-    /// Where the bytes go directly; none if they go through the buffer.
-    places: Vec<Range<usize>>,
+    /// Ranges of the caller's memory that are read directly; empty if the bytes go through the buffer.
+    ranges: Vec<Range<usize>>,
     buffer: Vec<u8>,
-    /// From the buffer to the caller's memory.
+    /// Layout of the elements in the buffer and in the caller's memory.
     sides: Sides,
 }
 
 impl Load {
-    fn of(piece: Piece) -> Result<Self> {
+    fn new(piece: Piece) -> Result<Self> {
         let merged = piece.sides.merged(true);
         if merged.run < LONG_RUN && merged.runs() > FEW_RUNS {
             return Self::through_buffer(piece);
         }
-        let (mut extents, mut places) = (Vec::new(), Vec::new());
-        for [own, place] in merged.places() {
+        let (mut extents, mut ranges) = (Vec::new(), Vec::new());
+        for [own, start] in merged.offsets() {
             append(&mut extents, piece.start + own.cast_unsigned(), merged.run);
-            let place = place as usize;
-            places.push(place..place + merged.run as usize);
+            let start = start as usize;
+            ranges.push(start..start + merged.run as usize);
         }
-        Ok(Self { extents, places, buffer: Vec::new(), sides: merged })
+        Ok(Self { extents, ranges, buffer: Vec::new(), sides: merged })
     }
 
-    /// All bytes from the first to the last.
+    /// Reads all bytes from the first to the last element into the buffer.
     fn through_buffer(piece: Piece) -> Result<Self> {
         let Piece { start, mut sides, .. } = piece;
         let first = sides.first[0].cast_unsigned();
         let bytes = hull(&sides);
         sides.first[0] = 0;
         let extents = vec![Extent::new(start + first, bytes)];
-        Ok(Self { extents, places: Vec::new(), buffer: memory::zeros(bytes as usize)?, sides })
+        Ok(Self { extents, ranges: Vec::new(), buffer: memory::zeros(bytes as usize)?, sides })
     }
 }
 
@@ -100,7 +101,7 @@ pub(super) fn hull(sides: &Sides) -> u64 {
     last + sides.run
 }
 
-/// Appends bytes to extents, the last of which grows if they follow it.
+/// Appends bytes to extents. If they follow the last extent, that grows.
 pub(super) fn append(extents: &mut Vec<Extent>, start: u64, bytes: u64) {
     match extents.last_mut() {
         Some(last) if last.end() == start => last.count += bytes,
@@ -111,33 +112,33 @@ pub(super) fn append(extents: &mut Vec<Extent>, start: u64, bytes: u64) {
 fn read_group(
     array: &Array,
     group: &mut [Load],
-    place: &mut [u8],
+    target: &mut [u8],
     access: Access<'static>,
 ) -> Result<()> {
-    let sinks = sinks(group, place);
+    let sinks = sinks(group, target);
     let loads = group.iter_mut().zip(sinks);
-    let tasks = loads.map(|(load, places)| {
+    let tasks = loads.map(|(load, ranges)| {
         let Load { extents, buffer, .. } = load;
-        let sink = if places.is_empty() { Sink::One(buffer) } else { Sink::Many(places) };
+        let sink = if ranges.is_empty() { Sink::One(buffer) } else { Sink::Many(ranges) };
         task(async move { array.read_or_zero(extents, sink, access).await })
     });
     let read = side_by_side(tasks.collect(), SIDE_BY_SIDE).wait();
     read.into_iter().collect()
 }
 
-/// The places of each of a group in the caller's memory.
+/// The slices of the caller's memory for each chunk of a group.
 fn sinks<'a>(group: &[Load], mut rest: &'a mut [u8]) -> Vec<Vec<&'a mut [u8]>> {
     let numbered = group.iter().enumerate();
-    let mut places: Vec<(Range<usize>, usize)> = numbered
-        .flat_map(|(number, load)| load.places.iter().cloned().map(move |place| (place, number)))
+    let mut ranges: Vec<(Range<usize>, usize)> = numbered
+        .flat_map(|(number, load)| load.ranges.iter().cloned().map(move |range| (range, number)))
         .collect();
-    places.sort_unstable_by_key(|(place, _)| place.start);
+    ranges.sort_unstable_by_key(|(range, _)| range.start);
     let mut sinks: Vec<Vec<&'a mut [u8]>> = group.iter().map(|_| Vec::new()).collect();
     let mut at = 0;
-    for (place, number) in places {
-        let (_, after) = rest.split_at_mut(place.start - at);
-        let (own, after) = after.split_at_mut(place.len());
-        (rest, at) = (after, place.end);
+    for (range, number) in ranges {
+        let (_, after) = rest.split_at_mut(range.start - at);
+        let (own, after) = after.split_at_mut(range.len());
+        (rest, at) = (after, range.end);
         sinks[number].push(own);
     }
     sinks

@@ -1,7 +1,7 @@
-//! Records of tensors, and when they are freed.
+//! Records of tensors, and freeing of tensors.
 //!
-//! A tensor is visible if its record is committed, and it has no names or one of them leads to it. To make it visible or
-//! invisible is thus one change of one key, also where there are no transactions.
+//! A tensor is visible if its record is committed, and it has no names or one of them refers to it. So one change of
+//! one key makes it visible or invisible, also on pools without transactions.
 use super::{TensorStore, layout};
 use crate::grid::Grid;
 use crate::messages::{State, TensorRecord};
@@ -34,7 +34,7 @@ impl TensorStore {
     pub(super) fn record(&self, uuid: Uuid, access: Access<'_>) -> Result<Option<TensorRecord>> {
         let key = uuid.to_string();
         let bytes = self.tensors.get(key.as_bytes(), access).wait()?;
-        bytes.map(|bytes| TensorRecord::of(&key, &bytes)).transpose()
+        bytes.map(|bytes| TensorRecord::parse(&key, &bytes)).transpose()
     }
 
     pub(super) fn put_record(
@@ -47,18 +47,18 @@ impl TensorStore {
         self.tensors.put(key.as_bytes(), &bytes, Cond::NONE, access).wait()
     }
 
-    /// True if the record of a tensor is there: then so is its data.
-    pub(super) fn is_there(&self, uuid: Uuid) -> Result<bool> {
+    /// True if the record of a tensor exists. Then its data exist too.
+    pub(super) fn has_record(&self, uuid: Uuid) -> Result<bool> {
         let found = self.tensors.size(uuid.to_string().as_bytes(), self.access()).wait()?;
         Ok(found.is_some())
     }
 
-    /// The tensor that a name leads to.
+    /// The tensor to which a name refers.
     pub(super) fn named(&self, name: &str, access: Access<'_>) -> Result<Option<Uuid>> {
         let Some(text) = self.names.get(name.as_bytes(), access).wait()? else { return Ok(None) };
         let uuid = std::str::from_utf8(&text).ok().and_then(Uuid::parse);
         uuid.map(Some).ok_or_else(|| {
-            let text = format!("the name {name:?} leads nowhere: run `esker tensor check`");
+            let text = format!("the name {name:?} has no valid UUID: run `esker tensor check`");
             Error::new(ErrorKind::Corrupt, text)
         })
     }
@@ -81,7 +81,7 @@ impl TensorStore {
         Ok(record.names.is_empty())
     }
 
-    /// Notes that a tensor is no longer visible.
+    /// Records that a tensor is no longer visible.
     pub(super) fn mark_removed(&self, uuid: Uuid, access: Access<'_>) -> Result<()> {
         let Some(mut record) = self.record(uuid, access)? else { return Ok(()) };
         record.set_state(State::Removed);
@@ -89,8 +89,8 @@ impl TensorStore {
         self.put_record(uuid, &record, access)
     }
 
-    /// Frees a removed tensor, unless a process may still read it. Where leases of other processes are not seen,
-    /// that is left to a collection.
+    /// Frees a removed tensor, unless a process may still read it. If the pool does not show leases of other processes,
+    /// a collection frees it later.
     pub(super) fn retire(&self, uuid: Uuid) -> Result<bool> {
         if !self.container.capabilities().shared_leases {
             return Ok(false);
@@ -100,14 +100,14 @@ impl TensorStore {
     }
 
     /// Frees a removed tensor whose last lease has ended.
-    pub(super) fn free_removed_by_all(&self, uuid: Uuid) -> Result<()> {
+    pub(super) fn free_unread(&self, uuid: Uuid) -> Result<()> {
         match self.record(uuid, Access::Latest)? {
             Some(record) if record.state() == State::Removed => self.free(uuid, &record).map(drop),
             _ => Ok(()),
         }
     }
 
-    /// Frees a removed tensor, unless a process has a lease on it: then the last of them frees it.
+    /// Frees a removed tensor, unless a process has a lease on it. Then the last process with a lease frees it.
     pub(super) fn free_if_unread(&self, uuid: Uuid, record: &TensorRecord) -> Result<bool> {
         let data = self.container.object(layout::data_oid(uuid, record.object_class));
         match data.unlink_on_last_close().wait()? {
@@ -116,8 +116,8 @@ impl TensorStore {
         }
     }
 
-    /// Frees a tensor whose record has not changed its state: the record first, so that whoever reads it notices. False
-    /// if it has.
+    /// Frees a tensor, unless its record has changed its state: then returns false. Removes the record first, so that
+    /// readers notice.
     pub(super) fn free(&self, uuid: Uuid, record: &TensorRecord) -> Result<bool> {
         let is_removed = self.atomically(|access| {
             let current = self.record(uuid, access)?;

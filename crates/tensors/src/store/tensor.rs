@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A tensor, open for reading. It does not change. Clones are cheap; many threads may read at a time.
 ///
-/// While a process has it open, its space is not freed, even if it is replaced or removed. Where leases of other processes
-/// are not seen (`posix:` and `rados:` pools), a collection may free it; then reads fail.
+/// While a process has it open, its space is not freed, even if it is replaced or removed. On pools that do not show
+/// leases of other processes (`posix:` and `rados:`), a collection may free it; then reads fail.
 #[derive(Clone)]
 pub struct Tensor(Arc<Inner>);
 
@@ -28,16 +28,16 @@ struct Inner {
     data_type: DataType,
     array: Array,
     lease: Option<Lease>,
-    /// It had been removed when the lease was taken, so it may have been freed at the same time.
+    /// True if the tensor was already removed when the lease was taken: it may have been freed at the same time.
     was_removed: bool,
 }
 
 impl Drop for Inner {
-    /// The last process that has a removed tensor open frees it.
+    /// Frees a removed tensor, if no other process has it open.
     fn drop(&mut self) {
         let Some(lease) = self.lease.take() else { return };
         if lease.release().wait().is_ok_and(|is_last| is_last) {
-            let _ = self.store.free_removed_by_all(self.uuid);
+            let _ = self.store.free_unread(self.uuid);
         }
     }
 }
@@ -53,7 +53,7 @@ impl Tensor {
         Ok(tensor.filter(|tensor| !tensor.0.was_removed))
     }
 
-    /// As [`Tensor::open`], also if it was removed, as long as somebody has it open.
+    /// Opens a tensor, also if it was removed while a process still has it open.
     pub(super) fn open_held(
         store: &TensorStore,
         uuid: Uuid,
@@ -62,7 +62,7 @@ impl Tensor {
         Self::leased(store, uuid, record)
     }
 
-    /// Takes a lease, then looks whether the tensor is there: `None` if it is not, or is not committed.
+    /// Takes a lease, then checks that the tensor exists: `None` if it does not, or is not committed.
     fn leased(store: &TensorStore, uuid: Uuid, record: TensorRecord) -> Result<Option<Self>> {
         let (grid, data_type) = (record.grid()?, record.data_type()?.clone());
         let array = layout::data(&store.container, uuid, record.object_class, &grid)?;
@@ -121,7 +121,7 @@ impl Tensor {
         UNIX_EPOCH + Duration::from_millis(self.0.record.committed_ms)
     }
 
-    /// The Array with its chunks: chunk `c` is the bytes from `c * chunk_bytes` on, plain and in C order.
+    /// The Array with its chunks: chunk `c` has the bytes from `c * chunk_bytes`, unencoded and in C order.
     #[must_use]
     pub fn array(&self) -> &Array {
         &self.0.array
@@ -136,7 +136,8 @@ impl Tensor {
     /// Bytes of the elements of a selection.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if it does not suit the shape, [`ErrorKind::Overflow`] if they do not fit in memory.
+    /// [`ErrorKind::Invalid`] if the selection does not fit the shape, [`ErrorKind::Overflow`] if they do not fit in
+    /// memory.
     pub fn bytes_of(&self, slabs: &[Slab]) -> Result<usize> {
         slab::check(slabs, self.0.grid.shape())?;
         let counts = slabs.iter().map(|slab| slab.count);
@@ -148,11 +149,11 @@ impl Tensor {
         })
     }
 
-    /// Fills `buffer` with the elements of a selection, in C order. Long runs are read to their places without a copy,
-    /// chunks side by side.
+    /// Fills `buffer` with the elements of a selection, in C order. Long runs are read without a copy, and chunks
+    /// concurrently.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the selection does not suit the shape or `buffer` its length,
+    /// [`ErrorKind::Invalid`] if the selection does not fit the shape or `buffer` its length,
     /// [`ErrorKind::NotFound`] if the tensor was freed; errors of the backend.
     pub fn read(&self, slabs: &[Slab], buffer: &mut [u8]) -> Result<()> {
         let (inner, bytes) = (&*self.0, self.bytes_of(slabs)?);
@@ -168,17 +169,18 @@ impl Tensor {
     /// The elements of a selection, in C order.
     ///
     /// # Errors
-    /// As [`Tensor::read`].
+    /// The errors of [`Tensor::read`].
     pub fn read_to_vec(&self, slabs: &[Slab]) -> Result<Vec<u8>> {
         let mut buffer = esker_types::memory::zeros(self.bytes_of(slabs)?)?;
         self.read(slabs, &mut buffer)?;
         Ok(buffer)
     }
 
-    /// Fills `buffer` with bytes of the Array from `at` on: chunks as they are stored, with zeros where they have no elements.
+    /// Fills `buffer` with bytes of the Array, starting at `at`: stored chunks, with zeros where a chunk has no
+    /// elements.
     ///
     /// # Errors
-    /// As [`Tensor::read`].
+    /// The errors of [`Tensor::read`].
     pub(crate) fn read_bytes(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
         let (inner, extent) = (&*self.0, Extent::new(at, buffer.len() as u64));
         let access = inner.store.access();
@@ -186,12 +188,12 @@ impl Tensor {
         self.check_there()
     }
 
-    /// Checks after a read that it was of this tensor, not of what remained of it, unless that cannot be.
+    /// Checks after a read that the tensor was not freed meanwhile, if the pool allows that.
     fn check_there(&self) -> Result<()> {
         let inner = &*self.0;
         let holds = !inner.was_removed && inner.lease.as_ref().is_some_and(Lease::counts);
         let is_sure = holds && inner.store.container.capabilities().shared_leases;
-        if is_sure || inner.store.snapshot.is_some() || inner.store.is_there(inner.uuid)? {
+        if is_sure || inner.store.snapshot.is_some() || inner.store.has_record(inner.uuid)? {
             return Ok(());
         }
         let text = format!(

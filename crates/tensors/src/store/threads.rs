@@ -1,19 +1,19 @@
-//! Work that several threads share.
+//! Distribution of work over several threads.
 use esker_types::{Error, Result};
 use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 
-/// Threads that work at once, the caller's included: one alone does not use the whole memory bandwidth, a few do.
+/// Most threads that work at once, the caller's included. A few threads use the full memory bandwidth; one does not.
 const THREADS_MAX: usize = 4;
 
 /// Bytes that justify starting a thread.
 const SHARE: u64 = 8 << 20;
 
-/// Does all jobs, which move `bytes` bytes together; several threads take part if it is much. After a failure no more
+/// Runs all jobs, which move `bytes` bytes in total. Several threads take part if that is much. After a failure no more
 /// jobs start.
 ///
 /// # Errors
-/// One of those that jobs ended with.
+/// An error of one of the jobs.
 pub(super) fn share<J: Send>(
     jobs: Vec<J>,
     bytes: u64,
@@ -32,7 +32,7 @@ pub(super) fn share<J: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 0..others {
-            // Without memory for another thread, this one does it all.
+            // If memory for another thread is missing, this thread does all the work.
             let _ = std::thread::Builder::new().spawn_scoped(scope, take_part);
         }
         take_part();

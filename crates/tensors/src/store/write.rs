@@ -1,4 +1,4 @@
-//! Writing a part of a tensor: from the caller's memory where runs are long, through a buffer where they are not.
+//! Writes of a part of a tensor. Long runs are written directly from the caller's memory, short runs through a buffer.
 use super::pieces::{Band, Piece, Selection};
 use super::read::{BUFFERS, LONG_RUN, SIDE_BY_SIDE, append, hull};
 use super::threads::share;
@@ -18,7 +18,7 @@ pub(super) fn write(array: &Array, selection: &Selection<'_>, bytes: &[u8]) -> R
 }
 
 fn write_band(array: &Array, selection: &Selection<'_>, band: &Band, bytes: &[u8]) -> Result<()> {
-    let mut drafts = selection.pieces(band, false).map(|piece| Draft::of(piece, bytes)).peekable();
+    let mut drafts = selection.pieces(band, false).map(|piece| Draft::new(piece, bytes)).peekable();
     while drafts.peek().is_some() {
         let (mut group, mut buffers) = (Vec::new(), 0);
         while group.len() < SIDE_BY_SIDE && buffers < BUFFERS {
@@ -32,27 +32,27 @@ fn write_band(array: &Array, selection: &Selection<'_>, band: &Band, bytes: &[u8
     Ok(())
 }
 
-/// What is written to one chunk.
+/// Write to one chunk.
 struct Draft<'a> {
     extents: Vec<Extent>,
-    /// The bytes in the caller's memory; none if they are in the buffer.
+    /// The bytes in the caller's memory; empty if they are in the buffer.
     slices: Vec<&'a [u8]>,
     buffer: Vec<u8>,
 }
 
 impl<'a> Draft<'a> {
-    fn of(piece: Piece, bytes: &'a [u8]) -> Result<Self> {
+    fn new(piece: Piece, bytes: &'a [u8]) -> Result<Self> {
         let (own, both) = (piece.sides.merged(false), piece.sides.merged(true));
         if both.runs() > 1 && own.runs() > 1 && piece.whole {
             return Self::padded(piece, bytes);
         }
         let mut extents = Vec::new();
-        for [place, _] in own.places() {
-            append(&mut extents, piece.start + place.cast_unsigned(), own.run);
+        for [offset, _] in own.offsets() {
+            append(&mut extents, piece.start + offset.cast_unsigned(), own.run);
         }
         if both.runs() == 1 || (both.run == own.run && both.run >= LONG_RUN) {
             let slice = |[_, at]: [i64; 2]| &bytes[at as usize..at as usize + both.run as usize];
-            let slices = both.places().map(slice).collect();
+            let slices = both.offsets().map(slice).collect();
             return Ok(Self { extents, slices, buffer: Vec::new() });
         }
         let mut packed = piece.sides;
@@ -63,7 +63,8 @@ impl<'a> Draft<'a> {
         Ok(Self { extents, slices: Vec::new(), buffer })
     }
 
-    /// All of a chunk at an edge, with zeros between its rows: one extent is written and read faster than many.
+    /// Writes a complete chunk at an edge, with zeros between its rows: one extent is written and read faster than
+    /// many.
     fn padded(piece: Piece, bytes: &[u8]) -> Result<Self> {
         let length = hull(&piece.sides);
         let mut buffer = memory::zeros(length as usize)?;

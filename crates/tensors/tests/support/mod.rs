@@ -1,5 +1,5 @@
-//! Stores for the tests: in memory or in the pool over nodes that the environment names, in a native pool, and in one of
-//! files.
+//! Stores for the tests: in memory or in the pool over nodes that the environment names, in a native pool, and in one
+//! of files.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use esker::{Pool, PosixPool};
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Posix,
 }
 
-/// A directory that is gone with the test.
+/// A directory that is removed after the test.
 pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {

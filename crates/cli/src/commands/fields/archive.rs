@@ -180,7 +180,7 @@ impl Archive {
         match &self.key {
             Some(key) => self.whole_files(key),
             None => self.what.messages("archiving", self.resume, |entry, _, keys, message| {
-                Fields::of(&message.bytes).try_for_each(|field| {
+                Fields::split(&message.bytes).try_for_each(|field| {
                     let field = field?;
                     self.enter(entry, &keys.of(&field)?, &field)
                 })
@@ -217,7 +217,7 @@ impl Archive {
 impl Adopt {
     pub(super) fn run(self) -> Result<Answer> {
         self.what.messages("adopting", false, |entry, path, keys, message| {
-            if Fields::of(&message.bytes).nth(1).is_some() {
+            if Fields::split(&message.bytes).nth(1).is_some() {
                 let text = "a message with several fields cannot be adopted: archive it";
                 return Err(Error::new(ErrorKind::NotSupported, text));
             }

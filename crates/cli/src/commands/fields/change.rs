@@ -166,7 +166,7 @@ impl Move {
                 store.check_move(selection)?;
             }
             store.visit(selection, false, |listed| {
-                total += listed.place.bytes;
+                total += listed.location.bytes;
                 keys.push(listed.key.to_string());
                 Ok(true)
             })?;
@@ -202,7 +202,7 @@ impl Move {
         let (bar, mut done) = (Bar::bytes("moving"), 0);
         for selection in selections {
             let moved = store.move_to(selection, &other, how, |listed| {
-                done += listed.place.bytes;
+                done += listed.location.bytes;
                 bar.update(done, total);
                 Ok(())
             })?;

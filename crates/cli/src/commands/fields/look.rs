@@ -71,7 +71,7 @@ impl List {
             }
         }
         let line = |listed: &Listed| match self.long {
-            true => shown::long(&listed.key, &listed.place),
+            true => shown::long(&listed.key, &listed.location),
             false => listed.key.to_string(),
         };
         let lines: Vec<String> = all.iter().map(line).collect();
@@ -101,8 +101,8 @@ impl Inspect {
         for selection in self.look.request.demanded(&store)? {
             let found = store.find(&selection)?;
             for field in &found.fields {
-                fields.push(shown::with_place(field.key(), field.place()));
-                lines.push(shown::long(field.key(), field.place()));
+                fields.push(shown::with_place(field.key(), field.location()));
+                lines.push(shown::long(field.key(), field.location()));
             }
             missing.extend(found.missing.iter().map(|key| format!("missing: {key}")));
             missing_count += found.missing_count;
@@ -257,7 +257,9 @@ impl Dump {
     pub(super) fn run(self) -> Result<Answer> {
         let (current, masked) = (self.look.listed(false)?, self.look.listed(true)?);
         let of = |state| {
-            move |listed: &Listed| format!("{state}  {}", shown::long(&listed.key, &listed.place))
+            move |listed: &Listed| {
+                format!("{state}  {}", shown::long(&listed.key, &listed.location))
+            }
         };
         let lines: Vec<String> =
             current.iter().map(of("current")).chain(masked.iter().map(of("masked "))).collect();

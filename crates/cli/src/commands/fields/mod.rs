@@ -74,7 +74,7 @@ fn key(key: &Key) -> Value {
 
 /// A field of a listing, in JSON.
 fn listed(listed: &Listed) -> Value {
-    with_place(&listed.key, &listed.place)
+    with_place(&listed.key, &listed.location)
 }
 
 /// A key and its place, in JSON.

@@ -55,7 +55,7 @@ impl Watch {
                 Some(field) => {
                     (count, last) = (count + 1, Instant::now());
                     let line = match json {
-                        true => shown::with_place(field.key(), field.place()).to_string(),
+                        true => shown::with_place(field.key(), field.location()).to_string(),
                         false => field.key().to_string(),
                     };
                     if writeln!(std::io::stdout(), "{line}").is_err() {

@@ -1,8 +1,8 @@
-//! Lock files that stay open after their object was closed: making and removing one takes longer than all else that an open
-//! file with a lock does.
+//! Cache of lock files that stay open after their object was closed. Making and removing a lock file takes longer than
+//! all other work for an open file with a lock.
 //!
-//! Nothing is locked in them. Who removes the object meanwhile finds nobody there, and removes the lock file, too. They
-//! are closed before a fork or exec, because locks belong to whoever has the descriptor.
+//! Cached files hold no locks. A process that removes the object meanwhile sees no user, and removes the lock file
+//! too. Cached files are closed before a fork or exec, because a child would share their locks.
 use crate::limits::LOCK_FILES_KEPT;
 use crate::{locks, threads};
 use esker::types::ObjectId;
@@ -11,33 +11,33 @@ use std::ffi::c_int;
 
 static KEPT: ForkLock<Vec<(ObjectId, c_int)>> = ForkLock::new();
 
-/// True if there are any.
+/// True if any lock file is cached.
 pub(crate) fn any() -> bool {
     !KEPT.lock().is_empty()
 }
 
-/// Takes out the lock file of an object.
+/// Removes the lock file of an object from the cache, and returns its descriptor.
 pub(crate) fn take(oid: ObjectId) -> Option<c_int> {
     let mut kept = KEPT.lock();
     let at = kept.iter().rposition(|(other, _)| *other == oid)?;
     Some(kept.remove(at).1)
 }
 
-/// Keeps a lock file open. Above the limit, the one that was used least recently is closed.
+/// Adds an open lock file to the cache. Above the limit, closes the least recently used one.
 pub(crate) fn keep(oid: ObjectId, fd: c_int) {
     let mut kept = KEPT.lock();
     kept.push((oid, fd));
     if kept.len() <= LOCK_FILES_KEPT {
         return;
     }
-    // Closing one would drop the record locks of this process.
+    // Closing the lock file of an object with record locks would drop these locks.
     let Some(at) = kept.iter().position(|(oid, _)| !locks::has_records(*oid)) else { return };
     let (oid, fd) = kept.remove(at);
     drop(kept);
-    locks::close_of(fd, oid);
+    locks::close_lock_file(fd, oid);
 }
 
-/// Closes all of them.
+/// Closes all cached lock files except those of objects with record locks.
 pub(crate) fn close() {
     let kept = std::mem::take(&mut *KEPT.lock());
     if kept.is_empty() {
@@ -48,7 +48,7 @@ pub(crate) fn close() {
     KEPT.lock().extend(locked);
     let _ = threads::inside(|| {
         for (oid, fd) in unlocked {
-            locks::close_of(fd, oid);
+            locks::close_lock_file(fd, oid);
         }
         Ok(())
     });

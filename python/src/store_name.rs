@@ -1,11 +1,11 @@
-//! Where a store is: "POOL/CONTAINER", or a Pool and the label of a container.
+//! Names of stores: "POOL/CONTAINER", or a Pool and the label of a container.
 use crate::pool::Pool;
 use esker::types::{Error, ErrorKind, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// The name of a store, and its pool if that is open already.
-pub(crate) fn of(
+/// The name of a store from arguments of Python, and its pool if that is open already.
+pub(crate) fn parse(
     store: &Bound<'_, PyAny>,
     label: Option<&str>,
 ) -> PyResult<(String, Option<esker::Pool>)> {

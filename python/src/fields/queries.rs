@@ -1,4 +1,4 @@
-//! Queries to a store, for any number of requests at once.
+//! Queries to a store, for any number of requests together.
 use super::request::Wanted;
 use esker::types::Result;
 use esker_fields::{
@@ -78,7 +78,7 @@ pub(super) fn stats(store: &FieldStore, wanted: Wanted) -> Result<Counts> {
     ])
 }
 
-/// What a wipe removed, or would remove.
+/// Counts of the fields that a wipe removed, or would remove.
 pub(super) fn wipe(store: &FieldStore, wanted: Wanted, doit: bool) -> Result<Counts> {
     let all = wanted.each(store, |selection| store.wipe(selection, doit, |_| Ok(())))?;
     let sum = |of: fn(&Wiped) -> u64| all.iter().map(of).sum();
@@ -89,7 +89,7 @@ pub(super) fn wipe(store: &FieldStore, wanted: Wanted, doit: bool) -> Result<Cou
     ])
 }
 
-/// What a purge removed, or would remove.
+/// Counts of the fields that a purge removed, or would remove.
 pub(super) fn purge(store: &FieldStore, wanted: Wanted, doit: bool) -> Result<Counts> {
     let all = wanted.each(store, |selection| store.purge(selection, doit, |_| Ok(())))?;
     let sum = |of: fn(&Purged) -> u64| all.iter().map(of).sum();
@@ -126,15 +126,15 @@ pub(super) fn indexes(store: &FieldStore, wanted: Wanted) -> Result<Vec<Row>> {
     Ok(all.into_iter().flatten().map(row).collect())
 }
 
-/// What a move moved, or would move if `to` opens no store. A move that is refused does not open it.
-pub(super) fn moved(
+/// Moves fields and counts them; only counts them if `to` opens no store. A refused move does not open `to`.
+pub(super) fn move_fields(
     store: &FieldStore,
     wanted: Wanted,
     to: impl FnOnce() -> Result<Option<FieldStore>>,
     how: Moving,
 ) -> Result<Counts> {
     let mut all = Moved::default();
-    // Refuses the whole move before any of it.
+    // Refuses the move before it moves any field.
     let selections = wanted.each(store, |selection| {
         if !how.keep {
             store.check_move(selection)?;
@@ -159,7 +159,7 @@ pub(super) fn moved(
 fn movable(store: &FieldStore, selection: &Selection) -> Result<Moved> {
     let mut moved = Moved::default();
     store.visit(selection, false, |listed: Listed| {
-        (moved.fields, moved.bytes) = (moved.fields + 1, moved.bytes + listed.place.bytes);
+        (moved.fields, moved.bytes) = (moved.fields + 1, moved.bytes + listed.location.bytes);
         Ok(true)
     })?;
     Ok(moved)
