@@ -6,7 +6,7 @@ mod content;
 use content::{Folder, all, container, fill, holey};
 use esker::copy::{Options, Progress, copy};
 use esker::types::info::{ContainerRef, OpenMode};
-use esker::types::{ErrorKind, ObjectType};
+use esker::types::{ErrorKind, ObjectType, Result};
 use esker::{Container, Daos, DaosUrl, Pool, Wait};
 use esker_testkit::{conformance, model};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -139,8 +139,29 @@ fn what_is_refused_is_said() {
     let error = opened.err().expect("no permission");
     assert_eq!(error.kind(), ErrorKind::NoPermission);
     assert!(error.message().contains("daos container get-acl"), "{error}");
+    let absent = reader.open_container(ContainerRef::Label("absent"), OpenMode::ReadOnly).wait();
+    expect_refusal(absent, ErrorKind::NotFound, &["absent", "esker cont list"]);
+    let new = esker_backend::NewContainer::named("new");
+    let created = reader.create_container(&new).wait();
+    expect_refusal(created, ErrorKind::NoPermission, &["new", "create containers"]);
+}
+
+fn expect_refusal<T>(outcome: Result<T>, kind: ErrorKind, words: &[&str]) {
+    let error = outcome.err().expect("a refusal");
+    assert_eq!(error.kind(), kind, "{error}");
+    for word in words {
+        assert!(error.message().contains(word), "{word}: {error}");
+    }
+}
+
+/// Each error names its cause: the pool, or the system.
+#[test]
+fn wrong_names_are_told_apart() {
+    let Some(system) = system() else { return };
     let missing = DaosUrl { pool: "no-such-pool".into(), ..system.url.clone() };
-    let error = Daos::open(&missing, OpenMode::ReadOnly).err().expect("no pool");
-    assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.message().contains("no-such-pool"), "{error}");
+    let words = ["no-such-pool", "daos pool list"];
+    expect_refusal(Daos::open(&missing, OpenMode::ReadOnly), ErrorKind::NotFound, &words);
+    let other = DaosUrl { system: Some("other".into()), ..system.url.clone() };
+    let words = ["\"other\"", "sys="];
+    expect_refusal(Daos::open(&other, OpenMode::ReadOnly), ErrorKind::Invalid, &words);
 }

@@ -1,9 +1,10 @@
 //! Calls of libdaos that leave the machine: launched with an event, bounded, with a time-out.
+use crate::failure::{self, Doing};
 use crate::layout::RawHandle;
 use crate::library::{Ev, Functions};
+use crate::limits;
 use crate::queue::{Alarm, Answer, Operation};
 use crate::system::{System, check_process, system};
-use crate::{failure, limits};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 use std::future::{Future, poll_fn};
@@ -41,7 +42,7 @@ impl Calls {
     /// `TimedOut`; `NotSupported` in a forked child. A code that the library returns is no error here.
     pub(crate) async fn run<T: Send + 'static>(
         self,
-        doing: &str,
+        doing: Doing<'_>,
         bytes: usize,
         owned: T,
         launch: impl FnOnce(&Functions, &mut T, Ev) -> c_int,
@@ -65,7 +66,7 @@ impl Calls {
     /// That of the code as well.
     pub(crate) async fn done<T: Send + 'static>(
         self,
-        doing: &str,
+        doing: Doing<'_>,
         owned: T,
         launch: impl FnOnce(&Functions, &mut T, Ev) -> c_int,
     ) -> Result<T> {
@@ -120,9 +121,9 @@ impl Calls {
     }
 
     #[cold]
-    fn late(self, doing: &str) -> Error {
+    fn late(self, Doing { text, .. }: Doing<'_>) -> Error {
         let message = format!(
-            "{doing}: the DAOS system did not answer within {} s: `dmg system query` shows engines that are down; \
+            "{text}: the DAOS system did not answer within {} s: `dmg system query` shows engines that are down; \
              timeout= in the URL allows more time",
             self.time.as_secs()
         );

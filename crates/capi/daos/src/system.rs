@@ -1,5 +1,5 @@
 //! What a process has of DAOS: the loaded library, one event queue, and the thread that takes answers from it.
-use crate::failure;
+use crate::failure::{self, Request};
 use crate::layout::RawHandle;
 use crate::library::{Functions, load};
 use crate::limits::{BYTES_MAX, EVENTS, OPERATIONS_MAX};
@@ -74,11 +74,11 @@ fn start() -> Result<&'static System> {
     let functions = load()?;
     // SAFETY: initialisation takes no argument and may be repeated.
     let code = unsafe { (functions.daos_init)() };
-    failure::check(code, "starting libdaos")?;
+    failure::check(code, Request::Start.doing("starting libdaos"))?;
     let mut queue = RawHandle::NONE;
     // SAFETY: the call sets `queue`.
     let code = unsafe { (functions.daos_eq_create)(&raw mut queue) };
-    failure::check(code, "making an event queue of libdaos")?;
+    failure::check(code, Request::Start.doing("making an event queue of libdaos"))?;
     let system: &'static System = Box::leak(Box::new(System {
         functions,
         queue,

@@ -164,16 +164,14 @@ fn what_administrators_of_daos_do_is_said() {
 }
 
 /// A library with all functions of libdaos that Esker uses. All succeed and do nothing, so no call that was launched ever
-/// ends; but `daos_init` returns `init`.
-fn silent_library(site: &Site, init: i32) -> String {
-    let odd = ["daos_init", "daos_eq_poll"];
-    let rest = esker_daos_binding::SYMBOLS.iter().filter(|name| !odd.contains(name));
-    let rest: String = rest.map(|name| format!("int {name}(void) {{ return 0; }}\n")).collect();
-    let source = format!(
-        "#include <unistd.h>\nint daos_init(void) {{ return {init}; }}\n\
-         int daos_eq_poll(void) {{ usleep(1000); return 0; }}\n{rest}"
-    );
-    let source = site.file(&format!("silent{init}.c"), source.as_bytes());
+/// ends; but the one with this name returns `code`.
+fn silent_library(site: &Site, failing: &str, code: i32) -> String {
+    let rest = esker_daos_binding::SYMBOLS.iter().filter(|name| **name != "daos_eq_poll");
+    let code_of = |name: &str| if name == failing { code } else { 0 };
+    let function = |name: &&str| format!("int {name}(void) {{ return {}; }}\n", code_of(name));
+    let rest: String = rest.map(function).collect();
+    let poll = "#include <unistd.h>\nint daos_eq_poll(void) { usleep(1000); return 0; }\n";
+    let source = site.file(&format!("{failing}{code}.c"), format!("{poll}{rest}").as_bytes());
     let library = source.replace(".c", ".so");
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-o", &library, &source]);
@@ -183,18 +181,40 @@ fn silent_library(site: &Site, init: i32) -> String {
 
 #[test]
 fn a_system_that_does_not_answer_is_given_up() {
-    let site = Site::new();
-    let said = |library: &str| {
-        let mut command = site.command(&["--json", "cont", "list", "daos:prod?timeout=1"]);
-        let output = command.env("ESKER_LIBDAOS", library).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        let envelope: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        let error = &envelope["error"];
-        assert_eq!(error["kind"], "timed_out", "{error}");
-        error["message"].as_str().unwrap().to_owned()
-    };
-    let late = said(&silent_library(&site, 0));
-    assert!(late.contains("did not answer within 1 s") && late.contains("prod"), "{late}");
-    let alone = said(&silent_library(&site, -2034));
-    assert!(alone.contains("daos_agent"), "{alone}");
+    let late = refusal(&Site::new(), "none", 0);
+    assert_eq!(late.0, "timed_out", "{}", late.1);
+    assert!(late.1.contains("did not answer within 1 s") && late.1.contains("prod"), "{}", late.1);
+}
+
+/// The kind and the message of the error if a function of libdaos fails.
+fn refusal(site: &Site, failing: &str, code: i32) -> (String, String) {
+    let library = silent_library(site, failing, code);
+    let mut command = site.command(&["--json", "cont", "list", "daos:prod?sys=x&timeout=1"]);
+    let output = command.env("ESKER_LIBDAOS", library).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let envelope: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |name: &str| envelope["error"][name].as_str().unwrap().to_owned();
+    (text("kind"), text("message"))
+}
+
+#[test]
+fn errors_name_the_cause_of_daos() {
+    let (site, connect) = (Site::new(), "daos_pool_connect2");
+    for (failing, code, kind, words) in [
+        ("daos_init", -2034, "timed_out", "start daos_agent"),
+        ("daos_init", -1025, "timed_out", "start daos_agent"),
+        ("daos_init", -1001, "no_permission", "socket of the agent"),
+        ("daos_init", -2044, "no_permission", "certificate"),
+        ("daos_init", -2029, "incompatible", "daos_agent version"),
+        (connect, -1001, "no_permission", "access control list of the pool"),
+        (connect, -1003, "invalid", "system \"x\""),
+        (connect, -1005, "not_found", "daos pool list"),
+        (connect, -1006, "timed_out", "dmg system query"),
+        (connect, -1020, "timed_out", "dmg system query"),
+        (connect, -2039, "timed_out", "majority"),
+    ] {
+        let (found, message) = refusal(&site, failing, code);
+        assert_eq!(found, kind, "{failing} {code}: {message}");
+        assert!(message.contains(words) && message.contains(&code.to_string()), "{message}");
+    }
 }
