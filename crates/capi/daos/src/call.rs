@@ -11,6 +11,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -34,6 +35,15 @@ impl Calls {
 
     pub(crate) fn functions(self) -> &'static Functions {
         self.system.functions
+    }
+
+    /// Counts a connection as open, or as open no more.
+    pub(crate) fn counts_connection(self, is_open: bool) {
+        let count = &self.system.connections;
+        match is_open {
+            true => count.fetch_add(1, Ordering::AcqRel),
+            false => count.fetch_sub(1, Ordering::AcqRel),
+        };
     }
 
     /// Launches a call with `owned`, which it refers to, and waits for its code. `bytes` is the size of its buffers.
@@ -103,8 +113,12 @@ impl Calls {
         let operation = Box::into_raw(Operation::new(owned, answer, permits));
         // SAFETY: the operation was just made, and lives until its event is taken from the queue.
         let (event, owned) = unsafe { Operation::parts(operation) };
-        system.begins();
-        // SAFETY: the event is new; the queue lives as long as the process.
+        if !system.begins() {
+            // SAFETY: the library does not know the operation.
+            let operation = unsafe { Box::from_raw(operation) };
+            return Some((UNINITIALISED, operation.into_owned()));
+        }
+        // SAFETY: the event is new; the queue lives until the process ends, when no operation begins.
         let code = unsafe { (functions.daos_event_init)(event, system.queue, ptr::null_mut()) };
         let code = if code == 0 { launch(functions, owned, event) } else { code };
         if code == 0 {
@@ -133,6 +147,9 @@ impl Calls {
 
 /// Ends a handle.
 pub(crate) type End = unsafe extern "C" fn(RawHandle, Ev) -> c_int;
+
+/// `-DER_UNINIT`: the process ends.
+const UNINITIALISED: c_int = -1015;
 
 /// `-DER_BUSY`: the event is under way.
 const BUSY: c_int = -1012;

@@ -280,7 +280,7 @@ pub(crate) static TABLE: &[Row] = {
             "DER_UNINIT",
             &[],
             K::Uninitialised,
-            "libdaos was ended by another part of this program (daos_fini)",
+            "libdaos was ended, since the process ends or another part of it called daos_fini: do this earlier",
         ),
         row(-1016, "DER_TRUNC", &[], K::Truncated, "a buffer is too short"),
         row(-1017, "DER_OVERFLOW", &[], K::Overflow, "a number or a message is too large"),

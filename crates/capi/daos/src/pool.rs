@@ -37,6 +37,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let end = |functions: &Functions| functions.daos_pool_disconnect as End;
         self.calls.leave(self.handle, end);
+        self.calls.counts_connection(false);
     }
 }
 
@@ -127,6 +128,7 @@ impl Pool {
         let of = of.map(|system| format!(" of system {system:?}")).unwrap_or_default();
         let doing = format!("connecting to the DAOS pool {name:?}{of}");
         let connected = calls.done(Request::Connect.doing(&doing), owned, launch).await?;
+        calls.counts_connection(true);
         Ok(Self(Arc::new(Connection { calls, handle: connected.handle })))
     }
 

@@ -126,6 +126,7 @@ fn a_full_pool_is_said() {
     let large = standin.site.file("large", &noise(20 << 20));
     let said = standin.fails(&["fs", "import", &large, "daos:standin/run1:/large"]);
     assert!(said.contains("the DAOS pool is full"), "{said}");
+    assert_eq!(standin.ok(&["fs", "ls", "daos:standin/run1:/"]), "", "nothing incomplete stays");
 }
 
 #[test]
@@ -163,15 +164,32 @@ fn what_administrators_of_daos_do_is_said() {
     }
 }
 
+/// A library whose thread ends it if it is polled while the process releases it, and that tells how it is ended.
+const POLLED: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile int is_polled, is_gone;
+int daos_eq_poll(void) {
+    is_polled = 1;
+    usleep(20000);
+    if (is_gone) abort();
+    is_polled = 0;
+    return 0;
+}
+int daos_eq_destroy(void) { fprintf(stderr, "queue %s ", is_polled ? "used" : "ended"); return 0; }
+int daos_fini(void) { fprintf(stderr, "library ended\n"); return 0; }
+__attribute__((destructor)) static void release(void) { is_gone = 1; usleep(100000); }
+"#;
+
 /// A library with all functions of libdaos that Esker uses. All succeed and do nothing, so no call that was launched ever
 /// ends; but the one with this name returns `code`.
 fn silent_library(site: &Site, failing: &str, code: i32) -> String {
-    let rest = esker_daos_binding::SYMBOLS.iter().filter(|name| **name != "daos_eq_poll");
+    let rest = esker_daos_binding::SYMBOLS.iter().filter(|name| !POLLED.contains(*name));
     let code_of = |name: &str| if name == failing { code } else { 0 };
     let function = |name: &&str| format!("int {name}(void) {{ return {}; }}\n", code_of(name));
     let rest: String = rest.map(function).collect();
-    let poll = "#include <unistd.h>\nint daos_eq_poll(void) { usleep(1000); return 0; }\n";
-    let source = site.file(&format!("{failing}{code}.c"), format!("{poll}{rest}").as_bytes());
+    let source = site.file(&format!("{failing}{code}.c"), format!("{POLLED}{rest}").as_bytes());
     let library = source.replace(".c", ".so");
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-o", &library, &source]);
@@ -185,6 +203,27 @@ fn a_system_that_does_not_answer_is_given_up() {
     assert_eq!(late.0, "timed_out", "{}", late.1);
     assert!(late.1.contains("did not answer within 1 s") && late.1.contains("prod"), "{}", late.1);
 }
+
+/// The library is ended in order where nothing uses it, and left open where a call is under way. In neither case is it
+/// polled while it releases what it has.
+#[test]
+fn library_is_not_used_while_the_process_ends() {
+    let site = Site::new();
+    for (failing, code, ends) in [("none", 0, ""), ("daos_pool_connect2", -1005, END)] {
+        let mut command = site.command(&["cont", "list", "daos:prod?timeout=1"]);
+        command.env("ESKER_LIBDAOS", silent_library(&site, failing, code));
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.ends_with(ends) && said.contains("library ended") != ends.is_empty(),
+            "{said}"
+        );
+    }
+}
+
+/// What the library prints when it is ended.
+const END: &str = "queue ended library ended\n";
 
 /// The kind and the message of the error if a function of libdaos fails.
 fn refusal(site: &Site, failing: &str, code: i32) -> (String, String) {
