@@ -79,6 +79,9 @@ fn a_pool_of_daos_is_used_like_others() {
     // The same pool without the detour: what Esker writes through DAOS is what DAOS has.
     assert_eq!(standin.ok(&["kv", "get", "standin", "run1", "index", "t2m"]), "2.1");
     assert_eq!(standin.ok(&["fs", "ls", "standin/run1:/"]).trim(), "field");
+    let about = standin.ok(&["pool", "query", POOL]);
+    assert!(about.contains("others have written again") && about.contains("100 bytes"), "{about}");
+    assert!(!standin.ok(&["pool", "query", "standin"]).contains("exception"));
     standin.ok(&["cont", "snapshot", "create", "daos:standin/run1", "monday"]);
     assert!(standin.ok(&["cont", "snapshot", "list", "daos:standin/run1"]).contains("monday"));
     standin.ok(&["cont", "destroy", "daos:standin/run1"]);
