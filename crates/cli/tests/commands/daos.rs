@@ -167,6 +167,37 @@ fn what_administrators_of_daos_do_is_said() {
     }
 }
 
+/// Stores that a machine lacks are named with the reason; those that it has are measured.
+#[test]
+fn comparison_names_absent_stores() {
+    let Some(standin) = Standin::new("64M") else { return };
+    let compare = |stores: &str, daos: &str| {
+        let words = ["bench", "compare", "--stores", stores, "--size", "4K", "--ops", "9"];
+        let mut command =
+            standin.command(&[&words[..], &["--rounds", "1", "--json", "-"]].concat());
+        command.arg("--path").arg(&standin.site.dir);
+        command.env("ESKER_BENCH_DAOS", daos).env("ESKER_BENCH_RADOS", "rados:x?conf=/no/such");
+        command.output().unwrap()
+    };
+    let output = compare("rados,native,posix,daos", POOL);
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["settings"]["stores"], serde_json::json!(["native", "posix", "daos"]));
+    assert_eq!(report["absent"].as_object().unwrap().keys().collect::<Vec<_>>(), ["rados"]);
+    assert!(report["compared"][0]["first_store_over"]["daos"].is_f64(), "{report}");
+    assert!(standin.ok(&["cont", "list", POOL]).is_empty(), "nothing is left behind");
+    let output = compare("rados,native,daos", "daos:none");
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reason = report["absent"]["daos"].as_str().unwrap();
+    assert!(reason.contains("daos pool list"), "{reason}");
+    let output = compare("rados,daos", "daos:none");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("absent: daos:"), "{said}");
+    let output = compare("native,daos:none", POOL);
+    assert!(!output.status.success(), "a pool that is named must be there: {output:?}");
+}
+
 /// A library whose thread ends it if it is polled while the process releases it, and that tells how it is ended.
 const POLLED: &str = r#"
 #include <stdio.h>
