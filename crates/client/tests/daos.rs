@@ -6,8 +6,9 @@ mod content;
 use content::{Folder, all, container, fill, holey};
 use esker::copy::{Options, Progress, copy};
 use esker::types::info::{ContainerRef, OpenMode};
-use esker::types::{ErrorKind, ObjectType};
-use esker::{Container, Daos, DaosUrl, Pool, Wait};
+use esker::types::ops::{Anchor, Cond, ListLimit, Update, Value};
+use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
+use esker::{Access, Container, Daos, DaosUrl, Pool, Wait};
 use esker_testkit::{conformance, model};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -139,8 +140,61 @@ fn what_is_refused_is_said() {
     let error = opened.err().expect("no permission");
     assert_eq!(error.kind(), ErrorKind::NoPermission);
     assert!(error.message().contains("daos container get-acl"), "{error}");
+    let absent = reader.open_container(ContainerRef::Label("absent"), OpenMode::ReadOnly).wait();
+    expect_refusal(absent, ErrorKind::NotFound, &["absent", "esker cont list"]);
+    let new = esker_backend::NewContainer::named("new");
+    let created = reader.create_container(&new).wait();
+    expect_refusal(created, ErrorKind::NoPermission, &["new", "create containers"]);
+}
+
+/// In a transaction, akeys of flat objects are not listed: DAOS's engine ends at its commit, and the stand-in refuses it.
+/// What was listed of them is proven all the same.
+#[test]
+fn transactions_prove_listings_of_flat_objects() {
+    let Some(system) = system() else { return };
+    let there = Pool::from_backend(system.pool(), OpenMode::ReadWrite);
+    let container = container(&there, "flat");
+    let oid = ObjectId::generate(0, 99, ObjectType::KvHashed, ObjectClass::S1);
+    let (kv, all) = (container.kv(oid).unwrap(), ListLimit::entries(9));
+    let put = |key: &[u8], access: Access<'_>| kv.put(key, b"value", Cond::NONE, access).wait();
+    put(b"one", Access::Latest).unwrap();
+    let commit = |others: &dyn Fn()| {
+        let tx = container.transaction().unwrap();
+        let access = Access::Tx(&tx);
+        let keys = kv.list(&mut Anchor::Start, all, access).wait().unwrap().len();
+        let object = kv.object();
+        let akeys = object.list_akeys(b"one", &mut Anchor::Start, all, access).wait().unwrap();
+        assert_eq!(akeys.iter().collect::<Vec<_>>(), [b"0"]);
+        others();
+        // An update of no record depends on the dkey only.
+        let nothing = Value::PunchExtents(&[]);
+        let updates = [Update { akey: b"0", value: nothing, cond: Cond::NONE }];
+        object.update(b"one", Cond::DKEY_UPDATE, &updates, access).wait().unwrap();
+        put(&[keys as u8], access).unwrap();
+        tx.commit().wait().map_err(|error| error.kind())
+    };
+    assert_eq!(commit(&|| ()), Ok(()));
+    assert_eq!(commit(&|| put(b"two", Access::Latest).unwrap()), Err(ErrorKind::TxRestart));
+    let gone = || kv.remove(b"one", Cond::NONE, Access::Latest).wait().unwrap();
+    assert_eq!(commit(&gone), Err(ErrorKind::TxRestart));
+}
+
+fn expect_refusal<T>(outcome: Result<T>, kind: ErrorKind, words: &[&str]) {
+    let error = outcome.err().expect("a refusal");
+    assert_eq!(error.kind(), kind, "{error}");
+    for word in words {
+        assert!(error.message().contains(word), "{word}: {error}");
+    }
+}
+
+/// Each error names its cause: the pool, or the system.
+#[test]
+fn wrong_names_are_told_apart() {
+    let Some(system) = system() else { return };
     let missing = DaosUrl { pool: "no-such-pool".into(), ..system.url.clone() };
-    let error = Daos::open(&missing, OpenMode::ReadOnly).err().expect("no pool");
-    assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.message().contains("no-such-pool"), "{error}");
+    let words = ["no-such-pool", "daos pool list"];
+    expect_refusal(Daos::open(&missing, OpenMode::ReadOnly), ErrorKind::NotFound, &words);
+    let other = DaosUrl { system: Some("other".into()), ..system.url.clone() };
+    let words = ["\"other\"", "sys="];
+    expect_refusal(Daos::open(&other, OpenMode::ReadOnly), ErrorKind::Invalid, &words);
 }

@@ -84,6 +84,48 @@ impl Capabilities {
             domains: 1,
         }
     }
+
+    /// What the backend does not do as others do: the name of the field, and a sentence for users.
+    ///
+    /// ```
+    /// use esker_types::info::Capabilities;
+    /// assert_eq!(Capabilities::all(4).exceptions().count(), 0);
+    /// let posix = Capabilities { snapshots: false, ..Capabilities::all(4) };
+    /// assert!(posix.exceptions().eq([("snapshots", "there are no snapshots")]));
+    /// ```
+    pub fn exceptions(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let all = [
+            (!self.snapshots, "snapshots", "there are no snapshots"),
+            (!self.transactions, "transactions", "there are no transactions"),
+            (!self.any_akeys, "any_akeys", "Key-Values and Arrays have no akeys but \"0\""),
+            (!self.holes, "holes", "records of an Array that were never written are zeros"),
+            (!self.atomic_arrays, "atomic_arrays", "a read may see a part of a write to an Array"),
+            (
+                !self.shared_leases,
+                "shared_leases",
+                "a file that is removed while another process has it open loses its content",
+            ),
+            (!self.change_ids, "change_ids", "a change whose reply was lost cannot be sent again"),
+            (self.assigns_uuids, "assigns_uuids", "UUIDs of containers cannot be chosen"),
+            (
+                self.proves_by_value,
+                "proves_by_value",
+                "a transaction commits although others have written again, as it was, what it read",
+            ),
+            (self.half_range, "half_range", "record numbers of Arrays end at 2^63"),
+            (
+                self.fitting_classes,
+                "fitting_classes",
+                "objects of classes that do not fit the pool cannot be opened",
+            ),
+            (
+                self.short_lexical_keys,
+                "short_lexical_keys",
+                "keys that are sorted have at most 100 bytes",
+            ),
+        ];
+        all.into_iter().filter(|(differs, ..)| *differs).map(|(_, name, text)| (name, text))
+    }
 }
 
 /// How a pool or container is opened (DAOS: `DAOS_PC_*`, `DAOS_COO_*`).

@@ -67,10 +67,13 @@ impl Writer<'_> {
         tx.commit().await.map(Some)
     }
 
-    async fn expect_exists(&self, object: &Object, oid: ObjectId, tx: Option<&Tx>) -> Result<()> {
+    fn reader(&self, object: &Object, oid: ObjectId, tx: Option<&Tx>) -> Reader<'_> {
         let (opened, object, tx) = (self.opened, object.clone(), tx.cloned());
-        let reader = Reader { opened, object, oid, tx, view: View::Latest, tokens: None };
-        match reader.exists().await? {
+        Reader { opened, object, oid, tx, view: View::Latest, tokens: None }
+    }
+
+    async fn expect_exists(&self, object: &Object, oid: ObjectId, tx: Option<&Tx>) -> Result<()> {
+        match self.reader(object, oid, tx).exists().await? {
             true => Ok(()),
             false => Err(Error::new(ErrorKind::NotFound, "the object does not exist")),
         }
@@ -80,7 +83,12 @@ impl Writer<'_> {
         let object = self.opened.container.object(write.oid, true)?;
         match write.op {
             WriteOp::Update { dkey, cond, updates } => {
-                update(&object, tx, dkey, cond, updates).await
+                let updates = updates.iter().map(prepared).collect::<Result<Vec<_>>>()?;
+                let updates: Vec<_> = updates.into_iter().flatten().collect();
+                match updates.is_empty() {
+                    true => check_dkey(&self.reader(&object, write.oid, tx), dkey, cond).await,
+                    false => object.update(tx, dkey, cond.bits(), updates).await,
+                }
             }
             WriteOp::PunchObject { cond } => {
                 if is_checked_here(&write.op) {
@@ -112,27 +120,12 @@ fn is_checked_here(op: &WriteOp<'_>) -> bool {
     matches!(op, WriteOp::PunchObject { cond } if cond.has(Cond::PUNCH))
 }
 
-async fn update(
-    object: &Object,
-    tx: Option<&Tx>,
-    dkey: &[u8],
-    cond: Cond,
-    updates: &[Update<'_>],
-) -> Result<()> {
-    let updates = updates.iter().map(prepared).collect::<Result<Vec<_>>>()?;
-    let updates: Vec<_> = updates.into_iter().flatten().collect();
-    match updates.is_empty() {
-        true => check_dkey(object, tx, dkey, cond).await,
-        false => object.update(tx, dkey, cond.bits(), updates).await,
-    }
-}
-
 /// What an update that changes nothing depends on.
-async fn check_dkey(object: &Object, tx: Option<&Tx>, dkey: &[u8], cond: Cond) -> Result<()> {
+async fn check_dkey(reader: &Reader<'_>, dkey: &[u8], cond: Cond) -> Result<()> {
     if !cond.intersects(Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE)) {
         return Ok(());
     }
-    let exists = !super::or_empty(object.keys(tx, Some(dkey), true, usize::MAX).await)?.is_empty();
+    let exists = reader.has_akeys(dkey).await?;
     let refuse = |kind, text: &str| Err(Error::new(kind, text));
     match exists {
         true if cond.has(Cond::DKEY_INSERT) => refuse(ErrorKind::Exists, "the dkey exists"),

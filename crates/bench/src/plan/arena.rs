@@ -4,11 +4,20 @@ use super::scratch::{self, Scratch};
 use crate::fleet::Launcher;
 use crate::load::files;
 use crate::runner::Runner;
-use esker::types::info::Durability;
+use esker::Pool;
+use esker::types::info::{Durability, OpenMode};
 use esker_types::{Error, ErrorKind, Result};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+
+/// Environment variable with the URL of the store `rados`, [`RADOS_URL`] if it is not set.
+pub const RADOS_VARIABLE: &str = "ESKER_BENCH_RADOS";
+const RADOS_URL: &str = "rados:esker";
+
+/// Environment variable with the URL of the store `daos`, [`DAOS_URL`] if it is not set.
+pub const DAOS_VARIABLE: &str = "ESKER_BENCH_DAOS";
+const DAOS_URL: &str = "daos:esker";
 
 /// A store to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +28,10 @@ pub enum Store {
     Posix,
     /// Plain files in a new directory.
     Files,
+    /// The pool in a Ceph cluster that [`RADOS_VARIABLE`] names, if there is one.
+    Rados,
+    /// The pool of a DAOS system that [`DAOS_VARIABLE`] names, if there is one.
+    Daos,
     /// A pool of the user.
     Pool(String),
 }
@@ -31,6 +44,8 @@ impl FromStr for Store {
             "native" => Self::Native,
             "posix" => Self::Posix,
             "files" => Self::Files,
+            "rados" => Self::Rados,
+            "daos" => Self::Daos,
             "" => return Err(Error::new(ErrorKind::Invalid, "a store has no name")),
             pool => Self::Pool(pool.to_owned()),
         })
@@ -43,6 +58,8 @@ impl fmt::Display for Store {
             Self::Native => "native",
             Self::Posix => "posix",
             Self::Files => "files",
+            Self::Rados => "rados",
+            Self::Daos => "daos",
             // The query of the URL says how to reach a cluster.
             Self::Pool(pool) => pool.split_once('?').map_or(pool.as_str(), |(name, _)| name),
         })
@@ -56,8 +73,30 @@ impl Store {
         match self {
             Self::Files => true,
             Self::Pool(pool) => files::FilesUrl::parse(pool).is_some(),
-            Self::Native | Self::Posix => false,
+            Self::Native | Self::Posix | Self::Rados | Self::Daos => false,
         }
+    }
+
+    /// The error if the store is one that a machine may lack, and this one does.
+    ///
+    /// # Errors
+    /// That of opening it.
+    pub fn find(&self) -> Result<()> {
+        match self.outside() {
+            Some(url) => Pool::connect(&url, OpenMode::ReadWrite).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The URL of a store that a machine may lack.
+    fn outside(&self) -> Option<String> {
+        let (variable, usual) = match self {
+            Self::Rados => (RADOS_VARIABLE, RADOS_URL),
+            Self::Daos => (DAOS_VARIABLE, DAOS_URL),
+            _ => return None,
+        };
+        let named = std::env::var(variable).ok().filter(|url| !url.is_empty());
+        Some(named.unwrap_or_else(|| usual.to_owned()))
     }
 }
 
@@ -131,6 +170,7 @@ impl Arena {
             Store::Posix => self.url_of("posix"),
             Store::Files => self.url_of("files"),
             Store::Pool(pool) => pool.clone(),
+            Store::Rados | Store::Daos => store.outside().unwrap_or_default(),
         }
     }
 

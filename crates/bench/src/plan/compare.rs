@@ -56,6 +56,8 @@ const DEFAULT_OPS_MAX: u64 = 20_000;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     stores: Vec<String>,
+    /// Stores that are not there, with the reason.
+    absent: Vec<(String, String)>,
     lines: Vec<Line>,
     /// The report, with the members of the comparison.
     pub report: Value,
@@ -70,12 +72,35 @@ struct Line {
 }
 
 impl Comparison {
-    /// Measures all stores in all rounds.
+    /// Measures all stores that are there in all rounds.
     ///
     /// # Errors
-    /// If a store cannot be created, or a benchmark fails.
-    pub fn run(&self, note: Note<'_>) -> Result<Compared> {
+    /// If a store cannot be created, none is there, or a benchmark fails.
+    pub fn run(mut self, note: Note<'_>) -> Result<Compared> {
         self.check()?;
+        let absent = self.leave_out_absent(note)?;
+        let mut compared = self.measure(note)?;
+        compared.report["absent"] = absent.iter().cloned().collect();
+        Ok(Compared { absent, ..compared })
+    }
+
+    /// Leaves out the stores that are not there. Returns each with the reason.
+    fn leave_out_absent(&mut self, note: Note<'_>) -> Result<Vec<(String, String)>> {
+        let mut absent = Vec::new();
+        self.stores.retain(|store| {
+            note(&format!("looking for {store}"));
+            let found = store.find();
+            let reason = |error: &Error| (store.to_string(), error.message().to_owned());
+            absent.extend(found.as_ref().err().map(reason));
+            found.is_ok()
+        });
+        match self.stores.is_empty() {
+            true => Err(Error::new(ErrorKind::NotFound, said(&absent).trim_end())),
+            false => Ok(absent),
+        }
+    }
+
+    fn measure(&self, note: Note<'_>) -> Result<Compared> {
         let arena = Arena::new(&self.launcher, &self.folder, &self.stores, &self.room(), note)?;
         let runner = arena.runner(&self.launcher);
         let mut measured: Vec<(usize, Report)> = Vec::new();
@@ -167,7 +192,7 @@ impl Comparison {
             }
         }
         let report = self.report(measured, &stores, &lines);
-        Compared { stores, lines, report }
+        Compared { stores, absent: Vec::new(), lines, report }
     }
 
     fn report(&self, measured: &[(usize, Report)], stores: &[String], lines: &[Line]) -> Value {
@@ -300,8 +325,13 @@ impl std::fmt::Display for Compared {
         let mut table = Table::new(&headings.join("|"));
         self.lines.iter().for_each(|line| table.row(row(line, self.stores.len())));
         writeln!(f, "MiB/s, and the share of the limit; {first}/STORE: ratio of {first} to STORE")?;
-        write!(f, "{table}")
+        write!(f, "{table}{}", said(&self.absent))
     }
+}
+
+/// A line for each store that is not there.
+fn said(absent: &[(String, String)]) -> String {
+    absent.iter().map(|(store, reason)| format!("absent: {store}: {reason}\n")).collect()
 }
 
 fn row(line: &Line, stores: usize) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Attributes of pools and containers.
 use crate::call::Calls;
-use crate::failure;
+use crate::failure::{self, Request};
 use crate::layout::RawHandle;
 use crate::library::{Ev, Functions, Names, c_string};
 use esker_types::{ErrorKind, Result};
@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 /// Bytes that a first call has room for.
 const ROOM: usize = 4096;
+
+/// `-DER_NONEXIST`: there is no such attribute.
+const NONEXISTENT: c_int = -1005;
 
 /// What has the attributes; it stays open.
 pub(crate) trait Owner: Send + Sync {
@@ -28,6 +31,8 @@ pub(crate) struct Table {
     pub(crate) get: Get,
     pub(crate) set: Set,
     pub(crate) remove: unsafe extern "C" fn(RawHandle, c_int, Names, Ev) -> c_int,
+    /// What reading and changing attributes count as, for errors.
+    requests: (Request, Request),
 }
 
 impl Table {
@@ -37,6 +42,7 @@ impl Table {
             get: functions.daos_pool_get_attr,
             set: functions.daos_pool_set_attr,
             remove: functions.daos_pool_del_attr,
+            requests: (Request::Pool, Request::Pool),
         }
     }
 
@@ -46,6 +52,7 @@ impl Table {
             get: functions.daos_cont_get_attr,
             set: functions.daos_cont_set_attr,
             remove: functions.daos_cont_del_attr,
+            requests: (Request::Query, Request::Set),
         }
     }
 }
@@ -102,9 +109,9 @@ impl Attributes {
                 let (names, values) = (it.name_pointers.as_ptr(), it.value_pointers.as_ptr());
                 get(handle, it.count(), names, values, it.sizes.as_mut_ptr(), event)
             };
-            let doing = "reading an attribute";
+            let doing = self.table.requests.0.doing("reading an attribute");
             let (code, mut arguments) = self.calls.run(doing, room, arguments, launch).await?;
-            if failure::kind_of(code) == ErrorKind::NotFound {
+            if code == NONEXISTENT {
                 return Ok(None);
             }
             failure::check(code, doing)?;
@@ -135,7 +142,8 @@ impl Attributes {
             let (names, values) = (it.name_pointers.as_ptr(), it.value_pointers.as_ptr().cast());
             set(handle, it.count(), names, values, it.sizes.as_ptr(), event)
         };
-        self.calls.done("setting an attribute", arguments, launch).await.map(drop)
+        let doing = self.table.requests.1.doing("setting an attribute");
+        self.calls.done(doing, arguments, launch).await.map(drop)
     }
 
     /// Removes attributes. Those that are not set are no error.
@@ -153,10 +161,10 @@ impl Attributes {
         let launch = |_: &Functions, it: &mut Arguments, event: Ev| unsafe {
             remove(handle, it.count(), it.name_pointers.as_ptr(), event)
         };
-        let doing = "removing an attribute";
+        let doing = self.table.requests.1.doing("removing an attribute");
         let (code, _) = self.calls.run(doing, 0, arguments, launch).await?;
-        match failure::kind_of(code) {
-            ErrorKind::NotFound => Ok(()),
+        match code {
+            NONEXISTENT => Ok(()),
             _ => failure::check(code, doing),
         }
     }
@@ -174,9 +182,9 @@ impl Attributes {
                 |_: &Functions, it: &mut (Vec<u8>, Box<usize>, Arc<dyn Owner>), event: Ev| unsafe {
                     list(handle, it.0.as_mut_ptr().cast(), ptr::from_mut(&mut *it.1), event)
                 };
-            let doing = "listing attributes";
+            let doing = self.table.requests.0.doing("listing attributes");
             let (code, (names, size, _)) = self.calls.run(doing, room, owned, launch).await?;
-            if failure::kind_of(code) != ErrorKind::Truncated {
+            if failure::kind_of(code, doing.request) != ErrorKind::Truncated {
                 failure::check(code, doing)?;
             }
             if *size <= room {

@@ -1,15 +1,17 @@
 //! Calls of libdaos that leave the machine: launched with an event, bounded, with a time-out.
+use crate::failure::{self, Doing};
 use crate::layout::RawHandle;
 use crate::library::{Ev, Functions};
+use crate::limits;
 use crate::queue::{Alarm, Answer, Operation};
 use crate::system::{System, check_process, system};
-use crate::{failure, limits};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -35,13 +37,22 @@ impl Calls {
         self.system.functions
     }
 
+    /// Counts a connection as open, or as open no more.
+    pub(crate) fn counts_connection(self, is_open: bool) {
+        let count = &self.system.connections;
+        match is_open {
+            true => count.fetch_add(1, Ordering::AcqRel),
+            false => count.fetch_sub(1, Ordering::AcqRel),
+        };
+    }
+
     /// Launches a call with `owned`, which it refers to, and waits for its code. `bytes` is the size of its buffers.
     ///
     /// # Errors
     /// `TimedOut`; `NotSupported` in a forked child. A code that the library returns is no error here.
     pub(crate) async fn run<T: Send + 'static>(
         self,
-        doing: &str,
+        doing: Doing<'_>,
         bytes: usize,
         owned: T,
         launch: impl FnOnce(&Functions, &mut T, Ev) -> c_int,
@@ -65,7 +76,7 @@ impl Calls {
     /// That of the code as well.
     pub(crate) async fn done<T: Send + 'static>(
         self,
-        doing: &str,
+        doing: Doing<'_>,
         owned: T,
         launch: impl FnOnce(&Functions, &mut T, Ev) -> c_int,
     ) -> Result<T> {
@@ -102,8 +113,12 @@ impl Calls {
         let operation = Box::into_raw(Operation::new(owned, answer, permits));
         // SAFETY: the operation was just made, and lives until its event is taken from the queue.
         let (event, owned) = unsafe { Operation::parts(operation) };
-        system.begins();
-        // SAFETY: the event is new; the queue lives as long as the process.
+        if !system.begins() {
+            // SAFETY: the library does not know the operation.
+            let operation = unsafe { Box::from_raw(operation) };
+            return Some((UNINITIALISED, operation.into_owned()));
+        }
+        // SAFETY: the event is new; the queue lives until the process ends, when no operation begins.
         let code = unsafe { (functions.daos_event_init)(event, system.queue, ptr::null_mut()) };
         let code = if code == 0 { launch(functions, owned, event) } else { code };
         if code == 0 {
@@ -120,9 +135,9 @@ impl Calls {
     }
 
     #[cold]
-    fn late(self, doing: &str) -> Error {
+    fn late(self, Doing { text, .. }: Doing<'_>) -> Error {
         let message = format!(
-            "{doing}: the DAOS system did not answer within {} s: `dmg system query` shows engines that are down; \
+            "{text}: the DAOS system did not answer within {} s: `dmg system query` shows engines that are down; \
              timeout= in the URL allows more time",
             self.time.as_secs()
         );
@@ -132,6 +147,9 @@ impl Calls {
 
 /// Ends a handle.
 pub(crate) type End = unsafe extern "C" fn(RawHandle, Ev) -> c_int;
+
+/// `-DER_UNINIT`: the process ends.
+const UNINITIALISED: c_int = -1015;
 
 /// `-DER_BUSY`: the event is under way.
 const BUSY: c_int = -1012;

@@ -1,7 +1,7 @@
 //! Open containers: properties, object ids, snapshots.
 use crate::attributes::{Attributes, Owner, Table};
 use crate::call::{Calls, End};
-use crate::failure;
+use crate::failure::{self, Request};
 use crate::layout::{
     ALLOCATED, CHECKSUM, LABEL, LAYOUT_TYPE, RawAnchor, RawContainerInfo, RawEpochs, RawHandle,
 };
@@ -116,7 +116,8 @@ impl Container {
             let (open, handle) = (functions.daos_cont_open2, &raw mut it.handle);
             open(parent, it.name.as_ptr(), flags, handle, ptr::null_mut(), event)
         };
-        let opened = calls.done(&format!("opening container {name:?}"), owned, launch).await?;
+        let doing = format!("opening container {name:?}");
+        let opened = calls.done(Request::Open.doing(&doing), owned, launch).await?;
         let (handle, closed) = (opened.handle, AtomicBool::new(false));
         Ok(Self(Arc::new(ContainerHandle { calls, handle, closed, _pool: Arc::clone(pool) })))
     }
@@ -134,9 +135,9 @@ impl Container {
         let launch = |functions: &Functions, _: &mut Arc<ContainerHandle>, event: Ev| unsafe {
             (functions.daos_cont_close)(handle, event)
         };
-        let doing = "closing a container";
+        let doing = Request::Query.doing("closing a container");
         let (code, _) = calls.run(doing, 0, Arc::clone(&self.0), launch).await?;
-        match failure::kind_of(code) {
+        match failure::kind_of(code, doing.request) {
             ErrorKind::NoHandle | ErrorKind::NotFound => Ok(()),
             _ => failure::check(code, doing),
         }
@@ -155,7 +156,8 @@ impl Container {
         let launch = |functions: &Functions, it: &mut Query, event: Ev| unsafe {
             (functions.daos_cont_query)(handle, &raw mut it.info, it.asked.raw, event)
         };
-        let Query { info, asked, .. } = calls.done("querying a container", owned, launch).await?;
+        let Query { info, asked, .. } =
+            calls.done(Request::Query.doing("querying a container"), owned, launch).await?;
         Ok(Opened {
             uuid: Uuid(info.uuid),
             label: asked.text(LABEL),
@@ -200,7 +202,7 @@ impl Container {
             |functions: &Functions, it: &mut (Setting, Arc<ContainerHandle>), event: Ev| unsafe {
                 (functions.daos_cont_set_prop)(handle, it.0.raw(), event)
             };
-        calls.done(doing, owned, launch).await.map(drop)
+        calls.done(Request::Set.doing(doing), owned, launch).await.map(drop)
     }
 
     /// Reserves numbers for object ids, and returns the first.
@@ -214,7 +216,7 @@ impl Container {
             (functions.daos_cont_alloc_oids)(handle, count, &raw mut it.0, event)
         };
         let owned = (0, Arc::clone(&self.0));
-        Ok(calls.done("reserving object numbers", owned, launch).await?.0)
+        Ok(calls.done(Request::Set.doing("reserving object numbers"), owned, launch).await?.0)
     }
 
     /// Takes a snapshot, and returns its epoch.
@@ -228,7 +230,7 @@ impl Container {
             (functions.daos_cont_create_snap)(handle, &raw mut it.0, ptr::null_mut(), event)
         };
         let owned = (0, Arc::clone(&self.0));
-        Ok(calls.done("taking a snapshot", owned, launch).await?.0)
+        Ok(calls.done(Request::Set.doing("taking a snapshot"), owned, launch).await?.0)
     }
 
     /// Epochs of its snapshots, oldest first.
@@ -247,7 +249,8 @@ impl Container {
                 let (list, anchor) = (functions.daos_cont_list_snap, &raw mut it.anchor);
                 list(handle, count, epochs, ptr::null_mut(), anchor, event)
             };
-            let mut found = calls.done("listing snapshots", owned, launch).await?;
+            let mut found =
+                calls.done(Request::Query.doing("listing snapshots"), owned, launch).await?;
             let count = usize::try_from(found.count).unwrap_or(0);
             if count <= room {
                 found.epochs.truncate(count);
@@ -269,6 +272,9 @@ impl Container {
             let range = RawEpochs { low: epoch, high: epoch };
             (functions.daos_cont_destroy_snap)(handle, range, event)
         };
-        calls.done("destroying a snapshot", Arc::clone(&self.0), launch).await.map(drop)
+        calls
+            .done(Request::Set.doing("destroying a snapshot"), Arc::clone(&self.0), launch)
+            .await
+            .map(drop)
     }
 }

@@ -1,28 +1,61 @@
-//! Converts codes of libdaos to errors.
+//! Converts codes of libdaos to errors. [`TABLE`] gives for each code, and for the request that it answers, the kind of the
+//! error, its cause and the remedy.
+use crate::causes::{Row, TABLE};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_int;
-use std::fmt::Display;
 
-/// Codes (`-DER_*`) that have no kind of their own.
-const UNREACHABLE: c_int = -1006;
-const NO_REPLY: c_int = -1033;
-const EXCLUDED: c_int = -1032;
-const QUOTA: c_int = -1046;
-const NO_SERVICE: c_int = -2039;
-const AGENT_INCOMPATIBLE: c_int = -2029;
-const AGENT_SILENT: c_int = -2034;
-const NO_CERTIFICATE: c_int = -2043;
-const BAD_CERTIFICATE: c_int = -2044;
-const NO_CONTAINER: c_int = -2050;
-const CONTAINER_LEAVES: c_int = -2051;
-const STALE: c_int = -2007;
-const IO_INVALID: c_int = -2014;
+/// Kind of a call of libdaos. The same code has another cause in another call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Initialises the library, which asks the agent.
+    Start,
+    /// Connects to a pool.
+    Connect,
+    /// Reads or changes what belongs to a pool.
+    Pool,
+    /// Creates a container.
+    Create,
+    /// Opens a container.
+    Open,
+    /// Destroys a container.
+    Destroy,
+    /// Reads properties, attributes or snapshots of a container.
+    Query,
+    /// Changes properties, attributes, snapshots or object numbers of a container.
+    Set,
+    /// Opens an object.
+    Object,
+    /// Reads an object.
+    Read,
+    /// Lists keys, extents or objects.
+    List,
+    /// Writes to an object.
+    Write,
+    /// Removes an object or keys of it.
+    Punch,
+    /// Opens or commits a transaction.
+    Commit,
+}
 
-/// Fails if the code is negative; `doing` names the operation.
+impl Request {
+    /// A call of this kind that messages describe as `text`.
+    pub(crate) const fn doing(self, text: &str) -> Doing<'_> {
+        Doing { request: self, text }
+    }
+}
+
+/// A call of libdaos, for messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doing<'a> {
+    pub(crate) request: Request,
+    pub(crate) text: &'a str,
+}
+
+/// Fails if the code is negative.
 ///
 /// # Errors
 /// The error of the code.
-pub(crate) fn check(code: c_int, doing: impl Display) -> Result<()> {
+pub(crate) fn check(code: c_int, doing: Doing<'_>) -> Result<()> {
     match code < 0 {
         true => Err(error(code, doing)),
         false => Ok(()),
@@ -30,84 +63,116 @@ pub(crate) fn check(code: c_int, doing: impl Display) -> Result<()> {
 }
 
 /// What the caller can do about a code.
-pub(crate) fn kind_of(code: c_int) -> ErrorKind {
-    let known = ErrorKind::ALL.into_iter().find(|kind| kind.codes().der == code);
-    known.unwrap_or(match code {
-        UNREACHABLE | NO_REPLY | EXCLUDED | NO_SERVICE | AGENT_SILENT => ErrorKind::TimedOut,
-        QUOTA => ErrorKind::NoSpace,
-        AGENT_INCOMPATIBLE => ErrorKind::Incompatible,
-        NO_CERTIFICATE | BAD_CERTIFICATE => ErrorKind::NoPermission,
-        NO_CONTAINER | CONTAINER_LEAVES => ErrorKind::NotFound,
-        STALE => ErrorKind::Again,
-        IO_INVALID => ErrorKind::Invalid,
-        _ => ErrorKind::Io,
-    })
+pub(crate) fn kind_of(code: c_int, request: Request) -> ErrorKind {
+    find(code, request).map_or(ErrorKind::Io, |row| row.kind)
 }
 
 /// The error for a negative code.
 #[cold]
-pub(crate) fn error(code: c_int, doing: impl Display) -> Error {
-    let kind = kind_of(code);
-    let message = match remedy(code, kind) {
-        Some(remedy) => format!("{doing}: {remedy} (DAOS: {code})"),
-        None => format!("{doing}: DAOS answers {code} ({kind:?})"),
-    };
-    Error::new(kind, message)
+pub(crate) fn error(code: c_int, doing: Doing<'_>) -> Error {
+    let Doing { request, text } = doing;
+    match find(code, request) {
+        Some(Row { name, kind, advice, .. }) => {
+            Error::new(*kind, format!("{text}: {advice} (DAOS: {name}, {code})"))
+        }
+        None => Error::new(
+            ErrorKind::Io,
+            format!("{text}: DAOS answers {code}: its log, which D_LOG_FILE names, has the cause"),
+        ),
+    }
 }
 
-/// The cause, and what the user can do.
-fn remedy(code: c_int, kind: ErrorKind) -> Option<&'static str> {
-    if code == AGENT_SILENT {
-        return Some("no agent of DAOS answers on this machine: start daos_agent");
-    }
-    match kind {
-        ErrorKind::TimedOut => Some(
-            "the DAOS system did not answer in time: `dmg system query` shows engines that are down, and the agent of \
-             this machine must know the system",
-        ),
-        ErrorKind::NoSpace => {
-            Some("the DAOS pool is full: delete something, or extend it (`dmg pool extend`)")
-        }
-        ErrorKind::NoPermission => Some(
-            "the access control list does not allow it, or the handle is read-only: `daos pool get-acl` and \
-             `daos container get-acl` show who may do what (or one update had several akeys of a Key-Value or an Array)",
-        ),
-        ErrorKind::Invalid => Some(
-            "DAOS refuses an argument: an object class that does not fit the pool, an akey of a Key-Value or an Array, \
-             or a name that it does not know",
-        ),
-        ErrorKind::KeyTooBig => Some(
-            "DAOS sorts keys of at most 100 bytes: use shorter ones, or an object with hashed keys",
-        ),
-        ErrorKind::NotFound => Some("there is no such pool, container or key"),
-        ErrorKind::Exists => Some("it exists already"),
-        ErrorKind::Busy => Some("somebody else has it open"),
-        ErrorKind::TxRestart => {
-            Some("others have changed what the transaction has read: restart it")
-        }
-        ErrorKind::NoHandle => {
-            Some("the container was destroyed or its handle evicted: open it again")
-        }
-        _ => None,
-    }
+fn find(code: c_int, request: Request) -> Option<&'static Row> {
+    let fits = |row: &&Row| row.requests.is_empty() || row.requests.contains(&request);
+    TABLE.iter().filter(|row| row.code == code).find(fits)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const REQUESTS: [Request; 14] = {
+        use Request::*;
+        [
+            Start, Connect, Pool, Create, Open, Destroy, Query, Set, Object, Read, List, Write,
+            Punch, Commit,
+        ]
+    };
+
+    fn message(code: c_int, request: Request) -> String {
+        error(code, request.doing("doing it")).message().to_owned()
+    }
+
     #[test]
     fn codes_become_errors_with_a_remedy() {
-        assert!(check(0, "asking").is_ok() && check(3, "polling").is_ok());
-        let kind = |code| check(code, "writing").expect_err("an error").kind();
+        let doing = Request::Write.doing("writing");
+        assert!(check(0, doing).is_ok() && check(3, doing).is_ok());
+        let kind = |code| check(code, doing).expect_err("an error").kind();
         assert_eq!(kind(-1001), ErrorKind::NoPermission);
-        assert_eq!((kind(-1007), kind(-1046)), (ErrorKind::NoSpace, ErrorKind::NoSpace));
+        assert_eq!((kind(-1007), kind(-1046)), (ErrorKind::NoSpace, ErrorKind::Again));
         assert_eq!((kind(-1005), kind(-2050)), (ErrorKind::NotFound, ErrorKind::NotFound));
         assert_eq!((kind(-1006), kind(-1011)), (ErrorKind::TimedOut, ErrorKind::TimedOut));
         assert_eq!((kind(-2025), kind(-2047)), (ErrorKind::TxRestart, ErrorKind::Io));
-        assert!(error(-2034, "connecting").message().contains("daos_agent"));
-        assert!(error(-1001, "opening").message().contains("get-acl"));
-        assert!(error(-1003, "opening").message().contains("class"));
-        assert!(error(-2012, "writing").message().contains("hashed keys"));
+        assert!(message(-2012, Request::Write).contains("hashed keys"));
+        assert!(message(-9999, Request::Read).contains("D_LOG_FILE"), "an unknown code");
+    }
+
+    /// A row after one of the same code that answers all requests would never be found.
+    #[test]
+    fn each_row_is_found() {
+        for (index, row) in TABLE.iter().enumerate() {
+            let is_found =
+                |request| find(row.code, request).is_some_and(|it| std::ptr::eq(it, row));
+            assert!(REQUESTS.into_iter().any(is_found), "row {index}: {}", row.name);
+        }
+    }
+
+    /// Codes that Esker shares with DAOS have the same kind in both.
+    #[test]
+    fn codes_of_kinds_keep_their_kind() {
+        for kind in ErrorKind::ALL {
+            let code = kind.codes().der;
+            let first = ErrorKind::ALL.into_iter().find(|other| other.codes().der == code);
+            assert_eq!(Some(kind_of(code, Request::Read)), first, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_code_has_the_cause_of_its_request() {
+        use Request::*;
+        let words = [
+            (-1001, Start, "socket of the agent"),
+            (-1001, Connect, "daos pool get-acl"),
+            (-1001, Create, "create containers"),
+            (-1001, Open, "daos container get-acl"),
+            (-1001, Destroy, "delete"),
+            (-1001, Write, "several akeys of a Key-Value"),
+            (-1003, Start, "D_INTERFACE"),
+            (-1003, Connect, "sys="),
+            (-1003, Object, "class"),
+            (-1003, List, "128 extents"),
+            (-1003, Punch, "akey"),
+            (-1005, Start, "daos_agent"),
+            (-1005, Connect, "daos pool list"),
+            (-1005, Open, "esker cont list"),
+            (-1007, Write, "dmg pool extend"),
+            (-1012, Destroy, "--force"),
+            (-1025, Start, "daos_agent"),
+            (-2034, Start, "daos_agent"),
+        ];
+        for (code, request, word) in words {
+            assert!(message(code, request).contains(word), "{code} {request:?}");
+        }
+        assert!(!message(-1001, Write).contains("get-acl"), "not the access control list");
+    }
+
+    #[test]
+    fn a_system_that_is_down_is_told_from_an_agent_that_is() {
+        for code in [-1006, -1011, -1019, -1020, -1033, -2017] {
+            assert_eq!(kind_of(code, Request::Read), ErrorKind::TimedOut);
+            assert!(message(code, Request::Read).contains("dmg system query"), "{code}");
+        }
+        assert_eq!(kind_of(-2034, Request::Start), ErrorKind::TimedOut);
+        assert!(!message(-2034, Request::Start).contains("engine"));
     }
 }

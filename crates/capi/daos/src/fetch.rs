@@ -1,5 +1,5 @@
 //! Reading values.
-use crate::failure;
+use crate::failure::{self, Doing, Request};
 use crate::layout::{ARRAY, DETAIL, RawIod, RawIom, RawIov, RawRecx, RawSgl, SINGLE};
 use crate::library::{Ev, Functions};
 use crate::object::{Object, flags_of};
@@ -189,4 +189,4 @@ impl Object {
     }
 }
 
-const DOING: &str = "reading from a DAOS object";
+const DOING: Doing<'_> = Request::Read.doing("reading from a DAOS object");

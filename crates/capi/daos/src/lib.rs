@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 mod attributes;
 mod call;
+mod causes;
 mod container;
 mod failure;
 mod fetch;

@@ -136,7 +136,9 @@ macro_rules! functions {
 
 functions! {
     daos_init: fn() -> c_int;
+    daos_fini: fn() -> c_int;
     daos_eq_create: fn(*mut RawHandle) -> c_int;
+    daos_eq_destroy: fn(RawHandle, c_int) -> c_int;
     daos_eq_poll: fn(RawHandle, c_int, i64, c_uint, *mut Ev) -> c_int;
     daos_event_init: fn(Ev, RawHandle, Ev) -> c_int;
     daos_event_fini: fn(Ev) -> c_int;

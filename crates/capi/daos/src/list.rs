@@ -1,14 +1,15 @@
 //! Listings: keys of an object, extents of an akey, objects of a snapshot. Each reads all there is, page by page, up to a
 //! limit of the caller.
 use crate::container::{Container, ContainerHandle};
+use crate::failure::{self, Request};
 use crate::layout::{
     RawAnchor, RawEpochs, RawHandle, RawIov, RawKeyDescription, RawOid, RawRecx, RawSgl,
 };
+use crate::library;
 use crate::library::{Ev, Functions};
 use crate::limits::{EXTENTS_PAGE, PAGE, PAGE_BYTES};
 use crate::object::Object;
 use crate::transaction::{Tx, handle_of};
-use crate::{failure, library};
 use esker_types::limits::KEY_MAX;
 use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
 use std::ffi::c_int;
@@ -122,12 +123,13 @@ impl Object {
             (Keys::new(), 0, RawAnchor::START, PAGE_BYTES);
         while !anchor.is_end() {
             let (code, page) = self.key_page(tx, dkey, anchor, room).await?;
-            if failure::kind_of(code) == ErrorKind::KeyTooBig && room < KEY_ROOM_MAX {
+            if failure::kind_of(code, Request::List) == ErrorKind::KeyTooBig && room < KEY_ROOM_MAX
+            {
                 let needed = page.descriptions.first().map_or(0, |key| key.len as usize);
                 room = needed.max(room.saturating_mul(2));
                 continue;
             }
-            failure::check(code, "listing keys of a DAOS object")?;
+            failure::check(code, Request::List.doing("listing keys of a DAOS object"))?;
             bytes += page.keys().map(<[u8]>::len).sum::<usize>();
             if bytes > most {
                 return Err(too_many("keys of a DAOS object", most));
@@ -175,7 +177,10 @@ impl Object {
                 }
             }
         };
-        self.0.calls.run("listing keys of a DAOS object", room, owned, launch).await
+        self.0
+            .calls
+            .run(Request::List.doing("listing keys of a DAOS object"), room, owned, launch)
+            .await
     }
 
     /// The extents of an array: all of them, or only some if `first`.
@@ -237,7 +242,11 @@ impl Object {
             let (recxs, epochs) = (it.recxs.as_mut_ptr(), it.epochs.as_mut_ptr());
             list(handle, th, dkey, akey, size, count, recxs, epochs, anchor, true, event)
         };
-        let page = self.0.calls.done("listing extents of an array", owned, launch).await?;
+        let page = self
+            .0
+            .calls
+            .done(Request::List.doing("listing extents of an array"), owned, launch)
+            .await?;
         debug_assert!(!page.keys[0].is_empty());
         Ok(page)
     }
@@ -269,9 +278,9 @@ impl Container {
         let make = |functions: &Functions, _: &mut Arc<ContainerHandle>, event: Ev| unsafe {
             (functions.daos_cont_snap_oit_create)(handle, epoch, ptr::null_mut(), event)
         };
-        let doing = "making the table of the objects of a snapshot";
+        let doing = Request::Set.doing("making the table of the objects of a snapshot");
         let (code, _) = calls.run(doing, 0, Arc::clone(&self.0), make).await?;
-        if failure::kind_of(code) != ErrorKind::Exists {
+        if failure::kind_of(code, doing.request) != ErrorKind::Exists {
             failure::check(code, doing)?;
         }
         // SAFETY: the handle lives until the call is done, which sets it.
@@ -279,8 +288,13 @@ impl Container {
             (functions.daos_oit_open)(handle, epoch, &raw mut it.0, event)
         };
         let owned = (RawHandle::NONE, Arc::clone(&self.0));
-        let (handle, _container) =
-            calls.done("opening the table of the objects of a snapshot", owned, open).await?;
+        let (handle, _container) = calls
+            .done(
+                Request::List.doing("opening the table of the objects of a snapshot"),
+                owned,
+                open,
+            )
+            .await?;
         Ok(Table { calls, handle, _container })
     }
 
@@ -293,6 +307,9 @@ impl Container {
             let (oids, count) = (it.oids.as_mut_ptr(), &raw mut it.count);
             (functions.daos_oit_list)(handle, oids, count, &raw mut it.anchor, event)
         };
-        self.0.calls.done("listing the objects of a snapshot", owned, launch).await
+        self.0
+            .calls
+            .done(Request::List.doing("listing the objects of a snapshot"), owned, launch)
+            .await
     }
 }

@@ -1,7 +1,7 @@
 //! Objects: opening them, and changes.
 use crate::call::Calls;
 use crate::container::{Container, ContainerHandle};
-use crate::failure;
+use crate::failure::{self, Request};
 use crate::layout::{ARRAY, RawHandle, RawIod, RawIov, RawRecx, RawSgl, SINGLE};
 use crate::library::{Ev, Functions};
 use crate::system::check_process;
@@ -48,7 +48,7 @@ impl Container {
         let open = calls.functions().daos_obj_open;
         // SAFETY: opening is local; it sets the handle.
         let code = unsafe { open(parent, oid.into(), mode, &raw mut handle, ptr::null_mut()) };
-        failure::check(code, format_args!("opening object {oid}"))?;
+        failure::check(code, Request::Object.doing(&format!("opening object {oid}")))?;
         Ok(Object(Arc::new(ObjectHandle { calls, handle, _container: Arc::clone(&self.0) })))
     }
 }
@@ -223,7 +223,7 @@ impl Object {
             let update = functions.daos_obj_update;
             update(handle, th, flags, &raw mut it.key, count, iods, sgls, event)
         };
-        let doing = "writing to a DAOS object";
+        let doing = Request::Write.doing("writing to a DAOS object");
         let (code, _) = calls.run(doing, bytes, owned, launch).await?;
         failure::check(code, doing)
     }
@@ -239,7 +239,11 @@ impl Object {
         let launch = |functions: &Functions, _: &mut (Object, Option<Tx>), event: Ev| unsafe {
             (functions.daos_obj_punch)(handle, th, cond, event)
         };
-        self.0.calls.done("removing a DAOS object", owned, launch).await.map(drop)
+        self.0
+            .calls
+            .done(Request::Punch.doing("removing a DAOS object"), owned, launch)
+            .await
+            .map(drop)
     }
 
     /// Removes a dkey.
@@ -253,7 +257,11 @@ impl Object {
         let launch = |functions: &Functions, it: &mut Punching, event: Ev| unsafe {
             (functions.daos_obj_punch_dkeys)(handle, th, cond, 1, &raw mut it.key, event)
         };
-        self.0.calls.done("removing a key of a DAOS object", owned, launch).await.map(drop)
+        self.0
+            .calls
+            .done(Request::Punch.doing("removing a key of a DAOS object"), owned, launch)
+            .await
+            .map(drop)
     }
 
     /// Removes akeys of a dkey, all or none.
@@ -274,6 +282,10 @@ impl Object {
             let (count, akeys) = (it.iovs.len() as u32, it.iovs.as_mut_ptr());
             (functions.daos_obj_punch_akeys)(handle, th, cond, &raw mut it.key, count, akeys, event)
         };
-        self.0.calls.done("removing keys of a DAOS object", owned, launch).await.map(drop)
+        self.0
+            .calls
+            .done(Request::Punch.doing("removing keys of a DAOS object"), owned, launch)
+            .await
+            .map(drop)
     }
 }

@@ -2,12 +2,13 @@
 use crate::attributes::{Attributes, Owner, Table};
 use crate::call::{Calls, End};
 use crate::container::{Container, ContainerMode};
+use crate::failure::{self, Request};
 use crate::layout::{
     POOL_LABEL, RawContainerInfo, RawHandle, RawListed, RawNamed, RawPoolInfo, WITH_SPACE,
 };
+use crate::library;
 use crate::library::{Ev, Functions, c_string};
 use crate::property::{Asked, NewContainer, Setting};
-use crate::{failure, library};
 use esker_types::info::OpenMode;
 use esker_types::{ErrorKind, Result, Uuid};
 use std::ffi::{CString, c_int, c_uint};
@@ -36,6 +37,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let end = |functions: &Functions| functions.daos_pool_disconnect as End;
         self.calls.leave(self.handle, end);
+        self.calls.counts_connection(false);
     }
 }
 
@@ -115,7 +117,7 @@ impl Pool {
         seconds: Option<u32>,
     ) -> Result<Self> {
         let calls = Calls::new(seconds)?;
-        let (flags, system) = (flag(mode), system.map(c_string).transpose()?);
+        let (flags, of, system) = (flag(mode), system, system.map(c_string).transpose()?);
         let owned = Connecting { name: c_string(name)?, system, handle: RawHandle::NONE };
         // SAFETY: the arguments live until the call is done, which sets the handle.
         let launch = |functions: &Functions, it: &mut Connecting, event: Ev| unsafe {
@@ -123,8 +125,10 @@ impl Pool {
             let connect = functions.daos_pool_connect2;
             connect(it.name.as_ptr(), system, flags, &raw mut it.handle, ptr::null_mut(), event)
         };
-        let doing = format!("connecting to the DAOS pool {name:?}");
-        let connected = calls.done(&doing, owned, launch).await?;
+        let of = of.map(|system| format!(" of system {system:?}")).unwrap_or_default();
+        let doing = format!("connecting to the DAOS pool {name:?}{of}");
+        let connected = calls.done(Request::Connect.doing(&doing), owned, launch).await?;
+        calls.counts_connection(true);
         Ok(Self(Arc::new(Connection { calls, handle: connected.handle })))
     }
 
@@ -143,7 +147,8 @@ impl Pool {
             let query = functions.daos_pool_query;
             query(handle, ptr::null_mut(), &raw mut it.info, it.asked.raw, event)
         };
-        let Query { info, asked, .. } = calls.done("querying a DAOS pool", owned, launch).await?;
+        let Query { info, asked, .. } =
+            calls.done(Request::Pool.doing("querying a DAOS pool"), owned, launch).await?;
         Ok(PoolState {
             uuid: Uuid(info.uuid),
             label: asked.text(POOL_LABEL),
@@ -194,10 +199,10 @@ impl Pool {
             let launch = |functions: &Functions, it: &mut Listing<T>, event: Ev| {
                 fill(functions, handle, &raw mut it.count, it.entries.as_mut_ptr(), event)
             };
-            let doing = "listing the containers of a DAOS pool";
+            let doing = Request::Pool.doing("listing the containers of a DAOS pool");
             let (code, mut listing) = calls.run(doing, 0, owned, launch).await?;
             let count = usize::try_from(listing.count).unwrap_or(usize::MAX);
-            if failure::kind_of(code) == ErrorKind::Truncated || count > room {
+            if failure::kind_of(code, Request::Pool) == ErrorKind::Truncated || count > room {
                 room = count.max(room * 2);
                 continue;
             }
@@ -219,8 +224,9 @@ impl Pool {
         let launch = |functions: &Functions, it: &mut Creating, event: Ev| unsafe {
             (functions.daos_cont_create2)(handle, &raw mut it.uuid, it.setting.raw(), event)
         };
-        let doing = "creating a container";
-        Ok(Uuid(calls.done(doing, owned, launch).await?.uuid))
+        let label = new.label.as_deref().map(|label| format!(" {label:?}")).unwrap_or_default();
+        let doing = format!("creating container{label}");
+        Ok(Uuid(calls.done(Request::Create.doing(&doing), owned, launch).await?.uuid))
     }
 
     /// Opens a container by its label or UUID.
@@ -242,7 +248,8 @@ impl Pool {
         let launch = |functions: &Functions, it: &mut (CString, Arc<Connection>), event: Ev| unsafe {
             (functions.daos_cont_destroy2)(handle, it.0.as_ptr(), force.into(), event)
         };
-        calls.done(&format!("destroying container {name:?}"), owned, launch).await.map(drop)
+        let doing = format!("destroying container {name:?}");
+        calls.done(Request::Destroy.doing(&doing), owned, launch).await.map(drop)
     }
 }
 

@@ -1,4 +1,5 @@
 //! Queries of objects: the first and last of integer dkeys with an extent, the epoch of the last change.
+use crate::failure::Request;
 use crate::layout::{RawIov, RawRecx};
 use crate::library::{Ev, Functions};
 use crate::object::Object;
@@ -62,7 +63,8 @@ impl Object {
             let [dkey, akey] = &mut it.iovs;
             (functions.daos_obj_query_key)(handle, th, flags, dkey, akey, &raw mut it.recx, event)
         };
-        let found = self.0.calls.done("querying a DAOS object", owned, launch).await?;
+        let found =
+            self.0.calls.done(Request::Read.doing("querying a DAOS object"), owned, launch).await?;
         let (dkey, extent) = (found.dkey, Extent::from(found.recx));
         Ok((!extent.is_empty()).then_some(Outermost { dkey, extent }))
     }
@@ -78,6 +80,11 @@ impl Object {
             (functions.daos_obj_query_max_epoch)(handle, th, &raw mut it.0, event)
         };
         let owned = (0, self.clone(), tx.cloned());
-        Ok(self.0.calls.done("asking for the last change of a DAOS object", owned, launch).await?.0)
+        Ok(self
+            .0
+            .calls
+            .done(Request::Read.doing("asking for the last change of a DAOS object"), owned, launch)
+            .await?
+            .0)
     }
 }

@@ -1,15 +1,20 @@
 //! What a process has of DAOS: the loaded library, one event queue, and the thread that takes answers from it.
-use crate::failure;
+//!
+//! When the process ends, libraries that libdaos uses release what they have. A thread that polled the queue then would
+//! use it still. So the thread is stopped first, after the calls that close handles; then the queue and the library are
+//! ended. If a connection is open or a call under way even so, they are left open: other threads may be in the library.
+//! The agent closes what a process leaves.
+use crate::failure::{self, Request};
 use crate::layout::RawHandle;
 use crate::library::{Functions, load};
-use crate::limits::{BYTES_MAX, EVENTS, OPERATIONS_MAX};
+use crate::limits::{BYTES_MAX, END_SECONDS, EVENTS, OPERATIONS_MAX};
 use crate::queue::{Alarm, finish_any};
 use esker_os::without_signals;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -20,14 +25,24 @@ const UNIT: usize = 1024;
 /// How long one call waits for events, in microseconds: alarms are looked at after each.
 const WAIT_US: i64 = 20_000;
 
+/// How long the end of the process waits for calls under way.
+const END: Duration = Duration::from_secs(END_SECONDS);
+
+/// Name of the thread that takes events.
+const THREAD: &str = "esker-daos";
+
 /// The process that has initialised the library; 0 if none has.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+static STARTED: Mutex<Option<&'static System>> = Mutex::new(None);
 
 pub(crate) struct System {
     pub(crate) functions: &'static Functions,
     pub(crate) queue: RawHandle,
     pub(crate) operations: Arc<Semaphore>,
     pub(crate) bytes: Arc<Semaphore>,
+    /// Connections to pools that are open.
+    pub(crate) connections: AtomicUsize,
     work: Mutex<Work>,
     changed: Condvar,
 }
@@ -35,9 +50,21 @@ pub(crate) struct System {
 /// What the thread has to look after.
 #[derive(Default)]
 struct Work {
+    phase: Phase,
     under_way: usize,
     /// In the order in which they go off, but for those of other connections with another time.
     alarms: VecDeque<(Instant, Weak<Alarm>)>,
+}
+
+/// Whether calls are made and taken from the queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Running,
+    /// No call begins any more. The thread takes those under way until this time.
+    Ending(Instant),
+    /// The thread has ended.
+    Stopped,
 }
 
 /// The system of this process, which the first call starts.
@@ -46,7 +73,6 @@ struct Work {
 /// `NotSupported` if the library is not there, and in a forked child of a process that uses it; `TimedOut` if no agent
 /// of DAOS answers.
 pub(crate) fn system() -> Result<&'static System> {
-    static STARTED: Mutex<Option<&'static System>> = Mutex::new(None);
     check_process()?;
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(system) = *started {
@@ -74,24 +100,39 @@ fn start() -> Result<&'static System> {
     let functions = load()?;
     // SAFETY: initialisation takes no argument and may be repeated.
     let code = unsafe { (functions.daos_init)() };
-    failure::check(code, "starting libdaos")?;
+    failure::check(code, Request::Start.doing("starting libdaos"))?;
     let mut queue = RawHandle::NONE;
     // SAFETY: the call sets `queue`.
     let code = unsafe { (functions.daos_eq_create)(&raw mut queue) };
-    failure::check(code, "making an event queue of libdaos")?;
+    failure::check(code, Request::Start.doing("making an event queue of libdaos"))?;
     let system: &'static System = Box::leak(Box::new(System {
         functions,
         queue,
         operations: Arc::new(Semaphore::new(OPERATIONS_MAX)),
         bytes: Arc::new(Semaphore::new(BYTES_MAX / UNIT)),
+        connections: AtomicUsize::new(0),
         work: Mutex::default(),
         changed: Condvar::new(),
     }));
     PROCESS.store(std::process::id(), Ordering::Release);
-    let thread = std::thread::Builder::new().name("esker-daos".into());
+    let thread = std::thread::Builder::new().name(THREAD.into());
     let spawned = without_signals(|| thread.spawn(|| system.take_events()));
     spawned.map_err(|cause| Error::io("starting the thread for events of libdaos", &cause))?;
+    // SAFETY: the function may run at any time, and does not unwind.
+    unsafe { libc::atexit(end) };
     Ok(system)
+}
+
+/// Runs before the work of libdaos and its libraries at the end of the process.
+extern "C" fn end() {
+    // A child does not use the library, and lacks the thread. A lock that is held is of a thread that starts it.
+    if check_process().is_ok()
+        && let Ok(started) = STARTED.try_lock()
+        && let Some(system) = *started
+        && std::thread::current().name() != Some(THREAD)
+    {
+        system.end();
+    }
 }
 
 impl System {
@@ -108,13 +149,17 @@ impl System {
     pub(crate) fn alarm(&self, time: Duration) -> Arc<Alarm> {
         let alarm = Arc::new(Alarm::default());
         self.work().alarms.push_back((Instant::now() + time, Arc::downgrade(&alarm)));
-        self.changed.notify_one();
+        self.changed.notify_all();
         alarm
     }
 
-    pub(crate) fn begins(&self) {
-        self.work().under_way += 1;
-        self.changed.notify_one();
+    /// Counts a call as under way; false if none may begin, since the process ends.
+    pub(crate) fn begins(&self) -> bool {
+        let mut work = self.work();
+        let runs = work.phase == Phase::Running;
+        work.under_way += usize::from(runs);
+        self.changed.notify_all();
+        runs
     }
 
     pub(crate) fn ends(&self, count: usize) {
@@ -122,11 +167,11 @@ impl System {
         work.under_way = work.under_way.saturating_sub(count);
     }
 
-    /// Sleeps while nothing is under way.
-    fn wait_for_work(&self) {
+    /// Sleeps while nothing is under way; false at the end of the process.
+    fn wait_for_work(&self) -> bool {
         self.ring();
         let mut work = self.work();
-        while work.under_way == 0 && !work.has_due() {
+        while work.phase == Phase::Running && work.under_way == 0 && !work.has_due() {
             work = match work.next_alarm() {
                 None => self.changed.wait(work).unwrap_or_else(PoisonError::into_inner),
                 Some(time) => {
@@ -134,6 +179,30 @@ impl System {
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
+        }
+        match work.phase {
+            Phase::Running => true,
+            Phase::Ending(last) => work.under_way > 0 && Instant::now() < last,
+            Phase::Stopped => false,
+        }
+    }
+
+    /// Stops the thread, and ends the library if nothing uses it.
+    fn end(&self) {
+        let mut work = self.work();
+        work.phase = Phase::Ending(Instant::now() + END);
+        self.changed.notify_all();
+        let is_running = |work: &mut Work| work.phase != Phase::Stopped;
+        let stopped = self.changed.wait_timeout_while(work, 2 * END, is_running);
+        let (work, late) = stopped.unwrap_or_else(PoisonError::into_inner);
+        let is_used = work.under_way > 0 || self.connections.load(Ordering::Acquire) > 0;
+        drop(work);
+        if !late.timed_out() && !is_used {
+            // SAFETY: no call is under way, and none begins. Nothing is open that another could begin with.
+            unsafe {
+                (self.functions.daos_eq_destroy)(self.queue, 0);
+                (self.functions.daos_fini)();
+            }
         }
     }
 
@@ -145,8 +214,7 @@ impl System {
 
     fn take_events(&self) {
         let mut events = [ptr::null_mut(); EVENTS];
-        loop {
-            self.wait_for_work();
+        while self.wait_for_work() {
             // SAFETY: the array has room for as many events; nobody else polls this queue.
             let count: c_int = unsafe {
                 let poll = self.functions.daos_eq_poll;
@@ -163,6 +231,8 @@ impl System {
             }
             self.ends(count);
         }
+        self.work().phase = Phase::Stopped;
+        self.changed.notify_all();
     }
 }
 

@@ -1,7 +1,7 @@
 //! Transactions, and views of snapshots.
 use crate::call::Calls;
 use crate::container::{Container, ContainerHandle};
-use crate::failure;
+use crate::failure::{self, Request};
 use crate::layout::RawHandle;
 use crate::library::{Ev, Functions};
 use crate::system::check_process;
@@ -58,7 +58,8 @@ impl Container {
     ) -> Result<Tx> {
         check_process()?;
         let (calls, mut handle) = (self.0.calls, RawHandle::NONE);
-        failure::check(open(calls.functions(), self.0.handle, &raw mut handle), doing)?;
+        let code = open(calls.functions(), self.0.handle, &raw mut handle);
+        failure::check(code, Request::Commit.doing(doing))?;
         Ok(Tx(Arc::new(TxHandle { calls, handle, _container: Arc::clone(&self.0) })))
     }
 }
@@ -74,7 +75,9 @@ impl Tx {
         let launch = |functions: &Functions, _: &mut Arc<TxHandle>, event: Ev| unsafe {
             (functions.daos_tx_commit)(handle, event)
         };
-        calls.done("committing a transaction", Arc::clone(&self.0), launch).await?;
+        calls
+            .done(Request::Commit.doing("committing a transaction"), Arc::clone(&self.0), launch)
+            .await?;
         let mut epoch = 0;
         // SAFETY: the call is local, and sets the epoch.
         let code = unsafe { (calls.functions().daos_tx_hdl2epoch)(handle, &raw mut epoch) };

@@ -46,7 +46,7 @@ pub struct SysInfo {
 /// `DAOS_SYS_NAME_MAX`.
 const NAME_MAX: usize = 15;
 /// The default name of the system.
-const SYSTEM: &str = "daos_server";
+pub(crate) const SYSTEM: &str = "daos_server";
 
 fn text<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
     let mut room = [0; BYTES];

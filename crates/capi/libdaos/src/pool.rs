@@ -9,7 +9,7 @@ use crate::edge::guard;
 use crate::handles::{Entry, OpenPool};
 use crate::property::table::{self, POOL, Property};
 use crate::property::{Value, rank_list};
-use crate::{convert, edge, event, handles, memory};
+use crate::{convert, edge, event, handles, memory, strict};
 use esker::Pool;
 use esker::types::info::{self, ContainerInfo, Medium, OpenMode};
 use std::ffi::c_int;
@@ -18,7 +18,7 @@ use std::ffi::c_int;
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_connect2(
     pool: Str,
-    _sys: Str,
+    sys: Str,
     flags: u32,
     poh: Ptr<Handle>,
     about: Ptr<PoolInfo>,
@@ -27,6 +27,7 @@ pub extern "C" fn daos_pool_connect2(
     edge::drive(ev, || {
         Ok(async move {
             poh.needed()?;
+            strict::check_system(if sys.is_null() { "" } else { sys.text()? })?;
             let name = pool.text()?;
             let mode = convert::open_mode(flags)?;
             let pool = event::blocking(move || Ok(Pool::connect(name, mode)?)).await?;

@@ -3,6 +3,7 @@
 //! docs/internals/daos.md has each rule with its place in DAOS.
 use crate::code::{Code, Result};
 use crate::list::Level;
+use crate::mgmt::SYSTEM;
 use esker::types::limits::DAOS_LEXICAL_KEY_MAX;
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{ErrorKind, ObjectId, ObjectType};
@@ -27,6 +28,11 @@ fn is_on() -> bool {
 /// Fails with `code` if a rule is broken.
 fn rule(holds: impl FnOnce() -> bool, code: Code) -> Result<()> {
     if is_on() && !holds() { Err(code) } else { Ok(()) }
+}
+
+/// The agent serves one system. A name that is not given is that of the system.
+pub(crate) fn check_system(name: &str) -> Result<()> {
+    rule(|| name.is_empty() || name == SYSTEM, Code::INVAL)
 }
 
 /// An object's class must fit the pool.

@@ -8,8 +8,9 @@ use common::*;
 use daos::abi::{EpochRange, Handle, IOD_SINGLE, Iod, KeyDesc, ObjId, Ptr, Recx};
 use daos::list::{daos_obj_list_akey, daos_obj_list_recx};
 use daos::object::*;
+use daos::pool::{daos_pool_connect2, daos_pool_disconnect};
 use daos::tx::{daos_tx_close, daos_tx_open};
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 /// `DAOS_OT_MULTI_LEXICAL` and `DAOS_COND_PUNCH`.
 const MULTI_LEXICAL: u32 = 7;
@@ -96,6 +97,15 @@ fn library_refuses_what_daos_refuses() {
     assert_eq!(put(sorted, &longest, &[&longest]), 0);
     assert_eq!((put(sorted, &long, &[b"a"]), put(sorted, b"d", &[&long])), (KEY2BIG, KEY2BIG));
     assert_eq!(put(many, &long, &[&long]), 0);
+
+    let connect = |system: &CStr| {
+        let (mut poh, name) = (NONE, text(&store.name));
+        match daos_pool_connect2(name, text(system), 1, at(&mut poh), Ptr::null(), WAIT) {
+            0 => daos_pool_disconnect(poh, WAIT),
+            code => code,
+        }
+    };
+    assert_eq!((connect(c"daos_server"), connect(c"other")), (0, INVAL));
 
     let absent = opened(&store, MULTI_HASHED);
     assert_eq!(daos_obj_punch(absent, NONE, COND_PUNCH, WAIT), 0);

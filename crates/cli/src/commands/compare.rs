@@ -19,10 +19,15 @@ The stores:
   posix     a temporary pool of plain files, with the layout of the 2022 paper
   files     plain files: one per object, in one directory per process; there is no index, so it is compared
             with field-io in pattern A only
+  rados     the pool in Ceph that ESKER_BENCH_RADOS names, else rados:esker
+  daos      the pool of a DAOS system that ESKER_BENCH_DAOS names, else daos:esker
   POOL      an existing pool: label, UUID or URL
+
+`rados` and `daos` are left out, and named as absent with the reason, where they cannot be opened. All others must be there.
 
 Examples:
   esker bench compare --stores native,posix,files --procs 1,2 --json compare.json
+  esker bench compare --stores native,posix,rados,daos
   esker bench compare --stores native,posix --workload field-io --mode full --pattern B
   esker bench report compare.json -o report.html";
 

@@ -451,9 +451,17 @@ impl Query {
             let rest = "`esker pool compact --huge-pages` makes more, on Linux 6.1 or later";
             text += &format!("huge pages  {}\n", shapes::huge_pages(&pages, rest));
         }
+        let exceptions: Vec<_> = pool.capabilities().exceptions().collect();
+        response["exceptions"] = exceptions.iter().map(|(name, _)| json!(name)).collect();
+        text += &exceptions.iter().map(exception).collect::<String>();
         text += &table(&info.targets);
         Ok(Answer::new(response, text))
     }
+}
+
+/// A line about what the pool does not do as others do.
+fn exception((name, text): &(&str, &str)) -> String {
+    format!("exception   {text} ({name})\n")
 }
 
 fn describe(info: &PoolInfo, containers: usize) -> String {

@@ -79,6 +79,9 @@ fn a_pool_of_daos_is_used_like_others() {
     // The same pool without the detour: what Esker writes through DAOS is what DAOS has.
     assert_eq!(standin.ok(&["kv", "get", "standin", "run1", "index", "t2m"]), "2.1");
     assert_eq!(standin.ok(&["fs", "ls", "standin/run1:/"]).trim(), "field");
+    let about = standin.ok(&["pool", "query", POOL]);
+    assert!(about.contains("others have written again") && about.contains("100 bytes"), "{about}");
+    assert!(!standin.ok(&["pool", "query", "standin"]).contains("exception"));
     standin.ok(&["cont", "snapshot", "create", "daos:standin/run1", "monday"]);
     assert!(standin.ok(&["cont", "snapshot", "list", "daos:standin/run1"]).contains("monday"));
     standin.ok(&["cont", "destroy", "daos:standin/run1"]);
@@ -126,6 +129,7 @@ fn a_full_pool_is_said() {
     let large = standin.site.file("large", &noise(20 << 20));
     let said = standin.fails(&["fs", "import", &large, "daos:standin/run1:/large"]);
     assert!(said.contains("the DAOS pool is full"), "{said}");
+    assert_eq!(standin.ok(&["fs", "ls", "daos:standin/run1:/"]), "", "nothing incomplete stays");
 }
 
 #[test]
@@ -163,17 +167,63 @@ fn what_administrators_of_daos_do_is_said() {
     }
 }
 
+/// Stores that a machine lacks are named with the reason; those that it has are measured.
+#[test]
+fn comparison_names_absent_stores() {
+    let Some(standin) = Standin::new("64M") else { return };
+    let compare = |stores: &str, daos: &str| {
+        let words = ["bench", "compare", "--stores", stores, "--size", "4K", "--ops", "9"];
+        let mut command =
+            standin.command(&[&words[..], &["--rounds", "1", "--json", "-"]].concat());
+        command.arg("--path").arg(&standin.site.dir);
+        command.env("ESKER_BENCH_DAOS", daos).env("ESKER_BENCH_RADOS", "rados:x?conf=/no/such");
+        command.output().unwrap()
+    };
+    let output = compare("rados,native,posix,daos", POOL);
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["settings"]["stores"], serde_json::json!(["native", "posix", "daos"]));
+    assert_eq!(report["absent"].as_object().unwrap().keys().collect::<Vec<_>>(), ["rados"]);
+    assert!(report["compared"][0]["first_store_over"]["daos"].is_f64(), "{report}");
+    assert!(standin.ok(&["cont", "list", POOL]).is_empty(), "nothing is left behind");
+    let output = compare("rados,native,daos", "daos:none");
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reason = report["absent"]["daos"].as_str().unwrap();
+    assert!(reason.contains("daos pool list"), "{reason}");
+    let output = compare("rados,daos", "daos:none");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("absent: daos:"), "{said}");
+    let output = compare("native,daos:none", POOL);
+    assert!(!output.status.success(), "a pool that is named must be there: {output:?}");
+}
+
+/// A library whose thread ends it if it is polled while the process releases it, and that tells how it is ended.
+const POLLED: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile int is_polled, is_gone;
+int daos_eq_poll(void) {
+    is_polled = 1;
+    usleep(20000);
+    if (is_gone) abort();
+    is_polled = 0;
+    return 0;
+}
+int daos_eq_destroy(void) { fprintf(stderr, "queue %s ", is_polled ? "used" : "ended"); return 0; }
+int daos_fini(void) { fprintf(stderr, "library ended\n"); return 0; }
+__attribute__((destructor)) static void release(void) { is_gone = 1; usleep(100000); }
+"#;
+
 /// A library with all functions of libdaos that Esker uses. All succeed and do nothing, so no call that was launched ever
-/// ends; but `daos_init` returns `init`.
-fn silent_library(site: &Site, init: i32) -> String {
-    let odd = ["daos_init", "daos_eq_poll"];
-    let rest = esker_daos_binding::SYMBOLS.iter().filter(|name| !odd.contains(name));
-    let rest: String = rest.map(|name| format!("int {name}(void) {{ return 0; }}\n")).collect();
-    let source = format!(
-        "#include <unistd.h>\nint daos_init(void) {{ return {init}; }}\n\
-         int daos_eq_poll(void) {{ usleep(1000); return 0; }}\n{rest}"
-    );
-    let source = site.file(&format!("silent{init}.c"), source.as_bytes());
+/// ends; but the one with this name returns `code`.
+fn silent_library(site: &Site, failing: &str, code: i32) -> String {
+    let rest = esker_daos_binding::SYMBOLS.iter().filter(|name| !POLLED.contains(*name));
+    let code_of = |name: &str| if name == failing { code } else { 0 };
+    let function = |name: &&str| format!("int {name}(void) {{ return {}; }}\n", code_of(name));
+    let rest: String = rest.map(function).collect();
+    let source = site.file(&format!("{failing}{code}.c"), format!("{POLLED}{rest}").as_bytes());
     let library = source.replace(".c", ".so");
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-o", &library, &source]);
@@ -183,18 +233,61 @@ fn silent_library(site: &Site, init: i32) -> String {
 
 #[test]
 fn a_system_that_does_not_answer_is_given_up() {
+    let late = refusal(&Site::new(), "none", 0);
+    assert_eq!(late.0, "timed_out", "{}", late.1);
+    assert!(late.1.contains("did not answer within 1 s") && late.1.contains("prod"), "{}", late.1);
+}
+
+/// The library is ended in order where nothing uses it, and left open where a call is under way. In neither case is it
+/// polled while it releases what it has.
+#[test]
+fn library_is_not_used_while_the_process_ends() {
     let site = Site::new();
-    let said = |library: &str| {
-        let mut command = site.command(&["--json", "cont", "list", "daos:prod?timeout=1"]);
-        let output = command.env("ESKER_LIBDAOS", library).output().unwrap();
+    for (failing, code, ends) in [("none", 0, ""), ("daos_pool_connect2", -1005, END)] {
+        let mut command = site.command(&["cont", "list", "daos:prod?timeout=1"]);
+        command.env("ESKER_LIBDAOS", silent_library(&site, failing, code));
+        let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        let envelope: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        let error = &envelope["error"];
-        assert_eq!(error["kind"], "timed_out", "{error}");
-        error["message"].as_str().unwrap().to_owned()
-    };
-    let late = said(&silent_library(&site, 0));
-    assert!(late.contains("did not answer within 1 s") && late.contains("prod"), "{late}");
-    let alone = said(&silent_library(&site, -2034));
-    assert!(alone.contains("daos_agent"), "{alone}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.ends_with(ends) && said.contains("library ended") != ends.is_empty(),
+            "{said}"
+        );
+    }
+}
+
+/// What the library prints when it is ended.
+const END: &str = "queue ended library ended\n";
+
+/// The kind and the message of the error if a function of libdaos fails.
+fn refusal(site: &Site, failing: &str, code: i32) -> (String, String) {
+    let library = silent_library(site, failing, code);
+    let mut command = site.command(&["--json", "cont", "list", "daos:prod?sys=x&timeout=1"]);
+    let output = command.env("ESKER_LIBDAOS", library).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let envelope: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |name: &str| envelope["error"][name].as_str().unwrap().to_owned();
+    (text("kind"), text("message"))
+}
+
+#[test]
+fn errors_name_the_cause_of_daos() {
+    let (site, connect) = (Site::new(), "daos_pool_connect2");
+    for (failing, code, kind, words) in [
+        ("daos_init", -2034, "timed_out", "start daos_agent"),
+        ("daos_init", -1025, "timed_out", "start daos_agent"),
+        ("daos_init", -1001, "no_permission", "socket of the agent"),
+        ("daos_init", -2044, "no_permission", "certificate"),
+        ("daos_init", -2029, "incompatible", "daos_agent version"),
+        (connect, -1001, "no_permission", "access control list of the pool"),
+        (connect, -1003, "invalid", "system \"x\""),
+        (connect, -1005, "not_found", "daos pool list"),
+        (connect, -1006, "timed_out", "dmg system query"),
+        (connect, -1020, "timed_out", "dmg system query"),
+        (connect, -2039, "timed_out", "majority"),
+    ] {
+        let (found, message) = refusal(&site, failing, code);
+        assert_eq!(found, kind, "{failing} {code}: {message}");
+        assert!(message.contains(words) && message.contains(&code.to_string()), "{message}");
+    }
 }

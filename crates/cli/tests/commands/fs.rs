@@ -296,6 +296,28 @@ fn what_does_not_fit_stops_the_import_and_more_room_lets_it_go_on() {
     assert_eq!(site.json(&["fs", "check", "tank/home", "--data"])["damaged"], json!(0));
 }
 
+/// Neither a file of full size with holes, nor the beginning of one.
+#[test]
+fn failed_copy_leaves_no_incomplete_file() {
+    let site = Site::in_memory();
+    site.create_pool();
+    site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
+    site.ok(&["fs", "cp", &site.file("small", b"small"), "tank/home:/"]);
+    let large = site.file("large", &support::noise(100 << 20));
+    let sparse = std::fs::File::options().write(true).open(&large).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    for command in [["import", &large, "tank/home:/large"], ["cp", &large, "tank/home:/large"]] {
+        assert_eq!(site.fails(&[&["fs"], &command[..]].concat()).0, "no_space", "{command:?}");
+        assert_eq!(listed(&site, "tank/home:/"), ["small"], "{command:?}");
+    }
+    let mut command = site.command(&["fs", "cp", "-", "tank/home:/large"]);
+    let output = command.stdin(std::fs::File::open(&large).unwrap()).output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    assert_eq!(listed(&site, "tank/home:/"), ["small"]);
+    let free = site.json(&["fs", "check", "tank/home", "--data"]);
+    assert_eq!(free["damaged"], json!(0));
+}
+
 #[test]
 fn an_import_that_is_killed_goes_on() {
     let site = site();

@@ -18,6 +18,7 @@ struct Copying<S: Tree, D: Tree> {
     made: D::Node,
     target: D::File,
     into: Arc<OpenDir<D>>,
+    name: Vec<u8>,
     has_failed: AtomicBool,
 }
 
@@ -50,13 +51,15 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
         let source = self.from.open(&child.node)?;
         let (made, target) = self.to.create(&into.node, &child.name, &self.as_kept(meta))?;
-        if meta.may_have_holes() {
-            self.to.set_len(&target, meta.size)?;
-        }
         let (into, has_failed) = (Arc::clone(into), AtomicBool::new(false));
-        let node = child.node.clone();
-        let copying = Copying { node, meta, source, made, target, into, has_failed };
-        self.parts(Arc::new(copying), buffers);
+        let (node, name) = (child.node.clone(), child.name.clone());
+        let whole = Copying { node, meta, source, made, target, into, name, has_failed };
+        if meta.may_have_holes()
+            && let Err(error) = self.to.set_len(&whole.target, meta.size)
+        {
+            self.fail(&whole, error);
+        }
+        self.parts(Arc::new(whole), buffers);
         Ok(())
     }
 
@@ -202,19 +205,22 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
 
     fn release(&self, whole: Arc<Copying<S, D>>) {
         let Some(whole) = Arc::into_inner(whole) else { return };
-        let Copying { node, meta, source, made, target, into, has_failed } = whole;
+        let Copying { node, meta, source, made, target, into, name, has_failed } = whole;
         drop(source);
-        if !has_failed.into_inner() && !self.progress.is_stopped() {
-            match self.finish(&node, &meta, made, target) {
-                Ok(()) => add(&self.progress.files, 1),
-                Err(error) => self.progress.fail(self.from.path(&node), error),
-            }
+        let is_whole = !has_failed.into_inner() && !self.progress.is_stopped();
+        let finished = is_whole.then(|| self.finish(&node, &meta, &made, target));
+        if let Some(Ok(())) = finished {
+            add(&self.progress.files, 1);
+        } else {
+            let removed = self.to.abandon(&into.node, &name, &made).map_err(|error| left(&error));
+            let errors = finished.and_then(Result::err).into_iter().chain(removed.err());
+            errors.for_each(|error| self.progress.fail(self.from.path(&node), error));
         }
         self.leave(into);
     }
 
     /// Completes a file after all its data is copied.
-    fn finish(&self, node: &S::Node, meta: &Meta, made: D::Node, target: D::File) -> Result<()> {
+    fn finish(&self, node: &S::Node, meta: &Meta, made: &D::Node, target: D::File) -> Result<()> {
         let now = self.from.meta(node)?;
         if !now.looks_like(meta) {
             return Err(changed());
@@ -222,8 +228,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         if meta.names > 1 {
             add(&self.progress.more_names, 1);
         }
-        self.copy_xattrs(node, |name, value| self.to.set_file_xattr(&made, &target, name, value))?;
-        self.to.finish(&made, target, self.options.keep.then_some(meta))
+        self.copy_xattrs(node, |name, value| self.to.set_file_xattr(made, &target, name, value))?;
+        self.to.finish(made, target, self.options.keep.then_some(meta))
     }
 }
 
@@ -235,6 +241,15 @@ fn piece(at: u64, end: u64) -> usize {
 #[cold]
 fn changed() -> Error {
     Error::new(ErrorKind::Busy, "changed while it was copied; copy it again when nobody writes it")
+}
+
+#[cold]
+fn left(error: &Error) -> Error {
+    let message = format!(
+        "its incomplete copy could not be removed: {}; copy it again, or remove what is there",
+        error.message()
+    );
+    Error::new(error.kind(), message)
 }
 
 #[cold]

@@ -200,6 +200,11 @@ impl Tree for Host {
         }
     }
 
+    /// A file without a name is gone once it is closed.
+    fn abandon(&self, _dir: &Arc<Path>, _name: &[u8], _made: &Arc<Path>) -> Result<()> {
+        Ok(())
+    }
+
     fn remove(&self, dir: &Arc<Path>, name: &[u8]) -> Result<()> {
         let path = within(dir, name);
         fs::unlink(&*path).map_err(|cause| failed("removing", &path, cause))

@@ -115,6 +115,14 @@ impl Tree for Inside {
         keep.map_or(Ok(()), |meta| self.set_meta(node, meta))
     }
 
+    fn abandon(&self, dir: &Node, name: &[u8], made: &Node) -> Result<()> {
+        match dir.lookup(name) {
+            Ok(there) if there.oid() == made.oid() => dir.unlink(name),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     fn remove(&self, dir: &Node, name: &[u8]) -> Result<()> {
         dir.unlink(name)
     }

@@ -160,6 +160,12 @@ pub trait Tree: Sync {
     /// Errors of the file system.
     fn finish(&self, node: &Self::Node, file: Self::File, keep: Option<&Meta>) -> Result<()>;
 
+    /// Removes a file that [`Self::create`] made and that is not finished, so that nothing incomplete has its name.
+    ///
+    /// # Errors
+    /// Errors of the file system.
+    fn abandon(&self, dir: &Self::Node, name: &[u8], made: &Self::Node) -> Result<()>;
+
     /// Removes a file or symbolic link.
     ///
     /// # Errors

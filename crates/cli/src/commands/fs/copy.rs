@@ -7,7 +7,7 @@ use crate::commands::files;
 use crate::output::Answer;
 use clap::Args;
 use dfs::transfer::{self, Host, Inside, Options, Target, Tree};
-use dfs::{Create, Follow, Kind, Node, Open};
+use dfs::{Create, File, Follow, Kind, Node, Open};
 use esker::types::{Error, ErrorKind, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -146,16 +146,36 @@ impl Cp {
         let new = Create { open: true, ..Create::with_mode(0o666 & !run.options.mask) };
         let node = dir.create(&name, &new)?;
         let file = node.open(Open { truncate: true, ..Open::WRITE })?;
-        let (mut buffer, mut offset) = (vec![0; transfer::BUFFER_BYTES], 0);
-        loop {
-            let count = source.fill(&mut buffer)?;
-            file.write_at(offset, &buffer[..count])?;
-            offset += count as u64;
-            if count < buffer.len() {
-                return file.close();
+        write_all(&mut source, &file).and_then(|()| file.close()).map_err(|error| {
+            // The beginning of a file must not read as a whole one.
+            match Inside.abandon(dir, &name, &node) {
+                Ok(()) => error,
+                Err(_) => incomplete(&name, &error),
             }
+        })
+    }
+}
+
+fn write_all(source: &mut files::Source, file: &File) -> Result<()> {
+    let (mut buffer, mut offset) = (vec![0; transfer::BUFFER_BYTES], 0);
+    loop {
+        let count = source.fill(&mut buffer)?;
+        file.write_at(offset, &buffer[..count])?;
+        offset += count as u64;
+        if count < buffer.len() {
+            return Ok(());
         }
     }
+}
+
+#[cold]
+fn incomplete(name: &[u8], error: &Error) -> Error {
+    let message = format!(
+        "{}; the file {} is incomplete: store it again, or remove it",
+        error.message(),
+        String::from_utf8_lossy(name)
+    );
+    Error::new(error.kind(), message)
 }
 
 /// Refuses to copy a file over itself, and a directory into itself.
