@@ -237,6 +237,24 @@ fn the_objects_of_a_snapshot_are_listed_and_marked() {
 }
 
 #[test]
+fn table_of_destroyed_snapshot_does_not_exist() {
+    let store = Store::new();
+    let kv = open_kv(&store);
+    put(kv, NONE, c"a", b"1");
+    let epoch = snapshot(&store, 3);
+    let (mut open, mut oit) = (NONE, NONE);
+    assert_eq!(daos_oit_open(store.coh, epoch, at(&mut open), WAIT), 0);
+    let range = EpochRange { lo: epoch, hi: epoch };
+    assert_eq!(daos_cont_destroy_snap(store.coh, range, WAIT), 0);
+    assert_eq!(daos_oit_open(store.coh, epoch, at(&mut oit), WAIT), NONEXIST);
+    assert_eq!(oit, NONE);
+    let (mut oid, mut nr, mut anchor) = (ObjId::default(), 1, start());
+    let (o, n, a) = (at(&mut oid), at(&mut nr), at(&mut anchor));
+    assert_eq!(daos_oit_list(open, o, n, a, WAIT), NONEXIST);
+    assert_eq!(daos_oit_close(open, WAIT), 0);
+}
+
+#[test]
 fn transactions_belong_to_one_process() {
     let store = Store::new();
     assert_eq!(daos::mgmt::daos_tx_local2global(store.coh, Bytes::null()), NOSYS);
