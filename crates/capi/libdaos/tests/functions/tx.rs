@@ -188,6 +188,17 @@ fn all(next: &List) -> Vec<ObjId> {
     all
 }
 
+/// The number of objects of a container, by the table of a snapshot.
+pub(crate) fn objects(coh: Handle) -> usize {
+    let (mut epoch, mut oit) = (0, NONE);
+    assert_eq!(daos_cont_create_snap_opt(coh, at(&mut epoch), Ptr::null(), 3, WAIT), 0);
+    assert_eq!(daos_oit_open(coh, epoch, at(&mut oit), WAIT), 0);
+    let count = all(&move |o, n, a| daos_oit_list(oit, o, n, a, WAIT)).len();
+    assert_eq!(daos_oit_close(oit, WAIT), 0);
+    assert_eq!(daos_cont_destroy_snap(coh, EpochRange { lo: epoch, hi: epoch }, WAIT), 0);
+    count
+}
+
 extern "C" fn marked_only(_oid: ObjId, marker: *mut Iov) -> c_int {
     // SAFETY: the library passes a marker that is valid during the call.
     let marker: Iov = unsafe { marker.read() };
