@@ -12,6 +12,7 @@
 #include <daos_fs_sys.h>
 #include <daos_task.h>
 #include <daos_uns.h>
+#include <daos/object.h>
 #include <gurt/common.h>
 #include <gurt/hash.h>
 
@@ -157,6 +158,7 @@ const struct symbol symbols[] = {
 	NAME(daos_obj_fetch),
 	NAME(daos_obj_generate_oid2),
 	NAME(daos_obj_key2anchor),
+	NAME(daos_obj_layout_get),
 	NAME(daos_obj_list_akey),
 	NAME(daos_obj_list_class),
 	NAME(daos_obj_list_dkey),
