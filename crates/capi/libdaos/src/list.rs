@@ -1,14 +1,12 @@
 //! Listings of dkeys, akeys and records, and their anchors (`daos_obj.h`).
-mod packing;
-
 use crate::abi::{self, EpochRange, Event, Handle, Iov, KeyDesc, Ptr, Recx, Sgl};
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry};
+use crate::packing::Buffers;
 use crate::{convert, edge, object, strict};
 use esker::types::KeyBatch;
 use esker::types::ops::{AkeyRef, Anchor, ListLimit, StoredExtent};
 use esker::{Access, Object};
-use packing::Buffers;
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,11 +1,11 @@
-//! Keys of a listing in the caller's buffers. As in DAOS, a key never spans two buffers.
+//! Keys and values in the caller's buffers. As in DAOS, none spans two buffers.
 use crate::abi::{Iov, Ptr, Sgl};
 use crate::code::Result;
 use crate::convert;
 use esker::types::KeyBatch;
 
 /// The caller's buffers, and how far they are filled.
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     sgl: Ptr<Sgl>,
     iovs: Vec<Iov>,
     /// The buffer that is being filled.
@@ -14,20 +14,25 @@ pub(super) struct Buffers {
 
 impl Buffers {
     /// The buffers of a list. Without a list there is no room.
-    pub(super) fn new(sgl: Ptr<Sgl>) -> Result<Self> {
+    pub(crate) fn new(sgl: Ptr<Sgl>) -> Result<Self> {
         let iovs = if sgl.is_null() { Vec::new() } else { convert::buffers_of(sgl)? };
         Ok(Self { sgl, iovs, current: 0 })
     }
 
     /// Bytes of all buffers together.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.iovs.iter().fold(0, |sum: usize, iov| sum.saturating_add(iov.buf_len))
     }
 
-    /// Empties the buffers and copies as many keys to them as fit; returns their number.
-    pub(super) fn fill(&mut self, keys: &KeyBatch) -> Result<usize> {
+    /// Empties the buffers.
+    pub(crate) fn clear(&mut self) {
         self.current = 0;
         self.iovs.iter_mut().for_each(|iov| iov.len = 0);
+    }
+
+    /// Empties the buffers and copies as many keys to them as fit; returns their number.
+    pub(crate) fn fill(&mut self, keys: &KeyBatch) -> Result<usize> {
+        self.clear();
         for (index, key) in keys.iter().enumerate() {
             if !self.push(key)? {
                 return Ok(index);
@@ -36,8 +41,8 @@ impl Buffers {
         Ok(keys.len())
     }
 
-    /// Copies a key to the first buffer from the current one on that has room for it; false if none has.
-    fn push(&mut self, key: &[u8]) -> Result<bool> {
+    /// Copies a key or value to the first buffer from the current one on that has room for it; false if none has.
+    pub(crate) fn push(&mut self, key: &[u8]) -> Result<bool> {
         let fits = |iov: &Iov| iov.buf_len - iov.len.min(iov.buf_len) >= key.len();
         let Some(skipped) = self.iovs.iter().skip(self.current).position(fits) else {
             return Ok(false);
@@ -51,7 +56,7 @@ impl Buffers {
     }
 
     /// Records in the caller's list how far its buffers are filled.
-    pub(super) fn record(&self) -> Result<()> {
+    pub(crate) fn record(&self) -> Result<()> {
         if self.sgl.is_null() {
             return Ok(());
         }
