@@ -129,12 +129,13 @@ int
 dfs_sync(dfs_t *dfs);
 
 /**
- * Look for objects that no directory entry refers to.
+ * Look for objects that no directory entry refers to. Nobody else may have the container open.
  *
  * @param cont   label or UUID.
  * @param flags  DFS_CHECK_*.
- * @param name   directory below /lost+found, or NULL.
- * @return ENOTSUP for unsupported flags, see docs/semantics.md.
+ * @param name   new directory below /lost+found for DFS_CHECK_RELINK; NULL for one named after the local time.
+ * @return EBUSY if the container is open elsewhere, EINVAL for unknown flags or to both remove and relink, ENOENT without a
+ *         superblock or a root, EIO if data or entries are damaged.
  */
 int
 dfs_cont_check(daos_handle_t poh, const char *cont, uint64_t flags, const char *name);

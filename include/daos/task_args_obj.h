@@ -12,6 +12,7 @@
 #include <daos_array.h>
 #include <daos_kv.h>
 #include <daos_obj.h>
+#include <daos_pipeline.h>
 #include <daos_types.h>
 
 #ifdef __cplusplus
@@ -261,26 +262,23 @@ typedef struct {
 	daos_anchor_t   *anchor;
 } daos_kv_list_t;
 
-struct daos_pipeline;
-struct daos_pipeline_stats;
-
 /** The call that runs a pipeline. */
 typedef struct {
-	daos_handle_t              oh;
-	daos_handle_t              th;
-	struct daos_pipeline       *pipeline;
-	uint64_t                   flags;
-	daos_key_t                 *dkey;
-	uint32_t                   *nr_iods;
-	daos_iod_t                 *iods;
-	daos_anchor_t              *anchor;
-	uint32_t                   *nr_kds;
-	daos_key_desc_t            *kds;
-	d_sg_list_t                *sgl_keys;
-	d_sg_list_t                *sgl_recx;
-	daos_size_t                *recx_size;
-	d_sg_list_t                *sgl_agg;
-	struct daos_pipeline_stats *stats;
+	daos_handle_t         oh;
+	daos_handle_t         th;
+	daos_pipeline_t       *pipeline;
+	uint64_t              flags;
+	daos_key_t            *dkey;
+	uint32_t              *nr_iods;
+	daos_iod_t            *iods;
+	daos_anchor_t         *anchor;
+	uint32_t              *nr_kds;
+	daos_key_desc_t       *kds;
+	d_sg_list_t           *sgl_keys;
+	d_sg_list_t           *sgl_recx;
+	daos_size_t           *recx_size;
+	d_sg_list_t           *sgl_agg;
+	daos_pipeline_stats_t *stats;
 } daos_pipeline_run_t;
 
 #ifdef __cplusplus

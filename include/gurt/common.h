@@ -66,9 +66,49 @@
 		(ptr) = NULL;                                                                      \
 	} while (0)
 
+/**
+ * Set new_ptr to the memory of old_ptr with another size, what was added being zero, and old_ptr to NULL. Without memory
+ * new_ptr is NULL and old_ptr stays.
+ */
+#define D_REALLOC(new_ptr, old_ptr, old_size, size)                                                \
+	do {                                                                                       \
+		size_t d_old_ = (old_size), d_new_ = (size);                                       \
+		(new_ptr)     = (__typeof__(new_ptr))realloc((old_ptr), d_new_ > 0 ? d_new_ : 1);  \
+		if ((new_ptr) == NULL)                                                             \
+			break;                                                                     \
+		(old_ptr) = NULL;                                                                  \
+		if (d_old_ < d_new_)                                                               \
+			memset((char *)(new_ptr) + d_old_, 0, d_new_ - d_old_);                    \
+	} while (0)
+/** Like D_REALLOC, of counts of values. */
+#define D_REALLOC_ARRAY(new_ptr, old_ptr, old_count, count)                                        \
+	D_REALLOC(new_ptr, old_ptr, (old_count) * sizeof(*(old_ptr)), (count) * sizeof(*(old_ptr)))
+/** Like D_REALLOC, but what was added is undefined. */
+#define D_REALLOC_NZ(new_ptr, old_ptr, size)                                                       \
+	do {                                                                                       \
+		size_t d_size_ = (size);                                                           \
+		D_REALLOC(new_ptr, old_ptr, d_size_, d_size_);                                     \
+	} while (0)
+
+/** Set ptr to a copy of at most len bytes of a string, or to NULL. */
+#define D_STRNDUP(ptr, string, len) ((ptr) = esker_strndup((string), (len)))
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** strndup(3), which C99 lacks. */
+static inline char *
+esker_strndup(const char *string, size_t len)
+{
+	const char *end = (const char *)memchr(string, 0, len);
+	char       *copy;
+
+	if (end != NULL)
+		len = (size_t)(end - string);
+	copy = (char *)calloc(1, len + 1);
+	return copy != NULL ? (char *)memcpy(copy, string, len) : NULL;
+}
 
 /** Initialize sgl with nr empty buffers. @return 0 or -DER_NOMEM. Undo with d_sgl_fini. */
 static inline int

@@ -8,7 +8,9 @@
 #include <stdio.h>
 
 #include <daos.h>
+#include <daos/common.h>
 #include <gurt/common.h>
+#include <gurt/debug.h>
 #include <gurt/list.h>
 
 static int failures;
@@ -213,6 +215,42 @@ lists(void)
 	CHECK(d_list_empty(&other) && d_list_empty(&items[0].link));
 }
 
+static void
+larger_memory(void)
+{
+	char *old, *larger;
+
+	D_ALLOC(old, 2);
+	old[0] = 'a';
+	D_REALLOC(larger, old, 2, 4);
+	CHECK(old == NULL && larger[0] == 'a' && larger[2] == 0 && larger[3] == 0);
+	D_REALLOC_NZ(old, larger, 1);
+	CHECK(larger == NULL && old[0] == 'a');
+	D_FREE(old);
+	D_STRNDUP(old, "text", 2);
+	CHECK(strcmp(old, "te") == 0);
+	D_FREE(old);
+}
+
+static void
+errno_values(void)
+{
+	CHECK(daos_der2errno(0) == 0 && daos_der2errno(1) == EINVAL);
+	CHECK(daos_der2errno(-DER_NONEXIST) == ENOENT && daos_der2errno(-DER_BUSY) == EBUSY);
+	CHECK(daos_der2errno(-DER_KEY2BIG) == E2BIG && daos_der2errno(-DER_CSUM) == EIO);
+}
+
+static void
+messages(void)
+{
+	int evaluated = 0;
+
+	D_ERROR("a message with %d\n", 1);
+	D_DEBUG(DB_ANY, "a message that is never written: %d\n", 3);
+	D_ASSERT(++evaluated == 1);
+	D_ASSERTF(evaluated == 1, "%d\n", evaluated);
+}
+
 int
 main(void)
 {
@@ -223,5 +261,8 @@ main(void)
 	properties();
 	buffer_lists();
 	lists();
+	larger_memory();
+	errno_values();
+	messages();
 	return failures == 0 ? 0 : 1;
 }

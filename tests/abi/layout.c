@@ -8,6 +8,7 @@
 #include "layout.h"
 
 #include <daos.h>
+#include <daos_pipeline.h>
 #include <daos/tse.h>
 #include <gurt/hash.h>
 
@@ -293,3 +294,30 @@ SIZE(struct daos_oclass_list, 24);
 	FIELD(struct daos_oclass_list, cl_nr_out, 4, 4);
 	FIELD(struct daos_oclass_list, cl_cids, 8, 8);
 	FIELD(struct daos_oclass_list, cl_cattrs, 16, 8);
+
+SIZE(daos_pipeline_t, 40);
+	FIELD(daos_pipeline_t, version, 0, 8);
+	FIELD(daos_pipeline_t, num_filters, 8, 4);
+	FIELD(daos_pipeline_t, filters, 16, 8);
+	FIELD(daos_pipeline_t, num_aggr_filters, 24, 4);
+	FIELD(daos_pipeline_t, aggr_filters, 32, 8);
+
+SIZE(daos_filter_t, 40);
+	FIELD(daos_filter_t, filter_type, 0, 24);
+	FIELD(daos_filter_t, num_parts, 24, 4);
+	FIELD(daos_filter_t, parts, 32, 8);
+
+SIZE(daos_filter_part_t, 112);
+	FIELD(daos_filter_part_t, part_type, 0, 24);
+	FIELD(daos_filter_part_t, data_type, 24, 24);
+	FIELD(daos_filter_part_t, num_operands, 48, 4);
+	FIELD(daos_filter_part_t, akey, 56, 24);
+	FIELD(daos_filter_part_t, num_constants, 80, 8);
+	FIELD(daos_filter_part_t, constant, 88, 8);
+	FIELD(daos_filter_part_t, data_offset, 96, 8);
+	FIELD(daos_filter_part_t, data_len, 104, 8);
+
+SIZE(daos_pipeline_stats_t, 24);
+	FIELD(daos_pipeline_stats_t, nr_objs, 0, 8);
+	FIELD(daos_pipeline_stats_t, nr_dkeys, 8, 8);
+	FIELD(daos_pipeline_stats_t, nr_akeys, 16, 8);

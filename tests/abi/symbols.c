@@ -10,8 +10,10 @@
 #include <daos.h>
 #include <daos_fs.h>
 #include <daos_fs_sys.h>
+#include <daos_pipeline.h>
 #include <daos_task.h>
 #include <daos_uns.h>
+#include <daos/object.h>
 #include <gurt/common.h>
 #include <gurt/hash.h>
 
@@ -136,6 +138,8 @@ const struct symbol symbols[] = {
 	NAME(daos_event_parent_barrier),
 	NAME(daos_event_register_comp_cb),
 	NAME(daos_event_test),
+	NAME(daos_filter_add),
+	NAME(daos_filter_init),
 	NAME(daos_fini),
 	NAME(daos_hlc2timespec),
 	NAME(daos_hlc2timestamp),
@@ -157,6 +161,7 @@ const struct symbol symbols[] = {
 	NAME(daos_obj_fetch),
 	NAME(daos_obj_generate_oid2),
 	NAME(daos_obj_key2anchor),
+	NAME(daos_obj_layout_get),
 	NAME(daos_obj_list_akey),
 	NAME(daos_obj_list_class),
 	NAME(daos_obj_list_dkey),
@@ -182,6 +187,11 @@ const struct symbol symbols[] = {
 	NAME(daos_oit_list_unmarked),
 	NAME(daos_oit_mark),
 	NAME(daos_oit_open),
+	NAME(daos_pipeline_add),
+	NAME(daos_pipeline_check),
+	NAME(daos_pipeline_free),
+	NAME(daos_pipeline_init),
+	NAME(daos_pipeline_run),
 	NAME(daos_pool_connect2),
 	NAME(daos_pool_cont_filter_add),
 	NAME(daos_pool_cont_filter_fini),

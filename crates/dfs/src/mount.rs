@@ -134,7 +134,7 @@ impl Dfs {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the container holds none, [`ErrorKind::NotFound`] for an unknown
-    /// snapshot, [`ErrorKind::NotSupported`] if the backend has no transactions.
+    /// snapshot, or if its superblock or the entry of the root was removed, [`ErrorKind::NotSupported`] if the backend has no transactions.
     pub fn mount(container: Container, options: MountOptions) -> Result<Self> {
         container.transaction_read_only().map(drop).map_err(unsuitable)?;
         let view = match options.snapshot {
@@ -377,5 +377,6 @@ fn unsuitable(error: Error) -> Error {
 
 #[cold]
 fn no_root() -> Error {
-    Error::new(ErrorKind::Corrupt, "the file system has no root directory; run `esker fs check`")
+    let message = "the file system has no root directory; run `esker fs check --repair`";
+    Error::new(ErrorKind::NotFound, message)
 }

@@ -214,8 +214,8 @@ impl Superblock {
     /// Reads the superblock of a container.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the container holds no file system,
-    /// [`ErrorKind::Incompatible`] if it is one of another version.
+    /// [`ErrorKind::Invalid`] if the container holds no file system, [`ErrorKind::NotFound`] if it was made for one and the
+    /// superblock was removed, [`ErrorKind::Incompatible`] if it is one of another version.
     pub(crate) fn read(container: &Container, access: Access<'_>) -> Result<Self> {
         let names = Self::empty().values().map(|(name, _)| name);
         let mut values = [[0; VALUE_MAX]; 9];
@@ -226,6 +226,9 @@ impl Superblock {
         object.fetch(DKEY, Cond::NONE, &mut fetches, access).wait()?;
         let sizes: Vec<_> = fetches.iter().map(|fetch| fetch.reply.size as usize).collect();
         let value = |at: usize| &values[at][..sizes[at].min(VALUE_MAX)];
+        if sizes[0] == 0 && has_files_layout(container)? {
+            return Err(superblock_missing(container));
+        }
         if number(value(0)) != MAGIC {
             return Err(no_file_system(container));
         }
@@ -260,10 +263,28 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
+fn has_files_layout(container: &Container) -> Result<bool> {
+    let layout = container.properties().get(esker::FILES_LAYOUT).wait()?;
+    Ok(layout.is_some_and(|layout| number(&layout) == LAYOUT_POSIX))
+}
+
+fn name_of(container: &Container) -> String {
+    let info = container.info();
+    if info.label.is_empty() { info.uuid.to_string() } else { info.label.clone() }
+}
+
+#[cold]
+fn superblock_missing(container: &Container) -> Error {
+    let name = name_of(container);
+    let message = format!(
+        "the superblock of the file system in container {name} was removed; restore the container from a copy"
+    );
+    Error::new(ErrorKind::NotFound, message)
+}
+
 #[cold]
 fn no_file_system(container: &Container) -> Error {
-    let info = container.info();
-    let name = if info.label.is_empty() { info.uuid.to_string() } else { info.label.clone() };
+    let name = name_of(container);
     Error::new(
         ErrorKind::Invalid,
         format!(

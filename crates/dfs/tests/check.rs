@@ -1,5 +1,5 @@
 //! Does the check find damage that was made on purpose, mend it, and keep quiet about what is whole?
-use dfs::check::{CheckOptions, CheckReport, Trouble, check};
+use dfs::check::{CheckOptions, CheckReport, Trouble, Unnamed, check, treat_unnamed};
 use dfs::{Create, Dfs, MountOptions, NewDfs, Node, Open};
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
@@ -272,4 +272,32 @@ fn objects_of_others_are_left_alone() {
     assert!(
         container.list_objects(&mut anchor, 100, Access::Latest).wait().unwrap().contains(&oid)
     );
+}
+
+#[test]
+fn no_object_is_removed_while_names_may_be_lost() {
+    let mut place = Place::new("damaged-names");
+    place.punch(&place.node(b"/dir"), b"file");
+    place.put_inode(&place.root(), b"link", b"short");
+    place.container.close().wait().unwrap();
+    place.container = place.pool.open_container(&place.label, OpenMode::Exclusive).wait().unwrap();
+    let fs = Dfs::mount(place.container.clone(), MountOptions::default()).unwrap();
+    let mut found = Vec::new();
+    let mut treat = |unnamed| treat_unnamed(&fs, false, unnamed, &mut |oid| found.push(oid));
+    assert_eq!(treat(Unnamed::Remove).unwrap_err().kind(), ErrorKind::Corrupt);
+    let report = treat(Unnamed::Link(b"here")).unwrap();
+    assert_eq!((report.damaged, report.leftovers.files), (1, 1));
+    let path = format!("/lost+found/here/{}", found[0]);
+    assert_eq!(read(&place.node(path.as_bytes())), b"what the file holds");
+}
+
+#[test]
+fn treating_unnamed_objects_needs_the_container_exclusively() {
+    let place = Place::new("not-alone");
+    let fs = Dfs::mount(place.container.clone(), MountOptions::default()).unwrap();
+    for unnamed in [Unnamed::Remove, Unnamed::Link(b"here")] {
+        let treated = treat_unnamed(&fs, false, unnamed, &mut |_| {});
+        assert_eq!(treated.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    assert!(treat_unnamed(&fs, true, Unnamed::Keep, &mut |_| {}).unwrap().is_whole());
 }

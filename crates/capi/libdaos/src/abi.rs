@@ -2,6 +2,7 @@
 mod files;
 mod links;
 mod objects;
+mod pipelines;
 mod pointer;
 mod pools;
 mod properties;
@@ -9,6 +10,7 @@ mod properties;
 pub use files::*;
 pub use links::Link;
 pub use objects::*;
+pub use pipelines::{Pipeline, PipelineFilter, PipelinePart, PipelineStats};
 pub use pointer::{Bytes, Ptr, Str};
 pub use pools::*;
 pub use properties::*;

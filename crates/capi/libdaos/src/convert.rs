@@ -140,6 +140,11 @@ fn buffers(sgl: &Sgl) -> Result<impl Iterator<Item = Result<Iov>> + use<>> {
     Ok((0..sgl.nr as usize).map(move |index| iovs.at(index).get()))
 }
 
+/// The buffers of the list that `sgl` points to.
+pub(crate) fn buffers_of(sgl: Ptr<Sgl>) -> Result<Vec<Iov>> {
+    buffers(&sgl.get()?)?.collect()
+}
+
 /// Data to write: the contents of a list of buffers. Most have one, which needs no allocation.
 pub(crate) enum Data<'a> {
     One(&'a [u8]),

@@ -21,6 +21,8 @@ impl Errno {
     pub(crate) const PERM: Self = Self(libc::EPERM);
     /// The permission bits forbid it.
     pub(crate) const ACCES: Self = Self(libc::EACCES);
+    /// Data is damaged.
+    pub(crate) const IO: Self = Self(libc::EIO);
     /// The entity does not exist.
     pub(crate) const NOENT: Self = Self(libc::ENOENT);
     /// The entity exists already.

@@ -7,7 +7,7 @@ use crate::per_process::PerProcess;
 use crate::{array, convert, edge};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, ObjectId, ObjectType, Uuid};
-use esker::{ArrayAttributes, Pool, Wait};
+use esker::{ArrayAttributes, Wait};
 use std::ffi::c_int;
 use std::hash::BuildHasher;
 
@@ -140,7 +140,7 @@ pub extern "C" fn daos_pool_global2local(glob: Iov, poh: Ptr<Handle>) -> c_int {
         let url = std::str::from_utf8(&blob[ORIGIN.end..]).map_err(|_| Code::INVAL)?;
         let pool = match origin.here() {
             Some(handle) => handles::pool(handle)?.lend(),
-            None => OpenPool::new(Pool::connect(url, mode).map_err(no_handle)?, url),
+            None => OpenPool::connect(url, mode).map_err(no_handle)?,
         };
         poh.set(handles::open(Entry::Pool(pool))?);
         Ok(())

@@ -10,6 +10,7 @@ use crate::dfs_sys::{OpenDir, Sys};
 use crate::event::Queue;
 use crate::list::StoredPositions;
 use crate::oit::Oit;
+use esker::types::info::OpenMode;
 use esker::{Access, Array, Container, Kv, Object, Pool, Transaction, Wait};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -370,6 +371,8 @@ impl<T> Opened<T> {
 /// A pool, the name it was opened with, and the number of containers opened through it.
 pub(crate) struct OpenPool {
     pub(crate) pool: Pool,
+    /// The pool for opening containers: as in DAOS, a read-only connection does not make containers read-only.
+    pub(crate) for_containers: Pool,
     name: Box<str>,
     uses: Arc<AtomicU32>,
     /// Whether the connection is open: shared with all handles that `global2local` made from this one in this process.
@@ -380,13 +383,28 @@ pub(crate) struct OpenPool {
 impl OpenPool {
     pub(crate) fn new(pool: Pool, name: &str) -> Self {
         let open = Arc::new(AtomicBool::new(true));
-        Self { pool, name: name.into(), uses: Arc::default(), open, is_own: true }
+        let for_containers = pool.clone();
+        Self { pool, for_containers, name: name.into(), uses: Arc::default(), open, is_own: true }
+    }
+
+    /// Connects to a pool. A read-only connection opens it for writing, if this user may do so, for its containers.
+    pub(crate) fn connect(name: &str, mode: OpenMode) -> esker::types::Result<Self> {
+        if mode == OpenMode::ReadOnly
+            && let Ok(for_containers) = Pool::connect(name, OpenMode::ReadWrite)
+        {
+            let pool = Pool::from_backend(Arc::clone(for_containers.backend()), mode);
+            let mut open = Self::new(pool, name);
+            open.for_containers = for_containers;
+            return Ok(open);
+        }
+        Ok(Self::new(Pool::connect(name, mode)?, name))
     }
 
     /// The same connection for another handle, which becomes invalid when this one is closed.
     pub(crate) fn lend(&self) -> Self {
         Self {
             pool: self.pool.clone(),
+            for_containers: self.for_containers.clone(),
             name: self.name.clone(),
             uses: Arc::default(),
             open: Arc::clone(&self.open),
@@ -413,7 +431,9 @@ impl OpenPool {
     /// Registers a container that was opened through this pool.
     pub(crate) fn with(&self, container: Container) -> OpenContainer {
         self.uses.fetch_add(1, Ordering::AcqRel);
-        let (pool, uses) = (self.pool.clone(), Arc::clone(&self.uses));
+        let is_read = container.mode() == OpenMode::ReadOnly;
+        let pool = if is_read { self.pool.clone() } else { self.for_containers.clone() };
+        let uses = Arc::clone(&self.uses);
         let (rights, described) = (Rights::ALL, None);
         OpenContainer { container, described, rights, pool, uses, is_own: true, is_timed: true }
     }

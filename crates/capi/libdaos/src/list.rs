@@ -2,9 +2,10 @@
 use crate::abi::{self, EpochRange, Event, Handle, Iov, KeyDesc, Ptr, Recx, Sgl};
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry};
+use crate::packing::Buffers;
 use crate::{convert, edge, object, strict};
 use esker::types::KeyBatch;
-use esker::types::ops::{AkeyRef, Anchor, ListLimit, Sink, StoredExtent};
+use esker::types::ops::{AkeyRef, Anchor, ListLimit, StoredExtent};
 use esker::{Access, Object};
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -85,17 +86,25 @@ impl KeyPage {
         let mut at = read_anchor(self.anchor, positions)?;
         let entries = self.nr.get()? as usize;
         self.kds.needed()?;
-        let mut room = convert::room(self.sgl, |iov| iov.buf_len)?;
+        let mut buffers = Buffers::new(self.sgl)?;
         if entries == 0 {
             return Err(Code::INVAL);
         }
-        let bytes = usize::try_from(room.len()).unwrap_or(usize::MAX);
-        let limit = ListLimit { entries, bytes };
-        let keys = level.list(object, &mut at, limit, access).await?;
-        if keys.byte_len() > bytes {
-            return Err(self.too_big(&keys));
-        }
-        self.put(&keys, &mut room)?;
+        let mut limit = ListLimit { entries, bytes: buffers.bytes() };
+        let keys = loop {
+            let mut end = at.clone();
+            let keys = level.list(object, &mut end, limit, access).await?;
+            match buffers.fill(&keys)? {
+                0 if !keys.is_empty() => return Err(self.too_big(&keys)),
+                fitting if fitting < keys.len() => limit.entries = fitting,
+                _ => {
+                    at = end;
+                    break keys;
+                }
+            }
+        };
+        self.describe(&keys);
+        buffers.record()?;
         write_anchor(self.anchor, at, positions);
         Ok(())
     }
@@ -103,20 +112,16 @@ impl KeyPage {
     /// Reports that the first key does not fit. The number of keys stays, so that the caller can call again with more room.
     #[cold]
     fn too_big(&self, keys: &KeyBatch) -> Code {
-        self.kds.set(KeyDesc { key_len: keys.byte_len() as u64, val_type: 0 });
+        let key_len = keys.iter().next().map_or(0, |key| key.len() as u64);
+        self.kds.set(KeyDesc { key_len, val_type: 0 });
         Code::KEY2BIG
     }
 
-    fn put(&self, keys: &KeyBatch, room: &mut Sink<'_>) -> Result<()> {
-        let mut offset = 0;
+    fn describe(&self, keys: &KeyBatch) {
         for (index, key) in keys.iter().enumerate() {
-            let key_len = key.len() as u64;
-            room.put(offset, key);
-            self.kds.at(index).set(KeyDesc { key_len, val_type: 0 });
-            offset += key_len;
+            self.kds.at(index).set(KeyDesc { key_len: key.len() as u64, val_type: 0 });
         }
         self.nr.set(keys.len() as u32);
-        convert::set_filled(self.sgl, offset)
     }
 }
 

@@ -556,3 +556,13 @@ pub extern "C" fn daos_obj_query(
 ) -> c_int {
     edge::not_offered(ev)
 }
+
+/// Not implemented: placement is the backend's. pydaos looks the function up, whether or not it is called.
+#[unsafe(no_mangle)]
+pub extern "C" fn daos_obj_layout_get(
+    _coh: Handle,
+    _oid: ObjId,
+    _layout: Ptr<Ptr<c_void>>,
+) -> c_int {
+    edge::not_offered(Ptr::null())
+}

@@ -30,9 +30,9 @@ pub extern "C" fn daos_pool_connect2(
             strict::check_system(if sys.is_null() { "" } else { sys.text()? })?;
             let name = pool.text()?;
             let mode = convert::open_mode(flags)?;
-            let pool = event::blocking(move || Ok(Pool::connect(name, mode)?)).await?;
-            write_info(&pool, about).await?;
-            poh.set(handles::open(Entry::Pool(OpenPool::new(pool, name)))?);
+            let pool = event::blocking(move || Ok(OpenPool::connect(name, mode)?)).await?;
+            write_info(&pool.pool, about).await?;
+            poh.set(handles::open(Entry::Pool(pool))?);
             Ok(())
         })
     })

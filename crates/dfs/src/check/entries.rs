@@ -202,7 +202,7 @@ impl Check<'_> {
         self.container.open_array_with_attributes(oid, attributes)
     }
 
-    fn data(&mut self, inode: &Inode, path: &[u8]) -> Result<()> {
+    pub(super) fn data(&mut self, inode: &Inode, path: &[u8]) -> Result<()> {
         let content = self.content(inode.oid, inode.chunk_size)?;
         match read_stored(&content) {
             Err(error) if is_damage(&error) => self.bad_data(path, &error),

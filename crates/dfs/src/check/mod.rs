@@ -10,8 +10,10 @@
 mod entries;
 mod objects;
 mod report;
+mod unnamed;
 
 pub use report::{CheckReport, Finding, Leftovers, Trouble};
+pub use unnamed::{Unnamed, treat_unnamed};
 
 use crate::entry;
 use crate::inode::{Inode, Kind};
@@ -51,28 +53,21 @@ pub fn check(
     watch: &mut dyn FnMut(u64),
 ) -> Result<CheckReport> {
     if options.repair && container.mode() != OpenMode::Exclusive {
-        let message = "a repair needs the container open exclusively";
-        return Err(Error::new(ErrorKind::Invalid, message));
+        return Err(not_exclusive());
     }
     let superblock = Superblock::read(container, Access::Latest)?;
     let roots = Roots::of(container, &superblock)?;
     let objects = objects::list(container)?;
-    let named = HashSet::with_capacity(objects.len());
-    let report = CheckReport::default();
-    let mut check = Check {
-        container,
-        superblock,
-        roots,
-        options,
-        named,
-        twice: Vec::new(),
-        names_lost: false,
-        report,
-        watch,
-    };
+    let mut check = Check::new(container, superblock, roots, options, watch);
+    check.named.reserve(objects.len());
     check.tree()?;
     check.objects(objects)?;
     Ok(check.report)
+}
+
+#[cold]
+fn not_exclusive() -> Error {
+    Error::new(ErrorKind::Invalid, "a repair needs the container open exclusively")
 }
 
 /// A running check.
@@ -89,6 +84,28 @@ struct Check<'a> {
     names_lost: bool,
     report: CheckReport,
     watch: &'a mut dyn FnMut(u64),
+}
+
+impl<'a> Check<'a> {
+    fn new(
+        container: &'a Container,
+        superblock: Superblock,
+        roots: Roots,
+        options: CheckOptions,
+        watch: &'a mut dyn FnMut(u64),
+    ) -> Self {
+        Self {
+            container,
+            superblock,
+            roots,
+            options,
+            named: HashSet::new(),
+            twice: Vec::new(),
+            names_lost: false,
+            report: CheckReport::default(),
+            watch,
+        }
+    }
 }
 
 impl Check<'_> {

@@ -1,11 +1,12 @@
 //! Finds objects of the container that no entry names.
-use super::{Check, Trouble, is_damage};
-use crate::create::Create;
+use super::{Check, Leftovers, Trouble, is_damage};
+use crate::create::{Create, process_owner};
 use crate::entry::{self, MARK};
 use crate::inode::Time;
 use crate::inode::{Inode, Kind};
 use crate::limits::LIST_BATCH;
 use crate::mount::{Dfs, MountOptions};
+use crate::node::Node;
 use crate::orphans;
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{ErrorKind, ObjectId, ObjectType, Result};
@@ -13,11 +14,11 @@ use esker::{Access, Container, Wait};
 use std::collections::HashSet;
 
 /// Directory in the root for files and directories whose names are lost.
-const LOST_AND_FOUND: &[u8] = b"lost+found";
+pub(super) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 /// What an object without an entry seems to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stray {
+pub(super) enum Stray {
     /// It is gone by now.
     Gone,
     /// Content of a file, with its size in bytes.
@@ -39,14 +40,8 @@ pub(super) fn list(container: &Container) -> Result<Vec<ObjectId>> {
 
 impl Check<'_> {
     /// Checks the objects, which were listed before the tree was read, and those that two entries name.
-    pub(super) fn objects(&mut self, mut objects: Vec<ObjectId>) -> Result<()> {
-        objects.retain(|oid| !self.named.contains(oid));
-        let mut strays = Vec::new();
-        for oid in objects {
-            if !self.is_own(oid)? {
-                strays.push(oid);
-            }
-        }
+    pub(super) fn objects(&mut self, objects: Vec<ObjectId>) -> Result<()> {
+        let mut strays = self.strays(objects)?;
         self.confirm(&mut strays)?;
         for (oid, path) in std::mem::take(&mut self.twice) {
             self.found(&path, Trouble::NamedTwice(oid), |_| Ok(false))?;
@@ -55,6 +50,18 @@ impl Check<'_> {
         // Their content has a name now.
         strays.retain(|oid| !self.named.contains(oid));
         strays.into_iter().try_for_each(|oid| self.stray(oid))
+    }
+
+    /// Those of the objects that neither an entry names nor the file system needs.
+    pub(super) fn strays(&self, mut objects: Vec<ObjectId>) -> Result<Vec<ObjectId>> {
+        objects.retain(|oid| !self.named.contains(oid));
+        let mut strays = Vec::new();
+        for oid in objects {
+            if !self.is_own(oid)? {
+                strays.push(oid);
+            }
+        }
+        Ok(strays)
     }
 
     /// Reads the tree once more, in case somebody moved entries meanwhile, and drops findings that are resolved.
@@ -102,18 +109,9 @@ impl Check<'_> {
         Ok(inodes)
     }
 
-    /// Directories with entries that no entry names, except those inside others of them.
+    /// Links directories with entries that no entry names, except those inside others of them.
     fn lost_directories(&mut self, strays: &[ObjectId]) -> Result<()> {
-        let (mut lost, mut below) = (Vec::new(), HashSet::new());
-        for oid in strays {
-            if self.kind_of(*oid)? == Stray::Directory {
-                below.extend(self.inodes(*oid)?.iter().map(|inode| inode.oid));
-                lost.push(*oid);
-            }
-        }
-        // If they form a cycle, any of them may come first.
-        lost.sort_by_key(|oid| below.contains(oid));
-        for oid in lost {
+        for oid in self.lost_in_order(strays)? {
             if !self.named.insert(oid) {
                 continue;
             }
@@ -124,10 +122,23 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// Directories with entries that no entry names, first those that are not inside others of them.
+    pub(super) fn lost_in_order(&self, strays: &[ObjectId]) -> Result<Vec<ObjectId>> {
+        let (mut lost, mut below) = (Vec::new(), HashSet::new());
+        for oid in strays {
+            if self.kind_of(*oid)? == Stray::Directory {
+                below.extend(self.inodes(*oid)?.iter().map(|inode| inode.oid));
+                lost.push(*oid);
+            }
+        }
+        // If they form a cycle, any of them may come first.
+        lost.sort_by_key(|oid| below.contains(oid));
+        Ok(lost)
+    }
+
     /// Counts leftovers; a repair removes them, or restores a name if they may have had one.
     fn stray(&mut self, oid: ObjectId) -> Result<()> {
         let kind = self.kind_of(oid)?;
-        let leftovers = &mut self.report.leftovers;
         match kind {
             Stray::Gone => return Ok(()),
             Stray::File(1..) if self.names_lost => {
@@ -135,15 +146,10 @@ impl Check<'_> {
                 let trouble = Trouble::LostFile(oid);
                 return self.found(&path, trouble, |check| check.link(oid, Kind::File));
             }
-            Stray::File(bytes) => {
-                leftovers.files += 1;
-                leftovers.bytes = leftovers.bytes.saturating_add(bytes);
-            }
-            Stray::EmptyDirectory => leftovers.directories += 1,
-            Stray::Other | Stray::Directory => {
-                leftovers.others += 1;
-                return Ok(());
-            }
+            _ => self.report.leftovers.count_one(kind),
+        }
+        if matches!(kind, Stray::Other | Stray::Directory) {
+            return Ok(());
         }
         // A program that inherited it may have it open without having the pool open.
         if self.options.repair && !self.object(oid).unlink_on_last_close().wait()? {
@@ -154,7 +160,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn kind_of(&self, oid: ObjectId) -> Result<Stray> {
+    pub(super) fn kind_of(&self, oid: ObjectId) -> Result<Stray> {
         match oid.object_type() {
             Some(ObjectType::ArrayByte) => {
                 match self.content(oid, 0)?.size(Access::Latest).wait() {
@@ -197,19 +203,45 @@ impl Check<'_> {
             Err(error) if error.kind() == ErrorKind::Exists => root.lookup(LOST_AND_FOUND)?,
             made => made?,
         };
+        let chunk_size = if kind == Kind::File { self.superblock.chunk_size } else { 0 };
+        self.link_in(&dir, oid, kind, chunk_size)?;
+        self.named.extend([oid, dir.oid()]);
+        Ok(true)
+    }
+
+    /// Gives an object a name in a directory: its id. It belongs to the user of this process.
+    pub(super) fn link_in(
+        &self,
+        dir: &Node,
+        oid: ObjectId,
+        kind: Kind,
+        chunk_size: u64,
+    ) -> Result<()> {
         if kind == Kind::Directory {
             entry::mark(&self.object(oid), Access::Latest)?;
         }
         let mode = if kind == Kind::Directory { 0o700 } else { 0o600 };
-        let chunk_size = if kind == Kind::File { self.superblock.chunk_size } else { 0 };
-        let inode = Inode { mode, chunk_size, ..Inode::new(kind, oid, Time::now()) };
-        entry::put(&dir.directory()?, oid.to_string().as_bytes(), &inode, Access::Latest)?;
-        self.named.extend([oid, dir.oid()]);
-        Ok(true)
+        let (uid, gid) = process_owner();
+        let inode = Inode { mode, uid, gid, chunk_size, ..Inode::new(kind, oid, Time::now()) };
+        entry::put(&dir.directory()?, oid.to_string().as_bytes(), &inode, Access::Latest)
+    }
+}
+
+impl Leftovers {
+    pub(super) fn count_one(&mut self, kind: Stray) {
+        match kind {
+            Stray::Gone => {}
+            Stray::File(bytes) => {
+                self.files += 1;
+                self.bytes = self.bytes.saturating_add(bytes);
+            }
+            Stray::EmptyDirectory => self.directories += 1,
+            Stray::Other | Stray::Directory => self.others += 1,
+        }
     }
 }
 
 /// The directory for what has no name.
-fn lost_path(oid: ObjectId) -> Vec<u8> {
+pub(super) fn lost_path(oid: ObjectId) -> Vec<u8> {
     [b"/", LOST_AND_FOUND, b"/", oid.to_string().as_bytes()].concat()
 }

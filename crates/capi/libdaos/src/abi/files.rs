@@ -20,7 +20,7 @@ pub struct Dir([u8; 0]);
 
 /// `dfs_pipeline_t`; none exists.
 #[repr(C)]
-pub struct Pipeline([u8; 0]);
+pub struct DfsPipeline([u8; 0]);
 
 /// A text field; a NUL follows the text.
 pub type Text = [c_char; 128];

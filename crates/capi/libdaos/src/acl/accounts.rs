@@ -60,6 +60,12 @@ pub(crate) fn effective_user() -> libc::uid_t {
     unsafe { libc::geteuid() }
 }
 
+/// The user and the group that this process was started by, whatever it is set to: those that `access` asks about.
+pub(crate) fn real_owner() -> (libc::uid_t, libc::gid_t) {
+    // SAFETY: they only return numbers.
+    unsafe { (libc::getuid(), libc::getgid()) }
+}
+
 /// The groups of this process, first the one that new files belong to.
 pub(crate) fn effective_groups() -> Vec<libc::gid_t> {
     // SAFETY: it only returns a number.

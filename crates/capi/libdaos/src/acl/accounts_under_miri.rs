@@ -24,6 +24,10 @@ pub(crate) fn effective_user() -> libc::uid_t {
     ID
 }
 
+pub(crate) fn real_owner() -> (libc::uid_t, libc::gid_t) {
+    (ID, ID)
+}
+
 pub(crate) fn effective_groups() -> Vec<libc::gid_t> {
     vec![ID]
 }

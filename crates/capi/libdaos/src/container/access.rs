@@ -121,7 +121,7 @@ async fn text(container: &Container, id: u32) -> Result<String> {
 
 /// Opens a container with the permissions that its list grants the user.
 pub(crate) async fn open(pool: &OpenPool, name: &str, mode: OpenMode) -> Result<OpenContainer> {
-    let container = pool.pool.open_container(name, mode).await?;
+    let container = pool.for_containers.open_container(name, mode).await?;
     let allowed = Rights::of(&container).await.and_then(|rights| rights.within(mode));
     let rights = match allowed {
         Ok(rights) => rights,

@@ -8,7 +8,7 @@ use crate::property::table::{self, CONTAINER, Change, Property, Sort};
 use crate::property::{self, Value};
 use esker::Container;
 use esker::backend::NewContainer;
-use esker::types::{Checksum, Uuid};
+use esker::types::{Checksum, ObjectType, Uuid};
 
 /// Prefix under which the client stores properties. Metadata of a new container needs the full name.
 pub(super) const PREFIX: &str = "prop:";
@@ -142,9 +142,21 @@ pub(crate) async fn get(container: &Container, property: &Property) -> Result<Va
         _ => {
             let kept = container.properties().get(property.name).await?;
             let kept = kept.and_then(|bytes| Value::from_bytes(property.sort, bytes));
-            kept.map_or_else(|| default(property), Ok)
+            match (kept, property.sort) {
+                (Some(kept), _) => Ok(kept),
+                (None, Sort::Roots) => Ok(Value::Roots(default_roots(container)?)),
+                (None, _) => default(property),
+            }
         }
     }
+}
+
+/// The root of a container that was created without one, as DAOS chooses it: the object of number 0 in the class for its type.
+fn default_roots(container: &Container) -> Result<Roots> {
+    let root = container.generate_oid(0, 0, ObjectType::MultiHashed, None, 0)?;
+    let mut roots = Roots::default();
+    roots.oids[0] = root.into();
+    Ok(roots)
 }
 
 /// The value of a property, if the user may read it.

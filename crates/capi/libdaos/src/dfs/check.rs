@@ -1,8 +1,10 @@
 //! Counting and checking a whole file system.
-use crate::abi::{Handle, Str};
+use crate::abi::{Handle, Ptr, Str};
 use crate::code::print;
+use crate::container::{daos_cont_close, daos_cont_open2};
 use crate::errno::{self, Errno, Result};
 use crate::handles;
+use ::dfs::check::{Finding, Trouble, Unnamed, treat_unnamed};
 use ::dfs::{Dfs, Follow, Kind, MountOptions, Node};
 use esker::Wait;
 use esker::types::info::OpenMode;
@@ -71,8 +73,88 @@ pub extern "C" fn dfs_cont_scan(poh: Handle, cont: Str, _flags: u64, name: Str) 
     })
 }
 
-/// Not implemented: `esker fs check` checks the tree.
+/// `DFS_CHECK_PRINT`, `DFS_CHECK_REMOVE`, `DFS_CHECK_RELINK`, `DFS_CHECK_VERIFY`, `DFS_CHECK_EVICT_ALL`.
+const PRINT: u64 = 1;
+const REMOVE: u64 = 1 << 1;
+const RELINK: u64 = 1 << 2;
+const VERIFY: u64 = 1 << 3;
+const EVICT_ALL: u64 = 1 << 4;
+const KNOWN: u64 = PRINT | REMOVE | RELINK | VERIFY | EVICT_ALL;
+
+/// `DAOS_COO_EX` and `DAOS_COO_EVICT_ALL`.
+const EXCLUSIVE: u32 = 0x4;
+const EVICTING: u32 = 0x40;
+
+/// Treats the objects that no entry names.
 #[unsafe(no_mangle)]
-pub extern "C" fn dfs_cont_check(_poh: Handle, _cont: Str, _flags: u64, _name: Str) -> c_int {
-    errno::now(|| Err(Errno::NOTSUP))
+pub extern "C" fn dfs_cont_check(poh: Handle, cont: Str, flags: u64, name: Str) -> c_int {
+    errno::now(|| {
+        if flags & !KNOWN != 0 || flags & (REMOVE | RELINK) == REMOVE | RELINK {
+            return Err(Errno::INVAL);
+        }
+        let mode = EXCLUSIVE | if flags & EVICT_ALL != 0 { EVICTING } else { 0 };
+        let mut coh = Handle { cookie: 0 };
+        // SAFETY: it points to a local handle that outlives the call.
+        let at = unsafe { Ptr::new(&raw mut coh) };
+        errno::code(daos_cont_open2(poh, cont, mode, at, Ptr::null(), Ptr::null()))?;
+        let checked = check(coh, flags, name);
+        errno::code(daos_cont_close(coh, Ptr::null()))?;
+        checked
+    })
+}
+
+fn check(coh: Handle, flags: u64, name: Str) -> Result<()> {
+    let container = handles::container(coh)?.container.clone();
+    let fs = Dfs::mount(container, MountOptions::default())?;
+    let local_time;
+    let unnamed = match flags & (REMOVE | RELINK) {
+        0 => Unnamed::Keep,
+        REMOVE => Unnamed::Remove,
+        _ if name.is_null() => {
+            local_time = now_as_name()?;
+            Unnamed::Link(local_time.as_bytes())
+        }
+        _ => Unnamed::Link(name.bytes()?),
+    };
+    let mut print_id = |oid| {
+        if flags & PRINT != 0 {
+            print(&format!("object without a name: {oid}"));
+        }
+    };
+    let report = treat_unnamed(&fs, flags & VERIFY != 0, unnamed, &mut print_id)?;
+    print(&format!("checked entries: {}", report.entries()));
+    print(&format!("objects without a name: {}", report.leftovers.count()));
+    if flags & PRINT != 0 {
+        report.findings.iter().for_each(print_finding);
+    }
+    let is_cut = report.damaged > report.findings.len() as u64;
+    match is_cut || report.findings.iter().any(|finding| is_failure(&finding.trouble)) {
+        true => Err(Errno::IO),
+        false => Ok(()),
+    }
+}
+
+fn print_finding(finding: &Finding) {
+    print(&format!("{}: {}", finding.path.escape_ascii(), finding.trouble));
+}
+
+/// True for damage. An empty directory that DAOS made has no object, and so no mark.
+fn is_failure(trouble: &Trouble) -> bool {
+    !matches!(trouble, Trouble::Unmarked | Trouble::NamedTwice(_))
+}
+
+/// The local time, as DAOS names a directory of found objects.
+fn now_as_name() -> Result<String> {
+    let mut text = [0; 24];
+    // SAFETY: `time` accepts a null pointer; the others get pointers to local values, of which `tm` is valid when zero.
+    let len = unsafe {
+        let mut tm = std::mem::zeroed();
+        let now = libc::time(std::ptr::null_mut());
+        if libc::localtime_r(&raw const now, &raw mut tm).is_null() {
+            return Err(Errno::INVAL);
+        }
+        let format = c"%Y-%m-%d-%H:%M:%S".as_ptr();
+        libc::strftime(text.as_mut_ptr().cast(), text.len(), format, &raw const tm)
+    };
+    Ok(String::from_utf8_lossy(&text[..len]).into_owned())
 }

@@ -3,13 +3,21 @@ use super::mount::find;
 use crate::abi::{DfsSys, Ptr, Str, Timespec};
 use crate::dfs::attr::{self, stat_of};
 use crate::errno::{self, Errno, Result};
-use ::dfs::{SetAttr, Time};
+use ::dfs::{Kind, SetAttr, Time};
 use std::ffi::c_int;
 
 /// Asks whether the user may do something.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_access(sys: Ptr<DfsSys>, path: Str, mask: c_int, flags: c_int) -> c_int {
-    errno::now(|| attr::may(&find(sys, path, flags)?, mask))
+    errno::now(|| {
+        if flags & libc::AT_EACCESS != 0 {
+            return Err(Errno::NOTSUP);
+        }
+        match find(sys, path, flags)? {
+            link if link.kind() == Kind::Symlink => Ok(()),
+            node => attr::may(&node, mask),
+        }
+    })
 }
 
 /// Changes permissions.

@@ -129,6 +129,12 @@ pub(crate) fn event() -> Box<Event> {
     Box::new(Event { error: -1, space: [u64::MAX; 20], debug: 0 })
 }
 
+/// The user and the group that started this process.
+pub(crate) fn real_owner() -> (u32, u32) {
+    // SAFETY: they only return numbers.
+    unsafe { (libc::getuid(), libc::getgid()) }
+}
+
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 /// A unique number.

@@ -43,6 +43,10 @@ fn sizes() {
         ("struct daos_sys_info", size_of::<SysInfo>(), 4256),
         ("tse_task_t", size_of::<Task>(), 1024),
         ("tse_sched_t", size_of::<Sched>(), 400),
+        ("daos_pipeline_t", size_of::<Pipeline>(), 40),
+        ("daos_filter_t", size_of::<PipelineFilter>(), 40),
+        ("daos_filter_part_t", size_of::<PipelinePart>(), 112),
+        ("daos_pipeline_stats_t", size_of::<PipelineStats>(), 24),
     ];
     for (name, ours, theirs) in sizes {
         assert_eq!(ours, theirs, "{name}");
@@ -85,6 +89,13 @@ fn offsets() {
         ("dsi_nr_ranks", offset_of!(SysInfo, nr_ranks), 4224),
         ("dsi_ranks", offset_of!(SysInfo, ranks), 4232),
         ("dsi_ms_ranks", offset_of!(SysInfo, ms_ranks), 4248),
+        ("aggr_filters", offset_of!(Pipeline, aggr_filters), 32),
+        ("filter_parts", offset_of!(PipelineFilter, parts), 32),
+        ("num_operands", offset_of!(PipelinePart, num_operands), 48),
+        ("part_akey", offset_of!(PipelinePart, akey), 56),
+        ("num_constants", offset_of!(PipelinePart, num_constants), 80),
+        ("data_len", offset_of!(PipelinePart, data_len), 104),
+        ("nr_akeys", offset_of!(PipelineStats, nr_akeys), 16),
     ];
     for (name, ours, theirs) in offsets {
         assert_eq!(ours, theirs, "{name}");

@@ -1,6 +1,6 @@
 //! Listings and queries through the C functions.
 use crate::common::*;
-use daos::abi::{EpochRange, Handle, IOD_ARRAY, IOD_SINGLE, Iod, KeyDesc, Ptr, Recx};
+use daos::abi::{EpochRange, Handle, IOD_ARRAY, IOD_SINGLE, Iod, KeyDesc, Ptr, Recx, Sgl};
 use daos::list::*;
 use daos::object::*;
 
@@ -102,7 +102,6 @@ fn one_dkey(oh: Handle, room: usize) -> (i32, u64, Vec<u8>) {
 
 #[test]
 fn a_key_of_half_a_mebibyte_is_listed() {
-    const KEY2BIG: i32 = -2012;
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
     let long = vec![b'L'; (512 << 10) - 1];
@@ -115,6 +114,28 @@ fn a_key_of_half_a_mebibyte_is_listed() {
     let (mut anchor, mut dkey, mut akey) = (start(), iov(b"d"), iov(&long));
     let (dkey, akey, to) = (at(&mut dkey), at(&mut akey), at(&mut anchor));
     assert_eq!(daos_obj_key2anchor(oh, NONE, dkey, akey, to, WAIT), 0);
+}
+
+#[test]
+fn key_never_spans_two_buffers() {
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    [b"key1", b"key2", b"key3"].iter().for_each(|dkey| put(oh, *dkey, b"a"));
+    let (mut nr, mut kds, mut anchor) = (3, [KeyDesc::default(); 3], start());
+    let (mut first, mut second) = ([0; 7], [0; 6]);
+    let mut iovs = [iov_room(&mut first), iov_room(&mut second)];
+    let mut sgl = sgl(&mut iovs);
+    let (nr_at, kds_at, sgl_at, to) = (at(&mut nr), list(&mut kds), at(&mut sgl), at(&mut anchor));
+    assert_eq!(daos_obj_list_dkey(oh, NONE, nr_at, kds_at, sgl_at, to, WAIT), 0);
+    assert_eq!((nr, sgl.nr_out, anchor.kind), (2, 2, 2), "13 bytes have room for two of them");
+    assert_eq!(iovs.map(|iov| iov.len), [4, 4]);
+    assert_eq!((&first[..4], &second[..4]), (&b"key1"[..], &b"key2"[..]));
+    assert_eq!(keys(oh, None, anchor), [b"key3"]);
+    let mut small = [iov_room(&mut first[..3]), iov_room(&mut second[..3])];
+    let mut sgl = Sgl { nr: 2, nr_out: 0, iovs: list(&mut small) };
+    let (nr_at, sgl_at) = (at(&mut nr), at(&mut sgl));
+    let listed = daos_obj_list_dkey(oh, NONE, nr_at, kds_at, sgl_at, at(&mut start()), WAIT);
+    assert_eq!((listed, nr, kds[0].key_len), (KEY2BIG, 2, 4));
 }
 
 #[test]
@@ -144,7 +165,7 @@ fn bad_listings_are_refused() {
     let list = |nr, kds, sgl, to| daos_obj_list_dkey(oh, NONE, nr, kds, sgl, to, WAIT);
     assert_eq!(list(Ptr::null(), kds, sgl, to), INVAL);
     assert_eq!(list(nr_at, Ptr::null(), sgl, to), INVAL);
-    assert_eq!(list(nr_at, kds, Ptr::null(), to), INVAL);
+    assert_eq!(list(nr_at, kds, Ptr::null(), to), KEY2BIG, "there is no room for a key");
     assert_eq!(list(nr_at, kds, sgl, Ptr::null()), INVAL);
     to.set(daos::abi::Anchor { kind: 77, ..start() });
     assert_eq!(list(nr_at, kds, sgl, to), INVAL);

@@ -15,6 +15,7 @@ mod layout;
 mod listing;
 mod misc;
 mod object;
+mod pipeline;
 mod pool;
 mod property;
 mod rights;

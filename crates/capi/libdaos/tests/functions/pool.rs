@@ -1,7 +1,7 @@
 //! Pools through the C functions.
 use crate::common::*;
 use daos::abi::{ContInfo, Filter, FilterPart, PoolContInfo, PoolContInfo2, PoolInfo, Ptr};
-use daos::abi::{RankList, TargetInfo};
+use daos::abi::{Handle, RankList, TargetInfo};
 use daos::container::daos_cont_create_with_label;
 use daos::pool::*;
 use daos::ranks::d_rank_list_free;
@@ -51,6 +51,12 @@ fn connecting_returns_information_about_the_pool() {
     assert_eq!(connect(text(uuid), RW, at(&mut poh)), NONEXIST);
 }
 
+fn set_attribute(coh: Handle) -> i32 {
+    let (mut name, mut value, mut size) = (text(c"name"), bytes(b"value"), 5);
+    let (name, value, size): (_, _, Ptr<u64>) = (at(&mut name), at(&mut value), at(&mut size));
+    daos::attribute::daos_cont_set_attr(coh, 1, name, value, size, WAIT)
+}
+
 #[test]
 fn a_read_only_pool_refuses_new_containers() {
     let store = Store::new();
@@ -59,6 +65,11 @@ fn a_read_only_pool_refuses_new_containers() {
     daos_pool_connect2(name, Ptr::null(), RO, at(&mut poh), Ptr::null(), WAIT);
     let made = daos_cont_create_with_label(poh, text(c"x"), Ptr::null(), Ptr::null(), WAIT);
     assert_eq!(made, NO_PERM);
+    let destroyed = daos::container::daos_cont_destroy2(poh, text(c"test"), 1, WAIT);
+    assert_eq!(destroyed, NO_PERM);
+    let coh = open(poh, RW);
+    assert_eq!(set_attribute(coh), 0, "a container has permissions of its own");
+    assert_eq!(daos::container::daos_cont_close(coh, WAIT), 0);
     assert_eq!(daos_pool_disconnect(poh, WAIT), 0);
 }
 

@@ -64,7 +64,10 @@ fn every_property_has_a_value() {
     assert!(read(entry(all, OWNER).value.string()).ends_with('@'));
     assert_eq!(entry(all, LAYOUT).value.number(), 0);
     assert_eq!(entry(all, CSUM).value.number(), 2);
-    assert_eq!(entry(all, ROOTS).value.pointer::<Roots>().get().unwrap(), Roots::default());
+    let roots: Roots = entry(all, ROOTS).value.pointer().get().unwrap();
+    assert_eq!(roots.oids[0].lo, 0);
+    assert_ne!(roots.oids[0].hi, 0, "as DAOS, every container has a root");
+    assert_eq!(roots.oids[1..], [ObjId::default(); 3]);
     assert_eq!(daos_acl_validate(entry(all, ACL).value.pointer()), 0);
     daos_prop_free(all);
     let all = daos_prop_alloc(0);

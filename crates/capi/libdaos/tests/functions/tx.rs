@@ -188,6 +188,17 @@ fn all(next: &List) -> Vec<ObjId> {
     all
 }
 
+/// The number of objects of a container, by the table of a snapshot.
+pub(crate) fn objects(coh: Handle) -> usize {
+    let (mut epoch, mut oit) = (0, NONE);
+    assert_eq!(daos_cont_create_snap_opt(coh, at(&mut epoch), Ptr::null(), 3, WAIT), 0);
+    assert_eq!(daos_oit_open(coh, epoch, at(&mut oit), WAIT), 0);
+    let count = all(&move |o, n, a| daos_oit_list(oit, o, n, a, WAIT)).len();
+    assert_eq!(daos_oit_close(oit, WAIT), 0);
+    assert_eq!(daos_cont_destroy_snap(coh, EpochRange { lo: epoch, hi: epoch }, WAIT), 0);
+    count
+}
+
 extern "C" fn marked_only(_oid: ObjId, marker: *mut Iov) -> c_int {
     // SAFETY: the library passes a marker that is valid during the call.
     let marker: Iov = unsafe { marker.read() };
@@ -234,6 +245,24 @@ fn the_objects_of_a_snapshot_are_listed_and_marked() {
     assert_eq!(all(&move |o, n, a| daos_oit_list_unmarked(oit, o, n, a, WAIT)).len(), 10);
     assert_eq!(daos_oit_close(oit, WAIT), 0);
     assert_eq!(daos_oit_close(oit, WAIT), NO_HDL);
+}
+
+#[test]
+fn table_of_destroyed_snapshot_does_not_exist() {
+    let store = Store::new();
+    let kv = open_kv(&store);
+    put(kv, NONE, c"a", b"1");
+    let epoch = snapshot(&store, 3);
+    let (mut open, mut oit) = (NONE, NONE);
+    assert_eq!(daos_oit_open(store.coh, epoch, at(&mut open), WAIT), 0);
+    let range = EpochRange { lo: epoch, hi: epoch };
+    assert_eq!(daos_cont_destroy_snap(store.coh, range, WAIT), 0);
+    assert_eq!(daos_oit_open(store.coh, epoch, at(&mut oit), WAIT), NONEXIST);
+    assert_eq!(oit, NONE);
+    let (mut oid, mut nr, mut anchor) = (ObjId::default(), 1, start());
+    let (o, n, a) = (at(&mut oid), at(&mut nr), at(&mut anchor));
+    assert_eq!(daos_oit_list(open, o, n, a, WAIT), NONEXIST);
+    assert_eq!(daos_oit_close(open, WAIT), 0);
 }
 
 #[test]

@@ -150,6 +150,26 @@ fn modes_and_owners_of_entries_can_be_changed() {
 }
 
 #[test]
+fn superuser_has_the_permissions_of_other_users() {
+    let fs = Fs::new();
+    release(fs.file(c"f", b""));
+    let (name, (uid, gid)) = (text(c"f"), real_owner());
+    let access = |owner, group, mode, mask| {
+        assert_eq!(dfs_chown(fs.dfs, ROOT, name, owner, group, 0), 0);
+        assert_eq!(dfs_chmod(fs.dfs, ROOT, name, mode), 0);
+        dfs_access(fs.dfs, ROOT, name, mask)
+    };
+    assert_eq!(access(uid + 1, gid + 1, 0o770, libc::R_OK), libc::EACCES);
+    assert_eq!(access(uid + 1, gid + 1, 0o004, libc::R_OK), 0);
+    assert_eq!(access(uid + 1, gid, 0o020, libc::W_OK), 0);
+    assert_eq!(access(uid + 1, gid, 0o200, libc::W_OK), libc::EACCES);
+    assert_eq!(access(uid, gid + 1, 0o300, libc::W_OK | libc::X_OK), 0);
+    assert_eq!(access(uid, gid + 1, 0o300, libc::R_OK), libc::EACCES);
+    assert_eq!(access(uid, gid + 1, 0o204, libc::R_OK | libc::W_OK), 0, "bits add up");
+    assert_eq!(access(uid, gid, 0, libc::F_OK), 0);
+}
+
+#[test]
 fn a_directory_sets_defaults_for_new_entries() {
     let fs = Fs::new();
     let (dir, file) = (fs.dir(c"d"), fs.file(c"f", b""));

@@ -1,5 +1,6 @@
 //! The file system calls.
 mod attr;
+mod check;
 mod dir;
 pub(crate) mod duns;
 mod global;

@@ -138,6 +138,8 @@ fn attributes_are_changed_by_path() {
     times[1] = stamp(9, -7);
     assert_eq!(dfs_sys_utimens(paths.sys, path, list(&mut times), 0), libc::EINVAL);
     assert_eq!(dfs_sys_access(paths.sys, path, libc::F_OK, 0), 0);
+    let effective = dfs_sys_access(paths.sys, path, libc::F_OK, libc::AT_EACCESS);
+    assert_eq!(effective, libc::ENOTSUP);
     let mut set = stat();
     set.st_mode = 0o777;
     assert_eq!(dfs_sys_setattr(paths.sys, path, at(&mut set), MODE, 0), 0);

@@ -1,0 +1,160 @@
+//! Objects that no entry names, treated as the checker of DAOS treats them.
+use super::objects::{self, LOST_AND_FOUND, Stray, lost_path};
+use super::{Check, CheckOptions, CheckReport};
+use crate::create::Create;
+use crate::inode::{Inode, Kind, Time};
+use crate::limits::{CHUNK_BYTES, LIST_BATCH};
+use crate::mount::Dfs;
+use crate::node::Node;
+use crate::orphans;
+use esker::types::info::OpenMode;
+use esker::types::ops::{Anchor, Cond, Edge, KeyQuery, ListLimit};
+use esker::types::{Error, ErrorKind, Extent, ObjectId, ObjectType, Result};
+use esker::{Access, Wait, is_name_catalog};
+
+/// The akey of a chunk.
+const CHUNK_AKEY: &[u8] = b"0";
+
+/// Treatment of the objects that no entry names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unnamed<'a> {
+    /// They stay as they are.
+    Keep,
+    /// They are removed.
+    Remove,
+    /// They are linked in a new directory of this name in `/lost+found`, under their ids: directories, and files that are
+    /// in none of these. Other objects stay as they are.
+    Link(&'a [u8]),
+}
+
+/// Treats the objects of a file system that no entry names (DAOS: `dfs_cont_check`), and calls `found` with each. Objects below a
+/// directory that is linked have a name then.
+///
+/// The report counts as leftovers what was found. With `data`, the data of all files is read and verified.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] if objects are to be removed or linked and the container is not open exclusively;
+/// [`ErrorKind::Exists`] if the directory exists; [`ErrorKind::Corrupt`] if objects are to be removed and names may have been
+/// lost by damage; errors of the backend.
+pub fn treat_unnamed(
+    fs: &Dfs,
+    data: bool,
+    unnamed: Unnamed<'_>,
+    found: &mut dyn FnMut(ObjectId),
+) -> Result<CheckReport> {
+    if unnamed != Unnamed::Keep && fs.container().mode() != OpenMode::Exclusive {
+        return Err(super::not_exclusive());
+    }
+    let objects = objects::list(fs.container())?;
+    let dir = match unnamed {
+        Unnamed::Link(name) => Some(new_directory(fs, name)?),
+        _ => None,
+    };
+    let options = CheckOptions { data, repair: false };
+    let ignore = &mut |_| {};
+    let mut check =
+        Check::new(fs.container(), fs.superblock().clone(), fs.roots(), options, ignore);
+    check.tree()?;
+    if unnamed == Unnamed::Remove && check.names_lost {
+        return Err(names_lost());
+    }
+    let mut strays = check.strays(objects)?;
+    if dir.is_some() {
+        strays = check.tops(strays)?;
+    }
+    for oid in strays {
+        check.treat(oid, unnamed, dir.as_ref(), found)?;
+    }
+    Ok(check.report)
+}
+
+/// A new directory in `/lost+found`.
+fn new_directory(fs: &Dfs, name: &[u8]) -> Result<Node> {
+    let new = Create::with_mode(0o755);
+    let above = match fs.root().mkdir(LOST_AND_FOUND, &new) {
+        Err(error) if error.kind() == ErrorKind::Exists => fs.root().lookup(LOST_AND_FOUND)?,
+        made => made?,
+    };
+    above.mkdir(name, &new)
+}
+
+impl Check<'_> {
+    /// The first of each tree of objects: directories, then objects that are in none of them.
+    fn tops(&mut self, strays: Vec<ObjectId>) -> Result<Vec<ObjectId>> {
+        let mut tops = Vec::new();
+        for oid in self.lost_in_order(&strays)? {
+            if self.named.insert(oid) {
+                tops.push(oid);
+                self.walk(oid, &lost_path(oid))?;
+            }
+        }
+        tops.extend(strays.into_iter().filter(|oid| !self.named.contains(oid)));
+        Ok(tops)
+    }
+
+    /// Treats an object, unless it belongs to Esker or to a program that has it open.
+    fn treat(
+        &mut self,
+        oid: ObjectId,
+        unnamed: Unnamed<'_>,
+        dir: Option<&Node>,
+        found: &mut dyn FnMut(ObjectId),
+    ) -> Result<()> {
+        let kind = self.kind_of(oid)?;
+        let is_internal = is_name_catalog(oid) || oid.object_type() == Some(ObjectType::Oit);
+        if kind == Stray::Gone || is_internal || self.object(oid).unlink_on_last_close().wait()? {
+            return Ok(());
+        }
+        found(oid);
+        self.report.leftovers.count_one(kind);
+        if let (true, Stray::File(_)) = (self.options.data, kind) {
+            self.data(&Inode::new(Kind::File, oid, Time::now()), &lost_path(oid))?;
+        }
+        match (unnamed, dir, kind) {
+            (Unnamed::Remove, ..) => self.remove(oid),
+            (_, None, _) | (.., Stray::Other) => Ok(()),
+            (_, Some(dir), Stray::File(_)) => {
+                self.link_in(dir, oid, Kind::File, self.likely_chunk_size(oid)?)
+            }
+            (_, Some(dir), _) => self.link_in(dir, oid, Kind::Directory, 0),
+        }
+    }
+
+    fn remove(&mut self, oid: ObjectId) -> Result<()> {
+        self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
+        orphans::forget_all(self.container, oid)?;
+        self.report.leftovers.removed += 1;
+        Ok(())
+    }
+
+    /// The chunk size of a file whose entry is lost: that of the file system, or the largest offset in a chunk if that
+    /// is larger.
+    fn likely_chunk_size(&self, oid: ObjectId) -> Result<u64> {
+        let (object, mut anchor) = (self.object(oid), Anchor::Start);
+        let mut size = self.superblock.chunk_size;
+        while !anchor.is_end() {
+            let limit = ListLimit::entries(LIST_BATCH);
+            for dkey in object.list_dkeys(&mut anchor, limit, Access::Latest).wait()?.iter() {
+                let last = KeyQuery {
+                    edge: Edge::Max,
+                    dkey: Some(dkey),
+                    akey: Some(CHUNK_AKEY),
+                    want_extent: true,
+                    ..KeyQuery::FIRST_DKEY
+                };
+                let last = object.query_key(last, Access::Latest).wait()?;
+                let extent = last.and_then(|last| last.extent);
+                size = size.max(extent.map_or(0, Extent::end));
+            }
+        }
+        Ok(size.min(*CHUNK_BYTES.end()))
+    }
+}
+
+#[cold]
+fn names_lost() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the tree is damaged, so objects without a name may be lost files: none was removed; run `esker fs check --repair` first",
+    )
+}
