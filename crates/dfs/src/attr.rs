@@ -12,7 +12,7 @@ use esker::{Array, ArrayAttributes, Wait};
 /// Bytes that `stat` shows as the size of a directory, however many entries it has (DAOS: the size of
 /// its handle, 104).
 const DIRECTORY_BYTES: u64 = 104;
-/// Bytes per block in `st_blocks` (POSIX leaves it open; everybody uses 512).
+/// Bytes per block in `st_blocks` (POSIX leaves it open; 512 is usual).
 const STAT_BLOCK: u64 = 512;
 
 /// Attributes of a file, directory or link (POSIX: `struct stat`).
@@ -20,7 +20,7 @@ const STAT_BLOCK: u64 = 512;
 pub struct Attr {
     /// The object that holds the content.
     pub oid: ObjectId,
-    /// What it is.
+    /// File, directory or symbolic link.
     pub kind: Kind,
     /// Permission bits with set-id and sticky bits; see [`Attr::full_mode`].
     pub mode: u32,
@@ -67,7 +67,8 @@ pub const WRITE: u32 = 2;
 pub const EXECUTE: u32 = 1;
 
 impl Attr {
-    pub(crate) fn of(fs: &Dfs, inode: &Inode) -> Result<Self> {
+    /// The attributes of an inode; fetches the size of a file.
+    pub(crate) fn fetch(fs: &Dfs, inode: &Inode) -> Result<Self> {
         let size = match inode.kind {
             Kind::File => content(fs.mounted(), inode)?.size(fs.view()).wait()?,
             Kind::Directory => DIRECTORY_BYTES,
@@ -76,9 +77,9 @@ impl Attr {
         Ok(Self::with_size(fs, inode, size))
     }
 
-    /// Those of an inode whose content has this size.
+    /// The attributes of an inode whose content has this size.
     pub(crate) fn with_size(fs: &Dfs, inode: &Inode, size: u64) -> Self {
-        let waiting = fs.mounted().waiting_time(inode);
+        let pending = fs.mounted().pending_time(inode);
         Self {
             oid: inode.oid,
             kind: inode.kind,
@@ -88,8 +89,8 @@ impl Attr {
             gid: inode.gid,
             size,
             block_size: chunk_size(fs.mounted(), inode),
-            mtime: waiting.unwrap_or(inode.mtime),
-            ctime: waiting.unwrap_or(inode.ctime),
+            mtime: pending.unwrap_or(inode.mtime),
+            ctime: pending.unwrap_or(inode.ctime),
         }
     }
 
@@ -169,7 +170,7 @@ impl Node {
         store(self.fs(), &place, self.oid(), &set)
     }
 
-    /// True if that changes the size: otherwise `truncate` by path leaves the time as it is, as in Linux.
+    /// Sets the size; returns true if it changed. If not, `truncate` by path keeps the time, as in Linux.
     fn resize(&self, size: u64) -> Result<bool> {
         let file = self.open_for_writing()?;
         let resized = file.size()? != size;
@@ -195,18 +196,18 @@ impl Node {
     }
 }
 
-/// Stores all but the size in the entry at `place`, if it still names `oid`.
+/// Stores all attributes but the size in the entry at `place`, if it still names `oid`.
 pub(crate) fn store(fs: &Dfs, place: &EntryLocation, oid: ObjectId, set: &SetAttr) -> Result<Attr> {
     fs.check_writable()?;
     let inode = fs.transact(|access| {
         let found = place.inode(fs.container(), access).wait()?;
-        let inode = found.filter(|inode| inode.oid == oid).ok_or_else(|| place.gone())?;
+        let inode = found.filter(|inode| inode.oid == oid).ok_or_else(|| place.gone_error())?;
         let inode = set.applied(fs, inode);
         place.store(fs.container(), &inode, access).wait()?;
         Ok(inode)
     })?;
-    fs.mounted().attributes_set(place, &inode);
-    Attr::of(fs, &inode)
+    fs.mounted().note_attributes(place, &inode);
+    Attr::fetch(fs, &inode)
 }
 
 impl SetAttr {

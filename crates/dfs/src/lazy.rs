@@ -4,7 +4,7 @@
 //! synced, or the file system is flushed.
 use crate::entry::EntryLocation;
 use crate::inode::Time;
-use crate::limits::WAITING_TIMES_MAX;
+use crate::limits::PENDING_TIMES_MAX;
 use crate::mount::{Attempts, Mounted};
 use crate::node::Node;
 use esker::types::{ObjectId, Result};
@@ -34,7 +34,7 @@ pub(crate) async fn store(
         if stored.is_ok() {
             stored = transaction.commit().await;
         }
-        if let Some(result) = attempts.settle(stored) {
+        if let Some(result) = attempts.resolve(stored) {
             return result;
         }
     }
@@ -56,11 +56,11 @@ async fn store_in(
     place.store(container, &inode, access).await
 }
 
-/// Pending times of directories whose entries change. A forked child starts with none.
+/// Pending times of directories whose entries change. A forked child starts without any.
 #[derive(Default)]
-pub(crate) struct DirectoryTimes(ForkLock<HashMap<ObjectId, Waiting>>);
+pub(crate) struct DirectoryTimes(ForkLock<HashMap<ObjectId, Pending>>);
 
-struct Waiting {
+struct Pending {
     place: EntryLocation,
     stored: Time,
     /// When an entry was added or removed since the time was set.
@@ -75,44 +75,44 @@ impl DirectoryTimes {
         due.map_or(Ok(()), store)
     }
 
-    /// The time to store immediately, if it is due.
+    /// Records a change of `dir`. Returns the time to store at once, if it is due.
     fn note(&self, dir: &Node, now: Time) -> Option<(EntryLocation, Time)> {
-        let mut waiting = self.lock();
-        let full = waiting.len() >= WAITING_TIMES_MAX;
-        if let Some(known) = waiting.get_mut(&dir.oid()) {
-            known.changed = Some(now);
-            if now.apart(known.stored) < LAG_MAX {
+        let mut pending = self.lock();
+        let full = pending.len() >= PENDING_TIMES_MAX;
+        if let Some(entry) = pending.get_mut(&dir.oid()) {
+            entry.changed = Some(now);
+            if now.apart(entry.stored) < LAG_MAX {
                 return None;
             }
-            known.stored = now;
-            return Some((known.place.clone(), now));
+            entry.stored = now;
+            return Some((entry.place.clone(), now));
         }
         let (place, stored) = (dir.place(), dir.inode().mtime);
         let due = now.apart(stored) >= LAG_MAX || full;
         let stored = if due { now } else { stored };
-        let known = Waiting { place, stored, changed: Some(now) };
-        let due = due.then(|| (known.place.clone(), now));
+        let entry = Pending { place, stored, changed: Some(now) };
+        let due = due.then(|| (entry.place.clone(), now));
         if !full {
-            waiting.insert(dir.oid(), known);
+            pending.insert(dir.oid(), entry);
         }
         due
     }
 
     /// Records the new location of `oid`.
-    pub(crate) fn moved(&self, oid: ObjectId, place: &EntryLocation) {
-        if let Some(known) = self.lock().get_mut(&oid) {
-            known.place = place.clone();
+    pub(crate) fn note_move(&self, oid: ObjectId, place: &EntryLocation) {
+        if let Some(entry) = self.lock().get_mut(&oid) {
+            entry.place = place.clone();
         }
     }
 
-    /// Records that the time of `oid` was set, which discards the pending one. The stored time must be known because
+    /// Records that the time of `oid` was set, which discards the pending one. The stored time is kept because
     /// earlier nodes have an outdated one.
     pub(crate) fn set(&self, oid: ObjectId, place: &EntryLocation, stored: Time) {
-        let mut waiting = self.lock();
-        if waiting.len() < WAITING_TIMES_MAX {
-            waiting.insert(oid, Waiting { place: place.clone(), stored, changed: None });
+        let mut pending = self.lock();
+        if pending.len() < PENDING_TIMES_MAX {
+            pending.insert(oid, Pending { place: place.clone(), stored, changed: None });
         } else {
-            waiting.remove(&oid);
+            pending.remove(&oid);
         }
     }
 
@@ -124,13 +124,13 @@ impl DirectoryTimes {
     /// Stores all pending times.
     pub(crate) fn store_all(&self, mounted: &Mounted) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
-        let due = |known: &Waiting| known.changed.filter(|time| time.apart(known.stored) >= GRAIN);
+        let due = |entry: &Pending| entry.changed.filter(|time| time.apart(entry.stored) >= GRAIN);
         let mut due =
-            all.into_iter().filter_map(|(oid, known)| Some((oid, due(&known)?, known.place)));
+            all.into_iter().filter_map(|(oid, entry)| Some((oid, due(&entry)?, entry.place)));
         due.try_for_each(|(oid, time, place)| store(mounted, &place, oid, time).wait())
     }
 
-    fn lock(&self) -> ForkGuard<'_, HashMap<ObjectId, Waiting>> {
+    fn lock(&self) -> ForkGuard<'_, HashMap<ObjectId, Pending>> {
         self.0.lock()
     }
 }

@@ -23,12 +23,12 @@ impl File {
         self.check_end(size, 0)?;
         let current = self.array().size(Access::Latest).wait()?;
         if current == size {
-            return self.noted().wait();
+            return self.note_write().wait();
         }
         let chunks = current.saturating_sub(size) / self.array().attributes().chunk_size;
         if chunks > CHUNKS_AT_ONCE_MAX {
             self.array().set_size(size, Access::Latest).wait()?;
-            return self.noted().wait();
+            return self.note_write().wait();
         }
         self.node().fs().transact(|access| {
             let current = self.array().size(access).wait()?;
@@ -37,7 +37,7 @@ impl File {
                 false => self.array().set_size(size, access).wait(),
             }
         })?;
-        self.noted().wait()
+        self.note_write().wait()
     }
 
     /// Writes the last byte of a file that grows.
@@ -53,7 +53,7 @@ impl File {
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.check_range(offset, len)?;
         self.node().fs().transact(|access| self.punch_in(offset, len, access))?;
-        self.noted().wait()
+        self.note_write().wait()
     }
 
     fn punch_in(&self, offset: u64, len: u64, access: Access<'_>) -> Result<()> {
@@ -98,7 +98,7 @@ impl File {
                 if offset + len > size { self.end_at(offset + len, access) } else { Ok(()) }
             })?;
         }
-        self.noted().wait()
+        self.note_write().wait()
     }
 
     fn check_range(&self, offset: u64, len: u64) -> Result<()> {

@@ -15,7 +15,7 @@ pub struct Walk {
 /// A node of the walk.
 #[derive(Clone)]
 pub struct Visit {
-    /// What it is.
+    /// The visited node.
     pub node: Node,
     /// Levels below the first node.
     pub depth: usize,

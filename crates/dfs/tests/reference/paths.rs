@@ -69,7 +69,7 @@ fn create(place: &Place, flags: &str, mode: u32, nofollow: bool) -> Result<Node>
     let new = Create { exclusive, ..Create::with_mode(mode) };
     for _ in 0..=LINKS_MAX {
         let fs = place.from.fs();
-        if let Some(made) = fs.create_where_seen(&place.from, &place.path, |_| new)? {
+        if let Some(made) = fs.create_by_known_path(&place.from, &place.path, |_| new)? {
             return Ok(made);
         }
         let last = place.last()?;

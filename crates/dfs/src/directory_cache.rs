@@ -1,10 +1,10 @@
-//! Directories on the way of paths, where a look at shared memory tells whether they have changed.
+//! Directory cache: entries of directories that paths lead through, each with a proof that it has not changed.
 //!
-//! A path is looked up name by name, and most paths lead through the same directories. What was read of one is proved: as
-//! long as nothing has changed since, the index need not be read again.
+//! Most paths lead through the same directories. One load from shared memory tells whether a cached entry is still
+//! current. If it is, the lookup does not read the index.
 use crate::entry::EntryLocation;
 use crate::inode::{Inode, Kind};
-use crate::limits::KNOWN_MAX;
+use crate::limits::DIRECTORY_CACHE_MAX;
 use crate::node::Node;
 use esker::types::{ObjectId, Result};
 use esker::{Access, Container, Proof, Wait};
@@ -13,17 +13,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Directories as they were seen.
+/// Cached directories.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct DirectoryCache {
     directories: ForkLock<Directories>,
-    /// The backend cannot tell whether they have changed.
-    is_useless: AtomicBool,
+    /// The backend cannot tell whether a directory has changed.
+    is_unsupported: AtomicBool,
 }
 
 #[derive(Default)]
 struct Directories {
-    /// By the directory that has them, and their names.
+    /// By parent directory and name.
     found: HashMap<ObjectId, HashMap<Box<[u8]>, Arc<Directory>>>,
     count: usize,
 }
@@ -33,15 +33,15 @@ struct Directory {
     proof: Proof,
 }
 
-impl Known {
+impl DirectoryCache {
     fn get(&self, dir: ObjectId, name: &[u8]) -> Option<Arc<Directory>> {
         self.directories.lock().found.get(&dir)?.get(name).cloned()
     }
 
-    /// Keeps a directory in place of what was known under the name.
+    /// Caches a directory, in place of the one cached before under its name.
     fn put(&self, place: EntryLocation, directory: Directory) {
         let mut all = self.directories.lock();
-        if all.count >= KNOWN_MAX {
+        if all.count >= DIRECTORY_CACHE_MAX {
             *all = Directories::default();
         }
         let names = all.found.entry(place.dir).or_default();
@@ -50,26 +50,31 @@ impl Known {
     }
 }
 
-/// The entry of this name, for a path that goes on behind it.
+/// The entry of this name, for a path that continues after it.
 ///
 /// # Errors
 /// As [`Node::lookup`].
 pub(crate) fn lookup(dir: &Node, name: &[u8]) -> Result<Node> {
     let mounted = dir.fs().mounted();
-    let (known, container) = (&mounted.known, mounted.container());
-    if known.is_useless.load(Ordering::Relaxed) || !matches!(dir.fs().view(), Access::Latest) {
+    let (cache, container) = (&mounted.directory_cache, mounted.container());
+    if cache.is_unsupported.load(Ordering::Relaxed) || !matches!(dir.fs().view(), Access::Latest) {
         return dir.lookup(name);
     }
-    match known.get(dir.oid(), name) {
+    match cache.get(dir.oid(), name) {
         Some(found) if container.is_unchanged(&found.proof) == Some(true) => {
             dir.child(name, found.inode)
         }
-        _ => learn(known, container, dir, name),
+        _ => read_and_cache(cache, container, dir, name),
     }
 }
 
 #[cold]
-fn learn(known: &Known, container: &Container, dir: &Node, name: &[u8]) -> Result<Node> {
+fn read_and_cache(
+    cache: &DirectoryCache,
+    container: &Container,
+    dir: &Node,
+    name: &[u8],
+) -> Result<Node> {
     let place = EntryLocation { dir: dir.oid(), name: name.into() };
     let transaction = container.transaction_read_only()?;
     let found = place.inode(container, Access::Tx(&transaction)).wait()?;
@@ -78,8 +83,8 @@ fn learn(known: &Known, container: &Container, dir: &Node, name: &[u8]) -> Resul
     };
     let proof = transaction.proof()?;
     match container.is_unchanged(&proof) {
-        None => known.is_useless.store(true, Ordering::Relaxed),
-        Some(_) => known.put(place, Directory { inode, proof }),
+        None => cache.is_unsupported.store(true, Ordering::Relaxed),
+        Some(_) => cache.put(place, Directory { inode, proof }),
     }
     dir.child(name, inode)
 }

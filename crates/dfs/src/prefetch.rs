@@ -1,9 +1,9 @@
-//! Asking for all steps of a path at once.
+//! Path prefetch: fetches all entries of a path concurrently.
 //!
-//! Where replies take a while, the steps of a path would take a round trip each, one after the other. What stood at a
-//! name before tells where the next step leads as long as nobody has changed it, so all steps are asked for side by side.
-//! What was seen before is never an answer: a step counts only if the step before it, as it is now, leads there. What is
-//! kept ([`crate::kept`]) is one, and is not asked for.
+//! Over the network, a lookup of one name after the other costs one round trip for each name. The entry that a name had
+//! before predicts the next directory ([`crate::entry_hints`]), so the client sends all lookups at once. A prediction is
+//! never an answer: the client uses a fetched entry only if the current entry before it leads there. Entries under a read
+//! lease ([`crate::entry_cache`]) are answers, and are not fetched.
 use crate::attr::{self, Attr};
 use crate::entry::{self, EntryLocation};
 use crate::inode::{Inode, Kind};
@@ -13,30 +13,31 @@ use crate::node::Node;
 use esker::types::{ObjectId, Result};
 use esker::{Task, Wait, side_by_side, task};
 
-/// The steps of a path, and the size of the file at its end, as they are now.
+/// The fetched entries of a path, and the size of the file at its end.
 #[derive(Default)]
-pub(crate) struct Ahead {
+pub(crate) struct Prefetch {
     steps: Vec<Step>,
     size: Option<(ObjectId, u64)>,
 }
 
-/// What stands at a place.
+/// An entry on a path: its location, and its inode, or `None` if the name does not exist.
 struct Step {
     place: EntryLocation,
     inode: Option<Inode>,
-    was_kept: bool,
+    was_cached: bool,
 }
 
-/// What is asked for.
+/// Reply to one request of a prefetch.
 enum Reply {
     Step(EntryLocation, Option<Inode>),
     Size(ObjectId, u64),
 }
 
-impl Ahead {
-    /// Asks for steps from the directory `from` on, as far as they were seen before, and for the size of a file that
-    /// stood at their end, if `with_size`. One step alone is not asked for: it is no faster.
-    pub(crate) fn ask<'n>(
+impl Prefetch {
+    /// Fetches the entries of a path from the directory `from` on, as far as hints predict their locations. If
+    /// `with_size`, also fetches the size of the predicted file at the end. Sends nothing for a single request, since a
+    /// plain lookup is as fast.
+    pub(crate) fn fetch<'n>(
         from: &Node,
         names: impl Iterator<Item = &'n [u8]>,
         with_size: bool,
@@ -45,68 +46,72 @@ impl Ahead {
         if !fs.mounted().is_slow() || from.kind() != Kind::Directory {
             return Self::default();
         }
-        let (places, end) = guess(fs, from.oid(), names);
-        let mut ahead = Self::default();
+        let (places, end) = predict_path(fs, from.oid(), names);
+        let mut prefetch = Self::default();
         let mut asked = Vec::new();
         for place in places {
-            match fs.mounted().kept.inode(fs.mounted(), &place) {
-                Some(inode) => ahead.steps.push(Step { place, inode: Some(inode), was_kept: true }),
+            match fs.mounted().entry_cache.inode(fs.mounted(), &place) {
+                Some(inode) => {
+                    prefetch.steps.push(Step { place, inode: Some(inode), was_cached: true })
+                }
                 None => asked.push(place),
             }
         }
         let mut file = end.filter(|inode| with_size && inode.kind == Kind::File);
         if let Some(Inode { oid, .. }) = file
-            && let Some(size) = fs.mounted().kept.size(fs.mounted(), oid)
+            && let Some(size) = fs.mounted().entry_cache.size(fs.mounted(), oid)
         {
-            (ahead.size, file) = (Some((oid, size)), None);
+            (prefetch.size, file) = (Some((oid, size)), None);
         }
         if asked.len() + usize::from(file.is_some()) < 2 {
-            return ahead;
+            return prefetch;
         }
         let steps = asked.into_iter().map(|place| task(step(fs, place)));
         let size = file.into_iter().map(|inode| task(size(fs, inode)));
         let asked: Vec<Task<'_, _>> = steps.chain(size).collect();
-        // A step that failed is taken again in its turn, which then fails as it should.
+        // `lookup` repeats a failed request, and then returns its error.
         for reply in side_by_side(asked, STEPS_MAX).wait().into_iter().flatten() {
             match reply {
                 Reply::Step(place, inode) => {
-                    ahead.steps.push(Step { place, inode, was_kept: false });
+                    prefetch.steps.push(Step { place, inode, was_cached: false });
                 }
-                Reply::Size(oid, size) => ahead.size = Some((oid, size)),
+                Reply::Size(oid, size) => prefetch.size = Some((oid, size)),
             }
         }
-        ahead
+        prefetch
     }
 
-    /// The entry of this name: what was asked for, or else as it is now.
+    /// The entry of this name: the prefetched one, or else a fetched one.
     ///
     /// # Errors
     /// As [`Node::lookup`].
     pub(crate) fn lookup(&mut self, dir: &Node, name: &[u8]) -> Result<Node> {
         let step = self.take(dir.oid(), name);
-        let was_kept = step.as_ref().is_some_and(|step| step.was_kept);
+        let was_cached = step.as_ref().is_some_and(|step| step.was_cached);
         let found = match step {
-            Some(Step { inode, .. }) => dir.child(name, inode.ok_or_else(|| dir.missing(name))?)?,
+            Some(Step { inode, .. }) => {
+                dir.child(name, inode.ok_or_else(|| dir.no_entry_error(name))?)?
+            }
             None => dir.lookup(name)?,
         };
-        if !was_kept {
-            dir.fs().mounted().seen.found(&found);
+        if !was_cached {
+            dir.fs().mounted().entry_hints.record_lookup(&found);
         }
         Ok(found)
     }
 
-    /// The attributes of a node that was found by [`Ahead::lookup`].
+    /// The attributes of a node that was found by [`Prefetch::lookup`].
     ///
     /// # Errors
     /// Errors of the backend.
     pub(crate) fn attr_of(&self, node: &Node) -> Result<Attr> {
-        match self.size.filter(|(of, _)| *of == node.oid()) {
+        match self.size.filter(|(oid, _)| *oid == node.oid()) {
             Some((_, size)) => Ok(Attr::with_size(node.fs(), node.inode(), size)),
             None => node.attr_as_found(),
         }
     }
 
-    /// What stands at a name, if that was asked for; only once, because it may have changed by the next time.
+    /// Takes the prefetched entry of a name. Each is used once, because it may have changed by the next lookup.
     fn take(&mut self, dir: ObjectId, name: &[u8]) -> Option<Step> {
         let same = |step: &Step| step.place.dir == dir && *step.place.name == *name;
         let at = self.steps.iter().position(same)?;
@@ -114,8 +119,8 @@ impl Ahead {
     }
 }
 
-/// Where the steps of a path were, and what was at their end; none if that was not seen before.
-pub(crate) fn guess<'n>(
+/// Predicts the locations of the entries of a path, and the inode at its end. The inode is `None` if a hint is missing.
+pub(crate) fn predict_path<'n>(
     fs: &Dfs,
     from: ObjectId,
     names: impl Iterator<Item = &'n [u8]>,
@@ -127,7 +132,7 @@ pub(crate) fn guess<'n>(
             return (places, None);
         }
         let place = EntryLocation { dir, name: name.into() };
-        end = fs.mounted().seen.inode(&place);
+        end = fs.mounted().entry_hints.inode(&place);
         places.push(place);
         match end {
             Some(inode) => dir = inode.oid,

@@ -1,11 +1,11 @@
-//! Entries, and sizes of files, that this process need not ask for: a read lease keeps them from changing.
+//! Entry cache: entries and file sizes under a read lease, which nobody changes while the lease lasts.
 //!
-//! Entries that are read together have one lease. It is renewed when one of them is needed after it has ended, and lost
-//! when one of them has changed.
+//! Entries that were read together share one lease. A lookup after its end renews it. The renewal fails if one of the
+//! entries has changed.
 use crate::attr;
 use crate::entry::{self, EntryLocation};
 use crate::inode::{Inode, Kind};
-use crate::limits::{KEPT_MAX, STEPS_MAX};
+use crate::limits::{ENTRY_CACHE_MAX, STEPS_MAX};
 use crate::mount::{Dfs, Mounted};
 use crate::node::Node;
 use esker::types::{ObjectId, Result};
@@ -16,25 +16,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Longest term of a lease that is believed, and time after its end in which it is renewed, in microseconds: a node that was
-/// away for longer may have lost what it had promised about.
+/// Longest lease term that the client accepts, and longest time after its end until a renewal, in microseconds. A node
+/// that was unreachable for longer may have lost its record of the lease.
 const TERM_MAX: u64 = 1_000_000;
 
-/// What this process keeps.
+/// Entries and file sizes that this process caches.
 #[derive(Default)]
-pub(crate) struct Kept(ForkLock<Entries>);
+pub(crate) struct EntryCache(ForkLock<CachedEntries>);
 
 #[derive(Default)]
-struct Entries {
+struct CachedEntries {
     inodes: HashMap<EntryLocation, (Inode, Arc<Batch>)>,
     sizes: HashMap<ObjectId, (u64, Arc<Batch>)>,
 }
 
-/// What was read together.
+/// Lease of entries that were read in one transaction.
 struct Batch {
     /// When the lease ends, in microseconds of the machine's uptime.
     until: AtomicU64,
-    /// What renews it; `None` once it is lost.
+    /// Proof of the read, which renews the lease; `None` once a renewal failed.
     proof: ForkLock<Option<Arc<Proof>>>,
 }
 
@@ -43,18 +43,18 @@ impl Batch {
     fn leased(fs: &Mounted, proof: Proof) -> Option<Arc<Self>> {
         let batch = Self { until: AtomicU64::new(0), proof: ForkLock::default() };
         *batch.proof.lock() = Some(Arc::new(proof));
-        batch.holds(fs).then(|| Arc::new(batch))
+        batch.is_valid(fs).then(|| Arc::new(batch))
     }
 
-    /// True if nothing of it has changed.
-    fn holds(&self, fs: &Mounted) -> bool {
+    /// True if no entry of the batch has changed: the lease lasts, or was renewed.
+    fn is_valid(&self, fs: &Mounted) -> bool {
         let now = uptime();
         let until = self.until.load(Ordering::Acquire);
         now < until || (until == 0 || now - until < TERM_MAX) && self.renew(fs, now)
     }
 
-    /// A lease lasts from before it was asked for. An error is none: what is not kept is asked for, and then fails as it
-    /// should.
+    /// Renews the lease, which lasts from the time `asked` before the request. An error counts as a refusal: the caller
+    /// then fetches the entry, and that fetch returns the error.
     #[cold]
     fn renew(&self, fs: &Mounted, asked: u64) -> bool {
         let Some(proof) = self.proof.lock().clone() else { return false };
@@ -69,86 +69,98 @@ impl Batch {
     }
 }
 
-impl Kept {
-    /// The inode of an entry, if it is kept.
+impl EntryCache {
+    /// The inode of an entry, if it is cached.
     pub(crate) fn inode(&self, fs: &Mounted, place: &EntryLocation) -> Option<Inode> {
         let (inode, batch) = self.0.lock().inodes.get(place).cloned()?;
-        if batch.holds(fs) {
+        if batch.is_valid(fs) {
             return Some(inode);
         }
         self.0.lock().inodes.remove(place);
         None
     }
 
-    /// The size of the file with this object, if it is kept.
+    /// The size of the file with this object, if it is cached.
     pub(crate) fn size(&self, fs: &Mounted, oid: ObjectId) -> Option<u64> {
         let (size, batch) = self.0.lock().sizes.get(&oid).cloned()?;
-        if batch.holds(fs) {
+        if batch.is_valid(fs) {
             return Some(size);
         }
         self.0.lock().sizes.remove(&oid);
         None
     }
 
-    /// Keeps what was read, if a lease on it is granted.
-    fn keep(&self, fs: &Mounted, read: &mut Read, proof: Proof) {
+    /// Caches a batch of entries, if the backend grants a lease on it.
+    fn insert(&self, fs: &Mounted, read: &mut ReadEntries, proof: Proof) {
         let Some(batch) = Batch::leased(fs, proof) else { return };
-        read.is_kept = true;
-        let mut kept = self.0.lock();
-        // Files that have gone leave their sizes behind.
-        if kept.inodes.len().max(kept.sizes.len()) + read.inodes.len() > KEPT_MAX {
-            *kept = Entries::default();
+        read.is_cached = true;
+        let mut cached = self.0.lock();
+        // Sizes of removed files stay in the cache until it is full.
+        if cached.inodes.len().max(cached.sizes.len()) + read.inodes.len() > ENTRY_CACHE_MAX {
+            *cached = CachedEntries::default();
         }
         let inodes = read.inodes.iter().map(|(place, inode)| {
             let (inode, batch) = (*inode, Arc::clone(&batch));
             (place.clone(), (inode, batch))
         });
-        kept.inodes.extend(inodes);
+        cached.inodes.extend(inodes);
         let sizes = read.sizes.iter().map(|(oid, size)| (*oid, (*size, Arc::clone(&batch))));
-        kept.sizes.extend(sizes);
+        cached.sizes.extend(sizes);
     }
 }
 
-/// Entries as they are.
+/// Entries that were read, with the sizes of files among them.
 #[derive(Default)]
-pub(crate) struct Read {
+pub(crate) struct ReadEntries {
     pub(crate) inodes: Vec<(EntryLocation, Inode)>,
     sizes: Vec<(ObjectId, u64)>,
-    pub(crate) is_kept: bool,
+    pub(crate) is_cached: bool,
 }
 
-/// Reads these entries of a directory, and keeps them and the steps to it, as far as leases on them are granted.
+/// Reads these entries of a directory. Caches them and the entries on the path to the directory, if the backend grants
+/// leases on them.
 ///
 /// # Errors
 /// Errors of the backend.
-pub(crate) fn read(dir: &Node, names: &[&[u8]]) -> Result<Read> {
+pub(crate) fn read_and_lease(dir: &Node, names: &[&[u8]]) -> Result<ReadEntries> {
     let fs = dir.fs();
     if !fs.mounted().grants_leases() {
         return entries(dir, names, fs.view(), false);
     }
-    let read = reading(fs, |access| entries(dir, names, access, true))?;
-    if steps_to(dir).iter().any(|step| fs.mounted().kept.inode(fs.mounted(), step).is_none()) {
-        reading(fs, |access| steps(dir, access))?;
+    let read = read_in_lease(fs, |access| entries(dir, names, access, true))?;
+    if path_locations(dir)
+        .iter()
+        .any(|step| fs.mounted().entry_cache.inode(fs.mounted(), step).is_none())
+    {
+        read_in_lease(fs, |access| path_entries(dir, access))?;
     }
     Ok(read)
 }
 
-/// Reads something in a transaction, and keeps it if a lease on it is granted.
-fn reading(fs: &Dfs, read: impl FnOnce(Access<'_>) -> Result<Read>) -> Result<Read> {
+/// Runs `read` in a transaction, and caches its entries if the backend grants a lease on them.
+fn read_in_lease(
+    fs: &Dfs,
+    read: impl FnOnce(Access<'_>) -> Result<ReadEntries>,
+) -> Result<ReadEntries> {
     let transaction = fs.container().transaction_read_only()?;
     let mut read = read(Access::Tx(&transaction))?;
-    fs.mounted().kept.keep(fs.mounted(), &mut read, transaction.proof()?);
+    fs.mounted().entry_cache.insert(fs.mounted(), &mut read, transaction.proof()?);
     Ok(read)
 }
 
-fn entries(dir: &Node, names: &[&[u8]], access: Access<'_>, with_sizes: bool) -> Result<Read> {
+fn entries(
+    dir: &Node,
+    names: &[&[u8]],
+    access: Access<'_>,
+    with_sizes: bool,
+) -> Result<ReadEntries> {
     let inodes = entry::fetch_all(&dir.directory()?, names, access).wait()?;
     let place = |name: &&[u8]| EntryLocation { dir: dir.oid(), name: (*name).into() };
     let inodes: Vec<_> = std::iter::zip(names, inodes)
         .filter_map(|(name, inode)| Some((place(name), inode?)))
         .collect();
     let sizes = if with_sizes { sizes(dir.fs(), &inodes, access)? } else { Vec::new() };
-    Ok(Read { inodes, sizes, is_kept: false })
+    Ok(ReadEntries { inodes, sizes, is_cached: false })
 }
 
 /// The sizes of the files among entries.
@@ -164,8 +176,8 @@ fn sizes(
     Ok(contents.iter().map(Array::oid).zip(sizes).collect())
 }
 
-/// Where the entries stand that lead to a directory.
-fn steps_to(dir: &Node) -> Vec<EntryLocation> {
+/// Locations of the entries on the path to a directory.
+fn path_locations(dir: &Node) -> Vec<EntryLocation> {
     let below_root = |node: &&Node| node.parent().is_some();
     std::iter::successors(Some(dir), |node| node.parent())
         .take_while(below_root)
@@ -173,12 +185,12 @@ fn steps_to(dir: &Node) -> Vec<EntryLocation> {
         .collect()
 }
 
-fn steps(dir: &Node, access: Access<'_>) -> Result<Read> {
+fn path_entries(dir: &Node, access: Access<'_>) -> Result<ReadEntries> {
     let fs = dir.fs();
-    let places = steps_to(dir);
+    let places = path_locations(dir);
     let asked = places.iter().map(|place| task(place.inode(fs.container(), access)));
     let found = side_by_side(asked.collect(), STEPS_MAX).wait();
     let inodes = found.into_iter().collect::<Result<Vec<_>>>()?;
     let inodes = std::iter::zip(places, inodes).filter_map(|(place, inode)| Some((place, inode?)));
-    Ok(Read { inodes: inodes.collect(), ..Read::default() })
+    Ok(ReadEntries { inodes: inodes.collect(), ..ReadEntries::default() })
 }
