@@ -74,7 +74,7 @@ impl Node {
         }
         // If it was removed between the lookup and the lease, its content may be gone.
         if file.stored()?.is_none() {
-            return Err(self.gone());
+            return Err(self.gone_error());
         }
         if open.truncate {
             file.resize(0)?;

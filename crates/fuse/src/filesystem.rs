@@ -111,11 +111,11 @@ impl Filesystem for Served {
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(reply, Served::unlink(self, parent.0, name.as_bytes()));
+        reply_empty(reply, Served::unlink(self, parent.0, name.as_bytes()));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(reply, self.remove_directory(parent.0, name.as_bytes()));
+        reply_empty(reply, self.remove_directory(parent.0, name.as_bytes()));
     }
 
     fn symlink(
@@ -145,7 +145,7 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let (from, to) = ((parent.0, name.as_bytes()), (newparent.0, newname.as_bytes()));
-        done(reply, Served::rename(self, from, to, flags));
+        reply_empty(reply, Served::rename(self, from, to, flags));
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -228,11 +228,11 @@ impl Filesystem for Served {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        done(reply, self.inode(ino.0).map(|inode| inode.close(fh.0)));
+        reply_empty(reply, self.inode(ino.0).map(|inode| inode.close(fh.0)));
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        done(reply, self.sync(ino.0));
+        reply_empty(reply, self.sync(ino.0));
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -276,7 +276,7 @@ impl Filesystem for Served {
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        done(reply, self.dfs.flush().map_err(Refusal::from));
+        reply_empty(reply, self.dfs.flush().map_err(Refusal::from));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
@@ -300,7 +300,7 @@ impl Filesystem for Served {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        done(reply, self.set_attribute(ino.0, name.as_bytes(), value, flags));
+        reply_empty(reply, self.set_attribute(ino.0, name.as_bytes(), value, flags));
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -312,7 +312,7 @@ impl Filesystem for Served {
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(reply, self.remove_attribute(ino.0, name.as_bytes()));
+        reply_empty(reply, self.remove_attribute(ino.0, name.as_bytes()));
     }
 
     fn fallocate(
@@ -326,7 +326,7 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let allocated = self.allocate(ino.0, offset, length, mode);
-        done(reply, allocated.and_then(|()| self.changed(ino.0, by_user(request))));
+        reply_empty(reply, allocated.and_then(|()| self.changed(ino.0, by_user(request))));
     }
 
     fn lseek(

@@ -164,28 +164,28 @@ impl Inode {
         Ok(file)
     }
 
-    /// The open file, of which so many bytes are read through a handle, `into_pages` of the kernel or not.
+    /// Records a read of `bytes` bytes through a handle, `into_pages` of the kernel or not. Returns the open file.
     pub(crate) fn read_by(&self, handle: u64, bytes: u64, into_pages: bool) -> Option<Arc<File>> {
         let mut state = self.state();
         if into_pages {
-            state.pages.fill();
+            state.pages.note_fill();
         }
-        state.pages.used(handle);
+        state.pages.note_use(handle);
         state.pages.note_read(bytes);
         state.file.clone()
     }
 
-    /// The open file, of which so many bytes are written through a handle.
+    /// Records a write of `bytes` bytes through a handle. Returns the open file.
     pub(crate) fn written_by(&self, handle: u64, bytes: u64) -> Option<Arc<File>> {
         let mut state = self.state();
-        state.pages.used(handle);
+        state.pages.note_use(handle);
         state.pages.note_write(bytes);
         state.file.clone()
     }
 
     /// A program closed its last descriptor of a handle.
     pub(crate) fn close(&self, handle: u64) {
-        self.with_pages(|pages| pages.closed(handle));
+        self.with_pages(|pages| pages.note_close(handle));
         self.unopen();
     }
 

@@ -107,7 +107,7 @@ fn check(dir: &Path, options: &Options) -> Result<()> {
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let message =
-                format!("there is no directory {}: create it to mount on it", dir.display());
+                format!("directory {} does not exist: create it to mount on it", dir.display());
             return Err(Error::new(ErrorKind::NotFound, message));
         }
         Ok(_) => {}

@@ -96,8 +96,11 @@ impl Buckets {
     fn mount(&self, name: &str) -> Outcome<Opened> {
         let mode = self.pool.mode();
         let read_only = mode == OpenMode::ReadOnly;
-        let container =
-            self.pool.open_container(name, mode).wait().map_err(|error| no_bucket(name, error))?;
+        let container = self
+            .pool
+            .open_container(name, mode)
+            .wait()
+            .map_err(|error| bucket_error(name, error))?;
         let options = MountOptions { read_only, snapshot: None };
         let bucket = match Dfs::mount(container.clone(), options) {
             Err(error) if matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound) => {
@@ -172,12 +175,12 @@ impl Buckets {
     }
 }
 
-fn no_bucket(name: &str, error: esker::types::Error) -> Fault {
+fn bucket_error(name: &str, error: esker::types::Error) -> Fault {
     match error.kind() {
         ErrorKind::NotFound => Fault::new(S3ErrorCode::NoSuchBucket, error.message()),
         ErrorKind::Invalid => Fault::new(
             S3ErrorCode::InvalidBucketName,
-            format!("{name:?} is no name of a container"),
+            format!("{name:?} is not a valid name of a container"),
         ),
         _ => error.into(),
     }
@@ -253,14 +256,14 @@ pub(crate) fn drawn_name() -> Outcome<String> {
     Ok(hex(&bytes))
 }
 
-/// A file or directory in the hidden directory, until it is published. Dropped before that, it is removed.
+/// A file or directory in the hidden directory, until it is published. A drop before that removes it.
 pub(crate) struct Hidden {
     dir: Node,
     name: String,
     is_published: bool,
 }
 
-/// Where something is published, and how.
+/// Directory, name and conditions for the publication of a file.
 pub(crate) struct Target<'a> {
     pub(crate) dir: &'a Node,
     pub(crate) name: &'a [u8],
@@ -307,7 +310,7 @@ impl Hidden {
 impl Drop for Hidden {
     fn drop(&mut self) {
         if !self.is_published {
-            // What stays behind is removed when the bucket is opened later.
+            // After an error, the next open of the bucket removes it.
             let _ = self.dir.remove_tree(self.name.as_bytes());
         }
     }

@@ -11,7 +11,7 @@ use dfs::{File, Kind, Open};
 use esker::types::{Error, ErrorKind};
 use std::ops::Range;
 
-/// What is copied, open.
+/// The open source of a copy.
 pub(crate) struct Source {
     pub(crate) found: Found,
     /// `None` for a directory, which has no content.

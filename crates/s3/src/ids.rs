@@ -77,7 +77,7 @@ struct Range {
 struct Numbers(Vec<Range>);
 
 impl Numbers {
-    /// Those of which `side` is `Equal`. Among numbers of equally many digits, those that are `Less` come first.
+    /// The numbers for which `side` is `Equal`. Among numbers with the same count of digits, those that are `Less` come first.
     fn new(side: impl Fn(u64) -> Ordering) -> Self {
         Self((1..=20).filter_map(|digits| Range::new(digits, &side)).collect())
     }

@@ -43,7 +43,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// What it sorts by.
+    /// The text by which it is sorted.
     fn order(&self) -> String {
         match self.inode.kind {
             Kind::Directory => format!("{}/", self.name),
@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// Where a directory is listed from.
+/// Start of a listing of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum From {
     /// After this order.
@@ -175,7 +175,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a page shows of a file. Its size is looked up only if the record does not tell it.
+/// The line of a page for a file. Reads the size of the file only if the record lacks it.
 fn listed(
     bucket: &Bucket,
     key: &str,
@@ -236,7 +236,7 @@ fn next_names(
     let found = dir.names_after(after, count)?;
     let is_below = |name: &[u8]| name.starts_with(below.as_bytes());
     let last = found.last().filter(|last| found.len() == count && is_below(last)).cloned();
-    // What is no UTF-8 is no key.
+    // Names that are not valid UTF-8 cannot be keys.
     let names = found.into_iter().filter_map(|name| String::from_utf8(name).ok());
     Ok((names.filter(|name| is_below(name.as_bytes())).collect(), last))
 }
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_hidden_is_listed_and_links_are_files() {
+    fn hidden_entries_are_not_listed_and_links_are_files() {
         let bucket = bucket("s3-list-hidden", &["f", ".esker-s3/puts/x", "d/.esker-s3"]);
         let root = bucket.fs().root();
         root.symlink(b"link", b"f", &Create::with_mode(0o777)).unwrap();

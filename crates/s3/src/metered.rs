@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_is_bounded() {
+    fn held_memory_is_bounded() {
         let held = Held::default();
         for _ in 0..3 {
             assert!(held.add(CHUNK_BYTES_MAX).is_ok());

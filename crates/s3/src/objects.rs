@@ -25,7 +25,7 @@ use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, TrailingHeaders};
 use std::ops::Range as Bytes;
 
-/// What a put or an upload says of its object: the fields that their requests share.
+/// Metadata of an object in a put or an upload: the fields that their requests share.
 macro_rules! about {
     ($input:expr) => {{
         let about = $crate::record::About {
@@ -191,7 +191,7 @@ fn is_etag(if_range: &HeaderValue, etag: &str) -> bool {
 /// The header of a head with the number of tags, which `s3s` has for a get only.
 const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
 
-/// What a client sees of an object, but for its content.
+/// Reply about an object, without its content.
 struct Seen {
     head: Head,
     checksum: Stored,
@@ -264,7 +264,7 @@ fn wants_checksum(mode: Option<&ChecksumMode>) -> bool {
 }
 
 impl Service {
-    /// What S3 tells of the object of a key.
+    /// Metadata of the object of a key.
     fn look_up(&self, bucket: &str, key: &str, with_parts: bool) -> Outcome<Head> {
         match self.opened(bucket)? {
             Opened::Files(bucket) if with_parts => find(&bucket, key)?.head_with_parts(),
@@ -350,7 +350,7 @@ impl Service {
             modified_since: input.if_modified_since,
             unmodified_since: input.if_unmodified_since,
         };
-        // Of what was found, the content is kept from here on.
+        // From here on, the request holds the content that it found.
         let (head, content) = self.open(&input.bucket, &input.key, part.is_some())?;
         let is_same = if_range.is_none_or(|etag| is_etag(&etag, &head.etag));
         let seen = Seen::new(head, &condition, input.range.filter(|_| is_same), part)?;

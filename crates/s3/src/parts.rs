@@ -89,10 +89,10 @@ impl Parts {
     /// The bytes of a part.
     ///
     /// # Errors
-    /// `InvalidPart` if there is no such part; `NotImplemented` if the sizes of the parts are not known.
+    /// `InvalidPart` if the part does not exist; `NotImplemented` if the sizes of the parts are not known.
     pub(crate) fn range_of(&self, wanted: i32) -> Outcome<Range<u64>> {
         if self.sizes.is_empty() {
-            let why = "the object has so many parts of different sizes that their sizes are not kept (PARTS_BYTES_MAX)";
+            let why = "the object has too many parts of different sizes, so their sizes are not stored (PARTS_BYTES_MAX)";
             return Err(Fault::new(S3ErrorCode::NotImplemented, why));
         }
         let mut start: u64 = 0;

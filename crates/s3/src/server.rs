@@ -63,9 +63,9 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// Log each request.
     pub log_requests: bool,
-    /// What ETags are made of.
+    /// Checksum algorithm of ETags.
     pub etags: Etags,
-    /// How long a client may do nothing in the middle of a request or an answer, or before the next request.
+    /// Longest time that a client may be idle within a request or a reply, or before the next request.
     pub idle: Duration,
 }
 
@@ -175,7 +175,7 @@ impl Server {
         !self.0.is_draining.load(Ordering::Relaxed)
     }
 
-    /// Serves whoever connects until `stop` is ready. Then requests under way are finished, for a while.
+    /// Accepts and serves connections until `stop` is ready. Then finishes the requests under way, for a limited time.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()>) {
         let connections = GracefulShutdown::new();
         let (_serving, end) = watch::channel(());

@@ -24,7 +24,7 @@ const UPLOAD: &str = "user.esker.s3.upload";
 /// Digits of the name of a part's file.
 const DIGITS: usize = 5;
 
-/// What an upload is to become.
+/// The object that an upload will create.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Upload {
     pub(crate) key: String,
@@ -288,7 +288,7 @@ pub(crate) fn completed(
     Ok(Some((found.etag(), found.record.checksum(&found.attr))))
 }
 
-/// As S3 has it: the MD5 of the sums of the parts that are their ETags, and their number.
+/// The ETag of a multipart object, as in S3: the MD5 of the MD5 sums of its parts, and the number of parts.
 fn etag_of(parts: &[Part]) -> String {
     let mut md5 = Md5::new();
     for part in parts {
@@ -324,6 +324,6 @@ fn no_part(number: i32) -> Fault {
 fn no_upload(id: &str) -> Fault {
     Fault::new(
         S3ErrorCode::NoSuchUpload,
-        format!("there is no upload {id:?}: it was completed or aborted"),
+        format!("upload {id:?} does not exist: it was completed or aborted"),
     )
 }

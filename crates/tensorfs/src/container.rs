@@ -206,8 +206,8 @@ impl OpenContainer for ShownContainer {
         Reply::Ready(Ok(false))
     }
 
-    /// Nothing is left to the last one who closes it here: the store frees tensors by leases of its own. A file system asks this to
-    /// see whether somebody has a file open whose entry is gone, to look for where it was kept.
+    /// Always false: the store frees tensors by its own leases, so the last close frees nothing. A file system calls this to
+    /// tell if a process has a removed file open, and then searches its orphans.
     fn unlink_on_last_close(&self, _oid: ObjectId) -> Reply<'_, bool> {
         Reply::Ready(Ok(false))
     }

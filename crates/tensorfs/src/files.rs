@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What the names of files end with.
+/// Suffix of the names of files.
 const ENDING: &str = ".h5";
 
 /// Permission bits.

@@ -55,7 +55,7 @@ pub fn mount(pool: &Pool, label: &str, options: MountOptions) -> Result<Dfs> {
 pub fn show(store: TensorStore) -> Result<Dfs> {
     let info = store.container().info().clone();
     let label = Some(info.label.as_str()).filter(|label| !label.is_empty());
-    // What a file system has apart from its files is in memory.
+    // The file system stores its own data, apart from files, in memory.
     let memory = Memory::new(1);
     let plain = Pool::from_backend(Arc::new(memory.clone()), OpenMode::ReadWrite);
     let new = NewContainer::nameless().with_label(label).with_uuid(info.uuid);

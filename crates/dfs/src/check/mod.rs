@@ -55,7 +55,7 @@ pub fn check(
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     let superblock = Superblock::read(container, Access::Latest)?;
-    let roots = Roots::of(container, &superblock)?;
+    let roots = Roots::from_superblock(container, &superblock)?;
     let objects = objects::list(container)?;
     let named = HashSet::with_capacity(objects.len());
     let report = CheckReport::default();
