@@ -5,7 +5,7 @@ use crate::data::{Copy, Written};
 use crate::limits::{BACKGROUND_MAX, REQUEST_BYTES_MAX};
 use crate::names::New;
 use crate::options::Cache;
-use crate::served::{GENERATION, Served, done, sized, written};
+use crate::served::{GENERATION, Served, reply_empty, sized, written};
 use dfs::SetAttr;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,

@@ -42,7 +42,7 @@ impl Source {
         etags: Etags,
     ) -> Outcome<(Hidden, Received)> {
         let (hidden, file) = Hidden::file(to)?;
-        let mut sums = Expected::nothing(etags).sums();
+        let mut sums = Expected::without_claims(etags).sums();
         let size = range.end - range.start;
         if let Some(source) = &self.file {
             copy_range(source, range, &file, 0, |piece| sums.update(piece))?;

@@ -12,12 +12,12 @@ pub(crate) enum Place {
     Directory(String),
     /// The file of a tensor.
     File(Uuid),
-    /// Nothing was found at this time.
+    /// Missing: the last search, at this time, found no object.
     Nothing(Instant),
 }
 
 impl Place {
-    /// Nothing was found now. The result is valid for [`MISSING_SECONDS`], since a directory may appear again.
+    /// Records a search that found no object now. The result is valid for [`MISSING_SECONDS`], since a directory may appear again.
     pub(crate) fn nothing() -> Self {
         Self::Nothing(Instant::now())
     }

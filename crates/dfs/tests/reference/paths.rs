@@ -48,7 +48,7 @@ pub(crate) fn is_for_writing(flags: &str) -> bool {
     flags.split('+').next().is_some_and(|letters| letters.contains('w'))
 }
 
-/// What `open` found or made.
+/// The node that `open` finds or creates.
 pub(crate) fn open(place: &Place, flags: &str, mode: u32) -> Result<Node> {
     let nofollow = flags.contains("+nofollow");
     if flags.contains("+creat") {
