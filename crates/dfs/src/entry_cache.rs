@@ -1,4 +1,4 @@
-//! Entry cache: entries and file sizes under a read lease, which nobody changes while the lease lasts.
+//! Entry cache: entries and file sizes under a read lease, which do not change while the lease lasts.
 //!
 //! Entries that were read together share one lease. A lookup after its end renews it. The renewal fails if one of the
 //! entries has changed.

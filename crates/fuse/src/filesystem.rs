@@ -189,7 +189,7 @@ impl Filesystem for Served {
         owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        // The kernel names an owner for a program that reads past the pages.
+        // The kernel names a lock owner for a program whose read bypasses the pages.
         let into_pages = owner.is_none();
         Served::read(self, (ino.0, fh.0), (offset, size), into_pages, |read| match read {
             Ok(bytes) => reply.data(bytes),

@@ -86,7 +86,7 @@ fn serve(session: Session<Served>, dir: &Path, ready: impl FnOnce() -> Result<()
     })
 }
 
-/// Lets the kernel read ahead as much as one request brings. Only root may; for others it stays at what the kernel has chosen.
+/// Sets the read-ahead of the kernel to the size of one request. Only root may do so; for others the kernel's default stays.
 fn read_ahead(device: u64) {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
@@ -167,7 +167,7 @@ fn listen() -> std::io::Result<Signals> {
     Signals::new(signals)
 }
 
-/// Detaches the mount, in use or not; the session ends when nobody uses it any more.
+/// Detaches the mount, in use or not; the session ends when no program uses it any more.
 fn end(dir: &Path) {
     let left = detach(dir, When::Unused).or_else(|error| match error.kind() {
         ErrorKind::Busy => {

@@ -19,19 +19,19 @@ use std::time::Duration;
 /// Inode numbers are never reused.
 pub(crate) const GENERATION: Generation = Generation(0);
 
-/// A file system and what the kernel knows of it.
+/// A file system, and its state in the kernel.
 pub(crate) struct Served {
     pub(crate) dfs: Dfs,
     pub(crate) inodes: Inodes,
     pub(crate) listings: Listings,
     pub(crate) cache: Cache,
-    /// It is a snapshot, which nobody changes.
+    /// The file system is a snapshot, which does not change.
     still: bool,
     /// How long the kernel may cache names and attributes.
     pub(crate) fresh: Duration,
     /// The kernel maps files that bypass its cache (Linux 6.6).
     pub(crate) maps_direct: bool,
-    /// Drops pages that a write has passed.
+    /// Drops pages that a write has bypassed.
     pub(crate) dropper: Dropper,
     /// Number of the next handle.
     handles: AtomicU64,

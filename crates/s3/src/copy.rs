@@ -52,7 +52,7 @@ impl Source {
     }
 }
 
-/// Copies a range of one file to a place in another, which nobody else writes.
+/// Copies a range of one file to an offset in another, which no other writer uses.
 pub(crate) fn copy_range(
     from: &File,
     range: Range<u64>,

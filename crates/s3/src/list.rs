@@ -1,8 +1,8 @@
 //! Listing the keys of files in their order.
 //!
 //! The keys of a bucket are the paths of its files. A walk visits each directory that the page concerns and takes its
-//! entries in their order, [`LIST_WINDOW`] at a time, from the first that the page shows: what a page takes depends neither on
-//! how many entries there are nor on where it is. A directory sorts as its name with a slash.
+//! entries in their order, [`LIST_WINDOW`] at a time, from the first that the page shows: the cost of a page depends neither on
+//! the number of entries nor on its position. A directory sorts as its name with a slash.
 use crate::bucket::Bucket;
 use crate::fault::Outcome;
 use crate::page::{Lines, Listed, Page, Shown, Wanted};
@@ -88,7 +88,7 @@ impl From {
 }
 
 impl Walk<'_> {
-    /// Shows what is below a directory, whose keys begin with `path`.
+    /// Lists the keys below a directory, which begin with `path`.
     fn directory(&mut self, dir: &Node, path: &str) -> Outcome<()> {
         let Some(mut from) = From::new(path, &self.wanted.after) else { return Ok(()) };
         let below = self.wanted.prefix.strip_prefix(path).unwrap_or_default().to_owned();
@@ -191,7 +191,7 @@ fn listed(
     Ok(Some(Listed { key, size: attr.size, mtime: attr.mtime, etag: record.etag(&attr) }))
 }
 
-/// True for what keys can lead to.
+/// True for entries to which keys can lead.
 fn is_shown(path: &str, name: &str) -> bool {
     !path.is_empty() || name != HIDDEN
 }

@@ -45,7 +45,7 @@ macro_rules! about {
 }
 pub(crate) use about;
 
-/// Refuses what would change how an object is kept in a way that there is not here.
+/// Refuses storage options that this server does not support.
 macro_rules! refuse_unknown {
     ($input:expr) => {{
         let is_asked = $input.sse_customer_algorithm.is_some()
@@ -140,7 +140,7 @@ fn range_of(range: Option<Range>, size: u64) -> Outcome<(Bytes<u64>, Option<Stri
     Ok((wanted, Some(header)))
 }
 
-/// Refuses versions of objects, which there are none of.
+/// Refuses versions of objects, which are not supported.
 fn refuse_version(version: Option<&str>) -> Outcome<()> {
     match version {
         None | Some("null" | "") => Ok(()),
@@ -162,7 +162,7 @@ fn asked_part(part: Option<i32>, range: Option<&Range>) -> Outcome<Option<i32>> 
     }
 }
 
-/// The bytes of a part. An object that was put as a whole has one.
+/// The bytes of a part. An object that was put in one request has one part.
 fn range_of_part(head: &Head, part: i32) -> Outcome<Option<Bytes<u64>>> {
     match &head.parts {
         Some(parts) => parts.range_of(part).map(Some),
@@ -171,7 +171,7 @@ fn range_of_part(head: &Head, part: i32) -> Outcome<Option<Bytes<u64>>> {
     }
 }
 
-/// That the client has the object already, with the ETag.
+/// The reply that the client already has the object with this ETag.
 fn with_etag(fault: Fault, etag: &str) -> Fault {
     let mut error = S3Error::from(fault);
     if *error.code() == S3ErrorCode::NotModified

@@ -2,7 +2,7 @@
 //!
 //! The key of an Array is its object ID, its content the cells one after the other. The key of a value of a Key-Value is
 //! the ID, a slash and its own key; keys that are integers are written in decimal. Nothing else has a key: other objects have no
-//! content that is one string of bytes, and a name that is no UTF-8 cannot be asked for.
+//! content that is one string of bytes, and a name that is not UTF-8 cannot be requested.
 use crate::fault::{Fault, Outcome};
 use crate::find::{Head, no_such};
 use crate::ids::Ids;
@@ -157,8 +157,8 @@ impl Plain {
         Ok((head(changed, size), content))
     }
 
-    /// When it changed. To be asked before its content is, so that of what changes meanwhile the time is that of the
-    /// state before, and no condition takes the two for the same.
+    /// Time of its last change. The caller reads it before the content: if the object changes in between, the reply has
+    /// the earlier time, so a later condition tells the two states apart.
     fn changed(&self, named: &Named<'_>) -> Result<Epoch> {
         match *named {
             Named::Array(oid) => self.0.object(oid).epoch(Access::Latest).wait(),
@@ -226,7 +226,7 @@ impl Plain {
     }
 }
 
-/// That S3 does not change what is in a container without files.
+/// The refusal of changes to a container without files.
 #[cold]
 pub(crate) fn only_read(name: &str) -> Fault {
     let why = format!(

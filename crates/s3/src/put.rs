@@ -1,4 +1,4 @@
-//! Making objects: files that are published in the place of their key.
+//! Creates objects: publishes files at the paths of their keys.
 use crate::body::Received;
 use crate::bucket::{Bucket, Hidden, Target};
 use crate::condition::Condition;
@@ -40,7 +40,7 @@ impl Put {
         Ok(etag)
     }
 
-    /// Publishes a file with its record in the place of the key.
+    /// Publishes a file with its record at the path of the key.
     pub(crate) fn publish(
         &self,
         bucket: &Bucket,

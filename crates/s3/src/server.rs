@@ -50,10 +50,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// The header with the number of a request, which the log has, too.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
-/// How long to wait before accepting again after that failed.
+/// Wait before the next accept after a failed one.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// How to serve.
+/// Options of the server.
 pub struct Options {
     /// Connections that are served at a time once they have authenticated; others wait.
     pub connections: usize,
@@ -201,7 +201,7 @@ impl Server {
         }
     }
 
-    /// The next connection, once there is a place for it.
+    /// Accepts the next connection, once a slot is free.
     async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, Admission)> {
         let place = self.0.places.next().await?;
         match listener.accept().await {
@@ -233,7 +233,7 @@ impl Server {
         Ok(())
     }
 
-    /// Serves a connection until it ends, or nobody keeps the other half of `end` any more.
+    /// Serves a connection until it ends, or the sender of `end` is dropped.
     fn serve_here(
         &self,
         stream: std::net::TcpStream,
@@ -280,7 +280,7 @@ impl Server {
             .header_read_timeout(self.0.options.idle)
             .max_buf_size(READ_AHEAD_BYTES)
             .serve_connection(TokioIo::new(Timed::new(stream, self.0.options.idle)), serve);
-        // A client that is gone has nobody to hear of it.
+        // An error is ignored, since the client is gone.
         let _ = watcher.watch(connection).await;
     }
 

@@ -69,7 +69,7 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// True if all that the client says of a part is so.
+    /// True if the claims of the client about a part are true.
     fn is(&self, part: &Part) -> bool {
         self.etag.as_ref().is_none_or(|etag| *etag == part.etag)
             && KNOWN.iter().all(|name| {
@@ -134,7 +134,7 @@ impl Begun {
         Ok(all)
     }
 
-    /// Publishes what was received as a part. It replaces an earlier one with its number.
+    /// Publishes a received body as a part. It replaces an earlier part with the same number.
     pub(crate) fn add(
         &self,
         mut hidden: Hidden,
@@ -193,7 +193,7 @@ impl Begun {
         }))
     }
 
-    /// Makes one object of parts. Returns its ETag and checksums.
+    /// Completes the upload: creates one object from parts. Returns its ETag and checksums.
     pub(crate) fn complete(
         &self,
         bucket: &Bucket,

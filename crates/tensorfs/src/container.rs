@@ -1,5 +1,5 @@
-//! The container of a file system of tensors. Objects of directories and files are made of the store; the others, such as
-//! the superblock, are those in memory.
+//! The container of a file system of tensors. Objects of directories and files are computed from the tensor store. Other
+//! objects, such as the superblock, are in memory.
 use crate::fetch;
 use crate::files::Files;
 use crate::ids;
@@ -50,7 +50,7 @@ impl ShownContainer {
         Ok(names)
     }
 
-    /// The akeys of an entry: its inode, if there is one.
+    /// The akeys of an entry: only its inode, if the entry exists.
     fn akeys(&self, directory: &str, name: &[u8], anchor: &mut Anchor) -> Result<KeyBatch> {
         let mut akeys = KeyBatch::default();
         if *anchor == Anchor::Start && self.files.inode(directory, name)?.is_some() {
