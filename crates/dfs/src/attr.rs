@@ -95,8 +95,8 @@ impl Attr {
     }
 
     /// The attributes of an entry, with its link count.
-    pub(crate) fn at(self, place: &EntryLocation) -> Self {
-        Self { nlink: u32::from(!place.is_orphans()), ..self }
+    pub(crate) fn at(self, location: &EntryLocation) -> Self {
+        Self { nlink: u32::from(!location.is_orphans()), ..self }
     }
 
     /// The inode number (POSIX: `st_ino`), unique in the container.
@@ -159,15 +159,15 @@ impl Node {
     /// Changes attributes (POSIX: `chmod`, `chown`, `utimens`, `truncate`), and sets `st_ctime` to now.
     ///
     /// # Errors
-    /// `NotFound` if the entry is gone, `IsDirectory` for the size of a directory, `Invalid` for that of a symbolic link,
-    /// `NotDirectory` for the defaults of anything but a directory, `ReadOnly`.
+    /// `NotFound` if the entry is gone, `IsDirectory` for the size of a directory, `Invalid` for that of a symbolic
+    /// link, `NotDirectory` for the defaults of anything but a directory, `ReadOnly`.
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         self.fs().check_writable()?;
         self.check_defaults(set)?;
         let resized = set.size.map_or(Ok(false), |size| self.resize(size))?;
-        let (place, _) = self.located(self.fs().view())?;
+        let (location, _) = self.located(self.fs().view())?;
         let set = SetAttr { size: set.size.filter(|_| resized), ..*set };
-        store(self.fs(), &place, self.oid(), &set)
+        store(self.fs(), &location, self.oid(), &set)
     }
 
     /// Sets the size; returns true if it changed. If not, `truncate` by path keeps the time, as in Linux.
@@ -196,17 +196,22 @@ impl Node {
     }
 }
 
-/// Stores all attributes but the size in the entry at `place`, if it still names `oid`.
-pub(crate) fn store(fs: &Dfs, place: &EntryLocation, oid: ObjectId, set: &SetAttr) -> Result<Attr> {
+/// Stores all attributes but the size in the entry at `location`, if it still names `oid`.
+pub(crate) fn store(
+    fs: &Dfs,
+    location: &EntryLocation,
+    oid: ObjectId,
+    set: &SetAttr,
+) -> Result<Attr> {
     fs.check_writable()?;
     let inode = fs.transact(|access| {
-        let found = place.inode(fs.container(), access).wait()?;
-        let inode = found.filter(|inode| inode.oid == oid).ok_or_else(|| place.gone_error())?;
+        let found = location.inode(fs.container(), access).wait()?;
+        let inode = found.filter(|inode| inode.oid == oid).ok_or_else(|| location.gone_error())?;
         let inode = set.applied(fs, inode);
-        place.store(fs.container(), &inode, access).wait()?;
+        location.store(fs.container(), &inode, access).wait()?;
         Ok(inode)
     })?;
-    fs.mounted().note_attributes(place, &inode);
+    fs.mounted().note_attributes(location, &inode);
     Attr::fetch(fs, &inode)
 }
 

@@ -1,8 +1,8 @@
 //! Deferred close: over the network, a process releases the leases of closed files a moment later.
 //!
-//! Otherwise each close would wait for the release of a lease, and each reopen for a new one. So a process holds leases for
-//! [`esker_os::LATER`], and releases several in one message. Until then other processes find the file in use. If they
-//! remove it, this process frees its content, as for a file that was removed while it was open.
+//! Otherwise each close would wait for the release of a lease, and each reopen for a new one. So a process holds leases
+//! for [`esker_os::LATER`], and releases several in one message. Until then other processes find the file in use. If
+//! they remove it, this process frees its content, as for a file that was removed while it was open.
 use crate::inode::Inode;
 use crate::limits::DEFERRED_CLOSES_MAX;
 use crate::mount::{Dfs, Mounted};
@@ -46,8 +46,8 @@ impl DeferredCloses {
         self.leases.lock().iter().any(|(lease, _)| lease.oid() == oid)
     }
 
-    /// Releases all leases, and frees the removed files that no other process has open. If `fs` returns `None`, the file
-    /// system was unmounted, and the thread that unmounted it frees them.
+    /// Releases all leases, and frees the removed files that no other process has open. If `fs` returns `None`, the
+    /// file system was unmounted, and the thread that unmounted it frees them.
     fn release_all<M: Deref<Target = Mounted>>(
         &self,
         fs: impl FnOnce() -> Option<M>,

@@ -39,13 +39,13 @@ impl DirectoryCache {
     }
 
     /// Caches a directory, in place of the one cached before under its name.
-    fn put(&self, place: EntryLocation, directory: Directory) {
+    fn put(&self, location: EntryLocation, directory: Directory) {
         let mut all = self.directories.lock();
         if all.count >= DIRECTORY_CACHE_MAX {
             *all = Directories::default();
         }
-        let names = all.found.entry(place.dir).or_default();
-        let before = names.insert(place.name, Arc::new(directory));
+        let names = all.found.entry(location.dir).or_default();
+        let before = names.insert(location.name, Arc::new(directory));
         all.count += usize::from(before.is_none());
     }
 }
@@ -75,16 +75,16 @@ fn read_and_cache(
     dir: &Node,
     name: &[u8],
 ) -> Result<Node> {
-    let place = EntryLocation { dir: dir.oid(), name: name.into() };
+    let location = EntryLocation { dir: dir.oid(), name: name.into() };
     let transaction = container.transaction_read_only()?;
-    let found = place.inode(container, Access::Tx(&transaction)).wait()?;
+    let found = location.inode(container, Access::Tx(&transaction)).wait()?;
     let Some(inode) = found.filter(|inode| inode.kind == Kind::Directory) else {
         return dir.lookup(name);
     };
     let proof = transaction.proof()?;
     match container.is_unchanged(&proof) {
         None => cache.is_unsupported.store(true, Ordering::Relaxed),
-        Some(_) => cache.put(place, Directory { inode, proof }),
+        Some(_) => cache.put(location, Directory { inode, proof }),
     }
     dir.child(name, inode)
 }

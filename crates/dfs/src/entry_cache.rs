@@ -71,12 +71,12 @@ impl Batch {
 
 impl EntryCache {
     /// The inode of an entry, if it is cached.
-    pub(crate) fn inode(&self, fs: &Mounted, place: &EntryLocation) -> Option<Inode> {
-        let (inode, batch) = self.0.lock().inodes.get(place).cloned()?;
+    pub(crate) fn inode(&self, fs: &Mounted, location: &EntryLocation) -> Option<Inode> {
+        let (inode, batch) = self.0.lock().inodes.get(location).cloned()?;
         if batch.is_valid(fs) {
             return Some(inode);
         }
-        self.0.lock().inodes.remove(place);
+        self.0.lock().inodes.remove(location);
         None
     }
 
@@ -99,9 +99,9 @@ impl EntryCache {
         if cached.inodes.len().max(cached.sizes.len()) + read.inodes.len() > ENTRY_CACHE_MAX {
             *cached = CachedEntries::default();
         }
-        let inodes = read.inodes.iter().map(|(place, inode)| {
+        let inodes = read.inodes.iter().map(|(location, inode)| {
             let (inode, batch) = (*inode, Arc::clone(&batch));
-            (place.clone(), (inode, batch))
+            (location.clone(), (inode, batch))
         });
         cached.inodes.extend(inodes);
         let sizes = read.sizes.iter().map(|(oid, size)| (*oid, (*size, Arc::clone(&batch))));
@@ -155,9 +155,9 @@ fn entries(
     with_sizes: bool,
 ) -> Result<ReadEntries> {
     let inodes = entry::fetch_all(&dir.directory()?, names, access).wait()?;
-    let place = |name: &&[u8]| EntryLocation { dir: dir.oid(), name: (*name).into() };
+    let location = |name: &&[u8]| EntryLocation { dir: dir.oid(), name: (*name).into() };
     let inodes: Vec<_> = std::iter::zip(names, inodes)
-        .filter_map(|(name, inode)| Some((place(name), inode?)))
+        .filter_map(|(name, inode)| Some((location(name), inode?)))
         .collect();
     let sizes = if with_sizes { sizes(dir.fs(), &inodes, access)? } else { Vec::new() };
     Ok(ReadEntries { inodes, sizes, is_cached: false })
@@ -181,16 +181,17 @@ fn path_locations(dir: &Node) -> Vec<EntryLocation> {
     let below_root = |node: &&Node| node.parent().is_some();
     std::iter::successors(Some(dir), |node| node.parent())
         .take_while(below_root)
-        .map(Node::place)
+        .map(Node::location)
         .collect()
 }
 
 fn path_entries(dir: &Node, access: Access<'_>) -> Result<ReadEntries> {
     let fs = dir.fs();
-    let places = path_locations(dir);
-    let asked = places.iter().map(|place| task(place.inode(fs.container(), access)));
+    let locations = path_locations(dir);
+    let asked = locations.iter().map(|location| task(location.inode(fs.container(), access)));
     let found = side_by_side(asked.collect(), STEPS_MAX).wait();
     let inodes = found.into_iter().collect::<Result<Vec<_>>>()?;
-    let inodes = std::iter::zip(places, inodes).filter_map(|(place, inode)| Some((place, inode?)));
+    let inodes =
+        std::iter::zip(locations, inodes).filter_map(|(location, inode)| Some((location, inode?)));
     Ok(ReadEntries { inodes: inodes.collect(), ..ReadEntries::default() })
 }

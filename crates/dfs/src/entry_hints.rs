@@ -1,7 +1,8 @@
-//! Entry hints, used over the network: the last inodes that this process saw, which predict paths ([`crate::prefetch`]).
+//! Entry hints, used over the network: the last inodes that this process saw, which predict paths
+//! ([`crate::prefetch`]).
 //!
-//! A process that looks up many entries of a directory will look up more of them, and the same ones again. So after some
-//! cache misses the process reads ahead: it fetches the missed entries again together with the next ones of the
+//! A process that looks up many entries of a directory will look up more of them, and the same ones again. So after
+//! some cache misses the process reads ahead: it fetches the missed entries again together with the next ones of the
 //! directory, and caches them all ([`crate::entry_cache`]). Without read leases it only fetches the next entries, after
 //! some that it had never seen.
 use crate::entry::EntryLocation;
@@ -84,14 +85,14 @@ impl Directory {
 
 impl EntryHints {
     /// The inode of an entry when it was last seen.
-    pub(crate) fn inode(&self, place: &EntryLocation) -> Option<Inode> {
-        self.inodes.lock().get(place).copied()
+    pub(crate) fn inode(&self, location: &EntryLocation) -> Option<Inode> {
+        self.inodes.lock().get(location).copied()
     }
 
     /// Records the entry of a node that this process created.
     pub(crate) fn record_created(&self, node: &Node) {
         if node.fs().mounted().is_slow() {
-            self.record(node.place(), *node.inode());
+            self.record(node.location(), *node.inode());
         }
     }
 
@@ -100,7 +101,7 @@ impl EntryHints {
         if !node.fs().mounted().is_slow() {
             return;
         }
-        let is_new = self.record(node.place(), *node.inode());
+        let is_new = self.record(node.location(), *node.inode());
         if let Some(dir) = node.parent()
             && (is_new || node.fs().mounted().grants_leases())
             && let Some(due) = self.count_miss(dir.oid(), node.name(), is_new)
@@ -116,18 +117,18 @@ impl EntryHints {
             return;
         }
         for DirEntry { name, inode } in entries {
-            let place = EntryLocation { dir: dir.oid(), name: name.as_slice().into() };
-            self.record(place, *inode);
+            let location = EntryLocation { dir: dir.oid(), name: name.as_slice().into() };
+            self.record(location, *inode);
         }
     }
 
     /// Records an entry; returns true if it is new to this process.
-    fn record(&self, place: EntryLocation, inode: Inode) -> bool {
+    fn record(&self, location: EntryLocation, inode: Inode) -> bool {
         let mut inodes = self.inodes.lock();
         if inodes.len() >= ENTRY_HINTS_MAX {
             inodes.clear();
         }
-        inodes.insert(place, inode).is_none()
+        inodes.insert(location, inode).is_none()
     }
 
     /// Counts a cache miss in a directory. Returns a read-ahead if it is due.
@@ -148,8 +149,8 @@ impl EntryHints {
         if let Some(directory) = self.directories.lock().get_mut(&dir.oid()) {
             directory.record_read(next, in_vain);
         }
-        for (place, inode) in read.inodes {
-            self.record(place, inode);
+        for (location, inode) in read.inodes {
+            self.record(location, inode);
         }
         Ok(())
     }

@@ -128,8 +128,8 @@ impl File {
         self.read_into(offset, Sink::Many(buffers)).wait()
     }
 
-    /// Reads as [`File::read_at`] and [`File::read_vectored_at`], without blocking. On a local pool the future is ready at
-    /// the first poll.
+    /// Reads as [`File::read_at`] and [`File::read_vectored_at`], without blocking. On a local pool the future is ready
+    /// at the first poll.
     ///
     /// # Errors
     /// As [`File::read_at`].
@@ -146,9 +146,9 @@ impl File {
         }
     }
 
-    /// The `len` bytes from `offset` on, in place; `None` if they cannot be used so, because they are not one extent of a
-    /// pool in memory, or because this process has too many views. The view keeps a segment of the pool from being used
-    /// again: drop it soon ([`View`]).
+    /// The `len` bytes from `offset` on, in place; `None` if they cannot be used so, because they are not one extent of
+    /// a pool in memory, or because this process has too many views. The view keeps a segment of the pool from being
+    /// used again: drop it soon ([`View`]).
     ///
     /// # Errors
     /// As [`File::read_at`].
@@ -165,8 +165,8 @@ impl File {
         }
     }
 
-    /// Writes all of `data` from `offset` on (POSIX: `pwrite`). Each chunk changes atomically; a reader may see the chunks
-    /// of one call change one after the other.
+    /// Writes all of `data` from `offset` on (POSIX: `pwrite`). Each chunk changes atomically; a reader may see the
+    /// chunks of one call change one after the other.
     ///
     /// # Errors
     /// [`ErrorKind::NoHandle`] if it is not open for writing, [`ErrorKind::FileTooBig`] beyond
@@ -187,8 +187,8 @@ impl File {
         self.write_from(offset, source).wait()
     }
 
-    /// Writes as [`File::write_at`] and [`File::write_vectored_at`], without blocking. On a local pool the future is ready
-    /// at the first poll. If the caller drops the future earlier, each chunk is either written or unchanged.
+    /// Writes as [`File::write_at`] and [`File::write_vectored_at`], without blocking. On a local pool the future is
+    /// ready at the first poll. If the caller drops the future earlier, each chunk is either written or unchanged.
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -286,17 +286,17 @@ impl File {
         self.node.fs().container().is_unchanged(&since.0) == Some(true)
     }
 
-    /// Its attributes (POSIX: `fstat`). A removed file has link count 0. If its entry is not found, because directories above
-    /// it were moved, returns the attributes at the time of opening.
+    /// Its attributes (POSIX: `fstat`). A removed file has link count 0. If its entry is not found, because directories
+    /// above it were moved, returns the attributes at the time of opening.
     ///
     /// # Errors
     /// Errors of the backend.
     pub fn attr(&self) -> Result<Attr> {
         let fs = self.node.fs();
         match self.stored()? {
-            Some((place, inode)) => Ok(Attr::fetch(fs, &inode)?.at(&place)),
+            Some((location, inode)) => Ok(Attr::fetch(fs, &inode)?.at(&location)),
             None => {
-                let nlink = u32::from(self.place().is_some());
+                let nlink = u32::from(self.location().is_some());
                 Ok(Attr { nlink, ..Attr::fetch(fs, self.node.inode())? })
             }
         }
@@ -305,7 +305,8 @@ impl File {
     /// Changes attributes (POSIX: `fchmod`, `fchown`, `futimens`, `ftruncate`).
     ///
     /// # Errors
-    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] if its entry is not found because directories above it were moved.
+    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] if its entry is not found because directories above it were
+    /// moved.
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {
             self.set_len(size)?;
@@ -316,11 +317,11 @@ impl File {
                 None => orphans::find_used(fs, oid, fs.view())?,
                 found => found,
             };
-            let Some((place, _)) = found else { break };
-            match attr::store(fs, &place, oid, set) {
+            let Some((location, _)) = found else { break };
+            match attr::store(fs, &location, oid, set) {
                 // The entry was just moved or removed.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                stored => return stored.map(|attr| attr.at(&place)),
+                stored => return stored.map(|attr| attr.at(&location)),
             }
         }
         Err(self.node.gone_error())
@@ -335,8 +336,8 @@ impl File {
         mounted.open_files.store_time(mounted, self.node.oid())
     }
 
-    /// In a forked child, takes a lease of its own on the file. Until then, or until the child writes to it, only the lease
-    /// of the parent keeps the content if the name is removed.
+    /// In a forked child, takes a lease of its own on the file. Until then, or until the child writes to it, only the
+    /// lease of the parent keeps the content if the name is removed.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if it was removed, and no process had a lease on it any more.
@@ -370,7 +371,8 @@ impl File {
         stored
     }
 
-    /// Releases the lease of a closed file. Frees the content at once, if the file lost its name and no process has it open.
+    /// Releases the lease of a closed file. Frees the content at once, if the file lost its name and no process has it
+    /// open.
     fn release_lease(&self, last: Closed) -> Result<()> {
         let (fs, inode) = (self.node.fs(), self.node.inode());
         if fs.mounted().is_slow() && last.has_name {
@@ -383,23 +385,23 @@ impl File {
     }
 
     /// The location of its entry, as far as this process knows.
-    fn place(&self) -> Option<EntryLocation> {
-        self.node.fs().mounted().open_files.place(&self.node)
+    fn location(&self) -> Option<EntryLocation> {
+        self.node.fs().mounted().open_files.location(&self.node)
     }
 
     /// Its inode and the location of its entry, even if another process moved or removed it.
     fn stored(&self) -> Result<Option<(EntryLocation, Inode)>> {
         let fs = self.node.fs();
-        if let Some(place) = self.place()
-            && let Some(inode) = self.node.inode_at(&place, fs.view())?
+        if let Some(location) = self.location()
+            && let Some(inode) = self.node.inode_at(&location, fs.view())?
         {
-            return Ok(Some((place, inode)));
+            return Ok(Some((location, inode)));
         }
         let found = orphans::find(fs, self.node.oid(), fs.view())?;
-        if let Some((place, inode)) = &found {
-            match place.is_orphans() {
+        if let Some((location, inode)) = &found {
+            match location.is_orphans() {
                 true => fs.mounted().note_removal(inode.oid),
-                false => fs.mounted().note_move(inode, place),
+                false => fs.mounted().note_move(inode, location),
             }
         }
         Ok(found)

@@ -19,18 +19,18 @@ pub(crate) const LAG_MAX: Duration = Duration::from_secs(1);
 /// Times that differ by less count as equal, as in kernels between two ticks.
 pub(crate) const GRAIN: Duration = Duration::from_millis(4);
 
-/// Stores `time` as the modification time of the entry at `place`, unless it names another object by now or has
+/// Stores `time` as the modification time of the entry at `location`, unless it names another object by now or has
 /// changed later.
 pub(crate) async fn store(
     mounted: &Mounted,
-    place: &EntryLocation,
+    location: &EntryLocation,
     oid: ObjectId,
     time: Time,
 ) -> Result<()> {
     let mut attempts = Attempts::default();
     loop {
         let transaction = mounted.container().transaction()?;
-        let mut stored = store_in(mounted, place, (oid, time), Access::Tx(&transaction)).await;
+        let mut stored = store_in(mounted, location, (oid, time), Access::Tx(&transaction)).await;
         if stored.is_ok() {
             stored = transaction.commit().await;
         }
@@ -42,18 +42,18 @@ pub(crate) async fn store(
 
 async fn store_in(
     mounted: &Mounted,
-    place: &EntryLocation,
+    location: &EntryLocation,
     (oid, time): (ObjectId, Time),
     access: Access<'_>,
 ) -> Result<()> {
     let container = mounted.container();
-    let found = place.inode(container, access).await?;
+    let found = location.inode(container, access).await?;
     let Some(mut inode) = found.filter(|inode| inode.oid == oid) else { return Ok(()) };
     if inode.ctime >= time {
         return Ok(());
     }
     (inode.mtime, inode.ctime) = (time, time);
-    place.store(container, &inode, access).await
+    location.store(container, &inode, access).await
 }
 
 /// Pending times of directories whose entries change. A forked child starts without any.
@@ -61,7 +61,7 @@ async fn store_in(
 pub(crate) struct DirectoryTimes(ForkLock<HashMap<ObjectId, Pending>>);
 
 struct Pending {
-    place: EntryLocation,
+    location: EntryLocation,
     stored: Time,
     /// When an entry was added or removed since the time was set.
     changed: Option<Time>,
@@ -71,7 +71,7 @@ impl DirectoryTimes {
     /// Records that an entry of `dir` was added or removed.
     pub(crate) fn touch(&self, dir: &Node) -> Result<()> {
         let due = self.note(dir, Time::now());
-        let store = |(place, time)| store(dir.fs().mounted(), &place, dir.oid(), time).wait();
+        let store = |(location, time)| store(dir.fs().mounted(), &location, dir.oid(), time).wait();
         due.map_or(Ok(()), store)
     }
 
@@ -85,13 +85,13 @@ impl DirectoryTimes {
                 return None;
             }
             entry.stored = now;
-            return Some((entry.place.clone(), now));
+            return Some((entry.location.clone(), now));
         }
-        let (place, stored) = (dir.place(), dir.inode().mtime);
+        let (location, stored) = (dir.location(), dir.inode().mtime);
         let due = now.apart(stored) >= LAG_MAX || full;
         let stored = if due { now } else { stored };
-        let entry = Pending { place, stored, changed: Some(now) };
-        let due = due.then(|| (entry.place.clone(), now));
+        let entry = Pending { location, stored, changed: Some(now) };
+        let due = due.then(|| (entry.location.clone(), now));
         if !full {
             pending.insert(dir.oid(), entry);
         }
@@ -99,18 +99,18 @@ impl DirectoryTimes {
     }
 
     /// Records the new location of `oid`.
-    pub(crate) fn note_move(&self, oid: ObjectId, place: &EntryLocation) {
+    pub(crate) fn note_move(&self, oid: ObjectId, location: &EntryLocation) {
         if let Some(entry) = self.lock().get_mut(&oid) {
-            entry.place = place.clone();
+            entry.location = location.clone();
         }
     }
 
     /// Records that the time of `oid` was set, which discards the pending one. The stored time is kept because
     /// earlier nodes have an outdated one.
-    pub(crate) fn set(&self, oid: ObjectId, place: &EntryLocation, stored: Time) {
+    pub(crate) fn set(&self, oid: ObjectId, location: &EntryLocation, stored: Time) {
         let mut pending = self.lock();
         if pending.len() < PENDING_TIMES_MAX {
-            pending.insert(oid, Pending { place: place.clone(), stored, changed: None });
+            pending.insert(oid, Pending { location: location.clone(), stored, changed: None });
         } else {
             pending.remove(&oid);
         }
@@ -126,8 +126,8 @@ impl DirectoryTimes {
         let all = std::mem::take(&mut *self.lock());
         let due = |entry: &Pending| entry.changed.filter(|time| time.apart(entry.stored) >= GRAIN);
         let mut due =
-            all.into_iter().filter_map(|(oid, entry)| Some((oid, due(&entry)?, entry.place)));
-        due.try_for_each(|(oid, time, place)| store(mounted, &place, oid, time).wait())
+            all.into_iter().filter_map(|(oid, entry)| Some((oid, due(&entry)?, entry.location)));
+        due.try_for_each(|(oid, time, location)| store(mounted, &location, oid, time).wait())
     }
 
     fn lock(&self) -> ForkGuard<'_, HashMap<ObjectId, Pending>> {

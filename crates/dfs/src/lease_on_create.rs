@@ -1,8 +1,8 @@
 //! Leases on objects of new files, which a process acquires in advance over the network.
 //!
-//! A process that creates a file and opens it would wait for three replies: the entry, a lease, and a second lookup of the
-//! entry. But it can lease a new object before any entry names it, and many objects in one message. The file then cannot
-//! lose its content after its creation.
+//! A process that creates a file and opens it would wait for three replies: the entry, a lease, and a second lookup of
+//! the entry. But it can lease a new object before any entry names it, and many objects in one message. The file then
+//! cannot lose its content after its creation.
 use crate::attr::object_type;
 use crate::inode::Kind;
 use crate::limits::NEW_FILE_LEASES_MAX;

@@ -32,8 +32,8 @@ impl DirEntry {
 }
 
 impl Node {
-    /// At most `entries` entries after `anchor`, which advances (DAOS: `dfs_readdirplus`), without `.` and `..`. An entry
-    /// that exists throughout is returned exactly once, whatever is added or removed meanwhile.
+    /// At most `entries` entries after `anchor`, which advances (DAOS: `dfs_readdirplus`), without `.` and `..`. An
+    /// entry that exists throughout is returned exactly once, whatever is added or removed meanwhile.
     ///
     /// # Errors
     /// [`esker::types::ErrorKind::NotDirectory`]; errors of the backend.
@@ -68,8 +68,8 @@ impl Node {
         Ok(names)
     }
 
-    /// The first `most` names after `after`, sorted. The cost depends on `most`, not on the size of the directory, except
-    /// on a backend that reads all names (`daos:`).
+    /// The first `most` names after `after`, sorted. The cost depends on `most`, not on the size of the directory,
+    /// except on a backend that reads all names (`daos:`).
     ///
     /// # Errors
     /// As [`Node::read_dir`].

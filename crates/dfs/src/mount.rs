@@ -205,8 +205,8 @@ impl Dfs {
         self.0.read_only
     }
 
-    /// Sets the path under which programs see the file system, so that absolute symbolic links into it are followed. Only
-    /// the first call has an effect.
+    /// Sets the path under which programs see the file system, so that absolute symbolic links into it are followed.
+    /// Only the first call has an effect.
     pub fn set_mount_point(&self, path: &[u8]) {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let _ = self.0.mount_point.set(path.into());

@@ -32,8 +32,8 @@ struct Inner {
 }
 
 impl Drop for Inner {
-    /// Releases the lease of a file that was created to be opened, and was not. Frees the content if another process has
-    /// removed the file, and this was the last lease.
+    /// Releases the lease of a file that was created to be opened, and was not. Frees the content if another process
+    /// has removed the file, and this was the last lease.
     fn drop(&mut self) {
         let Some(lease) = self.lease.lock().take() else { return };
         if lease.release().wait().is_ok_and(|is_last| is_last) {
@@ -108,8 +108,8 @@ impl Node {
         self.0.inode.oid
     }
 
-    /// The UUID of the container and the object ID, which are the same for every path to this file or directory. `None` in a
-    /// snapshot, whose files differ from the current ones.
+    /// The UUID of the container and the object ID, which are the same for every path to this file or directory. `None`
+    /// in a snapshot, whose files differ from the current ones.
     #[must_use]
     pub fn identity(&self) -> Option<String> {
         let uuid = self.fs().container().info().uuid;
@@ -192,14 +192,14 @@ impl Node {
         }
     }
 
-    /// Its current attributes (DAOS: `dfs_ostat`). If the entry was moved or removed, those of the lookup with the current
-    /// size, and link count 0 if it was removed.
+    /// Its current attributes (DAOS: `dfs_ostat`). If the entry was moved or removed, those of the lookup with the
+    /// current size, and link count 0 if it was removed.
     ///
     /// # Errors
     /// Errors of the backend.
     pub fn attr(&self) -> Result<Attr> {
         match self.located(self.0.fs.view()) {
-            Ok((place, inode)) => Ok(Attr::fetch(&self.0.fs, &inode)?.at(&place)),
+            Ok((location, inode)) => Ok(Attr::fetch(&self.0.fs, &inode)?.at(&location)),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let attr = Attr::fetch(&self.0.fs, &self.0.inode)?;
                 Ok(Attr { nlink: 0, ..attr })
@@ -220,7 +220,7 @@ impl Node {
 /// Methods for other modules.
 impl Node {
     /// Location of its entry, as of the lookup.
-    pub(crate) fn place(&self) -> EntryLocation {
+    pub(crate) fn location(&self) -> EntryLocation {
         let mounted = self.0.fs.mounted();
         let dir = self.parent().map_or(mounted.roots().superblock, Self::oid);
         EntryLocation { dir, name: self.0.name.clone() }
@@ -264,16 +264,18 @@ impl Node {
         Ok(self.located(access)?.1)
     }
 
-    /// The current location of its entry, and its inode: even if this process moved it, or if it is an open file that was
-    /// moved or removed.
+    /// The current location of its entry, and its inode: even if this process moved it, or if it is an open file that
+    /// was moved or removed.
     ///
     /// # Errors
     /// As [`Node::stored`].
     pub(crate) fn located(&self, access: Access<'_>) -> Result<(EntryLocation, Inode)> {
         let moved = || self.0.fs.mounted().moved_to(self.oid());
-        for place in std::iter::once(self.place()).chain(std::iter::once_with(moved).flatten()) {
-            if let Some(inode) = self.inode_at(&place, access)? {
-                return Ok((place, inode));
+        for location in
+            std::iter::once(self.location()).chain(std::iter::once_with(moved).flatten())
+        {
+            if let Some(inode) = self.inode_at(&location, access)? {
+                return Ok((location, inode));
             }
         }
         let found = match self.kind() {
@@ -285,10 +287,10 @@ impl Node {
 
     pub(crate) fn inode_at(
         &self,
-        place: &EntryLocation,
+        location: &EntryLocation,
         access: Access<'_>,
     ) -> Result<Option<Inode>> {
-        let found = place.inode(self.0.fs.container(), access).wait()?;
+        let found = location.inode(self.0.fs.container(), access).wait()?;
         Ok(found.filter(|inode| inode.oid == self.oid()))
     }
 

@@ -21,7 +21,7 @@ struct OpenFile {
     /// Lease by which other processes see that the file is in use.
     lease: Lease,
     /// The location of its entry, as far as this process knows; `None` once this process removed it.
-    place: Option<EntryLocation>,
+    location: Option<EntryLocation>,
     /// Time of the last write through a handle of this process, until it is stored.
     written: Option<Time>,
     /// Modification time as stored.
@@ -42,8 +42,8 @@ impl OpenFile {
             Some(lease) => lease,
             None => node.object().lease().await?,
         };
-        let place = Some(node.place());
-        Ok(Self { handles: 0, lease, place, written: None, stored: node.inode().mtime })
+        let location = Some(node.location());
+        Ok(Self { handles: 0, lease, location, written: None, stored: node.inode().mtime })
     }
 
     /// If `due`, records `time` as stored, and returns it with the location where the caller stores it.
@@ -51,9 +51,9 @@ impl OpenFile {
         if !due {
             return None;
         }
-        let place = self.place.clone()?;
+        let location = self.location.clone()?;
         self.stored = time;
-        Some((place, time))
+        Some((location, time))
     }
 }
 
@@ -72,17 +72,20 @@ impl OpenFiles {
             return None;
         }
         let file = file.remove();
-        Some(Closed { lease: file.lease, has_name: file.place.is_some() })
+        Some(Closed { lease: file.lease, has_name: file.location.is_some() })
     }
 
     /// The location of a file's entry, as far as this process knows.
-    pub(crate) fn place(&self, node: &Node) -> Option<EntryLocation> {
-        self.0.lock().get(&node.oid()).map_or_else(|| Some(node.place()), |file| file.place.clone())
+    pub(crate) fn location(&self, node: &Node) -> Option<EntryLocation> {
+        self.0
+            .lock()
+            .get(&node.oid())
+            .map_or_else(|| Some(node.location()), |file| file.location.clone())
     }
 
     /// The location of the entry of a file that is open here.
     pub(crate) fn open_file_location(&self, oid: ObjectId) -> Option<EntryLocation> {
-        self.0.lock().get(&oid).and_then(|file| file.place.clone())
+        self.0.lock().get(&oid).and_then(|file| file.location.clone())
     }
 
     /// Records a write, and stores the time if the stored one is too old.
@@ -135,14 +138,15 @@ impl OpenFiles {
 
 async fn store(mounted: &Mounted, oid: ObjectId, due: Option<(EntryLocation, Time)>) -> Result<()> {
     match due {
-        Some((place, time)) => lazy::store(mounted, &place, oid, time).await,
+        Some((location, time)) => lazy::store(mounted, &location, oid, time).await,
         None => Ok(()),
     }
 }
 
 /// State of files that this process has not stored yet.
 impl Mounted {
-    /// Time when the content changed, if it is not stored yet. A later stored time wins: another process may have set it.
+    /// Time when the content changed, if it is not stored yet. A later stored time wins: another process may have set
+    /// it.
     pub(crate) fn pending_time(&self, inode: &Inode) -> Option<Time> {
         let changed = match inode.kind {
             Kind::File => self.open_files.0.lock().get(&inode.oid)?.written,
@@ -158,13 +162,13 @@ impl Mounted {
         inode.ctime = Time::now();
     }
 
-    /// Records that the attributes of the entry at `place` were stored.
-    pub(crate) fn note_attributes(&self, place: &EntryLocation, inode: &Inode) {
+    /// Records that the attributes of the entry at `location` were stored.
+    pub(crate) fn note_attributes(&self, location: &EntryLocation, inode: &Inode) {
         if inode.oid == self.roots().root {
             self.set_root(inode);
         }
         match inode.kind {
-            Kind::Directory => self.times.set(inode.oid, place, inode.mtime),
+            Kind::Directory => self.times.set(inode.oid, location, inode.mtime),
             _ => self.open_files.change(inode.oid, |file| {
                 (file.written, file.stored) = (None, inode.mtime);
             }),
@@ -172,16 +176,16 @@ impl Mounted {
     }
 
     /// Records the new location of an entry.
-    pub(crate) fn note_move(&self, inode: &Inode, place: &EntryLocation) {
-        self.times.note_move(inode.oid, place);
+    pub(crate) fn note_move(&self, inode: &Inode, location: &EntryLocation) {
+        self.times.note_move(inode.oid, location);
         if inode.kind == Kind::Directory {
-            self.moves.note(inode.oid, place);
+            self.moves.note(inode.oid, location);
         }
-        self.open_files.change(inode.oid, |file| file.place = Some(place.clone()));
+        self.open_files.change(inode.oid, |file| file.location = Some(location.clone()));
     }
 
     /// Records that a file lost its name.
     pub(crate) fn note_removal(&self, oid: ObjectId) {
-        self.open_files.change(oid, |file| file.place = None);
+        self.open_files.change(oid, |file| file.location = None);
     }
 }

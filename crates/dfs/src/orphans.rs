@@ -1,7 +1,8 @@
 //! Orphans: files that a process removed or renamed while they were open.
 //!
-//! A separate object stores their inodes, by object id, until the last process closes the file and frees the content. For
-//! a renamed file, it stores an entry that leads to the new name. The next mount removes the orphans of killed processes.
+//! A separate object stores their inodes, by object id, until the last process closes the file and frees the content.
+//! For a renamed file, it stores an entry that leads to the new name. The next mount removes the orphans of killed
+//! processes.
 use crate::attr;
 use crate::entry::EntryLocation;
 use crate::entry::{self, FullEntry, LINK_AKEY};
@@ -142,8 +143,8 @@ fn rename(fs: &Mounted, from: &[u8], to: &[u8]) -> Result<bool> {
 }
 
 impl Dfs {
-    /// Finds a file by object id that was removed or renamed while in use, for a program that inherited it open. A removed
-    /// file has no location.
+    /// Finds a file by object id that was removed or renamed while in use, for a program that inherited it open. A
+    /// removed file has no location.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if no such file is in use.
@@ -157,8 +158,8 @@ impl Dfs {
         while_used(self, oid, find)?.ok_or_else(|| Error::new(ErrorKind::NotFound, message()))
     }
 
-    /// Frees the content of a removed file by object id, unless a process has it open. A program that inherited the file
-    /// calls this after the last close.
+    /// Frees the content of a removed file by object id, unless a process has it open. A program that inherited the
+    /// file calls this after the last close.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -194,11 +195,12 @@ pub(crate) fn find(
         return Ok(Some(found));
     }
     let Some(node) = find_by_new_name(fs, oid)? else { return Ok(None) };
-    let inode = node.inode_at(&node.place(), access)?;
-    Ok(inode.map(|inode| (node.place(), inode)))
+    let inode = node.inode_at(&node.location(), access)?;
+    Ok(inode.map(|inode| (node.location(), inode)))
 }
 
-/// [`find`] that retries: if the entry of an open file has just vanished, waits until the remover stored it as an orphan.
+/// [`find`] that retries: if the entry of an open file has just vanished, waits until the remover stored it as an
+/// orphan.
 pub(crate) fn find_used(
     fs: &Dfs,
     oid: ObjectId,
@@ -234,9 +236,9 @@ fn find_by_new_location(
     let Some((dir, name)) = stored.as_deref().and_then(|it| it.split_first_chunk()) else {
         return Ok(None);
     };
-    let place = EntryLocation { dir: ObjectId::from_bytes(*dir), name: name.into() };
-    let inode = place.inode(fs.container(), access).wait()?;
-    Ok(inode.filter(|inode| inode.oid == oid).map(|inode| (place, inode)))
+    let location = EntryLocation { dir: ObjectId::from_bytes(*dir), name: name.into() };
+    let inode = location.inode(fs.container(), access).wait()?;
+    Ok(inode.filter(|inode| inode.oid == oid).map(|inode| (location, inode)))
 }
 
 /// A renamed file, by the new name.

@@ -36,13 +36,13 @@ pub enum Parent {
 }
 
 impl Dfs {
-    /// The node that a path names, relative to `base`. `..` is the parent directory; that of the root is the root. Its inode
-    /// is current, unless the path ends at `base` or above it: then it is the inode of that node.
+    /// The node that a path names, relative to `base`. `..` is the parent directory; that of the root is the root. Its
+    /// inode is current, unless the path ends at `base` or above it: then it is the inode of that node.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], also for a symbolic link that leads out of the file system;
-    /// [`ErrorKind::NotDirectory`] if a name in the path is not a directory; [`ErrorKind::Loop`] after [`LINKS_MAX`] links;
-    /// [`ErrorKind::NameTooLong`].
+    /// [`ErrorKind::NotDirectory`] if a name in the path is not a directory; [`ErrorKind::Loop`] after [`LINKS_MAX`]
+    /// links; [`ErrorKind::NameTooLong`].
     pub fn resolve(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Node> {
         match self.walk(Walk::new(self, base, path), follow, |walk| walk.end())? {
             Resolved::Node(node) => Ok(node),
@@ -312,8 +312,8 @@ impl<'a> Walk<'a> {
 }
 
 /// Finds a node by its path and runs `work` on it. If the node lost its name in between, tries again with the node that
-/// has the name now: a name that a rename replaces always exists (POSIX: `rename`). `is_missing` recognizes the error for
-/// a missing entry.
+/// has the name now: a name that a rename replaces always exists (POSIX: `rename`). `is_missing` recognizes the error
+/// for a missing entry.
 ///
 /// # Errors
 /// Errors of `find` and `work`; that of `work` if `find` returns the same node [`SAME_MAX`] times, or other processes

@@ -1,8 +1,8 @@
 //! Path validation: creates a file by its path in one message, over the network.
 //!
-//! A client that resolves a path and then creates a file waits for two replies. But an update can carry a proof of earlier
-//! reads, and the server applies it only if they are still current. So the client reads the entries of a path once, and
-//! writes each new entry on condition that none of them has changed. All of them must be stored on one node.
+//! A client that resolves a path and then creates a file waits for two replies. But an update can carry a proof of
+//! earlier reads, and the server applies it only if they are still current. So the client reads the entries of a path
+//! once, and writes each new entry on condition that none of them has changed. All of them must be stored on one node.
 use crate::create::Create;
 use crate::entry::{self, EntryLocation, MARK};
 use crate::inode::{Inode, Kind};
@@ -105,20 +105,23 @@ impl Dfs {
     /// Reads the entries of a path at their predicted locations, if one node stores them all.
     fn read_path(&self, (from, path): &PathKey) -> Result<Option<Directory>> {
         let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        let (places, end) = prefetch::predict_path(self, *from, names);
-        let node = |place: &EntryLocation| self.container().node_of(place.dir, &place.name);
-        let (Some(_), Some(first)) = (end, places.first()) else { return Ok(None) };
+        let (locations, end) = prefetch::predict_path(self, *from, names);
+        let node =
+            |location: &EntryLocation| self.container().node_of(location.dir, &location.name);
+        let (Some(_), Some(first)) = (end, locations.first()) else { return Ok(None) };
         let storage_node = node(first);
-        if places.len() > STEPS_MAX || places.iter().any(|place| node(place) != storage_node) {
+        if locations.len() > STEPS_MAX
+            || locations.iter().any(|location| node(location) != storage_node)
+        {
             return Ok(None);
         }
         let transaction = self.container().transaction_read_only()?;
         let access = Access::Tx(&transaction);
-        let asked = places.iter().map(|place| task(place.inode(self.container(), access)));
+        let asked = locations.iter().map(|location| task(location.inode(self.container(), access)));
         let found = side_by_side(asked.collect(), STEPS_MAX).wait();
         let found = found.into_iter().collect::<Result<Option<Vec<_>>>>()?;
         let Some(inodes) = found else { return Ok(None) };
-        let steps: Vec<_> = std::iter::zip(places, inodes).collect();
+        let steps: Vec<_> = std::iter::zip(locations, inodes).collect();
         let proof = transaction.proof()?;
         Ok(is_path(*from, &steps).then_some(Directory { steps, proof, storage_node }))
     }
@@ -127,14 +130,15 @@ impl Dfs {
 /// True if each entry is in the directory that the one before it names.
 fn is_path(from: ObjectId, steps: &[(EntryLocation, Inode)]) -> bool {
     let dirs = std::iter::once(from).chain(steps.iter().map(|(_, inode)| inode.oid));
-    let is_step = |(dir, (place, inode)): (ObjectId, &(EntryLocation, Inode))| {
-        place.dir == dir && inode.kind == Kind::Directory
+    let is_step = |(dir, (location, inode)): (ObjectId, &(EntryLocation, Inode))| {
+        location.dir == dir && inode.kind == Kind::Directory
     };
     dirs.zip(steps).all(is_step)
 }
 
 impl Directory {
-    /// The node of the directory, if its storage node also stores a new entry of this name, and no hint says that one exists.
+    /// The node of the directory, if its storage node also stores a new entry of this name, and no hint says that one
+    /// exists.
     fn node_for_new_entry(&self, from: &Node, name: &[u8]) -> Result<Option<Node>> {
         let Some((_, Inode { oid: dir, .. })) = self.steps.last() else { return Ok(None) };
         let (fs, new) = (from.fs(), EntryLocation { dir: *dir, name: name.into() });
@@ -146,8 +150,8 @@ impl Directory {
             return Ok(None);
         }
         let mut node = from.clone();
-        for (place, inode) in &self.steps {
-            node = node.child(&place.name, *inode)?;
+        for (location, inode) in &self.steps {
+            node = node.child(&location.name, *inode)?;
         }
         Ok(Some(node))
     }

@@ -1,9 +1,9 @@
 //! Path prefetch: fetches all entries of a path concurrently.
 //!
 //! Over the network, a lookup of one name after the other costs one round trip for each name. The entry that a name had
-//! before predicts the next directory ([`crate::entry_hints`]), so the client sends all lookups at once. A prediction is
-//! never an answer: the client uses a fetched entry only if the current entry before it leads there. Entries under a read
-//! lease ([`crate::entry_cache`]) are answers, and are not fetched.
+//! before predicts the next directory ([`crate::entry_hints`]), so the client sends all lookups at once. A prediction
+//! is never an answer: the client uses a fetched entry only if the current entry before it leads there. Entries under a
+//! read lease ([`crate::entry_cache`]) are answers, and are not fetched.
 use crate::attr::{self, Attr};
 use crate::entry::{self, EntryLocation};
 use crate::inode::{Inode, Kind};
@@ -22,7 +22,7 @@ pub(crate) struct Prefetch {
 
 /// An entry on a path: its location, and its inode, or `None` if the name does not exist.
 struct Step {
-    place: EntryLocation,
+    location: EntryLocation,
     inode: Option<Inode>,
     was_cached: bool,
 }
@@ -46,15 +46,15 @@ impl Prefetch {
         if !fs.mounted().is_slow() || from.kind() != Kind::Directory {
             return Self::default();
         }
-        let (places, end) = predict_path(fs, from.oid(), names);
+        let (locations, end) = predict_path(fs, from.oid(), names);
         let mut prefetch = Self::default();
         let mut asked = Vec::new();
-        for place in places {
-            match fs.mounted().entry_cache.inode(fs.mounted(), &place) {
+        for location in locations {
+            match fs.mounted().entry_cache.inode(fs.mounted(), &location) {
                 Some(inode) => {
-                    prefetch.steps.push(Step { place, inode: Some(inode), was_cached: true })
+                    prefetch.steps.push(Step { location, inode: Some(inode), was_cached: true })
                 }
-                None => asked.push(place),
+                None => asked.push(location),
             }
         }
         let mut file = end.filter(|inode| with_size && inode.kind == Kind::File);
@@ -66,14 +66,14 @@ impl Prefetch {
         if asked.len() + usize::from(file.is_some()) < 2 {
             return prefetch;
         }
-        let steps = asked.into_iter().map(|place| task(step(fs, place)));
+        let steps = asked.into_iter().map(|location| task(step(fs, location)));
         let size = file.into_iter().map(|inode| task(size(fs, inode)));
         let asked: Vec<Task<'_, _>> = steps.chain(size).collect();
         // `lookup` repeats a failed request, and then returns its error.
         for reply in side_by_side(asked, STEPS_MAX).wait().into_iter().flatten() {
             match reply {
-                Reply::Step(place, inode) => {
-                    prefetch.steps.push(Step { place, inode, was_cached: false });
+                Reply::Step(location, inode) => {
+                    prefetch.steps.push(Step { location, inode, was_cached: false });
                 }
                 Reply::Size(oid, size) => prefetch.size = Some((oid, size)),
             }
@@ -113,7 +113,7 @@ impl Prefetch {
 
     /// Takes the prefetched entry of a name. Each is used once, because it may have changed by the next lookup.
     fn take(&mut self, dir: ObjectId, name: &[u8]) -> Option<Step> {
-        let same = |step: &Step| step.place.dir == dir && *step.place.name == *name;
+        let same = |step: &Step| step.location.dir == dir && *step.location.name == *name;
         let at = self.steps.iter().position(same)?;
         Some(self.steps.swap_remove(at))
     }
@@ -126,25 +126,25 @@ pub(crate) fn predict_path<'n>(
     names: impl Iterator<Item = &'n [u8]>,
 ) -> (Vec<EntryLocation>, Option<Inode>) {
     let (mut dir, mut end) = (from, None);
-    let mut places = Vec::new();
+    let mut locations = Vec::new();
     for name in names {
         if entry::is_special(name) || name.len() > NAME_MAX {
-            return (places, None);
+            return (locations, None);
         }
-        let place = EntryLocation { dir, name: name.into() };
-        end = fs.mounted().entry_hints.inode(&place);
-        places.push(place);
+        let location = EntryLocation { dir, name: name.into() };
+        end = fs.mounted().entry_hints.inode(&location);
+        locations.push(location);
         match end {
             Some(inode) => dir = inode.oid,
-            None => return (places, None),
+            None => return (locations, None),
         }
     }
-    (places, end)
+    (locations, end)
 }
 
-async fn step(fs: &Dfs, place: EntryLocation) -> Result<Reply> {
-    let inode = place.inode(fs.container(), fs.view()).await?;
-    Ok(Reply::Step(place, inode))
+async fn step(fs: &Dfs, location: EntryLocation) -> Result<Reply> {
+    let inode = location.inode(fs.container(), fs.view()).await?;
+    Ok(Reply::Step(location, inode))
 }
 
 async fn size(fs: &Dfs, inode: Inode) -> Result<Reply> {

@@ -48,8 +48,8 @@ struct Moved {
 }
 
 impl Node {
-    /// Renames an entry of this directory, within it or to another directory. Atomic: exactly one of the names exists at any
-    /// time (POSIX: `rename`; DAOS: `dfs_move`, `dfs_exchange`).
+    /// Renames an entry of this directory, within it or to another directory. Atomic: exactly one of the names exists
+    /// at any time (POSIX: `rename`; DAOS: `dfs_move`, `dfs_exchange`).
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]; [`ErrorKind::Exists`] with [`RenameMode::NoReplace`];
@@ -169,7 +169,8 @@ impl Rename<'_> {
         Ok(Some(moved))
     }
 
-    /// One of several renames in a transaction. Refuses directories, since `check_descent` does not see the other renames.
+    /// One of several renames in a transaction. Refuses directories, since `check_descent` does not see the other
+    /// renames.
     fn attempt_file(&self, access: Access<'_>) -> Result<Option<Moved>> {
         let moved = self.attempt(access, None)?;
         if moved.as_ref().is_some_and(|moved| moved.inode.kind == Kind::Directory) {
@@ -186,8 +187,8 @@ impl Rename<'_> {
         self.to.stored(access).map(drop)
     }
 
-    /// Refuses to move a directory below itself. The transaction reads the ancestors, so that it conflicts with changes to
-    /// them.
+    /// Refuses to move a directory below itself. The transaction reads the ancestors, so that it conflicts with changes
+    /// to them.
     fn check_descent(&self, moving: &Inode, to: &Node, access: Access<'_>) -> Result<()> {
         if moving.kind != Kind::Directory || self.from.oid() == self.to.oid() {
             return Ok(());
@@ -202,7 +203,7 @@ impl Rename<'_> {
             }
             let Some(parent) = node.parent() else { return Ok(()) };
             // These are the ancestors as of the lookup: if the directory moved since, this fails.
-            node.inode_at(&node.place(), access)?.ok_or_else(|| node.gone_error())?;
+            node.inode_at(&node.location(), access)?.ok_or_else(|| node.gone_error())?;
             node = parent;
         }
     }
@@ -232,15 +233,16 @@ impl Rename<'_> {
     /// Updates the state of this process after the commit.
     fn note_done(&self, moved: &Moved) -> Result<()> {
         let mounted = self.from.fs().mounted();
-        let place = |dir: &Node, name: &[u8]| EntryLocation { dir: dir.oid(), name: name.into() };
-        mounted.note_move(&moved.inode, &place(self.to, self.new_name));
+        let location =
+            |dir: &Node, name: &[u8]| EntryLocation { dir: dir.oid(), name: name.into() };
+        mounted.note_move(&moved.inode, &location(self.to, self.new_name));
         mounted.times.touch(self.from)?;
         if self.from.oid() != self.to.oid() {
             mounted.times.touch(self.to)?;
         }
         match (self.mode, &moved.other) {
             (RenameMode::Exchange, Some(other)) => {
-                mounted.note_move(other, &place(self.from, self.name));
+                mounted.note_move(other, &location(self.from, self.name));
                 Ok(())
             }
             (_, Some(other)) => self.to.free_content(other, moved.is_orphan),
@@ -255,12 +257,12 @@ impl Rename<'_> {
 pub(crate) struct Moves(ForkLock<HashMap<ObjectId, EntryLocation>>);
 
 impl Moves {
-    pub(crate) fn note(&self, oid: ObjectId, place: &EntryLocation) {
+    pub(crate) fn note(&self, oid: ObjectId, location: &EntryLocation) {
         let mut moves = self.0.lock();
         if moves.len() >= MOVES_MAX {
             moves.clear();
         }
-        moves.insert(oid, place.clone());
+        moves.insert(oid, location.clone());
     }
 }
 

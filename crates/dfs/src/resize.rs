@@ -77,8 +77,8 @@ impl File {
         self.allocate(offset, len, keep_size)
     }
 
-    /// Extends the file to hold `len` bytes from `offset` on, unless `keep_size` (POSIX: `posix_fallocate`). Reserves no
-    /// space: a later write may still fail with [`ErrorKind::NoSpace`].
+    /// Extends the file to hold `len` bytes from `offset` on, unless `keep_size` (POSIX: `posix_fallocate`). Reserves
+    /// no space: a later write may still fail with [`ErrorKind::NoSpace`].
     ///
     /// # Errors
     /// As [`File::punch`]; [`ErrorKind::NoSpace`] if the pool has less free space now.
@@ -109,8 +109,8 @@ impl File {
         }
     }
 
-    /// The offset of the first data at or after `offset` (POSIX: `SEEK_DATA`). The last byte of a file that was extended
-    /// is part of its hole.
+    /// The offset of the first data at or after `offset` (POSIX: `SEEK_DATA`). The last byte of a file that was
+    /// extended is part of its hole.
     ///
     /// # Errors
     /// [`ErrorKind::PastEnd`] if there is none.
@@ -125,8 +125,8 @@ impl File {
         self.array().next_data(offset, self.node().fs().view()).wait()
     }
 
-    /// True for the byte that [`File::set_len`] writes, and for one that a program wrote alike: zero, the last one, after a
-    /// hole.
+    /// True for the byte that [`File::set_len`] writes, and for one that a program wrote alike: zero, the last one,
+    /// after a hole.
     fn is_end_of_hole(&self, offset: u64) -> Result<bool> {
         let (mut last, range) = ([1; 2], [Extent::new(offset, 2)]);
         let sink = Sink::One(&mut last);

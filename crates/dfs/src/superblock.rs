@@ -97,8 +97,8 @@ impl Roots {
         Ok(Self { superblock: superblock_oid(container)?, root: oid(1)? })
     }
 
-    /// Replaces the root by the one that the superblock names, if the ids differ only in the number of groups: a copy on
-    /// another pool keeps the id with the number of the first pool.
+    /// Replaces the root by the one that the superblock names, if the ids differ only in the number of groups: a copy
+    /// on another pool keeps the id with the number of the first pool.
     pub(crate) fn with_root(self, named: ObjectId) -> Self {
         let without_width = |oid: ObjectId| (oid.hi & !WIDTH_BITS, oid.lo);
         match without_width(named) == without_width(self.root) {

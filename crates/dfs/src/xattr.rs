@@ -31,8 +31,8 @@ impl Node {
             let message = format!("{} is not a symbolic link", String::from_utf8_lossy(&path));
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let at = |place: &EntryLocation| self.value_at(place, LINK_AKEY);
-        match (at(&self.place())?, self.fs().mounted().moved_to(self.oid())) {
+        let at = |location: &EntryLocation| self.value_at(location, LINK_AKEY);
+        match (at(&self.location())?, self.fs().mounted().moved_to(self.oid())) {
             (None, Some(moved)) => at(&moved)?,
             (found, _) => found,
         }
@@ -45,7 +45,7 @@ impl Node {
     /// [`ErrorKind::NoAttribute`] if there is none, [`ErrorKind::NotFound`] if the entry is gone.
     pub fn get_xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
         let akey = akey(name)?;
-        let value = self.read_at_location(|place| self.value_at(place, &akey))?;
+        let value = self.read_at_location(|location| self.value_at(location, &akey))?;
         value.ok_or_else(|| no_xattr_error(name))
     }
 
@@ -83,9 +83,9 @@ impl Node {
     /// # Errors
     /// [`ErrorKind::NotFound`] if the entry is gone.
     pub fn list_xattrs(&self) -> Result<Vec<Vec<u8>>> {
-        let akeys_at = |place: &EntryLocation| {
-            let dir = self.fs().container().object(place.dir);
-            entry::akeys(&dir, &place.name, self.fs().view())
+        let akeys_at = |location: &EntryLocation| {
+            let dir = self.fs().container().object(location.dir);
+            entry::akeys(&dir, &location.name, self.fs().view())
         };
         let akeys = self.read_at_location(akeys_at)?;
         let names = akeys.iter().filter_map(|akey| akey.strip_prefix(XATTR_PREFIX));
@@ -105,7 +105,8 @@ impl Node {
         entry::fetch_all_with(&self.directory()?, names, &akey(xattr)?, self.fs().view())
     }
 
-    /// The entry of this name, and the value of an extended attribute of it, if the entry has it and the value is not empty.
+    /// The entry of this name, and the value of an extended attribute of it, if the entry has it and the value is not
+    /// empty.
     ///
     /// # Errors
     /// As [`Node::lookup`].
@@ -127,35 +128,35 @@ impl Node {
     ) -> Result<()> {
         let akey = akey(name)?;
         self.fs().transact(|access| {
-            let (place, mut inode) = self.located(access)?;
-            let dir = self.fs().container().object(place.dir);
-            let there = entry::value(&dir, &place.name, &akey, access)?.is_some();
+            let (location, mut inode) = self.located(access)?;
+            let dir = self.fs().container().object(location.dir);
+            let there = entry::value(&dir, &location.name, &akey, access)?.is_some();
             match (mode, there) {
                 (XattrMode::Create, true) => return Err(xattr_exists_error(name)),
                 (XattrMode::Replace, false) => return Err(no_xattr_error(name)),
                 _ => {}
             }
-            change(&dir, &place.name, access)?;
+            change(&dir, &location.name, access)?;
             self.fs().mounted().stamp(&mut inode);
-            place.store(self.fs().container(), &inode, access).wait()
+            location.store(self.fs().container(), &inode, access).wait()
         })
     }
 
     /// Runs `read` on the current location of its entry, and repeats that if the entry moved meanwhile.
     fn read_at_location<T>(&self, read: impl Fn(&EntryLocation) -> Result<T>) -> Result<T> {
         for _ in 1..RETRIES_MAX {
-            let (place, _) = self.located(self.fs().view())?;
-            let found = read(&place)?;
-            if self.inode_at(&place, self.fs().view())?.is_some() {
+            let (location, _) = self.located(self.fs().view())?;
+            let found = read(&location)?;
+            if self.inode_at(&location, self.fs().view())?.is_some() {
                 return Ok(found);
             }
         }
         Err(self.gone_error())
     }
 
-    fn value_at(&self, place: &EntryLocation, akey: &[u8]) -> Result<Option<Vec<u8>>> {
-        let dir = self.fs().container().object(place.dir);
-        entry::value(&dir, &place.name, akey, self.fs().view())
+    fn value_at(&self, location: &EntryLocation, akey: &[u8]) -> Result<Option<Vec<u8>>> {
+        let dir = self.fs().container().object(location.dir);
+        entry::value(&dir, &location.name, akey, self.fs().view())
     }
 }
 

@@ -30,8 +30,8 @@ impl Random {
     }
 }
 
-/// A file system in a pool of its own, or in the pool over nodes that the environment names; and a directory that is gone
-/// with the test.
+/// A file system in a pool of its own, or in the pool over nodes that the environment names; and a directory that is
+/// gone with the test.
 struct Place {
     dir: PathBuf,
     url: String,

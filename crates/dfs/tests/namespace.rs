@@ -528,7 +528,8 @@ fn read_only_mount_refuses_changes() {
     assert_eq!(kind(fs.root().lookup(b"f").unwrap().open(Open::BOTH)), ErrorKind::ReadOnly);
 }
 
-/// A node that moved since its lookup has outdated ancestors. A rename through it must not move a directory below itself.
+/// A node that moved since its lookup has outdated ancestors. A rename through it must not move a directory below
+/// itself.
 #[test]
 fn directory_cannot_move_below_itself_through_a_moved_node() {
     let fs = mount_new("below-itself");

@@ -66,8 +66,8 @@ pub(crate) struct Copy {
 }
 
 impl Served {
-    /// Opens a file, for the first or another time, and truncates it if `flags` say so. `by_user` is false for root, who
-    /// may keep set-id bits.
+    /// Opens a file, for the first or another time, and truncates it if `flags` say so. `by_user` is false for root,
+    /// who may keep set-id bits.
     pub(crate) fn open(&self, inode: &Inode, flags: i32, by_user: bool) -> Answer<Arc<File>> {
         let file = inode.open()?;
         if has(flags, OFlags::TRUNC) {
@@ -95,7 +95,8 @@ impl Served {
         });
     }
 
-    /// Returns the passage of a bypassing write if the kernel may have read pages meanwhile: the caller drops them to end it.
+    /// Returns the passage of a bypassing write if the kernel may have read pages meanwhile: the caller drops them to
+    /// end it.
     pub(crate) fn write(
         &self,
         (number, handle): (u64, u64),

@@ -27,7 +27,8 @@ impl Filesystem for Served {
             | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP
             | InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_HANDLE_KILLPRIV_V2
-            // A file is found by its path only, so a handle could not be opened once the kernel has forgotten the inode.
+            // A file is found by its path only, so a handle could not be opened once the kernel has forgotten the
+            // inode.
             | InitFlags::FUSE_NO_EXPORT_SUPPORT
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_READDIRPLUS_AUTO;

@@ -44,9 +44,9 @@ impl Mount {
         Ok(Self { session, dfs, dir: absolute(dir)? })
     }
 
-    /// Answers the kernel until the file system is unmounted, by any process or because this one receives SIGHUP, SIGINT
-    /// or SIGTERM. Calls `ready` once the mount answers. If files are open, the first signal detaches the mount and waits
-    /// for them; the second one ends the process.
+    /// Answers the kernel until the file system is unmounted, by any process or because this one receives SIGHUP,
+    /// SIGINT or SIGTERM. Calls `ready` once the mount answers. If files are open, the first signal detaches the mount
+    /// and waits for them; the second one ends the process.
     ///
     /// # Errors
     /// Errors of `ready`, of the connection to the kernel, and of the final write-back.
@@ -86,7 +86,8 @@ fn serve(session: Session<Served>, dir: &Path, ready: impl FnOnce() -> Result<()
     })
 }
 
-/// Sets the read-ahead of the kernel to the size of one request. Only root may do so; for others the kernel's default stays.
+/// Sets the read-ahead of the kernel to the size of one request. Only root may do so; for others the kernel's default
+/// stays.
 fn read_ahead(device: u64) {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");

@@ -4,9 +4,9 @@ use dfs::Version;
 
 /// The server's record of the pages of a file in the kernel's cache.
 ///
-/// An open may keep the pages if the content has not changed since the kernel last dropped them: all pages read since then
-/// have that content. The kernel has carried out an open that drops pages once a request comes through its handle. Until
-/// then, older pages may remain, so another open drops them as well.
+/// An open may keep the pages if the content has not changed since the kernel last dropped them: all pages read since
+/// then have that content. The kernel has carried out an open that drops pages once a request comes through its handle.
+/// Until then, older pages may remain, so another open drops them as well.
 pub(crate) struct Pages<V = Version> {
     /// Version of the content when the kernel last dropped the pages; `None` if unknown.
     version: Option<V>,
@@ -111,8 +111,8 @@ impl<V> Pages<V> {
         self.read = Traffic::default();
     }
 
-    /// True if a program wrote a file of this size in large requests, and none has read it completely since. Its reads will
-    /// likely be large too, and filling pages would only cost a copy. A second read profits from pages.
+    /// True if a program wrote a file of this size in large requests, and none has read it completely since. Its reads
+    /// will likely be large too, and filling pages would only cost a copy. A second read profits from pages.
     pub(crate) fn are_useless(&self, size: u64) -> bool {
         let is_large = size >= LARGE_FILE_MIN && self.written.bytes >= size / 2;
         let in_small_parts =

@@ -1,10 +1,10 @@
 //! Writes that bypass the kernel's pages of a file while programs have it mapped.
 //!
-//! The kernel drops the pages of a range before it sends such a write. But a program may touch its mapping meanwhile, so
-//! the kernel reads a page without the write. Once the program has stored something in that page, the kernel writes back
-//! the complete page, over the write. So the server drops the pages of the range again after it has stored the write, and
-//! only then answers. Until then it leaves the range out of write-backs: stores to it are concurrent with the write, which
-//! comes after them.
+//! The kernel drops the pages of a range before it sends such a write. But a program may touch its mapping meanwhile,
+//! so the kernel reads a page without the write. Once the program has stored something in that page, the kernel writes
+//! back the complete page, over the write. So the server drops the pages of the range again after it has stored the
+//! write, and only then answers. Until then it leaves the range out of write-backs: stores to it are concurrent with
+//! the write, which comes after them.
 use crate::answer::Answer;
 use crate::inodes::Inode;
 use fuser::{INodeNo, Notifier};
@@ -71,8 +71,8 @@ impl Drop for Passage {
 /// Callback that runs after the pages of a bypassing write are dropped.
 type OnDropped = Box<dyn FnOnce() + Send>;
 
-/// Drops data and attributes from the kernel's cache. Pages are dropped in a separate thread, because the kernel may wait
-/// for requests meanwhile, which the other threads serve.
+/// Drops data and attributes from the kernel's cache. Pages are dropped in a separate thread, because the kernel may
+/// wait for requests meanwhile, which the other threads serve.
 pub(crate) struct Dropper {
     passages: Sender<(Passage, OnDropped)>,
     notifier: Arc<OnceLock<Notifier>>,

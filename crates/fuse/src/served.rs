@@ -75,9 +75,10 @@ impl Served {
         (handle, treatment)
     }
 
-    /// True if reads and writes bypass the kernel's cache. Appends do, because the kernel does not know their offset if other
-    /// processes append as well. Writes of a file opened only for writing, or of an empty one, also do: the next open drops
-    /// the pages, so filling them would only cost a copy. While a handle bypasses the cache, later opens bypass it too.
+    /// True if reads and writes bypass the kernel's cache. Appends do, because the kernel does not know their offset if
+    /// other processes append as well. Writes of a file opened only for writing, or of an empty one, also do: the next
+    /// open drops the pages, so filling them would only cost a copy. While a handle bypasses the cache, later opens
+    /// bypass it too.
     fn is_direct(&self, inode: &Inode, file: &File, flags: i32) -> bool {
         match self.cache {
             Cache::None => return true,

@@ -91,7 +91,8 @@ pub(crate) fn find(bucket: &Bucket, key: &str) -> Outcome<Found> {
     Ok(Found { attr, record: Record::read(value.as_deref()), node })
 }
 
-/// True for a directory that a client put, and for an empty one of another program, which no listing would show otherwise.
+/// True for a directory that a client put, and for an empty one of another program, which no listing would show
+/// otherwise.
 fn is_object(directory: &Node) -> Outcome<bool> {
     match directory.get_xattr(DIRECTORY.as_bytes()) {
         Ok(mark) => Ok(mark == IS_KEY),

@@ -34,7 +34,8 @@ pub const LIST_WINDOW: usize = 1024;
 /// Fewest of them, for pages of few keys.
 pub const LIST_WINDOW_MIN: usize = 32;
 
-/// Most runs of object IDs that a listing of a container without files keeps: in decimal order, 20 are read side by side.
+/// Most runs of object IDs that a listing of a container without files keeps: in decimal order, 20 are read side by
+/// side.
 pub const LIST_RUNS: usize = 64;
 
 /// Most objects that one request deletes (S3).
@@ -70,8 +71,8 @@ pub const XML_BYTES_MAX: usize = 4 << 20;
 /// Most bytes of the headers of a request, and of what is read ahead of a connection.
 pub const READ_AHEAD_BYTES: usize = 512 << 10;
 
-/// Seconds within which a client sends the headers of a request and each further part of its body, and takes a part of its
-/// answer, unless the caller says otherwise.
+/// Seconds within which a client sends the headers of a request and each further part of its body, and takes a part of
+/// its answer, unless the caller says otherwise.
 pub const IDLE_SECONDS: u64 = 60;
 
 /// Seconds that requests under way get when the server ends.

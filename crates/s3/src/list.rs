@@ -1,8 +1,8 @@
 //! Listing the keys of files in their order.
 //!
 //! The keys of a bucket are the paths of its files. A walk visits each directory that the page concerns and takes its
-//! entries in their order, [`LIST_WINDOW`] at a time, from the first that the page shows: the cost of a page depends neither on
-//! the number of entries nor on its position. A directory sorts as its name with a slash.
+//! entries in their order, [`LIST_WINDOW`] at a time, from the first that the page shows: the cost of a page depends
+//! neither on the number of entries nor on its position. A directory sorts as its name with a slash.
 use crate::bucket::Bucket;
 use crate::fault::Outcome;
 use crate::page::{Lines, Listed, Page, Shown, Wanted};
@@ -196,8 +196,8 @@ fn is_shown(path: &str, name: &str) -> bool {
     !path.is_empty() || name != HIDDEN
 }
 
-/// The first `count` entries of a directory from a place on, sorted, whose names begin with `below`; and the order of the
-/// last if there may be more.
+/// The first `count` entries of a directory from a place on, sorted, whose names begin with `below`; and the order of
+/// the last if there may be more.
 fn window(
     dir: &Node,
     path: &str,
@@ -241,7 +241,8 @@ fn next_names(
     Ok((names.filter(|name| is_below(name.as_bytes())).collect(), last))
 }
 
-/// Names whose entries may be after an order although the names are not: a directory is after files that its name begins.
+/// Names whose entries may be after an order although the names are not: a directory is after files that its name
+/// begins.
 fn names_before(order: &[u8], below: &str) -> impl Iterator<Item = String> {
     let begins =
         (below.len()..=order.len()).filter_map(|end| std::str::from_utf8(&order[..end]).ok());

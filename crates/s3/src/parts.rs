@@ -13,8 +13,8 @@ use std::ops::Range;
 /// The extended attribute with the [`Parts`] of a file: JSON.
 pub(crate) const PARTS: &str = "user.esker.s3.parts";
 
-/// The parts of an object, in the order of their numbers. Of many parts, only the number is kept if the rest is longer than
-/// [`PARTS_BYTES_MAX`].
+/// The parts of an object, in the order of their numbers. Of many parts, only the number is kept if the rest is longer
+/// than [`PARTS_BYTES_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Parts {

@@ -1,8 +1,8 @@
 //! Buckets over containers without files: their objects, which S3 reads.
 //!
-//! The key of an Array is its object ID, its content the cells one after the other. The key of a value of a Key-Value is
-//! the ID, a slash and its own key; keys that are integers are written in decimal. Nothing else has a key: other objects have no
-//! content that is one string of bytes, and a name that is not UTF-8 cannot be requested.
+//! The key of an Array is its object ID, its content the cells one after the other. The key of a value of a Key-Value
+//! is the ID, a slash and its own key; keys that are integers are written in decimal. Nothing else has a key: other
+//! objects have no content that is one string of bytes, and a name that is not UTF-8 cannot be requested.
 use crate::fault::{Fault, Outcome};
 use crate::find::{Head, no_such};
 use crate::ids::Ids;
@@ -52,8 +52,8 @@ impl<'a> Named<'a> {
     }
 }
 
-/// The prefix of the keys of an object; for an Array, its whole key. `None` for objects without keys, such as the catalog
-/// of names.
+/// The prefix of the keys of an object; for an Array, its whole key. `None` for objects without keys, such as the
+/// catalog of names.
 fn beginning(oid: ObjectId) -> Option<String> {
     match oid.object_type()? {
         _ if is_name_catalog(oid) => None,

@@ -114,8 +114,8 @@ impl Stored {
         *found = Some(value.to_owned());
     }
 
-    /// Data over which the checksums were computed: the content, or the checksums of parts. Those end with `-` and the number of
-    /// parts. `None` if there are no checksums.
+    /// Data over which the checksums were computed: the content, or the checksums of parts. Those end with `-` and the
+    /// number of parts. `None` if there are no checksums.
     pub(crate) fn kind(&self) -> Option<ChecksumType> {
         let first = KNOWN.iter().find_map(|name| self.get(name))?;
         Some(ChecksumType::from_static(match first.contains('-') {

@@ -214,8 +214,8 @@ impl Server {
         }
     }
 
-    /// Serves a connection on a thread of its own, where operations of the store may block: so what arrives is summed and
-    /// stored by the processor that has it in its cache, and no other thread has to be woken.
+    /// Serves a connection on a thread of its own, where operations of the store may block: so what arrives is summed
+    /// and stored by the processor that has it in its cache, and no other thread has to be woken.
     fn attend(
         &self,
         stream: TcpStream,
@@ -378,8 +378,8 @@ fn bare_etag(response: &mut Response<Body>) {
     *response.body_mut() = Body::from(bare);
 }
 
-/// True for a client that asks whether to send a body that is empty. It is answered at once; but botocore, which asks so for
-/// each empty file, then takes its next answer on the connection for something else.
+/// True for a client that asks whether to send a body that is empty. It is answered at once; but botocore, which asks
+/// so for each empty file, then takes its next answer on the connection for something else.
 fn asks_to_send_nothing(request: &Request<Incoming>) -> bool {
     request.headers().contains_key(EXPECT) && request.body().is_end_stream()
 }

@@ -1,5 +1,5 @@
-//! The container of a file system of tensors. Objects of directories and files are computed from the tensor store. Other
-//! objects, such as the superblock, are in memory.
+//! The container of a file system of tensors. Objects of directories and files are computed from the tensor store.
+//! Other objects, such as the superblock, are in memory.
 use crate::fetch;
 use crate::files::Files;
 use crate::ids;
@@ -206,8 +206,8 @@ impl OpenContainer for ShownContainer {
         Reply::Ready(Ok(false))
     }
 
-    /// Always false: the store frees tensors by its own leases, so the last close frees nothing. A file system calls this to
-    /// tell if a process has a removed file open, and then searches its orphans.
+    /// Always false: the store frees tensors by its own leases, so the last close frees nothing. A file system calls
+    /// this to tell if a process has a removed file open, and then searches its orphans.
     fn unlink_on_last_close(&self, _oid: ObjectId) -> Reply<'_, bool> {
         Reply::Ready(Ok(false))
     }

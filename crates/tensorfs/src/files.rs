@@ -181,8 +181,8 @@ impl Files {
         }
     }
 
-    /// At most `most` names in a directory that follow `after`, which is where the last listing ended, or empty. Returns where
-    /// this one ends, `None` at the end.
+    /// At most `most` names in a directory that follow `after`, which is where the last listing ended, or empty.
+    /// Returns where this one ends, `None` at the end.
     pub(crate) fn list(
         &self,
         directory: &str,

@@ -1,7 +1,8 @@
 //! The tensors of a store as a file system: each named tensor is an HDF5 file, which is generated while it is read.
 //!
 //! [`mount`] returns an ordinary read-only [`Dfs`], so the mount, the interception library and the command line show
-//! tensors too. Its container has a separate backend, which answers the reads of directories and files from the store. docs/decisions/0048-tensors-as-files.md gives the reasons.
+//! tensors too. Its container has a separate backend, which answers the reads of directories and files from the store.
+//! docs/decisions/0048-tensors-as-files.md gives the reasons.
 #![forbid(unsafe_code)]
 
 mod container;
@@ -47,7 +48,8 @@ pub fn mount(pool: &Pool, label: &str, options: MountOptions) -> Result<Dfs> {
     })
 }
 
-/// The file system of a tensor store. A `/` in a name makes directories; names that cannot be those of files are not shown.
+/// The file system of a tensor store. A `/` in a name makes directories; names that cannot be those of files are not
+/// shown.
 ///
 /// # Errors
 /// Errors of the backend.

@@ -17,7 +17,8 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Records a search that found no object now. The result is valid for [`MISSING_SECONDS`], since a directory may appear again.
+    /// Records a search that found no object now. The result is valid for [`MISSING_SECONDS`], since a directory may
+    /// appear again.
     pub(crate) fn nothing() -> Self {
         Self::Nothing(Instant::now())
     }

@@ -78,8 +78,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.is_same((&source, &target), meta, 0..meta.size, buffers)
     }
 
-    /// Queues the parts of a large file for other workers, and copies those that do not fit the queue. Skips parts without
-    /// data: a file may hold far less than its size.
+    /// Queues the parts of a large file for other workers, and copies those that do not fit the queue. Skips parts
+    /// without data: a file may hold far less than its size.
     fn parts(&self, copying: Arc<Copying<S, D>>, buffers: &mut Buffers) {
         let (size, mut at) = (copying.meta.size, 0);
         while at < size && !self.has_ended(&copying) {

@@ -38,7 +38,8 @@ impl<J> Queue<J> {
         self.added.notify_one();
     }
 
-    /// Adds a job at the front; returns it if the queue is full. Workers use this, because a wait for room could deadlock.
+    /// Adds a job at the front; returns it if the queue is full. Workers use this, because a wait for room could
+    /// deadlock.
     pub(super) fn try_push(&self, job: J) -> Result<(), J> {
         let mut state = self.lock();
         if state.jobs.len() >= self.max {
