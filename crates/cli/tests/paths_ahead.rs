@@ -140,7 +140,7 @@ fn a_directory_that_became_a_file_is_none() {
 }
 
 fn create(fs: &Dfs, path: &str) -> Result<Option<Node>> {
-    fs.create_where_seen(&fs.root(), path.as_bytes(), |_| Create::with_mode(0o644))
+    fs.create_by_known_path(&fs.root(), path.as_bytes(), |_| Create::with_mode(0o644))
 }
 
 /// What a mount sees of many files while another one makes, changes and removes them.
