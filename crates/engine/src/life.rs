@@ -1,25 +1,26 @@
-//! The life of an engine: it serves, it drains, it ends.
+//! Phases of an engine: ready, draining, ended.
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// What an engine is doing.
+/// Phase of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// It accepts clients and serves requests.
     Ready,
-    /// It accepts nothing more, and finishes what is under way.
+    /// It accepts no more clients, and finishes the requests under way.
     Draining,
     /// Every connection ends at once.
     Ended,
 }
 
-/// The phase of an engine, and how many clients are connected.
+/// The phase of an engine, and the number of connected clients.
 #[derive(Default)]
+/// The phase of an engine, and the number of connected clients.
 pub(crate) struct Life {
     now: Mutex<Now>,
-    /// Told of each phase.
+    /// Notified of each phase.
     aged: Notify,
-    /// Told when the last client has gone.
+    /// Notified when the last client has gone.
     deserted: Notify,
 }
 
@@ -35,7 +36,7 @@ impl Default for Now {
     }
 }
 
-/// A client that is connected, until it is dropped.
+/// A connected client, until this is dropped.
 pub(crate) struct Connected<'l>(&'l Life);
 
 impl Drop for Connected<'_> {
@@ -55,7 +56,7 @@ impl Life {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits, in the order of those who wait.
+    /// Waits until the state fulfils `is_so`; `told` is notified of its changes.
     async fn until(&self, told: &Notify, is_so: impl Fn(&Now) -> bool) {
         loop {
             let told = told.notified();
@@ -82,7 +83,7 @@ impl Life {
         has_room.then(|| Connected(self))
     }
 
-    /// Goes on to `phase`; an engine never goes back.
+    /// Enters `phase`, unless the engine is in a later one: an engine never goes back.
     pub(crate) fn enter(&self, phase: Phase) {
         let mut now = self.now();
         now.phase = phase.max(now.phase);

@@ -384,10 +384,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Between peers that know each other.
-    pub const KNOWN: Self = Self { message: MESSAGE_MAX, bulk: BULK_MAX };
-    /// From a stranger.
-    pub const STRANGER: Self = Self { message: 1024, bulk: 0 };
+    /// Between authenticated peers.
+    pub const AUTHENTICATED: Self = Self { message: MESSAGE_MAX, bulk: BULK_MAX };
+    /// From a peer that has not authenticated.
+    pub const UNAUTHENTICATED: Self = Self { message: 1024, bulk: 0 };
 }
 
 #[cold]

@@ -147,7 +147,7 @@ async fn say<W: AsyncWrite + Unpin>(to: &mut Sender<W>, said: &impl Serialize) -
 }
 
 async fn hear<R: AsyncRead + Unpin>(from: &mut Receiver<R>) -> Result<Bytes> {
-    match from.receive(Limits::STRANGER).await? {
+    match from.receive(Limits::UNAUTHENTICATED).await? {
         Some(frame) if frame.kind == Kind::Handshake => Ok(frame.message),
         Some(_) => Err(Error::new(ErrorKind::Corrupt, "the peer did not begin with a handshake")),
         None => {

@@ -63,7 +63,7 @@ fn fuzz_frames() {
     ];
     fuzz("wire-frame", &known, |bytes| {
         for bytes in [bytes.to_vec(), summed(bytes)] {
-            for limits in [Limits::KNOWN, Limits::STRANGER] {
+            for limits in [Limits::AUTHENTICATED, Limits::UNAUTHENTICATED] {
                 assert!(run(receive_all(&bytes, limits)) <= bytes.len());
             }
         }
@@ -90,7 +90,7 @@ fn fuzz_handshakes() {
     let known =
         [encode(&hello), encode(&prove), encode(&refused)].map(|known| known.expect("a message"));
     fuzz("wire-handshake", &known, |message| {
-        if message.len() > Limits::STRANGER.message {
+        if message.len() > Limits::UNAUTHENTICATED.message {
             return;
         }
         let (from, to) = tokio::io::split(said(message));

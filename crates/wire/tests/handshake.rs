@@ -62,7 +62,7 @@ impl End {
     }
 
     async fn hear(&mut self) -> Option<Bytes> {
-        let frame = self.from.receive(Limits::STRANGER).await.ok().flatten();
+        let frame = self.from.receive(Limits::UNAUTHENTICATED).await.ok().flatten();
         frame.map(|frame| frame.message)
     }
 }

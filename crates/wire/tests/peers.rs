@@ -36,7 +36,7 @@ fn received(bytes: &[u8]) -> (usize, Result<()>) {
         let mut receiver = Receiver::new(bytes);
         let mut count = 0;
         loop {
-            match receiver.receive(Limits::KNOWN).await {
+            match receiver.receive(Limits::AUTHENTICATED).await {
                 Ok(Some(_)) => count += 1,
                 Ok(None) => return (count, Ok(())),
                 Err(error) => return (count, Err(error)),
@@ -55,14 +55,15 @@ fn frames_come_back() {
     run(async {
         let mut receiver = Receiver::new(&bytes[..]);
         for expected in &frames {
-            let found = receiver.receive(Limits::KNOWN).await.expect("a frame").expect("a frame");
+            let found =
+                receiver.receive(Limits::AUTHENTICATED).await.expect("a frame").expect("a frame");
             assert_eq!((found.kind, found.call), (expected.kind, expected.call));
             assert_eq!(
                 (found.message, found.bulk),
                 (expected.message.clone(), expected.bulk.clone())
             );
         }
-        assert!(receiver.receive(Limits::KNOWN).await.expect("the end").is_none());
+        assert!(receiver.receive(Limits::AUTHENTICATED).await.expect("the end").is_none());
     });
 }
 
@@ -98,7 +99,7 @@ fn a_frame_that_is_too_long_is_refused_on_both_sides() {
     assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::Overflow));
     let bytes = sent(&[frame(1, &[0; 2000], b"")]);
     run(async {
-        let refused = Receiver::new(&bytes[..]).receive(Limits::STRANGER).await;
+        let refused = Receiver::new(&bytes[..]).receive(Limits::UNAUTHENTICATED).await;
         assert_eq!(refused.map_err(|error| error.kind()).map(drop), Err(ErrorKind::Corrupt));
     });
 }

@@ -415,7 +415,7 @@ async fn receive_replies<R: AsyncRead + Unpin>(
             tokio::task::yield_now().await;
             has_rest.store(false, Ordering::Release);
         }
-        match from.receive(Limits::KNOWN).await {
+        match from.receive(Limits::AUTHENTICATED).await {
             Ok(Some(frame)) if frame.kind == Kind::Reply => {
                 // Without a call, nobody waits any more.
                 if let Some(call) = waiting.take(frame.call) {

@@ -1,7 +1,7 @@
 //! The life of an engine: it is not exhausted by those who connect and do not speak, or begin and do not end; it counts
 //! what it does; it drains in good order. Time is simulated.
 use bytes::Bytes;
-use esker_engine::{CLIENTS_MAX, Engine, Phase, STRANGERS_MAX};
+use esker_engine::{CLIENTS_MAX, Engine, HANDSHAKES_MAX, Phase};
 use esker_memory::Memory;
 use esker_nodes::{Endpoint, Link};
 use esker_types::{ErrorKind, Result, Uuid};
@@ -75,7 +75,7 @@ impl Client {
     }
 
     async fn receive(&mut self) -> Option<Frame> {
-        self.from.receive(Limits::KNOWN).await.expect("receiving")
+        self.from.receive(Limits::AUTHENTICATED).await.expect("receiving")
     }
 }
 
@@ -98,9 +98,9 @@ fn refused(engine: &Engine, reason: &str) -> u64 {
 fn those_who_do_not_speak_keep_nobody_out() {
     run(async {
         let engine = engine();
-        let silent: Vec<_> = (0..STRANGERS_MAX + 10).map(|_| stream(&engine)).collect();
+        let silent: Vec<_> = (0..HANDSHAKES_MAX + 10).map(|_| stream(&engine)).collect();
         let_others_work().await;
-        assert_eq!(engine.health().strangers, STRANGERS_MAX as u64);
+        assert_eq!(engine.health().unauthenticated, HANDSHAKES_MAX as u64);
         let client = Client::connect(&engine).await.expect("a client that speaks");
         assert_eq!(engine.health().connections, 1);
         assert!(refused(&engine, "crowded") >= 1);
@@ -109,9 +109,9 @@ fn those_who_do_not_speak_keep_nobody_out() {
             let ended = served.await.expect("a task").expect_err("a silent stranger");
             assert!(matches!(ended.kind(), ErrorKind::Busy | ErrorKind::TimedOut), "{ended}");
         }
-        assert_eq!(engine.health().strangers, 0);
+        assert_eq!(engine.health().unauthenticated, 0);
         let all = refused(&engine, "crowded") + refused(&engine, "timeout");
-        assert_eq!(all, STRANGERS_MAX as u64 + 10);
+        assert_eq!(all, HANDSHAKES_MAX as u64 + 10);
         drop(client);
     });
 }
@@ -298,7 +298,7 @@ fn clients_beyond_the_limit_are_turned_away() {
         assert!(error.message().contains("n1") && error.message().contains("2 clients"), "{error}");
         let ended = served.await.expect("a task").expect_err("a client too many");
         assert_eq!((ended.kind(), refused(&engine, "full")), (ErrorKind::Overflow, 1));
-        assert_eq!((engine.health().connections, engine.health().strangers), (2, 0));
+        assert_eq!((engine.health().connections, engine.health().unauthenticated), (2, 0));
         // Who leaves makes room.
         drop(clients);
         let_others_work().await;

@@ -32,7 +32,7 @@ async fn pretend(stream: DuplexStream, script: Script) -> Result<()> {
     let (from, to) = split(stream);
     let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
     handshake::accept(&mut from, &mut to, &Secret::new([1; 32]), POOL, [2; 32]).await?;
-    while let Some(request) = from.receive(Limits::KNOWN).await? {
+    while let Some(request) = from.receive(Limits::AUTHENTICATED).await? {
         let message = script.lock().expect("the script").clone();
         let bulk = Bytes::from_static(BULK);
         to.send(&Frame { kind: Kind::Reply, call: request.call, room: 0, message, bulk }).await?;

@@ -63,7 +63,8 @@ impl Client {
         self.to.send(&frame).await.expect("sending");
         self.to.flush().await.expect("sending");
         // The clock goes on only if nothing else does.
-        let reply = tokio::time::timeout(Duration::from_secs(1), self.from.receive(Limits::KNOWN));
+        let reply =
+            tokio::time::timeout(Duration::from_secs(1), self.from.receive(Limits::AUTHENTICATED));
         let frame = reply.await.expect("a reply in time").expect("receiving").expect("a reply");
         assert!(frame.bulk.len() <= ROOM as usize, "{} bytes of data", frame.bulk.len());
         decode(&frame.message).expect("a response")
