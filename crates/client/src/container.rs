@@ -473,7 +473,7 @@ impl Container {
     /// # Errors
     /// Errors of the operations; [`ErrorKind::NoPermission`] for a snapshot and if the container is open read-only.
     pub async fn write(&self, writes: &[Write<'_>], access: Access<'_>) -> Result<()> {
-        self.apply(Change::of(writes), access).await
+        self.apply(Change::from_writes(writes), access).await
     }
 
     /// As [`Container::write`], on condition that what a transaction of this container has read still holds: at one moment
@@ -484,7 +484,7 @@ impl Container {
     pub async fn write_if(&self, writes: &[Write<'_>], proof: &Proof) -> Result<()> {
         let tokens = Some(proof.tokens());
         self.writable()?
-            .write(Change { tokens, proved_once: true, ..Change::of(writes) })
+            .write(Change { tokens, proved_once: true, ..Change::from_writes(writes) })
             .await
             .map(drop)
     }
@@ -492,7 +492,7 @@ impl Container {
     /// As [`Container::write_if`], but what was read must hold until the write.
     pub(crate) async fn write_with(&self, writes: &[Write<'_>], proof: &Proof) -> Result<()> {
         let tokens = Some(proof.tokens());
-        self.writable()?.write(Change { tokens, ..Change::of(writes) }).await.map(drop)
+        self.writable()?.write(Change { tokens, ..Change::from_writes(writes) }).await.map(drop)
     }
 
     /// As [`Container::write`]; but on a pool over nodes, each node applies its writes by itself.
@@ -501,7 +501,7 @@ impl Container {
         writes: &[Write<'_>],
         access: Access<'_>,
     ) -> Result<()> {
-        self.apply(Change { one_by_one: true, ..Change::of(writes) }, access).await
+        self.apply(Change { one_by_one: true, ..Change::from_writes(writes) }, access).await
     }
 
     async fn apply(&self, change: Change<'_>, access: Access<'_>) -> Result<()> {

@@ -141,7 +141,7 @@ impl Transaction {
         let parts = buffer.parts();
         let writes = buffer.writes(&parts);
         let tokens = has_reads.then_some(&attempt.tokens);
-        let epoch = opened.write(Change { tokens, ..Change::of(&writes) }).await?;
+        let epoch = opened.write(Change { tokens, ..Change::from_writes(&writes) }).await?;
         Ok((!writes.is_empty()).then_some(epoch))
     }
 

@@ -7,7 +7,7 @@ use esker::types::info::OpenMode;
 use esker::types::ops::Cond;
 use esker::{Access, Wait};
 use esker_backend::{NewContainer, Pool};
-use esker_nodes::{Fabric, Map, Nodes, Patience, Transport};
+use esker_nodes::{Fabric, Map, Nodes, Timeouts, Transport};
 use esker_testkit::{conformance, model};
 use esker_types::ObjectType;
 use served::Folder;
@@ -26,8 +26,8 @@ fn map(folder: &Path, last: &Runtime) -> Map {
 /// The pool of a map, whose nodes are reached by `provider`.
 fn open(map: &Map, provider: &str) -> esker_types::Result<Arc<dyn Pool>> {
     let dial = Arc::new(Fabric { provider: Some(provider.to_owned()) });
-    let patience = Patience { reconnect: Duration::ZERO, ..Patience::default() };
-    let pool = Nodes::open_by(map, Path::new("none.map"), Vec::new(), patience, dial).wait()?;
+    let timeouts = Timeouts { reconnect: Duration::ZERO, ..Timeouts::default() };
+    let pool = Nodes::open_by(map, Path::new("none.map"), Vec::new(), timeouts, dial).wait()?;
     Ok(Arc::new(pool))
 }
 

@@ -129,7 +129,7 @@ impl Session {
                 Reply::Maintained(host::require_host(self.host.as_deref())?.maintain(what, number)?)
             }
             PoolRequest::Commit(commit, epoch) => done_reply(pool.commit(commit, epoch).await)?,
-            PoolRequest::GiveUp(commit) => done_reply(pool.give_up(commit).await)?,
+            PoolRequest::Abort(commit) => done_reply(pool.abort(commit).await)?,
             PoolRequest::Outcome(commit, decide) => {
                 Reply::Outcome(pool.outcome(commit, decide).await?)
             }

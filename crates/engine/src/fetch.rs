@@ -232,7 +232,7 @@ pub(crate) async fn write(
         .map(|((oid, write), updates)| Write { oid: *oid, op: op_of(write, updates) })
         .collect();
     let tokens = request.tokens.as_ref().map(|tokens| read_tokens(tokens));
-    let change = Change { tokens: tokens.as_ref(), id: request.id, ..Change::of(&writes) };
+    let change = Change { tokens: tokens.as_ref(), id: request.id, ..Change::from_writes(&writes) };
     match way {
         Way::Commit => container.write(change).await,
         Way::CommitProved => container.write(Change { proved_once: true, ..change }).await,

@@ -76,7 +76,7 @@ impl RequestKind {
             | PoolRequest::Destroy(..)
             | PoolRequest::List => Self::Container,
             PoolRequest::Commit(..)
-            | PoolRequest::GiveUp(_)
+            | PoolRequest::Abort(_)
             | PoolRequest::Outcome(..)
             | PoolRequest::Prepared
             | PoolRequest::Forget(_)

@@ -194,7 +194,7 @@ impl Session {
 /// Removes an object that has no users any more. The next check finds an object that cannot be removed now.
 async fn remove(container: &dyn OpenContainer, oid: ObjectId) {
     let writes = [Write { oid, op: WriteOp::PunchObject { cond: Cond::NONE } }];
-    let _ = container.write(Change::of(&writes)).await;
+    let _ = container.write(Change::from_writes(&writes)).await;
 }
 
 #[cold]

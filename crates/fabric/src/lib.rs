@@ -18,5 +18,5 @@ mod window;
 pub use driver::LINGER;
 pub use esker_libfabric::is_usable;
 pub use limits::{LONG_COUNT, LONG_LEN, SHORT_COUNT, SHORT_LEN};
-pub use setup::{Frames, Place, accept, connect};
+pub use setup::{EndpointOptions, Frames, accept, connect};
 pub use stream::{Reading, Writing};

@@ -60,7 +60,7 @@ enum Welcome {
 
 /// Provider and network interface of an endpoint.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct EndpointOptions {
     /// The provider, or `None` for the first that libfabric offers (FI_PROVIDER selects it).
     pub provider: Option<String>,
     /// Address of the network interface, for providers that use internet addresses.
@@ -74,13 +74,13 @@ struct Ready {
 }
 
 /// Opens an endpoint, on a thread that may block.
-async fn prepare(place: Place) -> Result<Ready> {
-    let prepared = tokio::task::spawn_blocking(move || Ready::new(place)).await;
+async fn prepare(options: EndpointOptions) -> Result<Ready> {
+    let prepared = tokio::task::spawn_blocking(move || Ready::new(options)).await;
     prepared.unwrap_or_else(|error| Err(Error::new(ErrorKind::Canceled, error.to_string())))
 }
 
 impl Ready {
-    fn new(Place { provider, local }: Place) -> Result<Self> {
+    fn new(EndpointOptions { provider, local }: EndpointOptions) -> Result<Self> {
         // A socket of both families has `::ffff:10.0.0.1` for 10.0.0.1, and both ends must have the same family.
         let local = local.map(|local| local.to_canonical());
         let endpoint = Endpoint::open(&Settings { provider, local, slots: Window::slot_lens() })?;
@@ -105,9 +105,9 @@ impl Ready {
 pub async fn connect(
     mut from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
     mut to: Sender<impl AsyncWrite + Unpin + Send + 'static>,
-    place: Place,
+    options: EndpointOptions,
 ) -> Result<Frames> {
-    let Ready { flow, offer } = prepare(place).await?;
+    let Ready { flow, offer } = prepare(options).await?;
     say(&mut to, &offer).await?;
     let limits = Limits { message: OFFER_MAX, bulk: 0 };
     let answer = match from.receive(limits).await? {
@@ -147,7 +147,7 @@ pub async fn accept(
 async fn welcome(message: &[u8], local: Option<IpAddr>) -> Result<(Arc<Shared>, Offer)> {
     let peer: Offer = decode(message)?;
     let provider = Some(peer.provider.clone());
-    let Ready { flow, offer } = prepare(Place { provider, local }).await?;
+    let Ready { flow, offer } = prepare(EndpointOptions { provider, local }).await?;
     Ok((meet(flow, &peer)?, offer))
 }
 

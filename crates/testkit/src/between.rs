@@ -152,8 +152,8 @@ impl<W: Way> Pool for PoolBetween<W> {
         self.way.pass(move || self.inner.commit(commit, epoch))
     }
 
-    fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
-        self.way.pass(move || self.inner.give_up(commit))
+    fn abort(&self, commit: Commit) -> Reply<'_, ()> {
+        self.way.pass(move || self.inner.abort(commit))
     }
 
     fn outcome(&self, commit: Commit, decide: bool) -> Reply<'_, Outcome> {

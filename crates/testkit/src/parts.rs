@@ -127,7 +127,7 @@ impl Parts {
     /// `InDoubt` if a commit is in the way, and those of writes.
     pub fn try_put(&self, node: usize, number: u64, value: u64) -> Result<Epoch> {
         self.with_write((node, number, value), |write| {
-            self.containers[node].write(Change::of(&[write])).wait()
+            self.containers[node].write(Change::from_writes(&[write])).wait()
         })
     }
 
@@ -143,7 +143,7 @@ impl Parts {
     ) -> Result<Epoch> {
         self.with_write(put, |write| {
             let writes = [write];
-            let what = Preparation::Change(Change { tokens, ..Change::of(&writes) });
+            let what = Preparation::Change(Change { tokens, ..Change::from_writes(&writes) });
             self.containers[put.0].prepare(commit, what).wait()
         })
     }
@@ -194,7 +194,7 @@ impl Parts {
                 // The coordinator has followed its own decision, and may have forgotten it by now.
                 _ if commit.coordinator as usize == node => {}
                 Outcome::Committed(epoch) => pool.commit(commit, epoch).wait()?,
-                Outcome::GivenUp | Outcome::Unknown => pool.give_up(commit).wait()?,
+                Outcome::Aborted | Outcome::Unknown => pool.abort(commit).wait()?,
             }
         }
         Ok(())
@@ -211,14 +211,14 @@ impl Parts {
         let epoch = match epochs.collect::<Result<Vec<_>>>() {
             Ok(epochs) => epochs.into_iter().max().unwrap_or_default(),
             Err(error) => {
-                nodes.clone().try_for_each(|node| self.pools[node].give_up(commit).wait())?;
+                nodes.clone().try_for_each(|node| self.pools[node].abort(commit).wait())?;
                 return Err(error);
             }
         };
         for node in nodes {
             let done = self.pools[node].commit(commit, epoch).wait();
             if node == 0 && done.is_err() {
-                self.pools.iter().try_for_each(|pool| pool.give_up(commit).wait())?;
+                self.pools.iter().try_for_each(|pool| pool.abort(commit).wait())?;
             }
             done?;
         }
@@ -243,7 +243,8 @@ impl Parts {
                 self.with_write((node, numbers[node], values[node]), |first| {
                     self.with_write((node, mark.0, mark.1), |second| {
                         let writes = [first, second];
-                        let change = Change { tokens: Some(&tokens[node]), ..Change::of(&writes) };
+                        let change =
+                            Change { tokens: Some(&tokens[node]), ..Change::from_writes(&writes) };
                         let what = Preparation::Change(change);
                         self.containers[node].prepare(commit, what).wait()
                     })

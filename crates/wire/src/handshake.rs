@@ -1,8 +1,9 @@
-//! The handshake: both sides prove that they know the pool's secret, and agree on a version. Nothing is served before.
+//! The handshake: both sides prove that they know the pool's secret, and agree on a version. An engine serves no
+//! request before it.
 //!
-//! Each side draws a nonce. A proof is HMAC-SHA-256 (RFC 2104) by the secret over the side's name and everything that
-//! both have said, so it is of no use in another connection, nor to the other side. It covers the versions that the
-//! client offered and the one that the engine chose: nobody in between can make both speak an older one.
+//! Each side draws a nonce. A proof is HMAC-SHA-256 (RFC 2104) by the secret over the side's name and all messages so
+//! far. It is therefore useless in another connection and to the other side. It covers the versions that the client
+//! offered and the one that the engine chose: an attacker in between cannot make both use an older version.
 use crate::frame::{Frame, Kind, Limits, Receiver, Sender};
 use crate::message::{decode, encode};
 use crate::tls::Binding;
@@ -22,7 +23,7 @@ pub const OLDEST_VERSION: u16 = 2;
 /// Bytes of a secret, a nonce and a proof.
 const LEN: usize = 32;
 
-/// What all nodes and clients of a pool know, and nobody else.
+/// Secret that only the nodes and clients of a pool know.
 #[derive(Clone)]
 pub struct Secret([u8; LEN]);
 
@@ -33,13 +34,13 @@ impl Secret {
         Self(random)
     }
 
-    /// Its bytes, for the file that keeps it.
+    /// Its bytes, for the file that stores it.
     #[must_use]
     pub fn bytes(&self) -> &[u8; LEN] {
         &self.0
     }
 
-    /// The secret of one TLS connection: proofs by it are worth nothing on any other, nor on one without TLS.
+    /// Derives the secret of one TLS connection. Proofs by it are invalid on every other connection.
     ///
     /// # Errors
     /// `Invalid` if the secret cannot be used as a key.
@@ -156,8 +157,8 @@ async fn hear<R: AsyncRead + Unpin>(from: &mut Receiver<R>) -> Result<Bytes> {
     }
 }
 
-/// What a proof covers beside the name of its side.
-struct Said<'m> {
+/// Input of a proof, beside the name of its side.
+struct Transcript<'m> {
     /// The client's hello as it was sent.
     hello: &'m [u8],
     /// The version that the engine chose.
@@ -166,7 +167,7 @@ struct Said<'m> {
     nonce: [u8; LEN],
 }
 
-impl Said<'_> {
+impl Transcript<'_> {
     fn mac(&self, secret: &Secret, side: &[u8]) -> Result<Hmac<Sha256>> {
         secret.mac(side, &[self.hello, &self.version.to_le_bytes(), &self.nonce])
     }
@@ -182,12 +183,13 @@ impl Said<'_> {
     }
 }
 
-/// Introduces a client to an engine that serves `pool`. `session` names the client in the ids of its changes.
+/// Performs the handshake of a client with an engine that serves `pool`. `session` names the client in the ids of its
+/// changes.
 ///
 /// # Errors
-/// `Incompatible`, `NotFound` or `NoPermission` if the engine refuses; `Incompatible` if it chose a version that was not
-/// offered; `NoPermission` if it does not know the secret, or if somebody changed what was said; `Io` and `Corrupt` as
-/// for frames.
+/// `Incompatible`, `NotFound` or `NoPermission` if the engine refuses; `Incompatible` if it chose a version that was
+/// not offered; `NoPermission` if it does not know the secret, or if a message was changed on the way; `Io` and
+/// `Corrupt` as for frames.
 pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     from: &mut Receiver<R>,
     to: &mut Sender<W>,
@@ -203,7 +205,7 @@ pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         Welcome::Refused(why) => return Err(why.into_error()),
         Welcome::Prove { version, nonce, proof } => (version, nonce, proof),
     };
-    let said = Said { hello: &hello, version, nonce: theirs };
+    let said = Transcript { hello: &hello, version, nonce: theirs };
     said.verify(secret, ENGINE, &proof)?;
     if !(OLDEST_VERSION..=VERSION).contains(&version) {
         return Err(Refusal::Version { newest: version }.into_error());
@@ -235,7 +237,7 @@ pub async fn accept<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             return Err(why.into_error());
         }
     };
-    let said = Said { hello: &heard, version, nonce };
+    let said = Transcript { hello: &heard, version, nonce };
     let proof = said.proof(secret, ENGINE)?;
     say(to, &Welcome::Prove { version, nonce, proof }).await?;
     let Proof { proof } = decode(&hear(from).await?)?;

@@ -1,4 +1,4 @@
-//! Parsers of bytes that strangers send: frames, and the messages of the handshake.
+//! Fuzz tests of the parsers of bytes from unauthenticated peers: frames, and the messages of the handshake.
 use bytes::Bytes;
 use esker_testing::fuzz;
 use esker_types::{Checksum, Uuid};
@@ -9,7 +9,7 @@ use std::future::Future;
 
 const POOL: Uuid = Uuid([3; 16]);
 
-/// Bytes that are written before the reader goes on; more than an input has.
+/// Capacity of the pipe: longer than every input.
 const STREAM: usize = 1 << 16;
 
 fn run<F: Future>(work: F) -> F::Output {
@@ -34,7 +34,7 @@ fn frames(kind: Kind, messages: &[&[u8]]) -> Vec<u8> {
     })
 }
 
-/// `bytes` with the checksum that their first prefix should have, so that its fields are looked at.
+/// `bytes` with a correct checksum in their first prefix, so that the reader decodes its fields.
 fn summed(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if let Some(prefix) = bytes.get_mut(..PREFIX_LEN) {
@@ -70,7 +70,7 @@ fn fuzz_frames() {
     });
 }
 
-/// The peer sends `message` in place of its first one, then nothing.
+/// A peer that sends `message` as its first one, then nothing.
 fn said(message: &[u8]) -> tokio::io::DuplexStream {
     let bytes = frames(Kind::Handshake, &[message]);
     let (mut near, far) = tokio::io::duplex(STREAM);

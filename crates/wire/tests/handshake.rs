@@ -1,4 +1,4 @@
-//! The handshake: those that know the secret meet; nobody else gets in, whatever they repeat, reflect or change.
+//! The handshake admits clients that know the secret, and no others, whatever they repeat, reflect or change.
 use bytes::Bytes;
 use esker_testing::Random;
 use esker_types::{ErrorKind, Result, Uuid};
@@ -33,7 +33,7 @@ struct End {
 }
 
 impl End {
-    fn of(stream: DuplexStream) -> Self {
+    fn from_stream(stream: DuplexStream) -> Self {
         let (from, to) = split(stream);
         Self { from: Receiver::new(from), to: Sender::new(to) }
     }
@@ -41,7 +41,7 @@ impl End {
     /// Both ends of a connection that cuts frames.
     fn pair() -> (Self, Self) {
         let (near, far) = duplex(64);
-        (Self::of(near), Self::of(far))
+        (Self::from_stream(near), Self::from_stream(far))
     }
 
     async fn connect(mut self, secret: &Secret, pool: Uuid) -> Result<()> {
@@ -71,13 +71,13 @@ fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-/// How a client and an engine with these secrets get on.
+/// Results of a handshake between a client and an engine with these secrets.
 fn meet(client: &Secret, pool: Uuid, engine: &Secret) -> (Result<()>, Result<u64>) {
     let (near, far) = End::pair();
     run(async { tokio::join!(near.connect(client, pool), far.accept(engine, 2)) })
 }
 
-/// As [`meet`], with somebody in between who sees all four messages and may change them.
+/// Results of a handshake through an attacker in between, who sees all four messages and may change them.
 fn meet_through(change: impl Fn(usize, &mut Vec<u8>)) -> (Result<()>, Result<u64>) {
     let ((client, mut near), (mut far, engine)) = (End::pair(), End::pair());
     let relay = async {
@@ -99,7 +99,7 @@ fn meet_through(change: impl Fn(usize, &mut Vec<u8>)) -> (Result<()>, Result<u64
 }
 
 #[test]
-fn those_that_know_the_secret_meet() {
+fn sides_with_the_same_secret_agree() {
     let (connected, accepted) = meet(&secret(5), POOL, &secret(5));
     connected.expect("the client");
     assert_eq!(accepted.expect("the engine"), SESSION);
@@ -109,8 +109,8 @@ fn those_that_know_the_secret_meet() {
 }
 
 #[test]
-fn a_stranger_gets_nothing() {
-    // The engine proves itself first: a client with another secret, or an old one, goes away without a proof of its own.
+fn client_without_the_secret_is_refused() {
+    // The engine sends its proof first: a client with another secret disconnects without a proof of its own.
     let (connected, accepted) = meet(&secret(6), POOL, &secret(5));
     assert_eq!(kind(connected), Some(ErrorKind::NoPermission));
     accepted.expect_err("the engine");
@@ -120,7 +120,7 @@ fn a_stranger_gets_nothing() {
 }
 
 #[test]
-fn whoever_changes_a_bit_of_the_handshake_is_noticed() {
+fn flipped_bit_in_the_handshake_is_detected() {
     for number in 0..4 {
         // No message is longer than this.
         for bit in 0..80 * 8 {
@@ -144,7 +144,7 @@ fn whoever_changes_a_bit_of_the_handshake_is_noticed() {
     }
 }
 
-/// The proof of one side as docs/wire.md says.
+/// The proof of one side, as docs/wire.md defines it.
 fn proof(side: &[u8], hello: &[u8], version: u16, nonce: [u8; 32]) -> Proof {
     let mut mac = Hmac::<Sha256>::new_from_slice(&[5; 32]).expect("a key");
     mac.update(side);
@@ -155,7 +155,7 @@ fn proof(side: &[u8], hello: &[u8], version: u16, nonce: [u8; 32]) -> Proof {
     mac.finalize().into_bytes().into()
 }
 
-/// An engine that knows the secret but chooses `version`, whatever it was offered.
+/// An engine that knows the secret but chooses `version`, whatever the client offered.
 fn meet_version(version: u16) -> Result<()> {
     let (near, mut far) = End::pair();
     let secret = secret(5);
@@ -205,7 +205,7 @@ fn an_engine_serves_the_newest_common_version() {
     }
 }
 
-/// A client that says `hello` and then answers the engine's welcome with what `prove` makes of it.
+/// A client that sends `hello`, and then the proof that `prove` makes of the engine's welcome.
 fn forge(hello: &[u8], prove: impl FnOnce(&[u8]) -> Proof) -> Result<u64> {
     let (mut near, far) = End::pair();
     let secret = secret(5);
@@ -233,7 +233,7 @@ fn a_client_that_sends_a_proof_back_is_refused() {
         proof
     });
     assert_eq!(kind(reflected), Some(ErrorKind::NoPermission));
-    // The same client with the right proof is let in.
+    // The same client with the right proof is admitted.
     let known = forge(&hello(), |_| proof(b"esker client", &hello(), VERSION, [2; 32]));
     assert_eq!(known.expect("a known client"), SESSION);
 }
@@ -251,7 +251,7 @@ fn a_client_that_replays_a_handshake_is_refused() {
 }
 
 #[test]
-fn noise_is_not_let_in() {
+fn noise_is_refused_in_the_handshake() {
     let mut random = Random::new(esker_testing::seed(), 2);
     for _ in 0..500 {
         let len = random.below(2000) as usize;
@@ -260,7 +260,7 @@ fn noise_is_not_let_in() {
         let accepted = run(async {
             stream.write_all(&noise).await.expect("sending");
             drop(stream);
-            End::of(far).accept(&secret(5), 2).await
+            End::from_stream(far).accept(&secret(5), 2).await
         });
         accepted.expect_err("noise");
     }

@@ -1,4 +1,4 @@
-//! Frames come back as they were sent, and those that break the rules are refused with an error that says why.
+//! Frames are received as they were sent. Frames that break the rules are refused with an error that says why.
 use bytes::Bytes;
 use esker_testing::Random;
 use esker_types::{ErrorKind, Result};
@@ -30,7 +30,7 @@ fn sent(frames: &[Frame]) -> Vec<u8> {
     })
 }
 
-/// The frames in bytes, up to the first that is refused.
+/// Number of frames in `bytes` before the first that is refused, and its error.
 fn received(bytes: &[u8]) -> (usize, Result<()>) {
     run(async {
         let mut receiver = Receiver::new(bytes);
@@ -112,7 +112,7 @@ fn noise_is_refused() {
         let noise = random.bytes(len);
         let (count, end) = received(&noise);
         assert!(count == 0 && (end.is_err() || noise.is_empty()));
-        // What decodes by chance is a message; what does not is refused. Neither ends the process.
+        // Noise may decode to a message by chance, else it is refused. Neither ends the process.
         let _ = message::decode::<Request<'_>>(&noise);
         let _ = message::decode::<Reply>(&noise);
     }

@@ -39,7 +39,7 @@ impl Header {
     }
 
     fn from_page(page: &[u8]) -> Option<Self> {
-        let mut parts = Parts::of(MAGIC, page)?;
+        let mut parts = Parts::open(MAGIC, page)?;
         let (record_size, has_value) = (parts.u64()?, parts.u64()? == 1);
         let value = parts.bytes()?.to_vec();
         Some(Self { record_size, value: has_value.then_some(value) })

@@ -2,8 +2,8 @@
 use super::container::destroyed;
 use super::files::{self, failed, none_if_missing, while_stale};
 use super::form::{
-    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing, outermost, sorted,
-    unsupported,
+    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost,
+    sorted, unsupported,
 };
 use super::name::{Decoded, Name, decode, encode};
 use esker_backend::object::list::page_of_keys;
@@ -76,7 +76,7 @@ impl KvDirectory<'_> {
             return Err(exists("key"));
         }
         if needs && self.stored(dkey, false)?.is_none() {
-            return Err(missing("key"));
+            return Err(missing_key_error("key"));
         }
         if name.hashed {
             self.check_same_key(&path, dkey)?;
@@ -134,7 +134,7 @@ impl KvDirectory<'_> {
     fn punch_akeys(&self, dkey: &[u8], akeys: &[&[u8]], cond: Cond) -> Result<()> {
         let others = akeys.iter().any(|akey| *akey != AKEY);
         match akeys.contains(&AKEY) {
-            _ if others && cond.has(Cond::PUNCH) => Err(missing("akey")),
+            _ if others && cond.has(Cond::PUNCH) => Err(missing_key_error("akey")),
             true => self.remove(dkey, cond),
             false => Ok(()),
         }
@@ -170,7 +170,7 @@ impl KvDirectory<'_> {
 /// Fails if nothing was removed and the condition requires it.
 fn demand(cond: Cond, was_there: bool) -> Result<()> {
     match cond.has(Cond::PUNCH) && !was_there {
-        true => Err(missing("key to be punched")),
+        true => Err(missing_key_error("key to be punched")),
         false => Ok(()),
     }
 }
@@ -256,14 +256,14 @@ impl Form for KvDirectory<'_> {
         let open = fetches.iter().any(|fetch| !matches!(fetch.reply.sink, Sink::None));
         let stored = self.stored(dkey, open)?;
         if cond.has(Cond::DKEY_FETCH) && stored.is_none() {
-            return Err(missing("dkey"));
+            return Err(missing_key_error("dkey"));
         }
         let lacks = |fetch: &Fetch<'_>| {
             fetch.request.cond.has(Cond::AKEY_FETCH)
                 && (stored.is_none() || fetch.request.akey != AKEY)
         };
         if fetches.iter().any(lacks) {
-            return Err(missing("akey"));
+            return Err(missing_key_error("akey"));
         }
         let results = fetches.iter_mut().map(|fetch| fill(fetch, stored.as_ref()));
         results.collect::<Vec<_>>().into_iter().collect()

@@ -300,7 +300,7 @@ fn encode(listed: &Listed) -> Vec<u8> {
 }
 
 fn decode(record: &[u8]) -> Option<Listed> {
-    let mut parts = Parts::of(CONTAINER_MAGIC, record)?;
+    let mut parts = Parts::open(CONTAINER_MAGIC, record)?;
     let info = ContainerInfo {
         id: ContainerId(0),
         uuid: Uuid(parts.take(16)?.try_into().ok()?),
@@ -313,7 +313,7 @@ fn decode(record: &[u8]) -> Option<Listed> {
 }
 
 fn pool_uuid(record: &[u8]) -> Option<Uuid> {
-    let mut parts = Parts::of(POOL_MAGIC, record)?;
+    let mut parts = Parts::open(POOL_MAGIC, record)?;
     Some(Uuid(parts.take(16)?.try_into().ok()?))
 }
 

@@ -209,7 +209,7 @@ fn unlock_op(id: &[u8]) -> Result<WriteOp> {
 }
 
 fn read_patches(record: &[u8]) -> Option<Vec<Patch<'static>>> {
-    let mut parts = Parts::of(MAGIC, record)?;
+    let mut parts = Parts::open(MAGIC, record)?;
     let count = parts.u32()?;
     (0..count).map(|_| Patch::take(&mut parts)).collect()
 }

@@ -105,7 +105,7 @@ fn compare(pool: &NodesPool, survey: &Survey, repair: bool, found: &mut [Found])
         if !matches!(survey.parts.get(node), Some(Ok(_))) {
             continue;
         }
-        let (missing, forgotten) = (survey.missing(node), survey.forgotten(node));
+        let (missing, forgotten) = (survey.missing_containers(node), survey.forgotten(node));
         if repair {
             talk(pool.map.give(node, &missing))??;
             talk(pool.map.remove(node, &forgotten))??;

@@ -57,7 +57,7 @@ fn put(container: &Container, kvs: &[Kv], value: u64) -> Result<()> {
 /// Prepares nothing on a node.
 fn prepare(part: &Memory, container: Uuid, commit: Commit) -> Result<Epoch> {
     let opened = part.open_container(ContainerRef::Uuid(container), OpenMode::ReadWrite).wait()?;
-    opened.prepare(commit, Preparation::Change(Change::of(&[]))).wait()
+    opened.prepare(commit, Preparation::Change(Change::from_writes(&[]))).wait()
 }
 
 /// Commits nothing, with all messages but the reply to the first commit.

@@ -4,7 +4,7 @@ use esker::{Native, Posix, PosixPool, PosixUrl};
 use esker_backend::Pool;
 use esker_engine::Engine;
 use esker_memory::Memory;
-use esker_nodes::{Endpoint, Link, Remote};
+use esker_nodes::{Connection, Endpoint, Remote};
 use esker_store::PoolSpec;
 use esker_testkit::conformance::{commits, takes_no_part};
 use esker_types::Uuid;
@@ -61,7 +61,7 @@ fn through_engine(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
             engine.serve(from, to).await
         });
         let (from, to) = tokio::io::split(client);
-        let link = Link::open(
+        let link = Connection::open(
             Endpoint { name: "n1", address: "", secret: &secret(), pool: uuid, session: 1 },
             from,
             to,

@@ -4,7 +4,7 @@
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_engine::Engine;
 use esker_memory::Memory;
-use esker_nodes::{Endpoint, Link, Remote};
+use esker_nodes::{Connection, Endpoint, Remote};
 use esker_os::executor::{block_on, side_by_side, task};
 use esker_testing::wait_for;
 use esker_testkit::faulty::{Fault, Faulty};
@@ -63,7 +63,8 @@ fn client() -> Runtime {
 async fn connect(node: &Node, secret: &Secret) -> Result<Remote> {
     let address = &node.address;
     Remote::open(
-        Link::connect(Endpoint { name: "n7", address, secret, pool: POOL, session: 1 }).await?,
+        Connection::connect(Endpoint { name: "n7", address, secret, pool: POOL, session: 1 })
+            .await?,
     )
     .await
 }
@@ -84,7 +85,7 @@ async fn put(container: &dyn OpenContainer, value: &[u8]) -> Result<()> {
     let value = Value::Single(Source::One(value));
     let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
     let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
-    container.write(Change::of(&[Write { oid: oid(), op }])).await.map(drop)
+    container.write(Change::from_writes(&[Write { oid: oid(), op }])).await.map(drop)
 }
 
 async fn get(container: &dyn OpenContainer, room: usize) -> Result<u64> {
@@ -205,7 +206,7 @@ fn a_node_that_cannot_be_reached_is_named() {
     let address = node.address.clone();
     drop(node);
     let secret = secret(1);
-    let link = Link::connect(Endpoint {
+    let link = Connection::connect(Endpoint {
         name: "n7",
         address: &address,
         secret: &secret,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use esker_engine::{CLIENTS_MAX, Engine, HANDSHAKES_MAX, Phase};
 use esker_memory::Memory;
-use esker_nodes::{Endpoint, Link};
+use esker_nodes::{Connection, Endpoint};
 use esker_types::{ErrorKind, Result, Uuid};
 use esker_wire::frame::{Frame, Kind, Limits, PREFIX_LEN, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
@@ -126,7 +126,7 @@ fn refusals_are_counted_by_their_reason() {
         ] {
             let (client, served) = stream(&engine);
             let (from, to) = split(client);
-            let error = Link::open(
+            let error = Connection::open(
                 Endpoint { name: "n1", address: "", secret: &key, pool, session: 1 },
                 from,
                 to,
@@ -285,7 +285,7 @@ fn clients_beyond_the_limit_are_turned_away() {
         let clients = [Client::connect(&engine).await, Client::connect(&engine).await];
         let (stream, served) = stream(&engine);
         let (from, to) = split(stream);
-        let link = Link::open(
+        let link = Connection::open(
             Endpoint { name: "n1", address: "", secret: &secret(1), pool: POOL, session: 1 },
             from,
             to,
@@ -332,7 +332,7 @@ fn a_client_hears_that_its_engine_is_being_stopped() {
         let engine = engine();
         let (client, served) = stream(&engine);
         let (from, to) = split(client);
-        let link = Link::open(
+        let link = Connection::open(
             Endpoint { name: "n1", address: "", secret: &secret(1), pool: POOL, session: 1 },
             from,
             to,

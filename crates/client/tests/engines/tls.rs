@@ -3,7 +3,7 @@
 use esker_backend::{NewContainer, Pool};
 use esker_engine::Engine;
 use esker_memory::Memory;
-use esker_nodes::{Endpoint, Link, Map, Node, Nodes, Remote};
+use esker_nodes::{Connection, Endpoint, Map, Node, Nodes, Remote};
 use esker_testing::wait_for;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -57,8 +57,8 @@ async fn connect(address: &str, with_tls: bool) -> Result<Link> {
     let secret = secret();
     let to = Endpoint { name: "n7", address, secret: &secret, pool: POOL, session: 1 };
     match with_tls {
-        true => Link::connect_tls(to).await,
-        false => Link::connect(to).await,
+        true => Connection::connect_tls(to).await,
+        false => Connection::connect(to).await,
     }
 }
 
@@ -83,7 +83,7 @@ async fn work(link: Link) -> Result<()> {
     let value = Value::Single(Source::One(&text));
     let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
     let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
-    container.write(Change::of(&[Write { oid, op }])).await?;
+    container.write(Change::from_writes(&[Write { oid, op }])).await?;
     let mut read = vec![0; text.len()];
     let mut akeys = [Fetch::single(b"a", Sink::One(&mut read))];
     let mut dkeys = [DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys: &mut akeys }];
@@ -175,7 +175,7 @@ fn what_waits_encrypted_is_sent() {
         });
         let (stream, binding) = tls::connect(client).await.expect("TLS");
         let ((from, to), secret) = (split(stream), secret().bound_to(&binding).expect("a key"));
-        let link = Link::open(
+        let link = Connection::open(
             Endpoint { name: "n7", address: "", secret: &secret, pool: POOL, session: 1 },
             from,
             to,

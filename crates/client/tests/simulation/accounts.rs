@@ -65,7 +65,10 @@ pub(crate) async fn transfer(
     };
     let writes: Vec<_> =
         accounts.into_iter().zip(updates.iter().map(|of| &of[..])).map(write).collect();
-    container.write(Change { tokens: Some(&tokens), ..Change::of(&writes) }).await.map(drop)
+    container
+        .write(Change { tokens: Some(&tokens), ..Change::from_writes(&writes) })
+        .await
+        .map(drop)
 }
 
 /// All lists, as they were at one moment.
@@ -77,7 +80,7 @@ pub(crate) async fn audit(container: &dyn OpenContainer) -> Result<Vec<Vec<u64>>
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
         lists.push(list.chunks(NUMBER).map(number).collect());
     }
-    container.write(Change { tokens: Some(&tokens), ..Change::of(&[]) }).await?;
+    container.write(Change { tokens: Some(&tokens), ..Change::from_writes(&[]) }).await?;
     Ok(lists)
 }
 

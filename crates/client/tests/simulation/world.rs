@@ -4,7 +4,7 @@ use crate::clock::pass;
 use crate::network::{Network, Wires};
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_memory::Memory;
-use esker_nodes::{Map, Node, Nodes, Patience};
+use esker_nodes::{Map, Node, Nodes, Timeouts};
 use esker_testing::Random;
 use esker_testing::linear::{Action, Operation};
 use esker_testkit::faulty::{Fault, Faulty};
@@ -206,7 +206,7 @@ impl World {
     async fn pool(&self) -> Result<Nodes> {
         let dial = Arc::new(Wires(Arc::clone(&self.network)));
         let path = Path::new("/pool.map");
-        Nodes::open_by(&self.map, path, Vec::new(), Patience::default(), dial).await
+        Nodes::open_by(&self.map, path, Vec::new(), Timeouts::default(), dial).await
     }
 
     async fn create(&self) -> Result<()> {
@@ -383,7 +383,7 @@ impl Client {
             false => WriteOp::Update { dkey, cond, updates: &updates },
         };
         let writes = [Write { oid: oid(register), op }];
-        self.container.write(Change::of(&writes)).await.map(drop)
+        self.container.write(Change::from_writes(&writes)).await.map(drop)
     }
 
     /// Reads a register. A read without a result says nothing, and is no part of the history.

@@ -51,7 +51,7 @@ pub fn takes_no_part(pool: Arc<dyn Pool>) {
         let commit = parts.new_commit(0);
         refused(parts.prepare_put(commit, (0, 0, 1), None), ErrorKind::NotSupported);
         refused(parts.pool(0).commit(commit, Epoch(1)).wait(), ErrorKind::NotSupported);
-        refused(parts.pool(0).give_up(commit).wait(), ErrorKind::NotSupported);
+        refused(parts.pool(0).abort(commit).wait(), ErrorKind::NotSupported);
         refused(parts.pool(0).outcome(commit, true).wait(), ErrorKind::NotSupported);
         refused(parts.pool(0).forget(commit).wait(), ErrorKind::NotSupported);
         // Nothing is decided, so a native pool on one node has nothing to refuse.
@@ -93,7 +93,7 @@ fn what_is_given_up_has_no_effect(parts: &Parts) -> Result<()> {
         parts.prepare_put(commit, (node, 0, 7), None)?;
     }
     for node in [1, 0, 1, 0] {
-        parts.pool(node).give_up(commit).wait()?;
+        parts.pool(node).abort(commit).wait()?;
     }
     assert_eq!(parts.try_get(0, 0, ReadAt::LATEST)?, 0);
     assert_eq!(parts.try_get(1, 0, ReadAt::LATEST)?, 1);
@@ -107,13 +107,13 @@ fn what_is_given_up_has_no_effect(parts: &Parts) -> Result<()> {
 fn the_coordinator_decides_once(parts: &Parts) -> Result<()> {
     let commit = parts.new_commit(0);
     let pool = parts.pool(0);
-    assert_eq!(pool.outcome(commit, false).wait()?, Outcome::GivenUp);
+    assert_eq!(pool.outcome(commit, false).wait()?, Outcome::Aborted);
     let epoch = parts.prepare_put(commit, (0, 0, 7), None)?;
     assert_eq!(parts.prepare_put(commit, (0, 0, 7), None)?, epoch, "prepared again");
     assert_eq!(pool.outcome(commit, false).wait()?, Outcome::Undecided);
     for _ in 0..2 {
         pool.commit(commit, epoch).wait()?;
-        pool.give_up(commit).wait()?;
+        pool.abort(commit).wait()?;
         assert_eq!(pool.outcome(commit, true).wait()?, Outcome::Committed(epoch));
     }
     assert_eq!(parts.try_get(0, 0, ReadAt::LATEST)?, 7);
@@ -122,7 +122,7 @@ fn the_coordinator_decides_once(parts: &Parts) -> Result<()> {
     assert_eq!(parts.try_get(0, 0, ReadAt::LATEST)?, 8, "a late copy of the preparation");
     for _ in 0..2 {
         pool.forget(commit).wait()?;
-        assert_eq!(pool.outcome(commit, true).wait()?, Outcome::GivenUp);
+        assert_eq!(pool.outcome(commit, true).wait()?, Outcome::Aborted);
     }
     refused(parts.pool(1).outcome(commit, true).wait(), ErrorKind::Invalid);
     let nowhere = parts.new_commit(2);
@@ -133,7 +133,7 @@ fn the_coordinator_decides_once(parts: &Parts) -> Result<()> {
 fn what_others_have_given_up_cannot_be_committed(parts: &Parts) -> Result<()> {
     let commit = parts.new_commit(0);
     let epoch = parts.prepare_put(commit, (0, 0, 7), None)?;
-    assert_eq!(parts.pool(0).outcome(commit, true).wait()?, Outcome::GivenUp);
+    assert_eq!(parts.pool(0).outcome(commit, true).wait()?, Outcome::Aborted);
     let late = Epoch(epoch.0 + (1 << 40));
     refused(parts.pool(0).commit(commit, late).wait(), ErrorKind::TxRestart);
     refused(parts.prepare_put(commit, (0, 0, 7), None), ErrorKind::TxRestart);
@@ -175,7 +175,7 @@ fn swept_decision_is_unknown(parts: &Parts) -> Result<()> {
     let ahead = parts.commit_from(Epoch(u64::MAX), 0);
     refused(parts.prepare_put(ahead, (0, 0, 8), None), ErrorKind::Again);
     let newer = parts.commit_from(pool.decisions(0).wait()?.clock, 0);
-    assert_eq!(pool.outcome(newer, true).wait()?, Outcome::GivenUp);
+    assert_eq!(pool.outcome(newer, true).wait()?, Outcome::Aborted);
     let epoch = parts.prepare_put(newer, (0, 0, 8), None)?;
     pool.commit(newer, epoch).wait()?;
     assert_eq!([parts.get(0, 0, ReadAt::LATEST)?, parts.get(1, 0, ReadAt::LATEST)?], [8, 7]);
@@ -230,12 +230,12 @@ fn what_was_read_must_not_change(parts: &Parts) -> Result<()> {
     let tokens = ReadTokens::default();
     let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
     parts.try_get(1, 0, at)?;
-    let reads = Change { tokens: Some(&tokens), ..Change::of(&[]) };
+    let reads = Change { tokens: Some(&tokens), ..Change::from_writes(&[]) };
     let commit = parts.new_commit(0);
     let prepare = || parts.container(1).prepare(commit, Preparation::Change(reads)).wait();
     prepare()?;
     refused(parts.try_put(1, 0, 2), ErrorKind::InDoubt);
-    parts.pool(1).give_up(commit).wait()?;
+    parts.pool(1).abort(commit).wait()?;
     parts.try_put(1, 0, 2)?;
     refused(prepare(), ErrorKind::TxRestart);
     assert_eq!(parts.pool(1).prepared().wait()?, []);
@@ -243,7 +243,7 @@ fn what_was_read_must_not_change(parts: &Parts) -> Result<()> {
     let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
     parts.try_get(1, 0, at)?;
     parts.transfer([0, 0], 0, (1, 1))?;
-    let stale = Change { tokens: Some(&tokens), ..Change::of(&[]) };
+    let stale = Change { tokens: Some(&tokens), ..Change::from_writes(&[]) };
     refused(parts.container(1).write(stale).wait(), ErrorKind::TxRestart);
     Ok(())
 }

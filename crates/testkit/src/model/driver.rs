@@ -49,7 +49,7 @@ impl Side {
     fn write(&self, buffer: &OwnedWrites, tokens: Option<&ReadTokens>) -> Result<()> {
         let parts = buffer.parts();
         let writes = buffer.writes(&parts);
-        self.container.write(Change { tokens, ..Change::of(&writes) }).wait().map(drop)
+        self.container.write(Change { tokens, ..Change::from_writes(&writes) }).wait().map(drop)
     }
 
     fn create_snapshot(&mut self) -> Result<()> {

@@ -3,7 +3,7 @@ use super::draw::Draw;
 use bytes::Bytes;
 use esker_backend::{OpenContainer, Pool};
 use esker_memory::Memory;
-use esker_nodes::{Endpoint, Link, Remote};
+use esker_nodes::{Connection, Endpoint, Remote};
 use esker_testing::{Random, fuzz, seed};
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -68,7 +68,7 @@ async fn connect(script: &Script) -> Result<Box<dyn OpenContainer>> {
     let (from, to) = split(client);
     let secret = Secret::new([1; 32]);
     let to_engine = Endpoint { name: "n1", address: "", secret: &secret, pool: POOL, session: 1 };
-    let link = Link::open(to_engine, from, to).await?;
+    let link = Connection::open(to_engine, from, to).await?;
     *script.lock().expect("the script") = message(capabilities());
     let pool = Remote::open(link).await?;
     *script.lock().expect("the script") = message(opened());

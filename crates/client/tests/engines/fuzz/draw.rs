@@ -278,7 +278,7 @@ impl Draw<'_> {
                 ContainerRequest::PrepareSnapshot(self.commit(), self.pick(&NAMES)),
             ),
             4 | 5 => Request::Pool(PoolRequest::Commit(self.commit(), self.commit_epoch())),
-            6 => Request::Pool(PoolRequest::GiveUp(self.commit())),
+            6 => Request::Pool(PoolRequest::Abort(self.commit())),
             7 => Request::Pool(PoolRequest::Outcome(self.commit(), self.flag())),
             8 => Request::Pool(PoolRequest::Forget(self.commit())),
             9 => Request::Pool(PoolRequest::Prepared),

@@ -189,7 +189,7 @@ fn fuzz_commits_to_a_native_part() {
     let finish = || {
         let Some(pool) = pools.take() else { return };
         for commit in pool.prepared().wait().expect("what is prepared") {
-            pool.give_up(commit).wait().expect("giving up");
+            pool.abort(commit).wait().expect("giving up");
         }
         assert_eq!(pool.prepared().wait().expect("what is prepared"), []);
         drop(pool);

@@ -49,7 +49,7 @@ fn client_of_a_swept_commit_hears_that_its_outcome_is_unknown() {
     let epoch = abandon(&pool, &container, lost).unwrap();
     let given_up = commit(2, 0);
     let late = prepare(&pool, &container, given_up, &[1], (2, LEN)).unwrap();
-    assert_eq!(pool.outcome(given_up, true).unwrap(), Outcome::GivenUp);
+    assert_eq!(pool.outcome(given_up, true).unwrap(), Outcome::Aborted);
     let listed = pool.decisions(10).unwrap();
     let decided = |commit: Commit, is_committed| Decided { id: commit.id, is_committed };
     assert_eq!(listed.oldest, [decided(lost, true), decided(given_up, false)]);
@@ -72,7 +72,7 @@ fn client_of_a_swept_commit_hears_that_its_outcome_is_unknown() {
     // One that starts by the present clock is not affected.
     let new = started(pool.decisions(0).unwrap().clock, 3);
     assert_eq!(kind(pool.commit_prepared(new, epoch)), ErrorKind::TxRestart);
-    assert_eq!(pool.outcome(new, true).unwrap(), Outcome::GivenUp);
+    assert_eq!(pool.outcome(new, true).unwrap(), Outcome::Aborted);
     abandon(&pool, &container, new).unwrap();
     expect_sound(&scratch);
 }
