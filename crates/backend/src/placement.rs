@@ -100,7 +100,7 @@ impl Placement {
         nodes
     }
 
-    /// Target of a dkey: integers go round robin, so that neighbouring chunks of an array lie on
+    /// Target of a dkey: integers go round robin, so that neighbouring chunks of an array are on
     /// different targets; other keys by hash.
     #[must_use]
     pub fn shard(self, oid: ObjectId, dkey: &[u8]) -> u32 {

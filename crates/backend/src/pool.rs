@@ -160,5 +160,8 @@ pub trait Pool: Metadata {
 
 #[cold]
 pub(crate) fn single_node_error() -> Error {
-    Error::new(ErrorKind::NotSupported, "this pool takes no part in commits over several nodes")
+    Error::new(
+        ErrorKind::NotSupported,
+        "this pool does not take part in commits over several nodes",
+    )
 }

@@ -40,7 +40,7 @@ impl Pool {
         &self.backend
     }
 
-    /// How the pool was opened.
+    /// The mode in which the pool was opened.
     #[must_use]
     pub fn mode(&self) -> OpenMode {
         self.mode

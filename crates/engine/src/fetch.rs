@@ -205,7 +205,7 @@ impl<'b> Values<'b> {
     }
 }
 
-/// How a change is applied.
+/// Mode of applying a change.
 pub(crate) enum Way {
     /// Committed.
     Commit,

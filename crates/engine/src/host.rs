@@ -29,7 +29,7 @@ pub trait Host: Send + Sync {
 /// The host of an engine, or an error if it has none.
 pub(crate) fn require_host(host: Option<&dyn Host>) -> Result<&dyn Host> {
     host.ok_or_else(|| {
-        let message = "the engine is part of another program, which clients cannot end";
+        let message = "the engine runs inside another program, which clients cannot end";
         Error::new(ErrorKind::NotSupported, message)
     })
 }

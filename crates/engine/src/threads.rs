@@ -1,6 +1,6 @@
 //! The threads that serve connections. Each has connections of its own, and polls them for a short while before it
 //! sleeps, because waking it would take longer than serving many requests does.
-use esker_os::executor::{Hits, LOOK_FOR};
+use esker_os::executor::{Hits, SPIN_TIME};
 use esker_types::{Error, Result};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -135,7 +135,7 @@ async fn sleep_until_requests(seen: u64) {
 /// Polls until no request has come for a while. True if one came.
 async fn spin_wait(seen: &mut u64) -> bool {
     let (mut found, mut began) = (false, Instant::now());
-    while began.elapsed() < LOOK_FOR {
+    while began.elapsed() < SPIN_TIME {
         std::thread::yield_now();
         // The runtime polls its connections before it continues here.
         tokio::task::yield_now().await;

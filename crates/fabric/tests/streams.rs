@@ -22,7 +22,7 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-fn halves(
+fn split_frames(
     stream: DuplexStream,
 ) -> (Receiver<ReadHalf<DuplexStream>>, Sender<WriteHalf<DuplexStream>>) {
     let (from, to) = split(stream);
@@ -42,11 +42,11 @@ async fn pair(provider: &str) -> Result<(Ends, Ends)> {
 async fn pair_at(provider: &str, engine_at: Option<IpAddr>) -> Result<(Ends, Ends)> {
     let (client, engine) = duplex(1 << 16);
     let engine = tokio::spawn(async move {
-        let (mut from, to) = halves(engine);
+        let (mut from, to) = split_frames(engine);
         let offer = from.receive(Limits::AUTHENTICATED).await?.ok_or(ErrorKind::Io)?;
         accept(&offer, from, to, engine_at).await
     });
-    let (from, to) = halves(client);
+    let (from, to) = split_frames(client);
     let place = Place { provider: Some(provider.to_owned()), local: local() };
     let client = connect(from, to, place).await?;
     Ok((client, engine.await.expect("no panic")?))
@@ -175,7 +175,7 @@ fn a_sender_is_held_up_by_the_window_of_its_receiver_and_nothing_is_lost() {
             }
             tokio::task::yield_now().await;
         }
-        assert!((1..=WINDOW).contains(&sent), "{sent} bytes were sent that nobody has read");
+        assert!((1..=WINDOW).contains(&sent), "{sent} bytes were sent without a reader");
         let rest = data[sent..].to_vec();
         let writer = tokio::spawn(async move { to.write_all(&rest).await });
         let (mut from, _) = engine.0.replace(tokio::io::empty()).expect("nothing was read");
@@ -286,7 +286,8 @@ fn an_offer_that_makes_no_sense_is_refused_with_a_reason() {
     runtime().block_on(async {
         for message in [&b""[..], b"noise", &[0xff; 200]] {
             let (client, engine) = duplex(1 << 16);
-            let ((mut from, mut to), (mut heard, said)) = (halves(client), halves(engine));
+            let ((mut from, mut to), (mut heard, said)) =
+                (split_frames(client), split_frames(engine));
             let message = message.to_vec().into();
             let offer = Frame { kind: Kind::Fabric, call: 0, room: 0, message, bulk: Bytes::new() };
             to.send(&offer).await.expect("sent");

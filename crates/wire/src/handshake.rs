@@ -112,7 +112,7 @@ impl Refusal {
             ),
             Self::Secret => Error::new(
                 ErrorKind::NoPermission,
-                "the engine and the client do not have the same secret, or what they said was changed on its way: use the pool's present map",
+                "the engine and the client do not have the same secret, or a message was changed on its way: use the pool's current map",
             ),
         }
     }
@@ -220,7 +220,7 @@ pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
 /// Lets a client of `pool` in. Returns its session.
 ///
 /// # Errors
-/// As [`connect`]; the client has been told.
+/// Those of [`connect`]; the client was sent the reason.
 pub async fn accept<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     from: &mut Receiver<R>,
     to: &mut Sender<W>,

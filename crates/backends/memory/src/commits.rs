@@ -95,7 +95,10 @@ impl Commits {
 }
 
 fn aborted_error() -> Error {
-    Error::new(ErrorKind::TxRestart, "others have given up the commit: restart the transaction")
+    Error::new(
+        ErrorKind::TxRestart,
+        "another client has aborted the commit: restart the transaction",
+    )
 }
 
 impl PoolState {

@@ -76,7 +76,7 @@ impl PoolState {
         }
     }
 
-    /// Nothing is reserved, so there are no totals.
+    /// This backend reserves no space, so there are no totals.
     pub(super) fn info(&self) -> PoolInfo {
         PoolInfo {
             uuid: self.uuid,

@@ -212,7 +212,7 @@ impl Opened {
 
 #[cold]
 fn elsewhere() -> Error {
-    let message = "the key lies on another node of the pool: open the pool by its map";
+    let message = "the key is stored on another node of the pool: open the pool by its map";
     Error::new(ErrorKind::Invalid, message)
 }
 

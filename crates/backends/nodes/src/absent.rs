@@ -28,8 +28,7 @@ impl Absent {
 
     #[cold]
     fn lost<'a, T: 'a>(&self) -> Reply<'a, T> {
-        let message =
-            format!("it lies on node {}, which does not have its part of the pool", self.name);
+        let message = format!("it is stored on node {}, whose pool is lost", self.name);
         Reply::Ready(Err(Error::new(ErrorKind::DataLoss, message)))
     }
 }

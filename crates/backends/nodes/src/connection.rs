@@ -454,7 +454,7 @@ async fn watch_over(receiving: Weak<Receiving>, waiting: Weak<Waiting>, name: St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::LOOKING;
+    use crate::socket::POLLING;
     use std::task::Context;
 
     fn replies(count: u64) -> Vec<u8> {
@@ -487,7 +487,7 @@ mod tests {
         );
         let mut work = std::pin::pin!(work);
         let mut left = calls.len();
-        while work.as_mut().poll(&mut Context::from_waker(&LOOKING)).is_pending() {
+        while work.as_mut().poll(&mut Context::from_waker(&POLLING)).is_pending() {
             let now = waiting.calls().by_number.len();
             assert!(now < left && left - now <= most, "{left} calls, then {now}");
             left = now;

@@ -99,7 +99,7 @@ pub(crate) fn without_container(node: &str, info: &ContainerInfo, error: Error) 
         return error;
     }
     let message = format!(
-        "node {node} does not have container {}: it was destroyed, or the node has lost its part of the pool",
+        "node {node} does not have container {}: it was destroyed, or the node has lost its pool",
         info.uuid
     );
     Error::new(ErrorKind::DataLoss, message)

@@ -1,7 +1,7 @@
 //! Receiving side of a connection to an engine. A thread that waits for a reply polls for it itself, because waking it
 //! would take longer than many replies do. For all other callers, a task of the connection receives.
 use crate::socket::POLLING;
-use esker_os::executor::{Hits, Watched, watch};
+use esker_os::executor::{Hits, Polled, spin_on};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::future::{Future, poll_fn};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -65,7 +65,7 @@ impl Receiving {
         while !over {
             tokio::select! {
                 biased;
-                () = poll_fn(|context| self.poll(context)) => over = true,
+                () = poll_fn(|context| self.poll_work(context)) => over = true,
                 () = self.wake.notified() => {}
             }
         }
@@ -73,7 +73,7 @@ impl Receiving {
 
     /// Ensures that a reply is received, by this thread or by the task.
     pub(crate) fn expect(self: &Arc<Self>, by_thread: bool) {
-        if !(by_thread && self.socket.is_some() && watch(self)) {
+        if !(by_thread && self.socket.is_some() && spin_on(self)) {
             self.attend();
         }
     }
@@ -95,7 +95,7 @@ impl Receiving {
         self.socket.as_ref().filter(|_| !self.is_over.load(Ordering::Acquire))
     }
 
-    fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_work(&self, context: &mut Context<'_>) -> Poll<()> {
         // The thread that polls now wakes the task if needed.
         let Ok(mut work) = self.work.try_lock() else { return Poll::Pending };
         let polled = work.as_mut().map_or(Poll::Ready(()), |work| work.as_mut().poll(context));
@@ -107,7 +107,7 @@ impl Receiving {
     }
 }
 
-impl Watched for Receiving {
+impl Polled for Receiving {
     fn begin(&self) {
         self.pollers.fetch_add(1, Ordering::AcqRel);
     }
@@ -116,9 +116,9 @@ impl Watched for Receiving {
         self.hits.are_likely()
     }
 
-    fn look(&self) {
+    fn poll(&self) {
         self.is_attended.swap(false, Ordering::AcqRel);
-        if self.poll(&mut Context::from_waker(&POLLING)).is_ready() {
+        if self.poll_work(&mut Context::from_waker(&POLLING)).is_ready() {
             self.wake.notify_one();
         }
     }
@@ -127,7 +127,7 @@ impl Watched for Receiving {
         self.hits.note(in_time);
     }
 
-    fn sleep(&self, bell: BorrowedFd<'_>) -> bool {
+    fn sleep(&self, wake_up: BorrowedFd<'_>) -> bool {
         let Some(socket) = self.open_socket() else { return false };
         if self.has_rest.load(Ordering::Acquire) {
             return true;
@@ -135,7 +135,7 @@ impl Watched for Receiving {
         if self.has_sleeper.swap(true, Ordering::AcqRel) {
             return false;
         }
-        let mut both = [PollFd::new(socket, PollFlags::IN), PollFd::new(&bell, PollFlags::IN)];
+        let mut both = [PollFd::new(socket, PollFlags::IN), PollFd::new(&wake_up, PollFlags::IN)];
         // However this ends, the thread polls again.
         let _ = poll(&mut both, Some(&SLEEP_FOR));
         self.has_sleeper.store(false, Ordering::Release);
@@ -172,7 +172,7 @@ mod tests {
         let receiving =
             Arc::new(Receiving::new(std::future::ready(()), socket, Arc::default(), || false));
         assert!(receiving.open_socket().is_some());
-        receiving.look();
+        Polled::poll(&*receiving);
         assert!(receiving.open_socket().is_none());
         // The task ends, too.
         block_on(receiving.run());
@@ -192,9 +192,9 @@ mod tests {
         let receiving = Receiving::new(work, socket, has_rest, || true);
         receiving.begin();
         receiving.begin();
-        receiving.look();
+        Polled::poll(&receiving);
         receiving.end();
-        let mut told = std::pin::pin!(receiving.wake.notified());
-        assert!(told.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready());
+        let mut woken = std::pin::pin!(receiving.wake.notified());
+        assert!(woken.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready());
     }
 }

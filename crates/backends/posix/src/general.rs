@@ -69,7 +69,7 @@ impl General<'_> {
         Ok(epoch)
     }
 
-    /// As [`General::load`], but fails if the file belongs to another long key.
+    /// Loads the akeys of a dkey; fails if the file belongs to another long key.
     fn load_own(&self, dkey: &[u8], path: &Path) -> Result<Tree> {
         let tree = self.load(dkey)?;
         let foreign =

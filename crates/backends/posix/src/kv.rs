@@ -1,6 +1,6 @@
 //! Key-Values: a directory with one file per key, whose content is the value.
 use super::container::destroyed;
-use super::files::{self, failed, none_if_missing, while_stale};
+use super::files::{self, io_error, none_if_missing, while_stale};
 use super::form::{
     AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost,
     sorted, unsupported,
@@ -53,7 +53,7 @@ impl KvDirectory<'_> {
             let len = file.metadata()?.len();
             Ok((file, len))
         });
-        let opened = none_if_missing(opened).map_err(|error| failed("opening", &path, &error))?;
+        let opened = none_if_missing(opened).map_err(|error| io_error("opening", &path, &error))?;
         let Some((file, len)) = opened else { return Ok(None) };
         let skip = match name.hashed {
             true => key_inside(&path, &file)?.filter(|key| key == dkey).map(|key| head_len(&key)),
@@ -87,7 +87,7 @@ impl KvDirectory<'_> {
     /// Two long keys may have the same hash; the second one is rejected.
     fn check_same_key(&self, path: &Path, dkey: &[u8]) -> Result<()> {
         let file = none_if_missing(while_stale(|| open_plain(path, false)));
-        let Some(file) = file.map_err(|error| failed("opening", path, &error))? else {
+        let Some(file) = file.map_err(|error| io_error("opening", path, &error))? else {
             return Ok(());
         };
         match key_inside(path, &file)? {
@@ -156,7 +156,7 @@ impl KvDirectory<'_> {
     fn long_key(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.0.path.join(name);
         let file = none_if_missing(while_stale(|| open_plain(&path, false)));
-        match file.map_err(|error| failed("opening", &path, &error))? {
+        match file.map_err(|error| io_error("opening", &path, &error))? {
             Some(file) => key_inside(&path, &file),
             None => Ok(None),
         }
@@ -207,7 +207,7 @@ fn key_inside(path: &Path, file: &File) -> Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             Err(files::damaged(path, "a file with a long key is truncated"))
         }
-        Err(error) => Err(failed("reading", path, &error)),
+        Err(error) => Err(io_error("reading", path, &error)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Metadata of a container or pool: one small file that is replaced as a whole.
+//! Metadata of a container or pool: one small file that is replaced atomically.
 use super::files;
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32, put_u64};
 use esker_types::{Checksum, Epoch, Result, Uuid};

@@ -1,5 +1,5 @@
-//! TLS between clients and engines: nobody in between reads or changes what travels, and nobody talks without TLS where
-//! the map of the pool asks for it.
+//! TLS between clients and engines: an attacker in between can neither read nor change messages, and no client or
+//! engine works without TLS if the map of the pool requires it.
 use esker_backend::{NewContainer, Pool};
 use esker_engine::Engine;
 use esker_memory::Memory;
@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 const POOL: Uuid = Uuid([9; 16]);
 
-/// What is stored: easily found among other bytes, and longer than what travels in one record of TLS.
+/// Stored data: easily found among other bytes, and longer than a record of TLS.
 const TEXT: &[u8] = b"a forecast that is nobody's business ";
 const TEXTS: usize = 40_000;
 
@@ -92,20 +92,20 @@ async fn work(link: Link) -> Result<()> {
     Ok(())
 }
 
-/// Everything that somebody in between has seen.
+/// All bytes that an eavesdropper has seen.
 type Seen = Arc<Mutex<Vec<u8>>>;
 
 async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, seen: Seen) {
     let mut piece = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut piece).await {
-        seen.lock().expect("what was seen").extend_from_slice(&piece[..count]);
+        seen.lock().expect("the bytes seen").extend_from_slice(&piece[..count]);
         if to.write_all(&piece[..count]).await.is_err() {
             return;
         }
     }
 }
 
-/// Somebody between client and engine who reads what travels. Returns where clients reach them.
+/// An eavesdropper between client and engine. Returns its address for clients.
 async fn listen_in(engine: String) -> (String, Seen) {
     let (listener, address) = listen().await;
     let seen = Seen::default();
@@ -124,8 +124,8 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// Somebody in between who talks to client and engine with TLS or without, and passes on what they say.
-async fn stand_between(engine: String, client_tls: bool, engine_tls: bool) -> String {
+/// An attacker in between, who talks to client and engine with TLS or without, and passes their messages on.
+async fn intercept(engine: String, client_tls: bool, engine_tls: bool) -> String {
     let (listener, address) = listen().await;
     tokio::spawn(async move {
         let (client, _) = listener.accept().await.expect("a client");
@@ -139,32 +139,32 @@ async fn stand_between(engine: String, client_tls: bool, engine_tls: bool) -> St
             true => Box::new(tls::connect(engine).await.expect("an engine with TLS").0),
             false => Box::new(engine),
         };
-        // How that ends is seen at both ends.
+        // Both ends see the result.
         let _ = copy_bidirectional(&mut client, &mut engine).await;
     });
     address
 }
 
 fn contains(seen: &Seen, text: &[u8]) -> bool {
-    seen.lock().expect("what was seen").windows(text.len()).any(|window| window == text)
+    seen.lock().expect("the bytes seen").windows(text.len()).any(|window| window == text)
 }
 
 #[test]
-fn what_travels_with_tls_cannot_be_read() {
+fn eavesdropper_cannot_read_tls_traffic() {
     runtime().block_on(async {
         for with_tls in [false, true] {
             let (_engine, address) = serve(with_tls).await;
             let (address, seen) = listen_in(address).await;
             work(connect(&address, with_tls).await.expect("a connection")).await.expect("working");
-            assert!(seen.lock().expect("what was seen").len() > 2 * TEXT.len() * TEXTS);
+            assert!(seen.lock().expect("the bytes seen").len() > 2 * TEXT.len() * TEXTS);
             assert_eq!(contains(&seen, TEXT), !with_tls, "with TLS: {with_tls}");
         }
     });
 }
 
-/// The network takes few bytes at a time, and TLS more than that.
+/// The network accepts few bytes at a time, and the TLS layer more.
 #[test]
-fn what_waits_encrypted_is_sent() {
+fn buffered_ciphertext_is_sent() {
     runtime().block_on(async {
         let engine = Engine::new(Arc::new(Memory::new(4)), POOL, secret());
         engine.require_tls().expect("TLS");
@@ -211,23 +211,23 @@ fn a_client_with_tls_refuses_plain_engines() {
 }
 
 #[test]
-fn who_speaks_tls_with_both_sides_is_noticed_by_both() {
+fn both_sides_detect_a_tls_man_in_the_middle() {
     runtime().block_on(async {
         let (engine, address) = serve(true).await;
-        let between = stand_between(address, true, true).await;
-        let error = refused(&between, true).await;
+        let attacker = intercept(address, true, true).await;
+        let error = refused(&attacker, true).await;
         assert_eq!(error.kind(), ErrorKind::NoPermission, "{error}");
         assert_eq!(metric(&engine, "esker_engine_connections_total"), 0);
     });
 }
 
 #[test]
-fn who_takes_tls_from_one_side_is_noticed() {
+fn tls_downgrade_of_one_side_is_detected() {
     runtime().block_on(async {
         for (client_tls, engine_tls) in [(true, false), (false, true)] {
             let (engine, address) = serve(engine_tls).await;
-            let between = stand_between(address, client_tls, engine_tls).await;
-            let error = refused(&between, client_tls).await;
+            let attacker = intercept(address, client_tls, engine_tls).await;
+            let error = refused(&attacker, client_tls).await;
             assert_eq!(error.kind(), ErrorKind::NoPermission, "{error}");
             assert_eq!(metric(&engine, "esker_engine_connections_total"), 0);
         }

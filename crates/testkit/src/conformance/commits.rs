@@ -1,4 +1,4 @@
-//! Commits over several nodes, in two phases, on backends that can be one node's part of a pool.
+//! Commits over several nodes, in two phases, on backends that can be the pool of one node.
 use super::store::refused;
 use crate::parts::Parts;
 use esker_backend::Pool;
@@ -8,7 +8,7 @@ use esker_types::{Epoch, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Creates an empty pool that is this part.
+/// Creates an empty pool at this position in a pool over nodes.
 pub type MakePart<'a> = &'a dyn Fn(Part) -> Arc<dyn Pool>;
 
 type Check = (&'static str, fn(&Parts) -> Result<()>);
@@ -23,15 +23,15 @@ macro_rules! checks {
 /// If the backend violates a requirement.
 pub fn commits(make: MakePart<'_>) {
     let checks: [Check; 11] = checks![
-        what_is_prepared_is_in_doubt_until_it_is_resolved,
-        what_is_given_up_has_no_effect,
+        prepared_data_is_in_doubt_until_it_is_resolved,
+        aborted_commit_has_no_effect,
         the_coordinator_decides_once,
-        what_others_have_given_up_cannot_be_committed,
+        commit_aborted_by_others_cannot_be_committed,
         swept_decision_is_unknown,
         late_copies_of_a_swept_commit_have_no_effect,
         a_preparation_that_is_late_has_no_effect,
-        what_was_read_must_not_change,
-        what_a_dead_client_left_is_resolved,
+        changed_reads_fail_the_preparation,
+        commit_of_a_dead_client_is_resolved,
         a_snapshot_is_one_moment_on_all_nodes,
         a_snapshot_shows_no_half_of_a_commit,
     ];
@@ -42,10 +42,10 @@ pub fn commits(make: MakePart<'_>) {
     }
 }
 
-/// The pool takes no part in commits over several nodes.
+/// Checks that the pool refuses commits over several nodes.
 ///
 /// # Panics
-/// If it does.
+/// If it accepts one.
 pub fn takes_no_part(pool: Arc<dyn Pool>) {
     let asked = Parts::open(vec![pool], 7).map(|parts| {
         let commit = parts.new_commit(0);
@@ -54,14 +54,14 @@ pub fn takes_no_part(pool: Arc<dyn Pool>) {
         refused(parts.pool(0).abort(commit).wait(), ErrorKind::NotSupported);
         refused(parts.pool(0).outcome(commit, true).wait(), ErrorKind::NotSupported);
         refused(parts.pool(0).forget(commit).wait(), ErrorKind::NotSupported);
-        // Nothing is decided, so a native pool on one node has nothing to refuse.
+        // There are no decisions, so a native pool on one node has nothing to refuse.
         let decisions = parts.pool(0).decisions(9).wait();
         assert!(decisions.is_err() || decisions.is_ok_and(|listed| listed.oldest.is_empty()));
     });
     assert!(asked.is_ok(), "commits: unexpected error: {asked:?}");
 }
 
-fn what_is_prepared_is_in_doubt_until_it_is_resolved(parts: &Parts) -> Result<()> {
+fn prepared_data_is_in_doubt_until_it_is_resolved(parts: &Parts) -> Result<()> {
     parts.put(1, 0, 1)?;
     let commit = parts.new_commit(0);
     let epochs = [0, 1].map(|node| parts.prepare_put(commit, (node, 0, 7), None));
@@ -86,7 +86,7 @@ fn what_is_prepared_is_in_doubt_until_it_is_resolved(parts: &Parts) -> Result<()
     Ok(())
 }
 
-fn what_is_given_up_has_no_effect(parts: &Parts) -> Result<()> {
+fn aborted_commit_has_no_effect(parts: &Parts) -> Result<()> {
     parts.put(1, 0, 1)?;
     let commit = parts.new_commit(0);
     for node in [0, 1] {
@@ -130,7 +130,7 @@ fn the_coordinator_decides_once(parts: &Parts) -> Result<()> {
     Ok(())
 }
 
-fn what_others_have_given_up_cannot_be_committed(parts: &Parts) -> Result<()> {
+fn commit_aborted_by_others_cannot_be_committed(parts: &Parts) -> Result<()> {
     let commit = parts.new_commit(0);
     let epoch = parts.prepare_put(commit, (0, 0, 7), None)?;
     assert_eq!(parts.pool(0).outcome(commit, true).wait()?, Outcome::Aborted);
@@ -225,7 +225,7 @@ fn a_preparation_that_is_late_has_no_effect(parts: &Parts) -> Result<()> {
     Ok(())
 }
 
-fn what_was_read_must_not_change(parts: &Parts) -> Result<()> {
+fn changed_reads_fail_the_preparation(parts: &Parts) -> Result<()> {
     parts.put(1, 0, 1)?;
     let tokens = ReadTokens::default();
     let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
@@ -248,7 +248,7 @@ fn what_was_read_must_not_change(parts: &Parts) -> Result<()> {
     Ok(())
 }
 
-fn what_a_dead_client_left_is_resolved(parts: &Parts) -> Result<()> {
+fn commit_of_a_dead_client_is_resolved(parts: &Parts) -> Result<()> {
     for (decided, expected) in [(false, 1), (true, 7)] {
         for node in [0, 1] {
             parts.put(node, 0, 1)?;
@@ -270,7 +270,7 @@ fn at(epoch: Epoch) -> ReadAt<'static> {
     ReadAt { view: View::Snapshot(epoch), tokens: None }
 }
 
-/// What `read` makes of snapshots that are taken while `write` goes on.
+/// Runs `read` on snapshots that are taken while `write` runs.
 fn snapshots_beside(
     parts: &Parts,
     write: impl Fn(u64) -> Result<()> + Sync,
@@ -290,7 +290,7 @@ fn snapshots_beside(
             read(epoch)?;
             for node in [0, 1] {
                 let destroy = || parts.container(node).destroy_snapshot(epoch).wait();
-                parts.settled(node, destroy)?;
+                parts.resolved(node, destroy)?;
             }
             Ok(())
         });
@@ -300,7 +300,7 @@ fn snapshots_beside(
     })
 }
 
-/// One number is written on node 0, then on node 1: no snapshot shows the second without the first.
+/// Writes one number on node 0, then on node 1: no snapshot may show the second without the first.
 fn a_snapshot_is_one_moment_on_all_nodes(parts: &Parts) -> Result<()> {
     let write = |number| {
         parts.put(0, 0, number)?;

@@ -24,8 +24,8 @@ pub fn replies(make: Make<'_>) {
             several_dkeys_are_fetched_together,
             a_failed_condition_on_one_dkey_fails_the_fetch,
             a_change_that_is_sent_again_is_done_once,
-            a_transaction_that_is_sent_again_is_done_once,
-            a_late_copy_is_refused_wherever_it_goes,
+            a_repeated_transaction_is_applied_once,
+            a_late_copy_is_refused_on_every_target,
             a_dropped_write_is_atomic,
             a_dropped_fetch_has_no_effect,
         ],
@@ -99,8 +99,8 @@ fn a_change_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
     container.close().wait()
 }
 
-/// A change of many objects, and so of several targets, that depends on what was read.
-fn a_transaction_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
+/// A change of many objects, and so of several targets, that depends on reads.
+fn a_repeated_transaction_is_applied_once(store: &Store) -> Result<()> {
     let container = opened(store)?;
     if !store.pool.capabilities().change_ids {
         return container.close().wait();
@@ -135,8 +135,8 @@ fn a_transaction_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
     container.close().wait()
 }
 
-/// The later change of the slot and the late copy have different dkeys, which may lie on different targets.
-fn a_late_copy_is_refused_wherever_it_goes(store: &Store) -> Result<()> {
+/// The later change of the slot and the late copy have different dkeys, which may be on different targets.
+fn a_late_copy_is_refused_on_every_target(store: &Store) -> Result<()> {
     let (container, object) = (opened(store)?, store.object()?);
     if !store.pool.capabilities().change_ids {
         return container.close().wait();
@@ -167,7 +167,7 @@ fn a_dropped_write_is_atomic(store: &Store) -> Result<()> {
         let value = vec![round; ROOM / 20 * usize::from(round)];
         let updates = [single(b"one", &value), single(b"two", &value)];
         begin_and_drop(object.update(b"d", Cond::NONE, &updates, Access::Latest));
-        // It may still be in progress in the background, but must never be half visible.
+        // It may still be in progress in the background, but must never be partly visible.
         for _ in 0..3 {
             let [one, two] = both(&object)?;
             assert!(one == two, "round {round}: half of a change is visible");

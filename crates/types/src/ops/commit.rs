@@ -54,11 +54,11 @@ impl Commit {
         let (kind, message) = match part {
             Part::WHOLE => {
                 let message =
-                    "this pool lies on one node: it takes no part in commits over several";
+                    "this pool is on one node: it does not take part in commits over several";
                 (ErrorKind::NotSupported, message)
             }
             Part { nodes, .. } if self.coordinator >= nodes => {
-                (ErrorKind::Invalid, "the coordinator of a commit is no node of the pool")
+                (ErrorKind::Invalid, "the coordinator of a commit is not a node of the pool")
             }
             _ => return Ok(()),
         };

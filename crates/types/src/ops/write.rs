@@ -50,7 +50,7 @@ pub enum Value<'a> {
         record_size: u64,
         /// The records.
         extents: &'a [Extent],
-        /// Their bytes: record size times the count of all extents.
+        /// Bytes of the records: record size times the count of all extents.
         data: Source<'a>,
     },
     /// Removes records of an array.

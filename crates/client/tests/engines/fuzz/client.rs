@@ -1,4 +1,4 @@
-//! A client that gets any response from an engine that knows the secret.
+//! Fuzz test of a client: an authenticated engine sends it arbitrary responses.
 use super::draw::Draw;
 use bytes::Bytes;
 use esker_backend::{OpenContainer, Pool};
@@ -27,7 +27,7 @@ const BULK: &[u8] = &[5; 30];
 /// The response that the engine sends to any request.
 type Script = Arc<Mutex<Bytes>>;
 
-/// An engine that sends what its script says.
+/// An engine that sends the responses of its script.
 async fn pretend(stream: DuplexStream, script: Script) -> Result<()> {
     let (from, to) = split(stream);
     let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
@@ -61,7 +61,7 @@ fn opened() -> Reply {
     Reply::Opened(Handle(1), info)
 }
 
-/// A container on the pretended engine.
+/// A container on the simulated engine.
 async fn connect(script: &Script) -> Result<Box<dyn OpenContainer>> {
     let (client, server) = duplex(1 << 16);
     tokio::spawn(pretend(server, Arc::clone(script)));
@@ -115,7 +115,7 @@ fn fuzz_responses() {
         *script.lock().expect("the script") = Bytes::copy_from_slice(response);
         let tokens = ReadTokens::default();
         let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
-        // What does not fit what was asked for is refused.
+        // A reply that does not fit its request is refused.
         let _ = runtime.block_on(fetch(&*container, at));
         let _ = runtime.block_on(list(&*container, at));
         let _ = runtime.block_on(container.list_metadata(""));
