@@ -100,7 +100,7 @@ fn use_in_a_child(map: &Map, container: &Container, kv: &Kv, round: u8) {
 }
 
 /// Uses the fabric until it is told to stop.
-fn go_on(kv: &Kv, stop: &AtomicBool) {
+fn keep_using(kv: &Kv, stop: &AtomicBool) {
     for round in (0..100).cycle() {
         put_all(kv, round);
         expect_all(kv, round);
@@ -145,7 +145,7 @@ fn forked_child_continues_over_tcp() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
-        scope.spawn(|| go_on(&of_parent, &stop));
+        scope.spawn(|| keep_using(&of_parent, &stop));
         fork_and_look(&map, &container, &kv);
     });
 }

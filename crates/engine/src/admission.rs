@@ -57,7 +57,7 @@ impl Engine {
         let client = shaken.map_err(|error| self.refused(address, error))?;
         let most = self.0.clients_max.load(Ordering::Relaxed);
         let Some(_connected) = life.connect(most) else {
-            return Err(self.refused(address, turn_away(&mut to, most).await));
+            return Err(self.refused(address, reject_client(&mut to, most).await));
         };
         drop(slot);
         metrics.connections.add(1);
@@ -103,7 +103,7 @@ impl Engine {
             let offer = from.rest(offer).await?;
             esker_fabric::accept(&offer, from, to, local).await
         };
-        tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| late())?
+        tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| fabric_timeout_error())?
     }
 
     fn refused(&self, address: &str, error: Error) -> Error {
@@ -144,21 +144,21 @@ impl Engine {
 }
 
 /// Tells a client that too many clients are connected. Returns the error of its connection.
-async fn turn_away(to: &mut Sender<impl AsyncWrite + Unpin>, most: u64) -> Error {
+async fn reject_client(to: &mut Sender<impl AsyncWrite + Unpin>, most: u64) -> Error {
     let why = format!(
         "its engine serves {most} clients, as many as it may: end some, or raise its limit of open files (ulimit -n) \
          if that is below {CLIENTS_MAX}"
     );
-    let told = async {
+    let notified = async {
         to.send(&connection::goodbye(why.clone().into())).await?;
         to.flush().await
     };
     // A client that does not receive the message has gone.
-    let _ = tokio::time::timeout(HANDSHAKE_TIMEOUT, told).await;
+    let _ = tokio::time::timeout(HANDSHAKE_TIMEOUT, notified).await;
     Error::new(ErrorKind::Overflow, why)
 }
 
 #[cold]
-fn late() -> Error {
+fn fabric_timeout_error() -> Error {
     Error::new(ErrorKind::TimedOut, "a client did not come to the fabric in time")
 }

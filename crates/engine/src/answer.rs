@@ -112,7 +112,7 @@ impl Session {
             PoolRequest::Open(name, mode) => {
                 let container = pool.open_container(name, mode).await?;
                 let info = container.info().clone();
-                Reply::Opened(self.keep(container).await?, info)
+                Reply::Opened(self.register(container).await?, info)
             }
             PoolRequest::Destroy(name, force) => {
                 expect_may_wait()?;

@@ -114,7 +114,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
             }
             let share = memory.take(announced.memory()).await;
             let rest = tokio::time::timeout(RECEIVE_TIMEOUT, from.rest(announced)).await;
-            let request = rest.map_err(|_| late())??;
+            let request = rest.map_err(|_| request_timeout_error())??;
             metrics.received(&request);
             match request.kind {
                 Kind::Request => self.begin(request, share).await,
@@ -259,7 +259,7 @@ pub(crate) fn goodbye(message: Bytes) -> Frame {
 }
 
 #[cold]
-fn late() -> Error {
+fn request_timeout_error() -> Error {
     Error::new(ErrorKind::TimedOut, "a client did not send the rest of a request in time")
 }
 

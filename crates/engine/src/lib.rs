@@ -223,7 +223,7 @@ impl Engine {
         let life = &self.0.life;
         life.enter(Phase::Draining);
         tracing::info!(connections = life.connections(), "draining");
-        let drained = tokio::time::timeout(DRAIN_TIMEOUT, life.alone()).await;
+        let drained = tokio::time::timeout(DRAIN_TIMEOUT, life.no_clients()).await;
         let left = life.connections();
         life.enter(Phase::Ended);
         if drained.is_ok() {
@@ -231,7 +231,7 @@ impl Engine {
             return Ok(());
         }
         tracing::warn!(connections = left, "did not drain in time");
-        life.alone().await;
+        life.no_clients().await;
         let message = format!(
             "{left} clients had requests under way that did not end within {} s: their connections were closed",
             DRAIN_TIMEOUT.as_secs()

@@ -19,9 +19,9 @@ pub enum Phase {
 pub(crate) struct Life {
     now: Mutex<Now>,
     /// Notified of each phase.
-    aged: Notify,
+    phase_changed: Notify,
     /// Notified when the last client has gone.
-    deserted: Notify,
+    last_client_left: Notify,
 }
 
 #[derive(Clone, Copy)]
@@ -43,10 +43,10 @@ impl Drop for Connected<'_> {
     fn drop(&mut self) {
         let mut now = self.0.now();
         now.connections -= 1;
-        let is_deserted = now.connections == 0;
+        let is_last = now.connections == 0;
         drop(now);
-        if is_deserted {
-            self.0.deserted.notify_waiters();
+        if is_last {
+            self.0.last_client_left.notify_waiters();
         }
     }
 }
@@ -56,14 +56,14 @@ impl Life {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the state fulfils `is_so`; `told` is notified of its changes.
-    async fn until(&self, told: &Notify, is_so: impl Fn(&Now) -> bool) {
+    /// Waits until the state fulfils `is_so`; `changes` is notified of its changes.
+    async fn until(&self, changes: &Notify, is_so: impl Fn(&Now) -> bool) {
         loop {
-            let told = told.notified();
+            let changed = changes.notified();
             if is_so(&self.now()) {
                 return;
             }
-            told.await;
+            changed.await;
         }
     }
 
@@ -88,16 +88,16 @@ impl Life {
         let mut now = self.now();
         now.phase = phase.max(now.phase);
         drop(now);
-        self.aged.notify_waiters();
+        self.phase_changed.notify_waiters();
     }
 
     /// Waits until the engine is in `phase` or a later one.
     pub(crate) async fn reached(&self, phase: Phase) {
-        self.until(&self.aged, |now| now.phase >= phase).await;
+        self.until(&self.phase_changed, |now| now.phase >= phase).await;
     }
 
     /// Waits until no client is connected.
-    pub(crate) async fn alone(&self) {
-        self.until(&self.deserted, |now| now.connections == 0).await;
+    pub(crate) async fn no_clients(&self) {
+        self.until(&self.last_client_left, |now| now.connections == 0).await;
     }
 }

@@ -43,19 +43,19 @@ impl Session {
     }
 
     /// Registers a container that was opened for the client, or closes it if the client has too many.
-    pub(crate) async fn keep(&self, container: Box<dyn OpenContainer>) -> Result<Handle> {
+    pub(crate) async fn register(&self, container: Box<dyn OpenContainer>) -> Result<Handle> {
         let container: Arc<dyn OpenContainer> = container.into();
-        let registered = self.register(&container);
+        let registered = self.insert(&container);
         if registered.is_err() {
             container.close().await?;
         }
         registered
     }
 
-    fn register(&self, container: &Arc<dyn OpenContainer>) -> Result<Handle> {
+    fn insert(&self, container: &Arc<dyn OpenContainer>) -> Result<Handle> {
         let mut open = self.open();
         check("containers of one client", open.containers.len() + 1, HANDLES_MAX)?;
-        open.last = open.last.checked_add(1).ok_or_else(worn_out)?;
+        open.last = open.last.checked_add(1).ok_or_else(handles_exhausted_error)?;
         let handle = Handle(open.last);
         open.containers.insert(handle, Arc::clone(container));
         Ok(handle)
@@ -63,12 +63,12 @@ impl Session {
 
     /// An open container of the client.
     pub(crate) fn container(&self, handle: Handle) -> Result<Arc<dyn OpenContainer>> {
-        self.open().containers.get(&handle).cloned().ok_or_else(not_open)
+        self.open().containers.get(&handle).cloned().ok_or_else(not_open_error)
     }
 
     /// Closes a container of the client. It stays open if that fails.
     pub(crate) async fn close(&self, handle: Handle) -> Result<()> {
-        let container = self.open().containers.remove(&handle).ok_or_else(not_open)?;
+        let container = self.open().containers.remove(&handle).ok_or_else(not_open_error)?;
         let closed = container.close().await;
         if closed.is_err() {
             self.open().containers.insert(handle, container);
@@ -84,14 +84,14 @@ impl Session {
         container: &Arc<dyn OpenContainer>,
     ) -> Result<()> {
         container.lease(oid).await?;
-        let counted = self.leased(handle, oid, container);
+        let counted = self.count_lease(handle, oid, container);
         if counted.is_err() && container.release(oid).await? {
             remove(&**container, oid).await;
         }
         counted
     }
 
-    fn leased(
+    fn count_lease(
         &self,
         handle: Handle,
         oid: ObjectId,
@@ -107,10 +107,10 @@ impl Session {
 
     /// Ends a lease of the client. True if the client is to remove the object.
     pub(crate) async fn release(&self, handle: Handle, oid: ObjectId) -> Result<bool> {
-        let Some(container) = self.released(handle, oid) else { return Ok(false) };
+        let Some(container) = self.uncount_lease(handle, oid) else { return Ok(false) };
         let released = container.release(oid).await;
         if released.is_err() {
-            self.leased(handle, oid, &container)?;
+            self.count_lease(handle, oid, &container)?;
         }
         released
     }
@@ -125,14 +125,14 @@ impl Session {
         for (taken, oid) in oids.iter().enumerate() {
             let result = self.lease(handle, *oid, container).await;
             if result.is_err() {
-                self.take_back(handle, &oids[..taken], container).await;
+                self.release_taken(handle, &oids[..taken], container).await;
                 return result;
             }
         }
         Ok(())
     }
 
-    async fn take_back(
+    async fn release_taken(
         &self,
         handle: Handle,
         oids: &[ObjectId],
@@ -159,7 +159,7 @@ impl Session {
     }
 
     /// Decrements the count of leases on an object; `None` if the client had none.
-    fn released(&self, handle: Handle, oid: ObjectId) -> Option<Arc<dyn OpenContainer>> {
+    fn uncount_lease(&self, handle: Handle, oid: ObjectId) -> Option<Arc<dyn OpenContainer>> {
         let mut open = self.open();
         let leased = open.leases.get_mut(&(handle, oid))?;
         leased.count -= 1;
@@ -198,12 +198,12 @@ async fn remove(container: &dyn OpenContainer, oid: ObjectId) {
 }
 
 #[cold]
-fn not_open() -> Error {
+fn not_open_error() -> Error {
     Error::new(ErrorKind::NoHandle, "the container is not open on this connection: open it again")
 }
 
 #[cold]
-fn worn_out() -> Error {
+fn handles_exhausted_error() -> Error {
     let message = "this connection has opened as many containers as one can: connect again";
     Error::new(ErrorKind::Overflow, message)
 }

@@ -99,7 +99,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
             tokio::select! {
                 biased;
                 read = from.read(&mut rings) => match read {
-                    Ok(count @ 1..) => self.heard(&rings[..count])?,
+                    Ok(count @ 1..) => self.count_rings(&rings[..count])?,
                     _ => return Ok(()),
                 },
                 ended = pause => if ended { return Ok(()) },
@@ -132,11 +132,11 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         if is_left {
             self.deadline.get_or_insert_with(|| Instant::now() + LINGER);
         }
-        self.rested(next, has_worked)
+        self.nap_if_idle(next, has_worked)
     }
 
     /// Lets the thread sleep after many polls without progress.
-    fn rested(&mut self, next: Next, has_worked: bool) -> Next {
+    fn nap_if_idle(&mut self, next: Next, has_worked: bool) -> Next {
         match next {
             Next::Nothing if !has_worked => self.in_vain += 1,
             _ => self.in_vain = 0,
@@ -163,7 +163,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
     }
 
     /// Counts the rings of the peer.
-    fn heard(&mut self, rings: &[u8]) -> Result<()> {
+    fn count_rings(&mut self, rings: &[u8]) -> Result<()> {
         self.rung += rings.iter().copied().map(u64::from).sum::<u64>();
         match self.rung.saturating_sub(self.shared.state().flow.pieces()) <= RUNG_MAX {
             true => Ok(()),

@@ -108,7 +108,7 @@ pub async fn connect(
     options: EndpointOptions,
 ) -> Result<Frames> {
     let Ready { flow, offer } = prepare(options).await?;
-    say(&mut to, &offer).await?;
+    send_message(&mut to, &offer).await?;
     let limits = Limits { message: OFFER_MAX, bulk: 0 };
     let answer = match from.receive(limits).await? {
         Some(frame) if frame.kind == Kind::Fabric => frame,
@@ -133,12 +133,12 @@ pub async fn accept(
 ) -> Result<Frames> {
     match welcome(&frame.message, local).await {
         Ok((shared, offer)) => {
-            say(&mut to, &Welcome::Accepted(offer)).await?;
+            send_message(&mut to, &Welcome::Accepted(offer)).await?;
             switch(shared, from, to)
         }
         Err(error) => {
             let why = format!("the engine cannot use the fabric: {}", error.message());
-            say(&mut to, &Welcome::Refused(why)).await?;
+            send_message(&mut to, &Welcome::Refused(why)).await?;
             Err(error)
         }
     }
@@ -153,7 +153,7 @@ async fn welcome(message: &[u8], local: Option<IpAddr>) -> Result<(Arc<Shared>, 
 
 /// Connects the stream to the endpoint of a peer.
 fn meet(mut flow: Flow, peer: &Offer) -> Result<Arc<Shared>> {
-    flow.set_peer(&peer.address, peer.identity, peer.window.checked()?)?;
+    flow.set_peer(&peer.address, peer.identity, peer.window.validate()?)?;
     Ok(Shared::new(flow, peer.rings))
 }
 
@@ -169,7 +169,10 @@ fn switch(
     Ok((from, to))
 }
 
-async fn say<W: AsyncWrite + Unpin>(to: &mut Sender<W>, said: &impl Serialize) -> Result<()> {
+async fn send_message<W: AsyncWrite + Unpin>(
+    to: &mut Sender<W>,
+    said: &impl Serialize,
+) -> Result<()> {
     let (message, bulk) = (encode(said)?.into(), Default::default());
     to.send(&Frame { kind: Kind::Fabric, call: 0, room: 0, message, bulk }).await?;
     to.flush().await

@@ -29,7 +29,7 @@ impl Window {
     ///
     /// # Errors
     /// `Invalid` if it is too small to send anything.
-    pub(crate) fn checked(self) -> Result<Self> {
+    pub(crate) fn validate(self) -> Result<Self> {
         let counts = self.counts.iter().all(|count| (4..=4096).contains(count));
         match counts && self.lens.iter().all(|len| *len >= 1024) {
             true => Ok(self),

@@ -204,10 +204,10 @@ impl WholeFile {
     /// # Errors
     /// If the medium is full or fails; an existing file of this name is then unchanged.
     pub fn finish(mut self) -> Result<()> {
-        self.named().map_err(|error| io_error(&self.path, &error))
+        self.publish().map_err(|error| io_error(&self.path, &error))
     }
 
-    fn named(&mut self) -> io::Result<()> {
+    fn publish(&mut self) -> io::Result<()> {
         self.file.flush()?;
         match self.draft.take() {
             Some(draft) => {

@@ -326,7 +326,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
             }
             match self.from.read_buf(&mut self.buffer).await.map_err(|error| lost(&error))? {
                 0 if self.buffer.is_empty() => return Ok(false),
-                0 => return Err(cut()),
+                0 => return Err(cut_off_error()),
                 _ => {}
             }
         }
@@ -337,7 +337,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         let (bytes, found) = match len {
             ..=SHORT_PART => {
                 if !self.gather(len).await? {
-                    return Err(cut());
+                    return Err(cut_off_error());
                 }
                 let bytes =
                     if len == 0 { Bytes::new() } else { self.buffer.split_to(len).freeze() };
@@ -365,7 +365,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
             let room = (bytes.capacity() - bytes.len()).min(len - bytes.len()).min(PIECE);
             let (begin, mut piece) = (bytes.len(), (&mut self.from).take(room as u64));
             if piece.read_buf(&mut bytes).await.map_err(|error| lost(&error))? == 0 {
-                return Err(cut());
+                return Err(cut_off_error());
             }
             found.add(&bytes[begin..]);
         }
@@ -393,7 +393,7 @@ impl Limits {
 }
 
 #[cold]
-fn cut() -> Error {
+fn cut_off_error() -> Error {
     lost(&std::io::ErrorKind::UnexpectedEof.into())
 }
 

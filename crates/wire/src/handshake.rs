@@ -48,12 +48,12 @@ impl Secret {
         Ok(Self(self.mac(TLS, &[channel])?.finalize().into_bytes().into()))
     }
 
-    fn mac(&self, side: &[u8], said: &[&[u8]]) -> Result<Hmac<Sha256>> {
+    fn mac(&self, side: &[u8], input: &[&[u8]]) -> Result<Hmac<Sha256>> {
         let failed =
             |_| Error::new(ErrorKind::Invalid, "the secret of the pool cannot be used as a key");
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(failed)?;
         mac.update(side);
-        for part in said {
+        for part in input {
             mac.update(&(part.len() as u64).to_le_bytes());
             mac.update(part);
         }
@@ -133,8 +133,11 @@ const CLIENT: &[u8] = b"esker client";
 const ENGINE: &[u8] = b"esker engine";
 const TLS: &[u8] = b"esker tls";
 
-async fn say<W: AsyncWrite + Unpin>(to: &mut Sender<W>, said: &impl Serialize) -> Result<Bytes> {
-    let message: Bytes = encode(said)?.into();
+async fn send_message<W: AsyncWrite + Unpin>(
+    to: &mut Sender<W>,
+    content: &impl Serialize,
+) -> Result<Bytes> {
+    let message: Bytes = encode(content)?.into();
     let frame = Frame {
         kind: Kind::Handshake,
         call: 0,
@@ -147,7 +150,7 @@ async fn say<W: AsyncWrite + Unpin>(to: &mut Sender<W>, said: &impl Serialize) -
     Ok(message)
 }
 
-async fn hear<R: AsyncRead + Unpin>(from: &mut Receiver<R>) -> Result<Bytes> {
+async fn receive_message<R: AsyncRead + Unpin>(from: &mut Receiver<R>) -> Result<Bytes> {
     match from.receive(Limits::UNAUTHENTICATED).await? {
         Some(frame) if frame.kind == Kind::Handshake => Ok(frame.message),
         Some(_) => Err(Error::new(ErrorKind::Corrupt, "the peer did not begin with a handshake")),
@@ -199,19 +202,19 @@ pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     nonce: [u8; LEN],
 ) -> Result<()> {
     let hello = Hello { oldest: OLDEST_VERSION, newest: VERSION, pool, nonce, session };
-    let hello = say(to, &hello).await?;
-    let welcome = hear(from).await?;
+    let hello = send_message(to, &hello).await?;
+    let welcome = receive_message(from).await?;
     let (version, theirs, proof) = match decode(&welcome)? {
         Welcome::Refused(why) => return Err(why.into_error()),
         Welcome::Prove { version, nonce, proof } => (version, nonce, proof),
     };
-    let said = Transcript { hello: &hello, version, nonce: theirs };
-    said.verify(secret, ENGINE, &proof)?;
+    let transcript = Transcript { hello: &hello, version, nonce: theirs };
+    transcript.verify(secret, ENGINE, &proof)?;
     if !(OLDEST_VERSION..=VERSION).contains(&version) {
         return Err(Refusal::Version { newest: version }.into_error());
     }
-    say(to, &Proof { proof: said.proof(secret, CLIENT)? }).await?;
-    match decode(&hear(from).await?)? {
+    send_message(to, &Proof { proof: transcript.proof(secret, CLIENT)? }).await?;
+    match decode(&receive_message(from).await?)? {
         Accepted::Yes => Ok(()),
         Accepted::Refused(why) => Err(why.into_error()),
     }
@@ -228,24 +231,24 @@ pub async fn accept<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     pool: Uuid,
     nonce: [u8; LEN],
 ) -> Result<u64> {
-    let heard = hear(from).await?;
-    let hello: Hello = decode(&heard)?;
+    let received = receive_message(from).await?;
+    let hello: Hello = decode(&received)?;
     let version = match chosen(&hello, pool) {
         Ok(version) => version,
         Err(why) => {
-            say(to, &Welcome::Refused(why)).await?;
+            send_message(to, &Welcome::Refused(why)).await?;
             return Err(why.into_error());
         }
     };
-    let said = Transcript { hello: &heard, version, nonce };
-    let proof = said.proof(secret, ENGINE)?;
-    say(to, &Welcome::Prove { version, nonce, proof }).await?;
-    let Proof { proof } = decode(&hear(from).await?)?;
-    if let Err(error) = said.verify(secret, CLIENT, &proof) {
-        say(to, &Accepted::Refused(Refusal::Secret)).await?;
+    let transcript = Transcript { hello: &received, version, nonce };
+    let proof = transcript.proof(secret, ENGINE)?;
+    send_message(to, &Welcome::Prove { version, nonce, proof }).await?;
+    let Proof { proof } = decode(&receive_message(from).await?)?;
+    if let Err(error) = transcript.verify(secret, CLIENT, &proof) {
+        send_message(to, &Accepted::Refused(Refusal::Secret)).await?;
         return Err(error);
     }
-    say(to, &Accepted::Yes).await?;
+    send_message(to, &Accepted::Yes).await?;
     Ok(hello.session)
 }
 

@@ -53,7 +53,7 @@ impl End {
         handshake::accept(&mut self.from, &mut self.to, secret, POOL, [nonce; 32]).await
     }
 
-    async fn say(&mut self, message: &[u8]) {
+    async fn send(&mut self, message: &[u8]) {
         let message = Bytes::copy_from_slice(message);
         let frame = Frame { kind: Kind::Handshake, call: 0, room: 0, message, bulk: Bytes::new() };
         // The peer may have closed its end already.
@@ -61,7 +61,7 @@ impl End {
         let _ = self.to.flush().await;
     }
 
-    async fn hear(&mut self) -> Option<Bytes> {
+    async fn receive(&mut self) -> Option<Bytes> {
         let frame = self.from.receive(Limits::UNAUTHENTICATED).await.ok().flatten();
         frame.map(|frame| frame.message)
     }
@@ -84,10 +84,10 @@ fn meet_through(change: impl Fn(usize, &mut Vec<u8>)) -> (Result<()>, Result<u64
         for number in 0..4 {
             let (from, to) =
                 if number % 2 == 0 { (&mut near, &mut far) } else { (&mut far, &mut near) };
-            let Some(message) = from.hear().await else { break };
+            let Some(message) = from.receive().await else { break };
             let mut message = message.to_vec();
             change(number, &mut message);
-            to.say(&message).await;
+            to.send(&message).await;
         }
         drop((near, far));
     };
@@ -160,11 +160,11 @@ fn meet_version(version: u16) -> Result<()> {
     let (near, mut far) = End::pair();
     let secret = secret(5);
     let engine = async {
-        let hello = far.hear().await.expect("a hello");
+        let hello = far.receive().await.expect("a hello");
         let proof = proof(b"esker engine", &hello, version, [7; 32]);
-        far.say(&encode(&(0_u8, version, [7_u8; 32], proof)).expect("a welcome")).await;
-        if far.hear().await.is_some() {
-            far.say(&[0]).await;
+        far.send(&encode(&(0_u8, version, [7_u8; 32], proof)).expect("a welcome")).await;
+        if far.receive().await.is_some() {
+            far.send(&[0]).await;
         }
     };
     run(async { tokio::join!(near.connect(&secret, POOL), engine) }).0
@@ -187,10 +187,10 @@ fn an_engine_serves_the_newest_common_version() {
         let secret = secret(5);
         let client = async {
             let hello: Hello = (oldest, newest, POOL, [1; 32], SESSION);
-            near.say(&encode(&hello).expect("a hello")).await;
-            let heard = near.hear().await.expect("a welcome");
+            near.send(&encode(&hello).expect("a hello")).await;
+            let received = near.receive().await.expect("a welcome");
             drop(near);
-            heard
+            received
         };
         let (welcome, accepted) = run(async { tokio::join!(client, far.accept(&secret, 2)) });
         (welcome, kind(accepted))
@@ -210,14 +210,17 @@ fn forge(hello: &[u8], prove: impl FnOnce(&[u8]) -> Proof) -> Result<u64> {
     let (mut near, far) = End::pair();
     let secret = secret(5);
     let client = async {
-        near.say(hello).await;
-        let welcome = near.hear().await.expect("a welcome");
-        near.say(&prove(&welcome)).await;
-        let refused: (u8, Refusal) = decode(&near.hear().await?).ok()?;
+        near.send(hello).await;
+        let welcome = near.receive().await.expect("a welcome");
+        near.send(&prove(&welcome)).await;
+        let refused: (u8, Refusal) = decode(&near.receive().await?).ok()?;
         Some(refused)
     };
-    let (heard, accepted) = run(async { tokio::join!(client, far.accept(&secret, 2)) });
-    assert_eq!(heard.is_some_and(|heard| heard == (1, Refusal::Secret)), accepted.is_err());
+    let (received, accepted) = run(async { tokio::join!(client, far.accept(&secret, 2)) });
+    assert_eq!(
+        received.is_some_and(|received| received == (1, Refusal::Secret)),
+        accepted.is_err()
+    );
     accepted
 }
 

@@ -183,11 +183,11 @@ pub(crate) async fn ask_node<T>(
         ask(tcp.connect(node, secret, session).await?).await
     };
     let answer = tokio::time::timeout(timeout, answer).await;
-    answer.unwrap_or_else(|_| Err(silent(node, timeout)))
+    answer.unwrap_or_else(|_| Err(timeout_error(node, timeout)))
 }
 
 #[cold]
-fn silent(node: &Node, timeout: Duration) -> Error {
+fn timeout_error(node: &Node, timeout: Duration) -> Error {
     let message = format!("node {} did not answer within {} s", node.name, timeout.as_secs());
     Error::new(ErrorKind::TimedOut, message)
 }

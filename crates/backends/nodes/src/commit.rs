@@ -181,9 +181,9 @@ async fn decide(coordinator: &Member, commit: Commit, epoch: Epoch) -> Result<()
         Err(error) if error.kind() != ErrorKind::TxRestart => {
             match pool.outcome(commit, true).await {
                 Ok(Outcome::Committed(_)) => Ok(()),
-                Ok(Outcome::Unknown) => Err(uncertain(coordinator)),
+                Ok(Outcome::Unknown) => Err(uncertain_error(coordinator)),
                 Ok(_) => Err(aborted_error()),
-                Err(_) => Err(unknown(coordinator, &error)),
+                Err(_) => Err(coordinator_lost_error(coordinator, &error)),
             }
         }
         other => other,
@@ -196,7 +196,7 @@ fn aborted_error() -> Error {
 }
 
 #[cold]
-fn unknown(coordinator: &Member, error: &Error) -> Error {
+fn coordinator_lost_error(coordinator: &Member, error: &Error) -> Error {
     let message = format!(
         "node {} decides about this commit and was lost in the middle of it: once it is back, read the data to see \
          whether it was committed ({})",
@@ -207,7 +207,7 @@ fn unknown(coordinator: &Member, error: &Error) -> Error {
 }
 
 #[cold]
-fn uncertain(coordinator: &Member) -> Error {
+fn uncertain_error(coordinator: &Member) -> Error {
     let message = format!(
         "node {} does not know any more whether it has committed this change, as its reply was lost and it has removed old \
          decisions since: read the data before you repeat the change",
@@ -276,7 +276,7 @@ impl Doubt {
                 Ok(_) if commit.coordinator as usize == node => {}
                 Ok(Outcome::Committed(epoch)) => member.pool().commit(commit, epoch).await?,
                 Ok(Outcome::Aborted | Outcome::Unknown) => member.pool().abort(commit).await?,
-                Err(error) => self.failed = Some(about(member, coordinator, &error)),
+                Err(error) => self.failed = Some(coordinator_error(member, coordinator, &error)),
             }
         }
         Ok(())
@@ -284,7 +284,7 @@ impl Doubt {
 }
 
 #[cold]
-fn about(member: &Member, coordinator: &Member, error: &Error) -> Error {
+fn coordinator_error(member: &Member, coordinator: &Member, error: &Error) -> Error {
     let message = format!(
         "node {} waits for a commit that node {} decides about: {}",
         member.name,

@@ -97,7 +97,7 @@ impl Waiting {
         let now = Instant::now();
         let mut calls = self.calls();
         for (_, call) in calls.by_number.extract_if(|_, call| call.deadline <= now) {
-            let _ = call.reply.send(Err(silent(name, REQUEST_TIMEOUT)));
+            let _ = call.reply.send(Err(timeout_error(name, REQUEST_TIMEOUT)));
         }
     }
 }
@@ -331,7 +331,7 @@ impl Endpoint<'_> {
     async fn reach(self) -> Result<TcpStream> {
         let connecting = TcpStream::connect(self.address);
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
-        let connected = connected.map_err(|_| silent(self.name, CONNECT_TIMEOUT))?;
+        let connected = connected.map_err(|_| timeout_error(self.name, CONNECT_TIMEOUT))?;
         let stream = connected
             .map_err(|error| gone(self.name, &Error::io(self.address, &error).message()))?;
         // Requests leave at once: the outbox has collected those that belong together.
@@ -345,7 +345,7 @@ impl Endpoint<'_> {
         opening: impl Future<Output = Result<Connection>>,
     ) -> Result<Connection> {
         let opened = tokio::time::timeout(CONNECT_TIMEOUT, opening).await;
-        opened.unwrap_or_else(|_| Err(silent(self.name, CONNECT_TIMEOUT)))
+        opened.unwrap_or_else(|_| Err(timeout_error(self.name, CONNECT_TIMEOUT)))
     }
 
     async fn shake<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
@@ -381,7 +381,7 @@ fn checked_room(room: u64) -> Result<u32> {
 }
 
 #[cold]
-fn silent(name: &str, timeout: Duration) -> Error {
+fn timeout_error(name: &str, timeout: Duration) -> Error {
     let seconds = timeout.as_secs();
     let message =
         format!("node {name} did not reply within {seconds} s: it hangs or cannot be reached");

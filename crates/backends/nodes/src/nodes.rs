@@ -107,7 +107,7 @@ pub(crate) fn without_container(node: &str, info: &ContainerInfo, error: Error) 
 
 /// Prefixes an error with the name of the node, unless it has one.
 #[cold]
-fn named(node: &str, error: Error) -> Error {
+fn with_node_name(node: &str, error: Error) -> Error {
     if error.message().starts_with("node ") {
         return error;
     }
@@ -205,7 +205,7 @@ impl Shared {
     pub(crate) fn naming<T>(&self, node: usize, result: Result<T>) -> Result<T> {
         result.map_err(|error| match error.kind() {
             ErrorKind::NoSpace | ErrorKind::Checksum | ErrorKind::Corrupt => {
-                named(&self.members[node].name, error)
+                with_node_name(&self.members[node].name, error)
             }
             _ => error,
         })

@@ -140,7 +140,7 @@ impl Peer {
             match connected {
                 Ok(remote) => return Ok(Arc::new(remote)),
                 Err(error) if Instant::now() >= until || !may_pass(&error) => {
-                    return Err(self.named(error));
+                    return Err(self.with_node_name(error));
                 }
                 Err(_) => self.dial.pause(TRY_EVERY).await?,
             }
@@ -150,7 +150,7 @@ impl Peer {
 
 impl Peer {
     /// Adds the name of the node to an error.
-    fn named(&self, error: Error) -> Error {
+    fn with_node_name(&self, error: Error) -> Error {
         let name = &self.node.name;
         if error.message().contains(&format!("node {name}")) {
             return error;

@@ -33,7 +33,7 @@ impl Survey {
     /// Containers on a node that are not in the catalog. They were destroyed while the node was away, or their client
     /// was killed while it created or destroyed them.
     #[must_use]
-    pub fn forgotten(&self, node: usize) -> Vec<Uuid> {
+    pub fn orphaned_containers(&self, node: usize) -> Vec<Uuid> {
         let Some(Ok(has)) = self.parts.get(node) else { return Vec::new() };
         let is_known = |uuid: &&Uuid| self.catalog.iter().any(|info| info.uuid == **uuid);
         has.iter().filter(|uuid| !is_known(uuid)).copied().collect()
@@ -41,7 +41,7 @@ impl Survey {
 
     /// Nodes that do not have a container.
     #[must_use]
-    pub fn without(&self, container: Uuid) -> Vec<usize> {
+    pub fn nodes_without(&self, container: Uuid) -> Vec<usize> {
         let lacks =
             |has: &Result<BTreeSet<Uuid>>| !matches!(has, Ok(has) if has.contains(&container));
         let parts = self.parts.iter().enumerate();
@@ -91,7 +91,7 @@ impl Map {
     ///
     /// # Errors
     /// Those of creating a container.
-    pub async fn give(&self, node: usize, containers: &[&ContainerInfo]) -> Result<()> {
+    pub async fn create_missing(&self, node: usize, containers: &[&ContainerInfo]) -> Result<()> {
         let requests = containers.iter().map(|info| PoolRequest::Create {
             label: None,
             uuid: info.uuid,
@@ -99,7 +99,7 @@ impl Map {
             metadata: Vec::new(),
             first_oid: 0,
         });
-        self.tell(node, requests.collect()).await
+        self.send_all(node, requests.collect()).await
     }
 
     /// Removes containers from a node, within a tokio runtime.
@@ -108,11 +108,11 @@ impl Map {
     /// Those of destroying a container.
     pub async fn remove(&self, node: usize, containers: &[Uuid]) -> Result<()> {
         let destroy = |uuid: &Uuid| PoolRequest::Destroy(ContainerRef::Uuid(*uuid), true);
-        self.tell(node, containers.iter().map(destroy).collect()).await
+        self.send_all(node, containers.iter().map(destroy).collect()).await
     }
 
     /// Sends requests to a node, one after the other.
-    async fn tell(&self, node: usize, requests: Vec<PoolRequest<'static>>) -> Result<()> {
+    async fn send_all(&self, node: usize, requests: Vec<PoolRequest<'static>>) -> Result<()> {
         let Some(node) = self.nodes.get(node) else { return Ok(()) };
         let all = |connection| -> Answer<()> {
             Box::pin(async move {

@@ -50,7 +50,7 @@ pub(crate) async fn renew(shared: &Shared, coordinator: usize) -> Result<()> {
 async fn sweep(shared: &Shared, coordinator: usize) -> Result<()> {
     let member = &shared.members[coordinator];
     let oldest = member.pool().decisions(DECISIONS_SWEPT_MAX).await?.oldest;
-    let (needed, lost) = needed(shared, coordinator).await;
+    let (needed, lost) = prepared_elsewhere(shared, coordinator).await;
     let may_go = |decided: &&Decided| {
         !decided.is_committed || lost.is_none() && !needed.contains(&decided.id)
     };
@@ -65,7 +65,7 @@ async fn sweep(shared: &Shared, coordinator: usize) -> Result<()> {
 
 /// The commits that other nodes still have prepared, after they have followed all available decisions; and a node that
 /// could not be asked.
-async fn needed(
+async fn prepared_elsewhere(
     shared: &Shared,
     coordinator: usize,
 ) -> (BTreeSet<CommitId>, Option<(&Member, Error)>) {

@@ -79,7 +79,7 @@ impl Layout {
         let mut offset = 0;
         for range in ranges {
             range.check()?;
-            offset = self.cut(*range, offset, &mut pieces);
+            offset = self.split(*range, offset, &mut pieces);
         }
         Ok(pieces)
     }
@@ -109,7 +109,7 @@ impl Layout {
     }
 
     /// Splits `range` at chunk boundaries; returns the offset after it.
-    fn cut(self, range: Extent, mut offset: u64, pieces: &mut Vec<Piece>) -> u64 {
+    fn split(self, range: Extent, mut offset: u64, pieces: &mut Vec<Piece>) -> u64 {
         let mut at = range.start;
         while at < range.end() {
             let (dkey, record) = self.locate(at);

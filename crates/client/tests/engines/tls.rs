@@ -53,7 +53,7 @@ async fn listen() -> (TcpListener, String) {
     (listener, address)
 }
 
-async fn connect(address: &str, with_tls: bool) -> Result<Link> {
+async fn connect(address: &str, with_tls: bool) -> Result<Connection> {
     let secret = secret();
     let to = Endpoint { name: "n7", address, secret: &secret, pool: POOL, session: 1 };
     match with_tls {
@@ -74,7 +74,7 @@ fn metric(engine: &Engine, name: &str) -> u64 {
 }
 
 /// Stores a long text by a connection, and reads it again.
-async fn work(link: Link) -> Result<()> {
+async fn work(link: Connection) -> Result<()> {
     let text = TEXT.repeat(TEXTS);
     let pool = Remote::open(link).await?;
     pool.create_container(&NewContainer::named("c")).await?;

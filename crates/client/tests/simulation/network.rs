@@ -2,7 +2,7 @@
 use crate::clock::pass;
 use esker_backend::Pool;
 use esker_engine::Engine;
-use esker_nodes::{CONNECT_TIMEOUT, Dial, Link, Node};
+use esker_nodes::{CONNECT_TIMEOUT, Connection, Dial, Node};
 use esker_os::executor::{Task, task};
 use esker_testing::Random;
 use esker_types::{Error, ErrorKind, Result, Uuid};
@@ -218,12 +218,12 @@ struct Direction {
 pub(crate) struct Wires(pub(crate) Arc<Network>);
 
 impl Wires {
-    async fn open(&self, node: &Node, secret: &Secret, session: u64) -> Result<Link> {
+    async fn open(&self, node: &Node, secret: &Secret, session: u64) -> Result<Connection> {
         let number = node.address.parse().expect("a number");
         let refused = || Error::new(ErrorKind::Io, "the engine does not run");
         let stream = self.0.connect(number).await.ok_or_else(refused)?;
         let (from, to) = split(stream);
-        Link::open(node.endpoint(secret, session), from, to).await
+        Connection::open(node.endpoint(secret, session), from, to).await
     }
 }
 
@@ -233,7 +233,7 @@ impl Dial for Wires {
         node: &'a Node,
         secret: &'a Secret,
         session: u64,
-    ) -> Task<'a, Result<Link>> {
+    ) -> Task<'a, Result<Connection>> {
         task(async move {
             let opening = self.open(node, secret, session);
             let opened = tokio::time::timeout(CONNECT_TIMEOUT, opening).await;
