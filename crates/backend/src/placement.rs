@@ -166,7 +166,7 @@ mod tests {
     /// The sum over targets of the squared distance from the mean, relative to that of a perfect hash.
     fn unevenness(placement: Placement, targets: impl Iterator<Item = u32>) -> f64 {
         let mut counts = vec![0.0; placement.targets() as usize];
-        places.for_each(|target| counts[target as usize] += 1.0);
+        targets.for_each(|target| counts[target as usize] += 1.0);
         let mean = counts.iter().sum::<f64>() / counts.len() as f64;
         let squares: f64 = counts.iter().map(|count| (count - mean) * (count - mean)).sum();
         squares / mean / (counts.len() - 1) as f64

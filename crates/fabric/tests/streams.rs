@@ -1,7 +1,8 @@
 //! Streams over the providers that every machine with libfabric has. Skipped without it.
 use bytes::Bytes;
 use esker_fabric::{
-    LONG_COUNT, LONG_LEN, Place, Reading, SHORT_COUNT, SHORT_LEN, Writing, accept, connect,
+    EndpointOptions, LONG_COUNT, LONG_LEN, Reading, SHORT_COUNT, SHORT_LEN, Writing, accept,
+    connect,
 };
 use esker_testing::{Random, seed, skip};
 use esker_types::{Error, ErrorKind, Result};
@@ -47,7 +48,7 @@ async fn pair_at(provider: &str, engine_at: Option<IpAddr>) -> Result<(Ends, End
         accept(&offer, from, to, engine_at).await
     });
     let (from, to) = split_frames(client);
-    let place = Place { provider: Some(provider.to_owned()), local: local() };
+    let place = EndpointOptions { provider: Some(provider.to_owned()), local: local() };
     let client = connect(from, to, place).await?;
     Ok((client, engine.await.expect("no panic")?))
 }
@@ -243,7 +244,7 @@ async fn apart(provider: &str) -> Result<(Ends, Other)> {
         .spawn();
     let child = Other(spawned.expect("a child"));
     let (from, to) = listener.accept().await.expect("the child").0.into_split();
-    let place = Place { provider: Some(provider.to_owned()), local: local() };
+    let place = EndpointOptions { provider: Some(provider.to_owned()), local: local() };
     let ends = connect(Receiver::new(from), Sender::new(to), place).await;
     Ok((ends?, child))
 }
