@@ -183,16 +183,16 @@ impl<T: Default> ForkLock<T> {
         while !self.try_take(mine) {
             std::thread::yield_now();
         }
-        self.into_guard(mine)
+        self.guard(mine)
     }
 
     /// Takes the lock if no thread has it.
     pub fn try_lock(&self) -> Option<ForkGuard<'_, T>> {
         let mine = generation();
-        self.try_take(mine).then(|| self.into_guard(mine))
+        self.try_take(mine).then(|| self.guard(mine))
     }
 
-    fn into_guard(&self, mine: u64) -> ForkGuard<'_, T> {
+    fn guard(&self, mine: u64) -> ForkGuard<'_, T> {
         // SAFETY: this thread is the holder, so no other thread accesses the content.
         let (stamp, content) = unsafe { &mut *self.content.get() };
         if *stamp != mine {
@@ -268,6 +268,7 @@ mod tests {
         let values = PerProcess::new(Arc::clone(&of_parent));
         assert_eq!(values.get().map(|value| **value), Some(1));
         // This is the state in a child: the value has another process's generation.
+        // SAFETY: created by `new`, and no other thread accesses it.
         unsafe { (*values.newest.load(Ordering::Relaxed)).generation = 0 };
         assert!(values.get().is_none());
         let own = Arc::new(2);
