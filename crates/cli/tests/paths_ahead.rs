@@ -8,7 +8,7 @@ use esker::{Native, Pool};
 use esker_nodes::{MAP_VERSION, Map, Nodes};
 use esker_store::PoolSpec;
 use esker_testing::wait_for;
-use esker_testkit::between::{PoolBetween, Way};
+use esker_testkit::between::{Interceptor, PoolBetween};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -247,7 +247,7 @@ fn files_are_created_while_their_directory_moves() {
 #[derive(Default)]
 struct Leases(AtomicU32);
 
-impl Way for Leases {
+impl Interceptor for Leases {
     fn pass<'a, T: Send + Unpin + 'a>(
         &'a self,
         call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
