@@ -1,4 +1,5 @@
 //! Open containers, on which data operations act.
+use crate::leases::Leases;
 use crate::pool::Metadata;
 use crate::reply::Reply;
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
     Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, Wanted,
 };
-use esker_types::{Epoch, KeyBatch, ObjectId, Result};
+use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 
 /// Concurrent requests of the default implementations for several objects.
 const SIDE_BY_SIDE: usize = 16;
@@ -22,8 +23,11 @@ pub trait OpenContainer: Metadata {
     /// The description of the container at the time it was opened.
     fn info(&self) -> &ContainerInfo;
 
-    /// Closes the container. Must be called once; dropping does not replace it.
-    fn close(&self) -> Reply<'_, ()>;
+    /// Closes the container. Must be called once; dropping does not replace it. The default implementation does
+    /// nothing.
+    fn close(&self) -> Reply<'_, ()> {
+        Reply::Ready(Ok(()))
+    }
 
     /// Changes the container's label; `None` removes it.
     fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()>;
@@ -36,8 +40,11 @@ pub trait OpenContainer: Metadata {
     /// Reserves `count` consecutive numbers that no other client of this container gets. Returns the first.
     fn allocate_oids(&self, count: u64) -> Reply<'_, u64>;
 
-    /// The number at which the next [`OpenContainer::allocate_oids`] would start.
-    fn next_oid(&self) -> Reply<'_, u64>;
+    /// The number at which the next [`OpenContainer::allocate_oids`] would start. The default implementation reserves
+    /// none.
+    fn next_oid(&self) -> Reply<'_, u64> {
+        self.allocate_oids(0)
+    }
 
     /// Applies a change at one epoch, or nothing of it. `TxRestart` if data read under its tokens has changed.
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch>;
@@ -159,25 +166,47 @@ pub trait OpenContainer: Metadata {
         at: ReadAt<'a>,
     ) -> Reply<'a, Epoch>;
 
-    /// Takes a snapshot of the container; `NotSupported` if the capabilities exclude it.
-    fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch>;
+    /// Takes a snapshot of the container; `NotSupported`, as in the default implementation, if the capabilities
+    /// exclude it.
+    fn create_snapshot<'a>(&'a self, _name: &'a str) -> Reply<'a, Epoch> {
+        Reply::Ready(Err(no_snapshots_error()))
+    }
 
-    /// Snapshots of the container, oldest first.
-    fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>>;
+    /// Snapshots of the container, oldest first. The default implementation lists none.
+    fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
+        Reply::Ready(Ok(Vec::new()))
+    }
 
-    /// Destroys a snapshot and frees the data that only it referred to. `NotFound` if there is none at `epoch`.
-    fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()>;
+    /// Destroys a snapshot and frees the data that only it referred to. `NotFound` if there is none at `epoch`. The
+    /// default implementation refuses.
+    fn destroy_snapshot(&self, _epoch: Epoch) -> Reply<'_, ()> {
+        Reply::Ready(Err(no_snapshots_error()))
+    }
+
+    /// The leases of this process on objects of the container, for a backend that cannot detect other processes. Such
+    /// a backend keeps the default implementations of the operations on leases. `None`, the default, counts none: an
+    /// object that is unlinked is removed at once.
+    fn leases(&self) -> Option<&Leases> {
+        None
+    }
 
     /// Takes a lease on an object: declares that this process uses it, so that its removal can be left to the last
     /// user ([`OpenContainer::unlink_on_last_close`]). Nothing is read; to make sure that the object still exists,
     /// check after this call. Each successful call must be matched by one [`OpenContainer::release`]; all leases of a
     /// process end when it dies. A child made by fork has no leases until it takes its own, unless lock files
     /// indicate that it inherited an open file.
-    fn lease(&self, oid: ObjectId) -> Reply<'_, ()>;
+    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
+        if let Some(leases) = self.leases() {
+            leases.take(oid);
+        }
+        Reply::Ready(Ok(()))
+    }
 
     /// Ends one lease. True if the object is to be removed and this was the last lease: the caller removes the object.
     /// If several processes end their leases at the same time, more than one may get true.
-    fn release(&self, oid: ObjectId) -> Reply<'_, bool>;
+    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.leases().is_some_and(|leases| leases.release(oid))))
+    }
 
     /// Takes a lease on each of several objects. If it fails, none is taken.
     fn lease_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, ()> {
@@ -205,11 +234,19 @@ pub trait OpenContainer: Metadata {
     /// Leaves the removal of an object to the last process with a lease. No directory entry may refer to the object any
     /// more. False if no process has a lease: the caller removes the object. If the last process is killed, or the
     /// backend has lost count, the object stays until a cleanup calls this again.
-    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool>;
+    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
+        Reply::Ready(Ok(self.leases().is_some_and(|leases| leases.unlink_on_last_close(oid))))
+    }
 
     /// Records that a lock file of an object is about to be created, or was removed. Backends look there for
     /// processes that inherited an open file.
     fn note_lock_file(&self, _oid: ObjectId, _made: bool) -> Reply<'_, ()> {
         Reply::Ready(Ok(()))
     }
+}
+
+#[cold]
+fn no_snapshots_error() -> Error {
+    let message = "this pool has no snapshots: copy the container (`esker cont copy`)";
+    Error::new(ErrorKind::NotSupported, message)
 }

@@ -295,16 +295,7 @@ impl OpenContainer for Opened {
         self.pool.with(|state| state.resolved()?.container(self.id)?.destroy_snapshot(epoch))
     }
 
-    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
-        self.leases.take(oid);
-        Reply::Ready(Ok(()))
-    }
-
-    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.leases.release(oid)))
-    }
-
-    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.leases.unlink_on_last_close(oid)))
+    fn leases(&self) -> Option<&Leases> {
+        Some(&self.leases)
     }
 }

@@ -29,6 +29,7 @@ pub use pool::{PosixPool, PosixUrl};
 
 use esker_backend::check::{check_count, check_keys, check_latest, check_write};
 use esker_backend::handles::Handled;
+use esker_backend::leases::Leases;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
@@ -102,13 +103,6 @@ fn check_fetches(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()
         }
         check_keys(oid, dkey, Some(fetch.request.akey))
     })
-}
-
-#[cold]
-fn no_snapshots() -> Error {
-    let message =
-        "a posix pool does not support snapshots: use a native pool, or copy the directory";
-    Error::new(ErrorKind::NotSupported, message)
 }
 
 fn names(meta: Meta, prefix: &str) -> Vec<String> {
@@ -305,28 +299,11 @@ impl OpenContainer for Opened {
         }))
     }
 
-    fn create_snapshot<'a>(&'a self, _: &'a str) -> Reply<'a, Epoch> {
-        Reply::Ready(Err(no_snapshots()))
-    }
-
     fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
         Reply::Ready(self.container.check_alive().map(|()| Vec::new()))
     }
 
-    fn destroy_snapshot(&self, _: Epoch) -> Reply<'_, ()> {
-        Reply::Ready(Err(no_snapshots()))
-    }
-
-    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
-        self.container.leases.take(oid);
-        Reply::Ready(Ok(()))
-    }
-
-    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.container.leases.release(oid)))
-    }
-
-    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.container.leases.unlink_on_last_close(oid)))
+    fn leases(&self) -> Option<&Leases> {
+        Some(&self.container.leases)
     }
 }

@@ -30,6 +30,7 @@ pub use url::RadosUrl;
 use backend::{Container, Shared, TARGETS};
 use esker_backend::check::check_latest;
 use esker_backend::handles::Handled;
+use esker_backend::leases::Leases;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
@@ -39,7 +40,7 @@ use esker_types::ops::{
     AkeyRef, Anchor, Change, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
     StoredExtent,
 };
-use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
+use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 use fetch::Fetcher;
 use list::Listing;
 use registry::Metadata as Stored;
@@ -63,12 +64,6 @@ fn pending<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Reply<'a
 /// Rejects snapshots, which do not exist.
 fn check_view(at: ReadAt<'_>) -> Result<()> {
     check_latest(at, "rados")
-}
-
-#[cold]
-fn no_snapshots() -> Error {
-    let message = "a rados pool does not support snapshots: copy the container (`esker cont copy`)";
-    Error::new(ErrorKind::NotSupported, message)
 }
 
 /// An open container.
@@ -317,28 +312,11 @@ impl OpenContainer for Opened {
         pending(async move { self.listing(oid, at)?.epoch(dkey).await })
     }
 
-    fn create_snapshot<'a>(&'a self, _: &'a str) -> Reply<'a, Epoch> {
-        Reply::Ready(Err(no_snapshots()))
-    }
-
     fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
         Reply::Ready(self.container.check_alive().map(|()| Vec::new()))
     }
 
-    fn destroy_snapshot(&self, _: Epoch) -> Reply<'_, ()> {
-        Reply::Ready(Err(no_snapshots()))
-    }
-
-    fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
-        self.container.leases.take(oid);
-        Reply::Ready(Ok(()))
-    }
-
-    fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.container.leases.release(oid)))
-    }
-
-    fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
-        Reply::Ready(Ok(self.container.leases.unlink_on_last_close(oid)))
+    fn leases(&self) -> Option<&Leases> {
+        Some(&self.container.leases)
     }
 }
