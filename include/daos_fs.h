@@ -262,15 +262,24 @@ dfs_removexattr(dfs_t *dfs, dfs_obj_t *obj, const char *name);
 int
 dfs_listxattr(dfs_t *dfs, dfs_obj_t *obj, char *list, daos_size_t *size);
 
-/** Not implemented: ENOTSUP. */
+/**
+ * Create a filter of directory entries, of a pattern of names (% for any bytes, _ for one), a time in seconds that they must
+ * have changed after, or both. Directories are always listed, unless flags has DFS_FILTER_INCLUDE_DIRS.
+ * @param flags  DFS_FILTER_NAME, DFS_FILTER_NEWER or both, else EINVAL.
+ */
 int
 dfs_pipeline_create(dfs_t *dfs, dfs_predicate_t pred, uint64_t flags, dfs_pipeline_t **dpipe);
 
-/** Not implemented: ENOTSUP. */
+/** Destroy a filter; NULL is none. */
 int
 dfs_pipeline_destroy(dfs_pipeline_t *dpipe);
 
-/** Not implemented: ENOTSUP. */
+/**
+ * Like dfs_readdir, of the entries that a filter selects, with their d_type.
+ * @param oids        receives object ids, or NULL.
+ * @param csizes      receives chunk sizes, or NULL.
+ * @param nr_scanned  receives the number of entries that were read.
+ */
 int
 dfs_readdir_with_filter(dfs_t *dfs, dfs_obj_t *obj, dfs_pipeline_t *dpipe, daos_anchor_t *anchor,
 			uint32_t *nr, struct dirent *dirs, daos_obj_id_t *oids,

@@ -2,10 +2,10 @@
 //!
 //! A cookie consists of a type, the number of a slot in a table and the generation of that slot. An invalid, closed or
 //! zero handle is therefore recognised and never dereferenced. Looking up a handle takes no lock.
-use crate::abi::{Dfs, DfsObj, DfsSys, Dir, Handle, Ptr};
+use crate::abi::{Dfs, DfsObj, DfsPipeline, DfsSys, Dir, Handle, Ptr};
 use crate::code::{Code, Result};
 use crate::container::access::Rights;
-use crate::dfs::{Mount, OpenFile};
+use crate::dfs::{EntryFilter, Mount, OpenFile};
 use crate::dfs_sys::{OpenDir, Sys};
 use crate::event::Queue;
 use crate::list::StoredPositions;
@@ -28,6 +28,7 @@ pub(crate) mod kind {
     pub(crate) const OBJECT: u64 = 7;
     pub(crate) const DIR: u64 = 8;
     pub(crate) const ARRAY: u64 = 9;
+    pub(crate) const FILTER: u64 = 10;
     pub(crate) const TX: u64 = 11;
     pub(crate) const KV: u64 = 13;
     pub(crate) const OIT: u64 = 15;
@@ -223,6 +224,14 @@ pub(crate) fn dir(dir: Ptr<Dir>) -> Result<Held<OpenDir>> {
     })
 }
 
+/// A filter of directory entries.
+pub(crate) fn filter(filter: Ptr<DfsPipeline>) -> Result<Held<EntryFilter>> {
+    held(behind(filter), |entry| match entry {
+        Entry::Filter(filter) => Some(filter),
+        _ => None,
+    })
+}
+
 /// An event queue. As in DAOS, a bad handle fails with [`Code::NONEXIST`] instead of [`Code::NO_HDL`].
 pub(crate) fn queue(handle: Handle) -> Result<Arc<Queue>> {
     let queue = held(handle, |entry| match entry {
@@ -266,6 +275,7 @@ pub(crate) enum Entry {
     File(OpenFile),
     Sys(Sys),
     Dir(OpenDir),
+    Filter(EntryFilter),
 }
 
 impl Entry {
@@ -283,6 +293,7 @@ impl Entry {
             Self::File(_) => kind::FILE,
             Self::Sys(_) => kind::SYS,
             Self::Dir(_) => kind::DIR,
+            Self::Filter(_) => kind::FILTER,
         }
     }
 

@@ -15,6 +15,8 @@ use std::ffi::c_int;
 /// `DAOS_OIT_MARKER_MAX_LEN`.
 const MARKER_MAX: usize = 32;
 const MARK: &[u8] = b"mark";
+/// The dkey that says that a table was destroyed; those of marks are object ids, which are longer.
+const DESTROYED: &[u8] = b"destroyed";
 
 /// `daos_oit_filter_cb`.
 pub type Filter = unsafe extern "C" fn(oid: ObjId, marker: *mut Iov) -> c_int;
@@ -50,6 +52,31 @@ fn marks(container: &Container, epoch: Epoch) -> Object {
 /// Removes all marks of a snapshot.
 pub(crate) async fn drop_marks(container: &Container, epoch: Epoch) -> Result<()> {
     Ok(marks(container, epoch).punch(Cond::NONE, Access::Latest).await?)
+}
+
+/// Makes a table that was destroyed exist again, without marks.
+pub(crate) async fn create(container: &Container, epoch: Epoch) -> Result<()> {
+    container.at(epoch).await?;
+    let object = marks(container, epoch);
+    Ok(object.punch_dkey(DESTROYED, Cond::NONE, Access::Latest).await?)
+}
+
+/// Destroys a table: it cannot be opened until it is created again.
+pub(crate) async fn destroy(container: &Container, epoch: Epoch) -> Result<()> {
+    drop_marks(container, epoch).await?;
+    let value = Value::Single(Source::One(b"1"));
+    let updates = [Update { akey: MARK, value, cond: Cond::NONE }];
+    let object = marks(container, epoch);
+    Ok(object.update(DESTROYED, Cond::NONE, &updates, Access::Latest).await?)
+}
+
+/// Fails unless the table of a snapshot exists.
+async fn check_exists(container: &Container, epoch: Epoch) -> Result<()> {
+    container.at(epoch).await?;
+    let mut fetch = Fetch::single(MARK, Sink::None);
+    let fetches = std::slice::from_mut(&mut fetch);
+    marks(container, epoch).fetch(DESTROYED, Cond::NONE, fetches, Access::Latest).await?;
+    if fetch.reply.size == 0 { Ok(()) } else { Err(Code::NONEXIST) }
 }
 
 impl Oit {
@@ -135,7 +162,7 @@ pub extern "C" fn daos_oit_open(coh: Handle, epoch: u64, oh: Ptr<Handle>, ev: Pt
         Ok(async move {
             oh.needed()?;
             let (container, epoch) = (container.container.clone(), Epoch(epoch));
-            container.at(epoch).await?;
+            check_exists(&container, epoch).await?;
             let table = Oit { container, epoch, positions: StoredPositions::default() };
             oh.set(handles::open(Entry::Oit(table))?);
             Ok(())

@@ -14,6 +14,8 @@ use crate::{edge, handles, memory};
 use run::{Arguments, Run};
 use std::ffi::c_int;
 
+pub(crate) use value::is_like;
+
 /// Makes an empty pipeline.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pipeline_init(pipeline: Ptr<Pipeline>) {

@@ -108,7 +108,7 @@ pub extern "C" fn daos_cont_destroy_snap(coh: Handle, epr: EpochRange, ev: Ptr<E
     })
 }
 
-/// Checks that the snapshot exists. The table of its objects needs no preparation.
+/// Creates the table of the objects of a snapshot again. That of a new snapshot exists.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_snap_oit_create(
     coh: Handle,
@@ -120,19 +120,19 @@ pub extern "C" fn daos_cont_snap_oit_create(
         let container = handles::container(coh)?;
         Ok(async move {
             match name.is_null() {
-                true => Ok(container.container.at(Epoch(epoch)).await.map(drop)?),
+                true => oit::create(&container.container, Epoch(epoch)).await,
                 false => Err(Code::NOSYS),
             }
         })
     })
 }
 
-/// Removes the marks in an open table of objects.
+/// Destroys an open table of objects, and its marks.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_snap_oit_destroy(coh: Handle, oh: Handle, ev: Ptr<Event>) -> c_int {
     edge::drive(ev, || {
         let (container, table) = (handles::container(coh)?, handles::oit(oh)?);
-        Ok(async move { oit::drop_marks(&container.container, table.epoch()).await })
+        Ok(async move { oit::destroy(&container.container, table.epoch()).await })
     })
 }
 

@@ -9,7 +9,7 @@ use crate::errno::{self, Errno, Result};
 use crate::handles::{self, Entry};
 use ::dfs::{NewDfs, SetAttr};
 use esker::types::info::{ContainerInfo, OpenMode};
-use esker::types::{ObjectClass, Uuid};
+use esker::types::{ObjectClass, ObjectType, Uuid};
 use esker::{Pool, Wait};
 use std::ffi::c_int;
 
@@ -160,12 +160,20 @@ pub extern "C" fn dfs_query(dfs: Ptr<Dfs>, attr: Ptr<DfsAttr>) -> c_int {
             oclass: superblock.class,
             props: Ptr::null(),
             mode: superblock.consistency,
-            dir_oclass: superblock.dir_class,
-            file_oclass: superblock.file_class,
+            dir_oclass: effective_class(&mount.fs, superblock.dir_class, ObjectType::MultiHashed)?,
+            file_oclass: effective_class(&mount.fs, superblock.file_class, ObjectType::ArrayByte)?,
             hints: text_of(superblock.hints.as_bytes()),
         });
         Ok(())
     })
+}
+
+/// The class of new objects of a type: the given one, else that of the file system, else the choice of the rules.
+fn effective_class(fs: &::dfs::Dfs, given: u32, kind: ObjectType) -> Result<u32> {
+    match [given, fs.superblock().class].into_iter().find(|class| *class != 0) {
+        Some(class) => Ok(class),
+        None => Ok(fs.container().generate_oid(0, 0, kind, None, 0)?.class().code()),
+    }
 }
 
 /// Leaves an owner as it is, or stands for the one that a name has here.

@@ -2,7 +2,7 @@
 use super::file::opened;
 use crate::abi::{Dfs, DfsIod, DfsObj, Event, ObjId, Ptr, Sgl};
 use crate::convert::{self, Data, Extents};
-use crate::errno::{self, Errno, Result};
+use crate::errno::{self, Result};
 use crate::handles;
 use ::dfs::File;
 use esker::types::ops::Source;
@@ -102,9 +102,7 @@ pub extern "C" fn dfs_writex(
 
 /// Range by range: each sets the times of the file as any write does.
 async fn write_ranges(file: &File, ranges: &Extents, data: &Source<'_>) -> Result<()> {
-    if ranges.bytes(1)? != data.len() {
-        return Err(Errno::INVAL);
-    }
+    file.array().check_ranges(ranges.as_slice(), data.len())?;
     let mut done = 0;
     for range in ranges.as_slice() {
         let part = data.part(done, range.count);

@@ -6,7 +6,7 @@ use crate::errno::{self, Errno, Result};
 use crate::handles::{self, Held};
 use crate::list::{self, Level};
 use ::dfs::limits::NAME_MAX;
-use ::dfs::{DirEntry, Node};
+use ::dfs::{DirEntry, Kind, Node};
 use esker::Wait;
 use esker::types::KeyBatch;
 use esker::types::ops::Anchor as At;
@@ -21,7 +21,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    fn new(obj: Ptr<DfsObj>, anchor: Ptr<Anchor>) -> Result<Self> {
+    pub(super) fn new(obj: Ptr<DfsObj>, anchor: Ptr<Anchor>) -> Result<Self> {
         let open = handles::file(obj)?;
         let node = open.directory()?;
         let at = list::read_anchor(anchor, &open.positions)?;
@@ -35,7 +35,11 @@ impl Listing {
         }
     }
 
-    fn entries(&mut self, most: usize) -> Result<Vec<DirEntry>> {
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at.is_end()
+    }
+
+    pub(super) fn entries(&mut self, most: usize) -> Result<Vec<DirEntry>> {
         match self.at.is_end() {
             true => Ok(Vec::new()),
             false => Ok(self.node.read_dir(&mut self.at, most)?),
@@ -43,7 +47,7 @@ impl Listing {
     }
 
     /// Writes its position to the caller's anchor.
-    fn keep(self) {
+    pub(super) fn keep(self) {
         list::write_anchor(self.anchor, self.at, &self.open.positions);
     }
 }
@@ -51,7 +55,7 @@ impl Listing {
 /// Most entries that one call returns.
 const ENTRIES_MAX: u32 = 1 << 16;
 
-fn most(nr: Ptr<u32>) -> Result<usize> {
+pub(super) fn most(nr: Ptr<u32>) -> Result<usize> {
     match nr.get()? {
         0 => Err(Errno::INVAL),
         most => Ok(most.min(ENTRIES_MAX) as usize),
@@ -65,6 +69,15 @@ pub(crate) fn dirent(name: &[u8]) -> libc::dirent {
         *place = *byte as c_char;
     }
     entry
+}
+
+/// The type of a directory entry (`d_type`).
+pub(crate) fn type_of(kind: Kind) -> u8 {
+    match kind {
+        Kind::File => libc::DT_REG,
+        Kind::Directory => libc::DT_DIR,
+        Kind::Symlink => libc::DT_LNK,
+    }
 }
 
 /// Lists names.

@@ -17,3 +17,4 @@ pub mod xattr;
 pub(crate) use file::OpenFile;
 pub(crate) use mount::Mount;
 pub(crate) use name::{Name, parent_of};
+pub(crate) use pipeline::EntryFilter;

@@ -1,10 +1,10 @@
 //! Directories by paths.
 use super::mount::find;
 use crate::abi::{DfsSys, Dir, Ptr, Str};
-use crate::dfs::list::dirent;
+use crate::dfs::list::{dirent, type_of};
 use crate::errno::{self, Errno};
 use crate::handles::{self, Entry, kind};
-use ::dfs::{DirStream, Kind};
+use ::dfs::DirStream;
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 
@@ -41,15 +41,6 @@ pub extern "C" fn dfs_sys_closedir(dir: Ptr<Dir>) -> c_int {
     errno::now(|| Ok(handles::close(handles::behind(dir).cookie, &[kind::DIR]).map(drop)?))
 }
 
-/// The type of an entry as C has it.
-fn kind_of(kind: Kind) -> u8 {
-    match kind {
-        Kind::File => libc::DT_REG,
-        Kind::Directory => libc::DT_DIR,
-        Kind::Symlink => libc::DT_LNK,
-    }
-}
-
 /// The next entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_readdir(
@@ -63,7 +54,7 @@ pub extern "C" fn dfs_sys_readdir(
         let mut listing = open.0.lock().unwrap_or_else(PoisonError::into_inner);
         entry.needed()?.set(Ptr::null());
         let Some(found) = listing.stream.read()? else { return Ok(()) };
-        let (d_ino, d_type) = (found.number(), kind_of(found.kind()));
+        let (d_ino, d_type) = (found.number(), type_of(found.kind()));
         let d_reclen = size_of::<libc::dirent>() as u16;
         let d_off = i64::try_from(listing.stream.tell()).map_err(|_| Errno(libc::EOVERFLOW))?;
         let named = dirent(&found.name);

@@ -191,7 +191,7 @@ impl Arithmetic {
 ///
 /// # Errors
 /// [`Code::INVAL`] for a pattern that ends with `\`.
-pub(super) fn is_like(text: &[u8], pattern: &[u8]) -> Result<bool> {
+pub(crate) fn is_like(text: &[u8], pattern: &[u8]) -> Result<bool> {
     let pattern = symbols(pattern)?;
     let (mut at, mut next) = (0, 0);
     // Where to go on if the bytes after the last `%` do not match here: its symbol, and one byte later.

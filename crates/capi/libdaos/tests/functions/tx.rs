@@ -245,6 +245,12 @@ fn the_objects_of_a_snapshot_are_listed_and_marked() {
     assert_eq!(all(&move |o, n, a| daos_oit_list_unmarked(oit, o, n, a, WAIT)).len(), 10);
     assert_eq!(daos_oit_close(oit, WAIT), 0);
     assert_eq!(daos_oit_close(oit, WAIT), NO_HDL);
+    let open = |oit| daos_oit_open(store.coh, epoch, oit, WAIT);
+    assert_eq!(open(at(&mut oit)), NONEXIST, "the table was destroyed");
+    assert_eq!(daos_cont_snap_oit_create(store.coh, epoch, Ptr::null(), WAIT), 0);
+    assert_eq!(open(at(&mut oit)), 0);
+    assert_eq!(all(&move |o, n, a| daos_oit_list_unmarked(oit, o, n, a, WAIT)).len(), 10);
+    assert_eq!(daos_oit_close(oit, WAIT), 0);
 }
 
 #[test]

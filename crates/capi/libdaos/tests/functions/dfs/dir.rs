@@ -1,9 +1,10 @@
 //! Listing, removing and moving entries.
 use super::*;
-use daos::abi::{Anchor, ObjId};
+use daos::abi::{Anchor, DfsPipeline, ObjId, Predicate};
 use daos::dfs::attr::dfs_obj2id;
 use daos::dfs::entry::*;
 use daos::dfs::list::*;
+use daos::dfs::pipeline::*;
 use std::ffi::{CString, c_char, c_void};
 
 fn name_of(entry: &libc::dirent) -> String {
@@ -166,4 +167,74 @@ fn entries_are_moved_and_exchanged() {
     let below = dfs_move(fs.dfs, ROOT, text(c"d"), dir, text(c"d"), Ptr::null());
     assert_eq!(below, libc::EINVAL);
     [a, b, dir].into_iter().for_each(release);
+}
+
+#[test]
+fn filtered_listing_selects_names_and_times() {
+    const NAME: u64 = 2;
+    const NEWER: u64 = 4;
+    const INCLUDE_DIRS: u64 = 8;
+    let fs = Fs::new();
+    let dir = fs.dir(c"d");
+    for name in [c"a.1", c"a.2", c"b.1"] {
+        release(open_in(fs.dfs, dir, name, FILE | 0o644, RDWR | CREAT).unwrap());
+    }
+    assert_eq!(dfs_mkdir(fs.dfs, dir, text(c"below"), 0o755, 0), 0);
+    let create = |pattern: &[u8], newer, flags| {
+        let mut predicate = Predicate { name: [0; 255], newer, size: 0 };
+        for (place, byte) in predicate.name.iter_mut().zip(pattern) {
+            *place = byte.cast_signed();
+        }
+        let mut filter: Ptr<DfsPipeline> = Ptr::null();
+        match dfs_pipeline_create(fs.dfs, predicate, flags, at(&mut filter)) {
+            0 => Ok(filter),
+            errno => Err(errno),
+        }
+    };
+    let found = |filter, step: usize| {
+        let (mut anchor, mut names, mut all) = (start(), Vec::new(), 0);
+        while anchor.kind != 3 {
+            let (mut nr, mut scanned) = (step as u32, 77);
+            let mut dirs = vec![dirent(); step];
+            let (mut oids, mut sizes) = (vec![ObjId::default(); step], vec![9; step]);
+            let listed = dfs_readdir_with_filter(
+                fs.dfs,
+                dir,
+                filter,
+                at(&mut anchor),
+                at(&mut nr),
+                list(&mut dirs),
+                list(&mut oids),
+                list(&mut sizes),
+                at(&mut scanned),
+            );
+            assert_eq!(listed, 0);
+            all += scanned;
+            assert!(oids[..nr as usize].iter().all(|oid| oid.hi != 0));
+            names.extend(dirs[..nr as usize].iter().map(|entry| {
+                let name = entry.d_name.iter().take_while(|byte| **byte != 0);
+                let name = name.map(|byte| char::from(byte.cast_unsigned())).collect::<String>();
+                (name, entry.d_type)
+            }));
+        }
+        names.sort();
+        assert_eq!((all, dfs_pipeline_destroy(filter)), (4, 0));
+        names
+    };
+    let (below, file) = (("below".to_owned(), libc::DT_DIR), libc::DT_REG);
+    let a = |number: u8| (format!("a.{number}"), file);
+    let expected = [a(1), a(2), below.clone()];
+    assert_eq!(found(create(b"a%", 0, NAME).ok().unwrap(), 64), expected);
+    assert_eq!(found(create(b"a%", 0, NAME | NEWER).ok().unwrap(), 1), expected);
+    assert_eq!(found(create(b"a.1", 0, NAME | INCLUDE_DIRS).ok().unwrap(), 64), [a(1)]);
+    assert_eq!(found(create(b"", i64::MAX, NEWER).ok().unwrap(), 64), [below]);
+    assert!(
+        found(create(b"%", i64::MAX, NAME | NEWER | INCLUDE_DIRS).ok().unwrap(), 64).is_empty()
+    );
+    for (pattern, flags) in [(&b"a"[..], 0), (b"a", INCLUDE_DIRS), (b"a", 1 << 9), (b"a\\", NAME)] {
+        assert_eq!(create(pattern, 0, flags).err(), Some(libc::EINVAL));
+    }
+    assert_eq!(dfs_pipeline_destroy(Ptr::null()), 0);
+    assert_eq!(dfs_pipeline_destroy(wild(64)), libc::EINVAL);
+    release(dir);
 }

@@ -72,6 +72,23 @@ fn ranges_span_several_buffers() {
 }
 
 #[test]
+fn number_of_short_ranges_is_limited() {
+    const MOST: u64 = 16384;
+    let fs = Fs::new();
+    let file = fs.file(c"f", b"");
+    let mut ranges: Vec<_> = (0..=MOST).map(|index| Range { idx: 2 * index, len: 1 }).collect();
+    let mut iod = DfsIod { nr: MOST + 1, rgs: list(&mut ranges) };
+    let data = vec![1; ranges.len()];
+    let mut parts = [iov(&data)];
+    let (mut out, mut read) = (sgl(&mut parts), 0);
+    let (iod, out, read) = (at(&mut iod), at(&mut out), at(&mut read));
+    assert_eq!(dfs_writex(fs.dfs, file, iod, out, WAIT), libc::ENOTSUP);
+    assert_eq!(dfs_readx(fs.dfs, file, iod, out, read, WAIT), libc::ENOTSUP);
+    assert_eq!(fs.read(file, 0), Ok(Vec::new()), "nothing was written");
+    release(file);
+}
+
+#[test]
 fn files_are_punched_and_truncated() {
     let fs = Fs::new();
     let file = fs.file(c"f", b"0123456789");

@@ -55,6 +55,15 @@ fn a_file_system_stores_its_attributes() {
 }
 
 #[test]
+fn query_names_the_classes_in_effect() {
+    let fs = Fs::new();
+    let mut known = attr();
+    assert_eq!(dfs_query(fs.dfs, at(&mut known)), 0);
+    let over_all_targets = S1 + 3;
+    assert_eq!((known.oclass, known.dir_oclass, known.file_oclass), (0, S1, over_all_targets));
+}
+
+#[test]
 fn invalid_attributes_are_refused() {
     let store = Store::new();
     let make = |attr: &mut DfsAttr| {
