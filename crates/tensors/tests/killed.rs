@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use support::{Directory, pool};
+use support::{Directory, daos, make_room, pool};
 
 const CHILD: &str = "ESKER_TENSORS_CHILD";
 const WRITERS: u64 = 3;
@@ -214,6 +214,15 @@ fn killed_writers_leave_the_old_or_the_new() {
 fn killed_writers_on_files_leave_the_old_or_the_new() {
     let directory = Directory::new();
     torture(&directory.posix(), &directory.0, || used_by_files(&directory.0.join("files")));
+}
+
+#[test]
+fn killed_writers_on_daos_leave_the_old_or_the_new() {
+    let Some(url) = daos() else { return };
+    let directory = Directory::new();
+    make_room(&pool(&url), "tensors");
+    torture(&url, &directory.0, || [0, 0]);
+    make_room(&pool(&url), "tensors");
 }
 
 /// The space of what was replaced and given up is used again: far more is written than there is room for.
