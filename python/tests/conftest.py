@@ -87,10 +87,10 @@ def native(native_url):
     yield from _container(esker.Pool(native_url))
 
 
-@pytest.fixture
-def posix(native_url):
-    """A new container with a file system."""
-    yield from _container(esker.Pool(native_url), posix=True)
+@pytest.fixture(params=["native", *(["daos"] if _daos and not _nodes else [])])
+def posix(request):
+    """A new container with a file system, in a native pool and in that of a DAOS system."""
+    yield from _container(esker.Pool(_url(request)), posix=True)
 
 
 @pytest.fixture(params=_backends)

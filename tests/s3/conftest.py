@@ -1,4 +1,7 @@
-"""A pool, a server on loopback, and a client with a key."""
+"""A pool, a server on loopback, and a client with a key.
+
+The tests run on a pool of this machine, and on it as a pool of a DAOS system, whose library is Esker's own with DAOS's
+rules."""
 
 import itertools
 import json
@@ -13,15 +16,20 @@ from botocore.config import Config
 
 ESKER = os.environ["ESKER"]
 NUMBERS = itertools.count()
+DAOS = {
+    "ESKER_LIBDAOS": os.environ.get("LIBDAOS") or str(pathlib.Path(ESKER).with_name("libdaos.so")),
+    "ESKER_LIBDAOS_OWN": "allow",
+    "ESKER_DAOS_STRICT": "1",
+}
 
 
 class Door:
     """A pool with a server, which tests may kill and start again."""
 
-    def __init__(self, home):
+    def __init__(self, home, pool="tank"):
         """Create the pool, and a key for everything and one for reading."""
-        self.home, self.process, self.url = home, None, None
-        self.environment = {**os.environ, "ESKER_POOLS": str(home)}
+        self.home, self.pool, self.process, self.url = home, pool, None, None
+        self.environment = {**os.environ, "ESKER_POOLS": str(home), **DAOS}
         self.esker("pool", "create", "tank", "--size", "1G")
         self.keys = home / "s3.keys"
         self.keys.write_text("WRITER secret\nREADER hidden read-only\n")
@@ -34,7 +42,7 @@ class Door:
 
     def start(self, *options):
         """Start the server, and wait until it serves."""
-        command = [ESKER, "serve", "s3", "tank", "--keys", self.keys, "--listen", "localhost:0", *options]
+        command = [ESKER, "serve", "s3", self.pool, "--keys", self.keys, "--listen", "localhost:0", *options]
         with (self.home / "s3.log").open("a") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment)
         self.ready = json.loads(self.process.stdout.readline())
@@ -64,11 +72,11 @@ class Door:
         )
 
 
-@pytest.fixture(scope="session")
-def door():
+@pytest.fixture(scope="session", params=["tank", "daos:tank"])
+def door(request):
     """Return a server for all tests."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as home:
-        door = Door(pathlib.Path(home))
+        door = Door(pathlib.Path(home), request.param)
         door.start()
         yield door
         assert door.stop() == 0

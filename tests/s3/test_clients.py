@@ -113,7 +113,7 @@ def test_pandas_and_esker_see_the_same(door, bucket, options, frame, tmp_path):
     """A table that pandas writes over S3 is a file."""
     frame.to_parquet(f"s3://{bucket}/tables/frame.parquet", storage_options=options)
     assert pandas.read_parquet(f"s3://{bucket}/tables/frame.parquet", storage_options=options).equals(frame)
-    door.esker("fs", "export", f"tank/{bucket}:/tables/frame.parquet", tmp_path / "frame.parquet")
+    door.esker("fs", "export", f"{door.pool}/{bucket}:/tables/frame.parquet", tmp_path / "frame.parquet")
     assert pandas.read_parquet(tmp_path / "frame.parquet").equals(frame)
 
 

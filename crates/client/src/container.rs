@@ -212,11 +212,7 @@ impl Container {
         hints: u32,
     ) -> Result<ObjectId> {
         self.opened()?;
-        let able = self.capabilities();
-        let class = class.unwrap_or_else(|| ObjectClass::automatic(otype, hints, able.targets));
-        let fitted = class.fit(able.targets, able.domains);
-        let fitted = fitted.map_err(|cause| refuse_class(class, cause, able.targets))?;
-        Ok(ObjectId::generate(hi, lo, otype, fitted))
+        generate_oid(self.capabilities(), (hi, lo), otype, class, hints)
     }
 
     /// An object. Nothing is read or written: an object exists while it has a key.
@@ -521,6 +517,20 @@ impl Container {
 #[cold]
 fn closed() -> Error {
     Error::new(ErrorKind::NoHandle, "the container is closed")
+}
+
+/// As [`Container::generate_oid`], for containers of a pool with these capabilities.
+pub(crate) fn generate_oid(
+    able: Capabilities,
+    (hi, lo): (u64, u64),
+    otype: ObjectType,
+    class: Option<ObjectClass>,
+    hints: u32,
+) -> Result<ObjectId> {
+    let class = class.unwrap_or_else(|| ObjectClass::automatic(otype, hints, able.targets));
+    let fitted = class.fit(able.targets, able.domains);
+    let fitted = fitted.map_err(|cause| refuse_class(class, cause, able.targets))?;
+    Ok(ObjectId::generate(hi, lo, otype, fitted))
 }
 
 #[cold]

@@ -1,9 +1,9 @@
 //! Pools, which hold containers.
 use crate::attributes::{self, Attributes};
-use crate::container::Container;
+use crate::container::{Container, generate_oid};
 use esker_backend::{self as backend, Capabilities, NewContainer};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
-use esker_types::{Error, ErrorKind, Result, check_label};
+use esker_types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result, check_label};
 use std::sync::Arc;
 
 /// An open pool. Clones are cheap and share it.
@@ -26,6 +26,21 @@ impl Pool {
     /// [`ErrorKind::NotFound`] if there is none, [`ErrorKind::Busy`] if exclusive use conflicts.
     pub fn connect(name: &str, mode: OpenMode) -> Result<Self> {
         Ok(Self::from_backend(crate::names::connect(name, mode)?, mode))
+    }
+
+    /// As [`Container::generate_oid`], for a container that is yet to be created.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the class does not fit the pool.
+    pub fn generate_oid(
+        &self,
+        hi: u64,
+        lo: u64,
+        otype: ObjectType,
+        class: Option<ObjectClass>,
+        hints: u32,
+    ) -> Result<ObjectId> {
+        generate_oid(self.capabilities(), (hi, lo), otype, class, hints)
     }
 
     /// Capabilities of the backend.

@@ -40,30 +40,46 @@ fn unmodified_objects_are_removed_and_modified_ones_stay() {
         pairs.push(("native", "rados"));
     }
     for (first, second) in pairs {
-        let folder = Folder::new();
-        let (here, there) = (folder.pool(first), folder.pool(second));
-        let from = container(&here, "from");
-        fill(&from);
-        let before = all(&from);
-        with(&from, &there, false, |drain| {
-            let round = drain.round().unwrap();
-            assert_eq!((round.copied, round.removed, round.left), (42, 0, 42));
-            assert!(all(&from) == before && all(&open(&there)) == before);
-            put(&from, 1, "key 3", b"new");
-            let round = drain.round().unwrap();
-            assert_eq!((round.copied, round.removed, round.left), (1, 41, 1));
-            assert_eq!(drain.round().unwrap().removed, 1);
-            assert!(drain.round().unwrap().is_idle());
-        });
-        assert!(all(&from).is_empty() && from.snapshots().wait().unwrap().is_empty());
-        put(&from, 2000, "key", b"later");
-        drain_all(&from, &there);
-        let to = open(&there);
-        assert!(all(&to).len() == before.len() + 1 && all(&from).is_empty());
-        let kv = to.kv(oid(&to, 1, ObjectType::KvHashed)).unwrap();
-        assert_eq!(kv.get(b"key 3", Access::Latest).wait().unwrap().unwrap(), b"new");
-        assert!(to.next_oid().wait().unwrap() >= from.next_oid().wait().unwrap());
+        move_objects(first, second);
     }
+}
+
+/// Both tests one after the other, since there is one pool.
+#[test]
+fn drains_work_to_and_from_daos() {
+    if std::env::var_os(content::DAOS).is_none() {
+        return esker_testing::skip("ESKER_TEST_DAOS names no DAOS pool (scripts/daos.sh)");
+    }
+    for (first, second) in [("native", "daos"), ("daos", "native")] {
+        move_objects(first, second);
+        lose_no_writes(first, second);
+    }
+}
+
+fn move_objects(first: &str, second: &str) {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool(first), folder.pool(second));
+    let from = container(&here, "from");
+    fill(&from);
+    let before = all(&from);
+    with(&from, &there, false, |drain| {
+        let round = drain.round().unwrap();
+        assert_eq!((round.copied, round.removed, round.left), (42, 0, 42));
+        assert!(all(&from) == before && all(&open(&there)) == before);
+        put(&from, 1, "key 3", b"new");
+        let round = drain.round().unwrap();
+        assert_eq!((round.copied, round.removed, round.left), (1, 41, 1));
+        assert_eq!(drain.round().unwrap().removed, 1);
+        assert!(drain.round().unwrap().is_idle());
+    });
+    assert!(all(&from).is_empty() && from.snapshots().wait().unwrap().is_empty());
+    put(&from, 2000, "key", b"later");
+    drain_all(&from, &there);
+    let to = open(&there);
+    assert!(all(&to).len() == before.len() + 1 && all(&from).is_empty());
+    let kv = to.kv(oid(&to, 1, ObjectType::KvHashed)).unwrap();
+    assert_eq!(kv.get(b"key 3", Access::Latest).wait().unwrap().unwrap(), b"new");
+    assert!(to.next_oid().wait().unwrap() >= from.next_oid().wait().unwrap());
 }
 
 #[test]
@@ -120,44 +136,48 @@ fn unsupported_drains_are_rejected() {
 #[test]
 fn concurrent_writes_are_not_lost() {
     for (first, second) in [("native", "posix"), ("native", "memory")] {
-        let folder = Folder::new();
-        let (here, there) = (folder.pool(first), folder.pool(second));
-        let from = container(&here, "from");
-        let done = AtomicBool::new(false);
-        let expected = std::thread::scope(|scope| {
-            let writers: Vec<Writer<'_>> = (0..2)
-                .map(|writer| {
-                    scope.spawn({
-                        let (from, done) = (&from, &done);
-                        move || write(from, writer, done)
-                    })
+        lose_no_writes(first, second);
+    }
+}
+
+fn lose_no_writes(first: &str, second: &str) {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool(first), folder.pool(second));
+    let from = container(&here, "from");
+    let done = AtomicBool::new(false);
+    let expected = std::thread::scope(|scope| {
+        let writers: Vec<Writer<'_>> = (0..2)
+            .map(|writer| {
+                scope.spawn({
+                    let (from, done) = (&from, &done);
+                    move || write(from, writer, done)
                 })
-                .collect();
-            let mut removed = 0;
-            for _ in 0..5 {
-                with(&from, &there, false, |drain| {
-                    for _ in 0..4 {
-                        removed += drain.round().unwrap().removed;
-                    }
-                });
-            }
-            done.store(true, Ordering::Relaxed);
-            println!("{removed} objects were removed during the writes");
-            let ended = writers.into_iter().map(|writer| writer.join().unwrap());
-            ended.flatten().collect::<BTreeMap<_, _>>()
-        });
-        drain_all(&from, &there);
-        assert!(all(&from).is_empty());
-        let to = open(&there);
-        for ((number, key), value) in &expected {
-            let kv = to.kv(oid(&to, *number, ObjectType::KvHashed)).unwrap();
-            let found = kv.get(key.as_bytes(), Access::Latest).wait().unwrap();
-            assert_eq!(found.as_deref(), Some(&value[..]), "{number} {key}");
-            let shape = ArrayAttributes { cell_size: 1, chunk_size: 1000 };
-            let array = oid(&to, 1 << 20 | number, ObjectType::ArrayByte);
-            let array = to.open_array_with_attributes(array, shape).unwrap();
-            assert!(array.size(Access::Latest).wait().unwrap() > 0, "{number}");
+            })
+            .collect();
+        let mut removed = 0;
+        for _ in 0..5 {
+            with(&from, &there, false, |drain| {
+                for _ in 0..4 {
+                    removed += drain.round().unwrap().removed;
+                }
+            });
         }
+        done.store(true, Ordering::Relaxed);
+        println!("{removed} objects were removed during the writes");
+        let ended = writers.into_iter().map(|writer| writer.join().unwrap());
+        ended.flatten().collect::<BTreeMap<_, _>>()
+    });
+    drain_all(&from, &there);
+    assert!(all(&from).is_empty());
+    let to = open(&there);
+    for ((number, key), value) in &expected {
+        let kv = to.kv(oid(&to, *number, ObjectType::KvHashed)).unwrap();
+        let found = kv.get(key.as_bytes(), Access::Latest).wait().unwrap();
+        assert_eq!(found.as_deref(), Some(&value[..]), "{number} {key}");
+        let shape = ArrayAttributes { cell_size: 1, chunk_size: 1000 };
+        let array = oid(&to, 1 << 20 | number, ObjectType::ArrayByte);
+        let array = to.open_array_with_attributes(array, shape).unwrap();
+        assert!(array.size(Access::Latest).wait().unwrap() > 0, "{number}");
     }
 }
 

@@ -78,6 +78,18 @@ const BLOCK_SIZE: u64 = 4096;
 /// Approximate bytes of the index per file: its entry and its share of pages.
 const INDEX_BYTES_PER_FILE: u64 = 512;
 
+/// Creates the container, declared a file system where that cannot be done later.
+fn declare(pool: &Pool, container: &NewContainer<'_>, new: &NewDfs) -> Result<ContainerInfo> {
+    if !pool.capabilities().fixed_layouts {
+        return pool.create_container(container).wait();
+    }
+    let properties = superblock::properties(Roots::for_new_container(pool, &new.superblock()?)?);
+    let properties = properties.map(|(name, value)| (format!("prop:{name}"), value));
+    let mut metadata = container.metadata.to_vec();
+    metadata.extend(properties.iter().map(|(name, value)| (name.as_str(), value.as_slice())));
+    pool.create_container(&container.clone().with_metadata(&metadata)).wait()
+}
+
 impl Dfs {
     /// Creates a container with a file system (DAOS: `dfs_cont_create`).
     ///
@@ -89,7 +101,7 @@ impl Dfs {
         container: &NewContainer<'_>,
         new: &NewDfs,
     ) -> Result<ContainerInfo> {
-        let info = pool.create_container(container).wait()?;
+        let info = declare(pool, container, new)?;
         let name = info.uuid.to_string();
         let format = || {
             let container = pool.open_container(&name, OpenMode::ReadWrite).wait()?;

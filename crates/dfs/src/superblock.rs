@@ -6,7 +6,7 @@ use crate::inode::{Inode, Kind, MODE_MASK};
 use crate::limits::CHUNK_BYTES;
 use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
-use esker::{Access, Container, Wait};
+use esker::{Access, Container, Pool, Wait};
 
 /// The dkey that holds the superblock.
 const DKEY: &[u8] = b"DFS_SB_METADATA";
@@ -92,9 +92,22 @@ pub struct Roots {
 impl Roots {
     /// The ids in a container, which follow from the class of directories alone.
     pub(crate) fn from_superblock(container: &Container, superblock: &Superblock) -> Result<Self> {
+        let oid = |hi, class| container.generate_oid(hi, 0, ObjectType::MultiHashed, class, 0);
+        Self::generate(superblock, oid)
+    }
+
+    /// The ids in a container that is yet to be created.
+    pub(crate) fn for_new_container(pool: &Pool, superblock: &Superblock) -> Result<Self> {
+        let oid = |hi, class| pool.generate_oid(hi, 0, ObjectType::MultiHashed, class, 0);
+        Self::generate(superblock, oid)
+    }
+
+    fn generate(
+        superblock: &Superblock,
+        oid: impl Fn(u64, Option<ObjectClass>) -> Result<ObjectId>,
+    ) -> Result<Self> {
         let class = pick(superblock.dir_class, superblock.class);
-        let oid = |hi| container.generate_oid(hi, 0, ObjectType::MultiHashed, class, 0);
-        Ok(Self { superblock: superblock_oid(container)?, root: oid(1)? })
+        Ok(Self { superblock: oid(0, SUPERBLOCK_CLASS)?, root: oid(1, class)? })
     }
 
     /// Replaces the root by the one that the superblock names, if the ids differ only in the number of groups: a copy
@@ -114,9 +127,11 @@ impl Roots {
     }
 }
 
+const SUPERBLOCK_CLASS: Option<ObjectClass> = Some(ObjectClass::S1);
+
 /// The superblock has a fixed id.
 fn superblock_oid(container: &Container) -> Result<ObjectId> {
-    container.generate_oid(0, 0, ObjectType::MultiHashed, Some(ObjectClass::S1), 0)
+    container.generate_oid(0, 0, ObjectType::MultiHashed, SUPERBLOCK_CLASS, 0)
 }
 
 /// The class in effect: the specific one, else the default, else the choice of the rules.

@@ -77,8 +77,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// A thread that sleeps within a task of tokio, such as a server's, never gives control back to tokio. So the future must
+/// not count against the budget of that task: once it is used up, tokio's channels and semaphores wait until the task
+/// does.
 #[cold]
-fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
+fn park_until_ready<F: Future>(future: Pin<&mut F>) -> F::Output {
+    let mut future = pin!(tokio::task::unconstrained(future));
     let unpark = Arc::new(Unpark::this_thread());
     let waker = Waker::from(Arc::clone(&unpark));
     let mut context = Context::from_waker(&waker);
@@ -278,6 +282,21 @@ mod tests {
             context.waker().wake_by_ref();
             Poll::Pending
         })
+    }
+
+    /// The budget of a task of tokio is 128 such operations.
+    #[test]
+    fn waiting_within_a_task_of_tokio_needs_no_budget() {
+        let (done, finished) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let permits = tokio::sync::Semaphore::new(1);
+                (0..1000).for_each(|_| drop(block_on(permits.acquire())));
+            });
+            done.send(()).unwrap();
+        });
+        finished.recv_timeout(std::time::Duration::from_secs(60)).expect("no thread waits forever");
     }
 
     #[test]

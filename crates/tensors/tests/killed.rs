@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use support::{Directory, pool};
+use support::{Directory, daos, make_room, pool};
 
 const CHILD: &str = "ESKER_TENSORS_CHILD";
 const WRITERS: u64 = 3;
@@ -216,6 +216,15 @@ fn killed_writers_leave_the_old_or_the_new_tensor() {
 fn killed_writers_on_files_leave_the_old_or_the_new_tensor() {
     let directory = Directory::new();
     torture(&directory.posix(), &directory.0, || used_by_files(&directory.0.join("files")));
+}
+
+#[test]
+fn killed_writers_on_daos_leave_the_old_or_the_new() {
+    let Some(url) = daos() else { return };
+    let directory = Directory::new();
+    make_room(&pool(&url), "tensors");
+    torture(&url, &directory.0, || [0, 0]);
+    make_room(&pool(&url), "tensors");
 }
 
 /// The space of replaced tensors and aborted PUTs is used again: the test writes far more than the pool's size.

@@ -56,6 +56,9 @@ pub struct Capabilities {
     /// [`crate::ErrorKind::KeyTooBig`].
     #[cfg_attr(feature = "serde", serde(skip))]
     pub short_lexical_keys: bool,
+    /// A container holds a file system only if it was created so: with the metadata `prop:layout_type` and `prop:roots`.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub fixed_layouts: bool,
     /// Number of targets over which an object class can spread.
     pub targets: u32,
     /// Number of fault domains among them.
@@ -81,6 +84,7 @@ impl Capabilities {
             half_range: false,
             fitting_classes: false,
             short_lexical_keys: false,
+            fixed_layouts: false,
             targets,
             domains: 1,
         }
@@ -123,6 +127,11 @@ impl Capabilities {
                 self.short_lexical_keys,
                 "short_lexical_keys",
                 "keys that are sorted have at most 100 bytes",
+            ),
+            (
+                self.fixed_layouts,
+                "fixed_layouts",
+                "a container is a file system for programs of DAOS only if it was created as one",
             ),
         ];
         all.into_iter().filter(|(differs, ..)| *differs).map(|(_, name, text)| (name, text))

@@ -39,6 +39,7 @@ impl Pool for Daos {
             any_akeys: false,
             fitting_classes: true,
             short_lexical_keys: true,
+            fixed_layouts: true,
             domains: self.0.domains,
             ..Capabilities::all(self.0.targets)
         }
@@ -104,7 +105,8 @@ fn text_of(name: ContainerRef<'_>) -> String {
     }
 }
 
-/// Creates a container, and then gives it its metadata. If that fails, it is removed again.
+/// Creates a container, and then gives it its metadata. If that fails, it is removed again. One with metadata gets its label
+/// last: of a process that is killed before, no container of this label is left that lacks its metadata.
 async fn create(pool: &Arc<Shared>, new: &NewContainer<'_>) -> Result<ContainerInfo> {
     if let Some(uuid) = new.uuid {
         let message =
@@ -116,7 +118,7 @@ async fn create(pool: &Arc<Shared>, new: &NewContainer<'_>) -> Result<ContainerI
         new.metadata.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value)
     };
     let wanted = binding::NewContainer {
-        label: new.label.map(str::to_owned),
+        label: new.label.filter(|_| new.metadata.is_empty()).map(str::to_owned),
         checksum: checksum_number(new.checksum),
         first_oid: new.first_oid,
         layout: metadata::layout(value),
@@ -139,6 +141,9 @@ async fn describe(pool: &Arc<Shared>, uuid: Uuid, new: &NewContainer<'_>) -> Res
     let given = new.metadata.iter();
     values.extend(given.map(|(name, value)| (stored_name(name), stored_value(value))));
     container.attributes().set(&values).await?;
+    if let Some(label) = new.label.filter(|_| !new.metadata.is_empty()) {
+        container.set_label(label).await?;
+    }
     let known = pool.note(uuid);
     *known.about.lock() = Some((new.checksum, created));
     container.close().await?;

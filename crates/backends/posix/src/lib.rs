@@ -140,6 +140,7 @@ impl Pool for Posix {
             half_range: false,
             fitting_classes: false,
             short_lexical_keys: false,
+            fixed_layouts: false,
             targets: TARGETS,
             domains: 1,
         }

@@ -142,6 +142,7 @@ impl Pool for Rados {
             half_range: false,
             fitting_classes: false,
             short_lexical_keys: false,
+            fixed_layouts: false,
             targets: TARGETS,
             domains: TARGETS,
         }

@@ -35,6 +35,14 @@ impl Standin {
         command
     }
 
+    /// A directory in which programs find the library.
+    fn loadable(&self) -> PathBuf {
+        let directory = self.site.dir.join("lib");
+        let _ = std::fs::create_dir(&directory);
+        let _ = std::os::unix::fs::symlink(&self.library, directory.join("libdaos.so.2"));
+        directory
+    }
+
     fn ok(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {output:?}");
@@ -122,6 +130,96 @@ fn a_copy_that_is_killed_goes_on() {
     assert_eq!(mounted.lines().count(), FILES, "DAOS's own tools find the file system");
 }
 
+/// Reads what DAOS's libdfs needs of a container, then connects to it as a program for DFS does, and prints a file.
+const MOUNTING: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <daos.h>
+#include <daos_fs.h>
+static int layout(const char *pool, const char *container) {
+    struct daos_prop_co_roots *roots; daos_prop_t *asked = daos_prop_alloc(2);
+    daos_handle_t poh, coh;
+    asked->dpp_entries[0].dpe_type = DAOS_PROP_CO_LAYOUT_TYPE;
+    asked->dpp_entries[1].dpe_type = DAOS_PROP_CO_ROOTS;
+    int error = daos_pool_connect(pool, NULL, DAOS_PC_RO, &poh, NULL, NULL);
+    error = error ? error : daos_cont_open(poh, container, DAOS_COO_RO, &coh, NULL, NULL);
+    error = error ? error : daos_cont_query(coh, NULL, asked, NULL);
+    roots = error ? NULL : asked->dpp_entries[1].dpe_val_ptr;
+    error = error ? error : asked->dpp_entries[0].dpe_val != DAOS_PROP_CO_LAYOUT_POSIX;
+    return error ? error : !roots || !roots->cr_oids[0].hi || !roots->cr_oids[1].hi;
+}
+int main(int count, char **words) {
+    dfs_t *dfs; dfs_obj_t *file; char text[9] = ""; daos_size_t size = 0;
+    d_iov_t iov; d_sg_list_t sgl = { .sg_nr = 1, .sg_iovs = &iov };
+    d_iov_set(&iov, text, sizeof(text) - 1);
+    int error = count != 4 || dfs_init();
+    error = error ? error : layout(words[1], words[2]);
+    error = error ? error : dfs_connect(words[1], NULL, words[2], O_RDONLY, NULL, &dfs);
+    error = error ? error : dfs_lookup(dfs, words[3], O_RDONLY, &file, NULL, NULL);
+    error = error ? error : dfs_read(dfs, file, &sgl, 0, &size, NULL);
+    printf("%d %s\n", error, text);
+    return error != 0;
+}
+"#;
+
+/// Both a container that was created there and one that was copied there have the layout and the roots that DFS needs.
+#[test]
+fn libdfs_mounts_created_and_copied_containers() {
+    let Some(standin) = Standin::new("64M") else { return };
+    standin.site.ok(&["pool", "create", "tank", "--size", "64M", "--targets", "2"]);
+    standin.ok(&["cont", "create", "daos:standin/made", "--type", "posix"]);
+    standin.ok(&["cont", "create", "tank/copied", "--type", "posix"]);
+    let file = standin.site.file("file", b"the file");
+    for container in ["daos:standin/made", "tank/copied"] {
+        standin.ok(&["fs", "import", &file, &format!("{container}:/file")]);
+    }
+    standin.ok(&["cont", "copy", "tank/copied", "daos:standin/copied"]);
+    let source = standin.site.file("mounting.c", MOUNTING.as_bytes());
+    let program = source.replace(".c", "");
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-o", &program, &source, include]).arg(&standin.library).arg("-luuid");
+    assert!(compiler.status().unwrap().success());
+    for container in ["made", "copied"] {
+        let mut mounting = Command::new(&program);
+        mounting.env("ESKER_POOLS", &standin.site.dir);
+        mounting.env("LD_LIBRARY_PATH", standin.loadable());
+        let output = mounting.args(["standin", container, "/file"]).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "0 the file\n", "{container}");
+    }
+}
+
+/// A job writes while its container is drained to DAOS; the job and the drain are killed again and again. What was
+/// acknowledged arrives, and comes back.
+#[test]
+fn drain_to_daos_loses_nothing_when_killed() {
+    let Some(standin) = Standin::new("256M") else { return };
+    standin.site.ok(&["pool", "create", "tank", "--size", "128M", "--targets", "2"]);
+    standin.ok(&["cont", "create", "tank/run1"]);
+    let drain = ["cont", "drain", "tank/run1", "--to", "daos:standin/run1", "--every", "0.01"];
+    let field = standin.site.file("field", &noise(400_000));
+    for round in 0..6u64 {
+        let mut draining = standin.command(&drain).spawn().unwrap();
+        standin.ok(&["array", "put", "tank", "run1", &format!("whole {round}"), &field]);
+        let part = ["array", "put", "tank", "run1", &format!("part {round}"), &field];
+        let mut writing = standin.command(&part).spawn().unwrap();
+        esker_testing::pause(round * 3000);
+        for killed in [&mut writing, &mut draining] {
+            killed.kill().unwrap();
+            killed.wait().unwrap();
+        }
+    }
+    standin.ok(&[&drain[..], &["--until-idle", "0"]].concat());
+    assert_eq!(standin.ok(&["object", "list", "tank/run1"]), "");
+    standin.ok(&["cont", "copy", "daos:standin/run1", "tank/back"]);
+    let back = standin.site.dir.join("back").display().to_string();
+    for round in 0..6 {
+        let name = format!("whole {round}");
+        standin.ok(&["array", "get", "tank", "back", &name, "-o", &back]);
+        assert!(std::fs::read(&back).unwrap() == noise(400_000), "{name}");
+    }
+}
+
 #[test]
 fn a_full_pool_is_said() {
     let Some(standin) = Standin::new("16M") else { return };
@@ -148,9 +246,7 @@ fn the_library_is_the_one_of_daos() {
     assert!(missing.contains("/no/such/libdaos.so.2"), "{missing}");
     assert!(missing.contains("ESKER_LIBDAOS") && missing.contains("daos-client"), "{missing}");
     // Found by its name, as programs find it.
-    let directory = standin.site.dir.join("lib");
-    std::fs::create_dir(&directory).unwrap();
-    std::os::unix::fs::symlink(&standin.library, directory.join("libdaos.so.2")).unwrap();
+    let directory = standin.loadable();
     let mut command = standin.command(&[]);
     command.env_remove("ESKER_LIBDAOS").env_remove("ESKER_LIBDAOS_OWN");
     let found = said(command.env("LD_LIBRARY_PATH", &directory));

@@ -16,6 +16,9 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 /// The URL of a Ceph pool for tests; tests that need it are skipped if it is not set.
 pub(crate) const RADOS: &str = "ESKER_TEST_RADOS";
 
+/// The URL of a pool of a DAOS system for tests; tests that need it are skipped if it is not set.
+pub(crate) const DAOS: &str = "ESKER_TEST_DAOS";
+
 /// Too long to be stored in the index.
 static LONG_KEY: [u8; 20_000] = [b'k'; 20_000];
 
@@ -31,7 +34,7 @@ impl Folder {
         Self(path)
     }
 
-    /// A new pool: `memory`, `native`, `posix` or `rados`.
+    /// A new pool: `memory`, `native`, `posix` or `rados`; or that of a DAOS system, emptied: `daos`.
     pub(crate) fn pool(&self, sort: &str) -> Pool {
         let label = format!("pool{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let path = self.0.join(&label);
@@ -56,6 +59,14 @@ impl Folder {
                 let name =
                     format!("{url}{join}namespace=copy-{}-{nanos}-{label}", std::process::id());
                 Pool::connect(&name, OpenMode::ReadWrite).unwrap()
+            }
+            "daos" => {
+                let pool =
+                    Pool::connect(&std::env::var(DAOS).unwrap(), OpenMode::ReadWrite).unwrap();
+                for old in pool.containers().wait().unwrap() {
+                    pool.destroy_container(&old.uuid.to_string(), true).wait().unwrap();
+                }
+                pool
             }
             _ => {
                 let name = format!("memory:copy-{}-{label}", std::process::id());

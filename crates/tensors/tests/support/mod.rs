@@ -1,8 +1,8 @@
-//! Stores for the tests: in memory or in the pool over nodes that the environment names, in a native pool, and in one
-//! of files.
+//! Stores for the tests: in memory or in the pool over nodes that the environment names, in a native pool, in one of
+//! files, and in that of a DAOS system, if the environment names one.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use esker::{Pool, PosixPool};
+use esker::{Pool, PosixPool, Wait};
 use esker_tensors::TensorStore;
 use esker_testkit::place::{Place, nodes};
 use esker_types::info::OpenMode;
@@ -16,6 +16,21 @@ pub(crate) enum Kind {
     Usual,
     Native,
     Posix,
+    Daos,
+}
+
+/// The URL of a pool of a DAOS system, if there is one (`scripts/daos.sh`).
+pub(crate) fn daos() -> Option<String> {
+    let url = std::env::var("ESKER_TEST_DAOS").ok();
+    if url.is_none() {
+        esker_testing::skip("ESKER_TEST_DAOS names no DAOS pool (scripts/daos.sh)");
+    }
+    url
+}
+
+/// Destroys a container that another run may have left.
+pub(crate) fn make_room(pool: &Pool, label: &str) {
+    let _ = pool.destroy_container(label, true).wait();
 }
 
 /// A directory that is removed after the test.
@@ -71,5 +86,12 @@ pub(crate) fn each_kind(name: &str, test: impl Fn(&TensorStore, Kind)) {
     {
         println!("{kind:?}");
         test(&TensorStore::create(&pool(&url), name).unwrap(), kind);
+    }
+    if let Some(url) = daos() {
+        println!("{:?}", Kind::Daos);
+        let (pool, label) = (pool(&url), format!("tensors-{name}"));
+        make_room(&pool, &label);
+        test(&TensorStore::create(&pool, &label).unwrap(), Kind::Daos);
+        make_room(&pool, &label);
     }
 }
